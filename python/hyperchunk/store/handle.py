@@ -195,8 +195,9 @@ class Store:
         ]
         for conflict in conflicts_found:
             place = f" at {conflict.start}, {conflict.count} elements" if conflict.start else ""
+            kept = f"writer {conflict.kept} counts" if conflict.kept.strip("0") else "later epochs count"
             other = f"writer {conflict.other}" if conflict.other.strip("0") else "an earlier epoch"
-            message = f"{conflict.path}{place}: {conflict.what}: writer {conflict.kept} counts, {other} does not"
+            message = f"{conflict.path}{place}: {conflict.what}: {kept}, {other} does not"
             warnings.warn(f"{self.path}: {message}", StoreWarning, stacklevel=2)
         return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked), dict(set_aside))
 

@@ -219,12 +219,8 @@ fn print(path: &Path, made: &Committed) {
         } else {
             format!(" at {:?}, {:?} elements", conflict.slab.start, conflict.slab.count)
         };
-        let (kept, other) = (conflict.kept, conflict.other);
         let path = text(&conflict.path);
-        say!(
-            "conflict: {path}{place}: {}: writer {kept} counts, {other} does not",
-            text(conflict.what.as_bytes())
-        );
+        say!("conflict: {path}{place}: {}: {}", text(conflict.what.as_bytes()), conflict.outcome());
     }
     if !made.left.is_empty() {
         say!("not committed: {} writers that are at work, or were stopped", made.left.len());

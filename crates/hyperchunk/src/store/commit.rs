@@ -7,6 +7,7 @@
 mod attempt;
 mod ends;
 mod reported;
+mod stopped;
 mod taken;
 
 use super::create::Fresh;
@@ -19,10 +20,12 @@ use super::{LogHeader, LogPart, Manifest, Session, Ticket, WriterId, stamp};
 use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
-use attempt::Attempt;
+use attempt::{Attempt, Round};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use stopped::last_flushes;
 
 /// How often it is begun again when others are faster.
 const TRIES: usize = 1000;
@@ -39,12 +42,14 @@ pub struct CommitOptions {
     pub reports: Vec<Report>,
     /// The store as it was made, if nothing was committed to it since: it need not be looked at either.
     pub fresh: Option<Fresh>,
+    /// Besides: writers that were stopped, each up to its last flush ([`last_flushes`]).
+    pub ended: Vec<Ticket>,
     /// Only writers of this session.
     pub session: Option<Session>,
     /// Also writers that go on, up to where they flushed last, if they did nothing since.
     pub flushed: bool,
     /// Also writers that were stopped, up to the last thing that they did whole. Of one that is still at work, that is what
-    /// it did until now.
+    /// it did until now. What they wrote lies under what was committed since they began, or were committed last.
     pub salvage: bool,
     /// Whether it is an error if writers wrote different things to the same place.
     pub conflicts_are_errors: bool,
@@ -65,6 +70,7 @@ impl Default for CommitOptions {
             tickets: Vec::new(),
             reports: Vec::new(),
             fresh: None,
+            ended: Vec::new(),
             session: None,
             flushed: false,
             salvage: false,
@@ -110,6 +116,8 @@ pub struct SetAside {
     pub has_data: bool,
     /// Whether it began the file anew: without it, what it hides is to be committed.
     truncates: bool,
+    /// Whether it is good, and of a file that is not there any more.
+    is_of_other_file: bool,
 }
 
 /// What became of a commit.
@@ -120,6 +128,8 @@ pub struct Outcome {
     pub made: Option<Committed>,
     /// Logs that were set aside: those of the epoch, or of the try to make one.
     pub set_aside: Vec<SetAside>,
+    /// Stopped writers that are outdated by now: they are for a round of their own.
+    outdated: Vec<WriterId>,
 }
 
 /// A log that has something that is not committed, or may get it.
@@ -262,9 +272,21 @@ pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<
 }
 
 impl SetAside {
+    fn new(writer: WriterId, session: Session, reason: Error) -> Self {
+        Self { writer, session, reason, has_data: false, truncates: false, is_of_other_file: false }
+    }
+
     /// The reason, with what can be done.
     #[must_use]
     pub fn error(&self) -> Error {
+        if self.is_of_other_file {
+            let message = format!(
+                "cannot commit the log of writer {0}: {1}; nothing of it is lost: to get it as a file of its own, move {0}.log to \
+                 the folder of a new store, NEW.h5.d, and run `hyperchunk store recover NEW.h5`",
+                self.writer, self.reason
+            );
+            return Error::new(self.reason.kind(), message);
+        }
         let message = format!(
             "cannot commit the log of writer {}: {}; other writers are not affected, and `hyperchunk store recover \
              --data-only` takes its raw data alone",
@@ -284,7 +306,40 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
     let site = site.site();
     let named = |error: Error| error.file(site.at().path().display());
     if let Some(made) = reported::reported(site, options).map_err(named)? {
-        return Ok(Outcome { made: Some(made), set_aside: Vec::new() });
+        return Ok(Outcome { made: Some(made), ..Outcome::default() });
+    }
+    if !options.tickets.is_empty() || (!options.salvage && options.ended.is_empty()) {
+        return commit_round(site, options, Round::All);
+    }
+    let mut all = Outcome::default();
+    for _ in 0..TRIES {
+        for round in [Round::Outdated, Round::Current] {
+            let next = commit_round(site, options, round)?;
+            let known: HashSet<WriterId> = all.set_aside.iter().map(|aside| aside.writer).collect();
+            all.set_aside.extend(next.set_aside.into_iter().filter(|aside| !known.contains(&aside.writer)));
+            all.outdated = next.outdated;
+            all.made = match (all.made, next.made) {
+                (Some(earlier), Some(made)) => Some(made.after(earlier)),
+                (earlier, made) => made.or(earlier),
+            };
+        }
+        let set_aside: HashSet<WriterId> = all.set_aside.iter().map(|aside| aside.writer).collect();
+        // Else somebody committed between the two.
+        if all.outdated.iter().all(|writer| set_aside.contains(writer)) {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+impl Committed {
+    /// This epoch, with the writers and conflicts of one that the same commit made before.
+    fn after(mut self, earlier: Committed) -> Self {
+        let mut manifest = Manifest::clone(&self.manifest);
+        manifest.conflicts = [earlier.manifest.conflicts.clone(), manifest.conflicts].concat();
+        self.manifest = Arc::new(manifest);
+        self.writers.extend(earlier.writers);
+        self
     }
     let mut made: Option<Committed> = None;
     let mut set_aside: Vec<SetAside> = Vec::new();
@@ -294,6 +349,7 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
             break;
         }
         let (base, number) = newest(site).map_err(named)?;
+    let mut outdated = Vec::new();
         if let Some(made) = &made
             && base.as_ref().is_some_and(|base| holds(base, made))
         {
@@ -302,7 +358,8 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
         // Else somebody went on from the epoch before this one, and did not see it.
         let before = std::mem::take(&mut set_aside);
         let known: HashSet<WriterId> = before.iter().map(|aside| aside.writer).collect();
-        let attempt = Attempt::new(site, (base.clone(), number), options, before).map_err(named)?;
+        let attempt = Attempt::new(site, (base.clone(), number), options, (round, before)).map_err(named)?;
+        outdated.clone_from(&attempt.outdated);
         let (next, aside) = attempt.finish().map_err(named)?;
         set_aside = aside;
         if set_aside.iter().any(|aside| aside.truncates && !aside.has_data && !known.contains(&aside.writer))
@@ -314,7 +371,7 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
             if let (Some(base), None) = (&base, &made) {
                 repair(site, base, options.sync).map_err(named)?;
             }
-            if made.is_none() && options.tickets.is_empty() && !options.salvage {
+            if made.is_none() && options.tickets.is_empty() && !options.salvage && round != Round::Outdated {
                 refuse_failed(site, base.as_deref(), options.session)?;
             }
             break;
@@ -327,7 +384,7 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
         show(site, &made.manifest, options.sync)?;
     }
     let set_aside = made.as_ref().map_or(set_aside, |made| made.set_aside.clone());
-    Ok(Outcome { made, set_aside })
+    Ok(Outcome { made, set_aside, outdated })
 }
 
 /// Makes an epoch of what a program without hyperchunk changed in the file since the last one, if it did: who begins to write
@@ -352,7 +409,7 @@ pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<SetAside>> {
     let site = site.site();
     let newest = newest(site)?;
     let options = CommitOptions::default();
-    Ok(Attempt::new(site, newest, &options, Vec::new())?.finish()?.1)
+    Ok(Attempt::new(site, newest, &options, (Round::All, Vec::new()))?.finish()?.1)
 }
 
 /// Refuses to say that there is nothing new where a writer could not write what it was given, and nobody has taken what is whole.

@@ -27,7 +27,7 @@ pub struct LogHeader {
     pub store: StoreId,
     /// Which processes the writer belongs together with.
     pub session: Session,
-    /// What epochs up to this one have is not to be seen any more: the writer began the file anew.
+    /// What epochs up to this one have is not to be seen any more: the writer, or the one that it joined, began the file anew.
     pub floor: u64,
     /// The epoch that the writer saw; 0 for none.
     pub base: u64,
@@ -37,6 +37,8 @@ pub struct LogHeader {
     pub process: u32,
     /// When it began, in nanoseconds since 1970. For people: nothing is decided by it.
     pub started: u64,
+    /// Where its process number counts: the boot of its machine and its process namespace, hashed; 0 if that is not known.
+    pub place: u64,
     /// Whether it began the file anew.
     pub truncates: bool,
     /// Whether its image began as a copy of the base epoch's skeleton: links and attributes of the base that are missing in
@@ -61,6 +63,7 @@ impl LogHeader {
         let flags =
             [(self.truncates, TRUNCATES), (self.edits_skeleton, EDITS_SKELETON), (self.failed, FAILED)];
         out.u32(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum());
+        out.u64(self.place);
         let mut bytes = [0; HEADER];
         bytes[..out.0.len()].copy_from_slice(&out.0);
         let checksum = XxHash3_64::oneshot(&bytes[..HEADER - 8]);
@@ -88,6 +91,7 @@ impl LogHeader {
             priority: cursor.u32()?.cast_signed(),
             process: cursor.u32()?,
             started: cursor.u64()?,
+            place: 0,
             truncates: false,
             edits_skeleton: false,
             failed: false,
@@ -96,6 +100,7 @@ impl LogHeader {
         header.truncates = flags & TRUNCATES != 0;
         header.edits_skeleton = flags & EDITS_SKELETON != 0;
         header.failed = flags & FAILED != 0;
+        header.place = cursor.u64()?;
         Ok(header)
     }
 }
@@ -168,6 +173,7 @@ mod tests {
             priority: -3,
             process: 4,
             started: 5,
+            place: 6,
             truncates: true,
             edits_skeleton: true,
             failed: true,

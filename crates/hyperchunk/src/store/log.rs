@@ -17,7 +17,7 @@ pub(super) use super::site::refused;
 use super::site::{Site, SiteBuf, log_name};
 use super::statistics::{Looks, Pass, Statistics};
 use super::zones::Zones;
-use super::{Definition, Store, Ticket};
+use super::{Definition, Store, Ticket, process};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::read::ChunkCache;
 use crate::write::Sync;
@@ -54,6 +54,8 @@ pub enum Mode {
     Join,
     /// What is there now is not to be seen any more once this is committed.
     Truncate,
+    /// It adds to a file that another writer began anew and that is not committed yet: what epochs have, it does not see.
+    JoinAnew,
 }
 
 /// Where a writer's rows go.
@@ -228,7 +230,7 @@ impl LogWriter {
             bucket.allows(options).map_err(|error| error.file(path.display()))?;
         }
         let base = match (&options.known, options.mode) {
-            (Some(known), Mode::Truncate) => (known.clone(), None),
+            (Some(known), Mode::Truncate | Mode::JoinAnew) => (known.clone(), None),
             (Some(known), Mode::Join) => match (known.newer(site.site())?, known.epoch) {
                 (Some(newest), _) => {
                     let known = Known { store: newest.store, epoch: newest.number, seen: None };
@@ -251,11 +253,12 @@ impl LogWriter {
             writer: WriterId::of(options.session),
             store: known.store,
             session: options.session,
-            floor: if truncates { known.epoch } else { 0 },
-            base: known.epoch,
+            floor: if options.mode == Mode::Join { 0 } else { known.epoch },
+            base: if options.mode == Mode::JoinAnew { 0 } else { known.epoch },
             priority: options.priority,
             process: std::process::id(),
             started: u64::try_from(started).unwrap_or(u64::MAX),
+            place: process::place(),
             truncates,
             edits_skeleton: options.edits_skeleton && !truncates,
             failed: false,

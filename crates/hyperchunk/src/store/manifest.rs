@@ -95,10 +95,25 @@ pub struct Conflict {
     pub slab: Slab,
     /// What the conflict is about.
     pub what: String,
-    /// Whose data are seen.
+    /// Whose data are seen; zeros for later epochs than the one that the other began with.
     pub kept: WriterId,
     /// Whose are not.
     pub other: WriterId,
+}
+
+impl Conflict {
+    /// Whose data are seen, and whose are not, in words.
+    #[must_use]
+    pub fn outcome(&self) -> String {
+        let kept = match self.kept == WriterId::default() {
+            true => "later epochs count".to_owned(),
+            false => format!("writer {} counts", self.kept),
+        };
+        match self.other == WriterId::default() {
+            true => format!("{kept}, an earlier epoch does not"),
+            false => format!("{kept}, writer {} does not", self.other),
+        }
+    }
 }
 
 impl fmt::Display for Conflict {
@@ -107,12 +122,7 @@ impl fmt::Display for Conflict {
         if !self.slab.start.is_empty() {
             write!(f, ", {:?} elements at {:?}", self.slab.count, self.slab.start)?;
         }
-        write!(f, ": {} (writer {} counts, ", self.what, self.kept)?;
-        if self.other == WriterId::default() {
-            f.write_str("an earlier epoch does not)")
-        } else {
-            write!(f, "writer {} does not)", self.other)
-        }
+        write!(f, ": {} ({})", self.what, self.outcome())
     }
 }
 

@@ -7,7 +7,7 @@
 use super::manifest::Stored;
 use super::pool::Pool;
 use super::site::Site;
-use super::{Conflict, Definition, Log, Manifest, Part, Piece, Place, Slab};
+use super::{Conflict, Definition, Log, LogPart, Manifest, Part, Piece, Place, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
 use std::sync::Arc;
@@ -201,19 +201,52 @@ pub(super) fn conflicts(
 ) -> Result<Vec<Conflict>> {
     let new = |part: &Part| part.epoch == manifest.number;
     let common = if collective { stored.parts.iter().position(new) } else { None };
-    let of_epoch =
-        |number: usize| stored.parts.get(number).filter(|part| new(part) && Some(number) != common);
     let touched = stored.parts.iter().filter(|part| new(part) && !part.written.pieces.is_empty());
     if touched.count() < 2 {
         return Ok(Vec::new());
     }
-    let layers: Vec<Layer> = layers(stored).filter(|layer| of_epoch(layer.part).is_some()).collect();
-    let log = |part: usize| of_epoch(part).and_then(|part| manifest.logs.get(part.log as usize));
+    let of_epoch = |number: usize| stored.parts.get(number).is_some_and(new) && Some(number) != common;
+    let priority = |part: usize| log_of(manifest, stored, part).map(|log| log.priority);
+    let compared = |below, above| priority(below) == priority(above);
+    differences(manifest, stored, path, store, &of_epoch, &compared)
+}
+
+/// Where parts over those of writers that were stopped have other data: what later epochs have, and others of such writers.
+pub(super) fn conflicts_with_later(
+    manifest: &Manifest,
+    stored: &Stored,
+    path: &[u8],
+    store: Site<'_>,
+    stopped: &dyn Fn(&Part) -> bool,
+) -> Result<Vec<Conflict>> {
+    let of_stopped = |number: usize| stored.parts.get(number).is_some_and(stopped);
+    let Some(first) = (0..stored.parts.len()).find(|number| of_stopped(*number)) else {
+        return Ok(Vec::new());
+    };
+    let later = |number: usize| number >= first;
+    differences(manifest, stored, path, store, &later, &|below, _| of_stopped(below))
+}
+
+/// The log of a part.
+fn log_of<'a>(manifest: &'a Manifest, stored: &Stored, part: usize) -> Option<&'a LogPart> {
+    manifest.logs.get(stored.parts.get(part)?.log as usize)
+}
+
+/// Where parts have different data: of those that `looked_at` says, the pairs for which `compared` holds of the lower and the
+/// upper one.
+fn differences(
+    manifest: &Manifest,
+    stored: &Stored,
+    path: &[u8],
+    store: Site<'_>,
+    looked_at: &dyn Fn(usize) -> bool,
+    compared: &dyn Fn(usize, usize) -> bool,
+) -> Result<Vec<Conflict>> {
+    let layers: Vec<Layer> = layers(stored).filter(|layer| looked_at(layer.part)).collect();
     let mut meetings: Vec<(usize, usize, Slab)> = Vec::new();
     overlaps(&layers, &stored.extent, &mut |one, other, common| {
         let (below, above) = (one.min(other), one.max(other));
-        let priority = |layer: usize| log(layers[layer].part).map(|log| log.priority);
-        if priority(below) == priority(above) {
+        if compared(layers[below].part, layers[above].part) {
             meetings.push((below, above, common));
         }
         Ok(meetings.len() < PAIRS)
@@ -235,7 +268,7 @@ pub(super) fn conflicts(
             None => found.push((parts.0, parts.1, common, 1)),
         }
     }
-    let writer = |part: usize| log(part).map(|log| log.writer).unwrap_or_default();
+    let writer = |part: usize| log_of(manifest, stored, part).map(|log| log.writer).unwrap_or_default();
     let all = found.into_iter().map(|(below, above, slab, count)| Conflict {
         path: path.to_vec(),
         slab,

@@ -143,6 +143,35 @@ impl Log {
         Ok((log.header, ending, size))
     }
 
+    /// The ticket of its last flush; `None` if its writer never flushed. Of a log that ends behind a flush, the batches are
+    /// looked through, and what is in them is not read.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub(super) fn last_flush(name: LogName<'_>, ending: Ending) -> Result<Option<Ticket>> {
+        let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
+        if ending != Ending::Unfinished {
+            return log.ticket(log.file_size().saturating_sub(TRAILER_SIZE as u64));
+        }
+        let (mut at, mut last) = (HEADER as u64, 0);
+        loop {
+            if log.trailer_at(at)?.is_some() {
+                last = at;
+                at += TRAILER_SIZE as u64;
+                continue;
+            }
+            let mut fixed = [0; FIXED];
+            if at.saturating_add(FIXED as u64) > log.file_size() {
+                break;
+            }
+            log.read_at(at, &mut fixed)?;
+            let Some((header, payload)) = record::lengths(&fixed) else { break };
+            let Some(end) = at.checked_add(header).and_then(|end| end.checked_add(payload)) else { break };
+            at = end.next_multiple_of(8);
+        }
+        log.ticket(last)
+    }
+
     /// A log, to read what lies where the index of another says.
     pub(super) fn bytes_of<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
         let name = name.into();

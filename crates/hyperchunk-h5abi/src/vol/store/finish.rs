@@ -2,13 +2,15 @@
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done, refuse};
-use super::super::options::{Commit, Sync};
+use super::super::options::{Commit, Options, Sync};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
 use super::{Keeper, Opened, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
-use hyperchunk::store::{Ending, LogWriter, MARKER, Manifest, Session, launched};
+use hyperchunk::store::{
+    Ending, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
+};
 use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
 use std::ffi::{CStr, CString, c_int, c_uint};
@@ -317,6 +319,7 @@ impl Store {
         if let Some(aside) = outcome.set_aside.iter().find(ours) {
             return Err(aside.error().file(self.path.display()).into());
         }
+            options.ended = ended(&self.path, &waiting(&self.path)?)?;
         let Some(made) = &outcome.made else { return Ok(()) };
         let Some(conflict) = made.manifest.conflicts.first() else { return Ok(()) };
         refuse!(

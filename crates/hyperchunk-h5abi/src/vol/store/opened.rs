@@ -114,7 +114,7 @@ fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outco
     let mut wanted = WriterOptions::default();
     wanted.mode = mode;
     // `begin` opens the base's skeleton, or a new file.
-    wanted.edits_skeleton = mode == Mode::Join;
+    wanted.edits_skeleton = mode != Mode::Truncate;
     wanted.session = session;
     wanted.checksum = options.checksum;
     wanted.statistics = options.statistics;
@@ -255,7 +255,7 @@ pub(in crate::vol) fn open(
     };
     let options = &company.options(options);
     let below = &company.below(below)?;
-    let join = || company.all(|| writer(&path, options, session, Mode::Join), remove);
+    let join = |mode| company.all(|| writer(&path, options, session, mode), remove);
     match found {
         Found::Open(store) => company.all(|| reopen(slot, below, &store, call), drop).map(Some),
         Found::Epoch(epoch) => {
@@ -266,8 +266,9 @@ pub(in crate::vol) fn open(
         Found::Waiting(waiting) => {
             let others = published(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());
-            let writer = join()?;
-            let peers = Peers::new(path.clone(), writer.id(), Session::default(), &[], None);
+            let writer = join(Mode::JoinAnew)?;
+            let stopped = stopped(&waiting);
+            let peers = Peers::new(path.clone(), writer.id(), Session::default(), &stopped, None);
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
             // Without anything that was flushed, it begins with the empty file at the path.
             let image = company.all(
@@ -290,7 +291,8 @@ pub(in crate::vol) fn open(
             }
         }
         Found::Join => {
-            let writer = join()?;
+            let stopped = stopped(&waiting(&path)?);
+            let writer = join(Mode::Join)?;
             let base = company.all(
                 || match writer.base() {
                     Some(base) => Ok(Arc::clone(base)),
@@ -299,7 +301,7 @@ pub(in crate::vol) fn open(
                 drop,
             )?;
             let session = writer.header().session;
-            let peers = Peers::new(path.clone(), writer.id(), session, &[], Some(Arc::clone(&base)));
+            let peers = Peers::new(path.clone(), writer.id(), session, &stopped, Some(Arc::clone(&base)));
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
             company.begin(slot, below, store, call, Some(&base.image)).map(Some)
         }
@@ -346,6 +348,9 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
             if working == 0 {
                 refuse!(
                     "{} is a sharded store whose writers were stopped: hyperchunk store recover gets back what they wrote",
+    if may_write(&folder_of(path)) {
+        finish::commit_flushed(path, options, writable)?;
+    }
                     path.display()
                 )
             }
@@ -393,6 +398,11 @@ impl Store {
         // HDF5 looks for what links lead to beside the file itself.
         let named = Path::new(OsStr::from_bytes(given.to_bytes()));
         let named = if named.is_symlink() { &*path } else { named };
+/// The writers that were stopped before: what they flushed is committed by now, or is for somebody to recover.
+fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
+    waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
+}
+
         let mut name = named.as_os_str().as_bytes().to_vec();
         let (writer, peers) = writing.unzip();
         if let Some(writer) = &writer {

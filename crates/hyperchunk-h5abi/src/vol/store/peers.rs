@@ -24,7 +24,7 @@ pub(super) struct Peers {
     path: PathBuf,
     own: WriterId,
     session: Session,
-    /// Finished writers of earlier sessions, which this one hides.
+    /// Finished writers of earlier sessions, which this one hides, and writers that were stopped before it began.
     hidden: HashSet<WriterId>,
     /// The epoch that this writer began with.
     base: Option<Arc<Manifest>>,
@@ -91,7 +91,7 @@ impl Peers {
         let mut logs = Vec::new();
         for log in &waiting {
             match self.open(log) {
-                Ok(log) => logs.push(Arc::new(log)),
+                Ok(log) => logs.extend(log.map(Arc::new)),
                 // Nothing of it was written yet.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error.file(log_of(&self.path, log.header.writer).display())),
@@ -104,18 +104,25 @@ impl Peers {
         Ok(state.generation)
     }
 
-    /// What is new in a log: what the epoch that this writer began with has of it lies under what later epochs wrote.
-    fn open(&self, waiting: &Waiting) -> Result<Log> {
+    /// What is new in a log, if anything is: what the epoch that this writer began with has of it lies under what later epochs wrote.
+    fn open(&self, waiting: &Waiting) -> Result<Option<Log>> {
         let name = log_of(&self.path, waiting.header.writer);
         let known = self.base.as_ref().and_then(|base| base.log(&waiting.header.writer));
-        let after = known.map_or(0, |known| known.length);
+        let (after, trailer) = known.map_or((0, 0), |known| (known.length, known.trailer));
+        let is_salvaged = known.is_some_and(|known| known.salvaged);
         // Behind the last index of one that is at work there is more, and an index would be looked for at its end.
-        if waiting.ending == Ending::Unfinished || known.is_some_and(|known| known.salvaged) {
-            return Log::salvage(&*name, after);
+        if waiting.ending == Ending::Unfinished && finish::was_stopped(waiting) && !is_salvaged {
+            // What it did after its last flush is not committed with the rest.
+            let flushes = commit::last_flushes(&*self.path, std::slice::from_ref(waiting))?;
+            return flushes.first().map(|ticket| Log::open(&*name, Some(ticket), trailer)).transpose();
         }
-        let log = Log::open(&*name, None, known.map_or(0, |known| known.trailer))?;
+        if waiting.ending == Ending::Unfinished || is_salvaged {
+            return Log::salvage(&*name, after).map(Some);
+        }
+        let log = Log::open(&*name, None, trailer)?;
         // Its writer has gone on since it was looked at.
-        if log.trailer == 0 && !log.salvaged { Log::salvage(&*name, after) } else { Ok(log) }
+        let has_gone_on = log.trailer == 0 && !log.salvaged;
+        if has_gone_on { Log::salvage(&*name, after) } else { Ok(log) }.map(Some)
     }
 
     fn is_peer(&self, log: &Waiting) -> bool {

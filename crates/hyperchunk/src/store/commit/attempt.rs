@@ -4,7 +4,7 @@ use super::at;
 use super::ends::Ends;
 use super::taken::{New, open};
 use super::{
-    CommitOptions, Committed, Found, SetAside, Waiting, add_log, foreign, found, now, plain,
+    CommitOptions, Committed, Found, SetAside, Waiting, add_log, foreign, found, now, plain, stopped,
     waiting_and_damaged, writers,
 };
 use crate::store::id::hash;
@@ -19,6 +19,17 @@ use crate::store::{
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+/// Which writers a commit takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Round {
+    /// All that it asks for.
+    All,
+    /// Of those, the stopped ones that are outdated: since they began, or were committed last, there were other epochs.
+    Outdated,
+    /// The others.
+    Current,
+}
 
 /// One try to make an epoch.
 pub(super) struct Attempt<'a> {
@@ -39,6 +50,9 @@ pub(super) struct Attempt<'a> {
     pub(super) plain: Option<Arc<[Definition]>>,
     /// Logs that cannot be part of it.
     pub(super) set_aside: Vec<SetAside>,
+    pub(super) round: Round,
+    /// Outdated writers that are for another round.
+    pub(super) outdated: Vec<WriterId>,
 }
 
 impl<'a> Attempt<'a> {
@@ -47,12 +61,20 @@ impl<'a> Attempt<'a> {
         site: Site<'a>,
         (base, number): (Option<Arc<Manifest>>, u64),
         options: &'a CommitOptions,
-        mut set_aside: Vec<SetAside>,
+        (round, mut set_aside): (Round, Vec<SetAside>),
     ) -> Result<Self> {
         let (mut left, damaged) = waiting_and_damaged(site, base.as_deref())?;
         let mut new = Vec::new();
         let tickets: HashMap<WriterId, &Ticket> =
             options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
+        let ended: HashMap<WriterId, &Ticket> =
+            options.ended.iter().map(|ticket| (ticket.writer, ticket)).collect();
+        let ticket_of = |waiting: &Waiting| {
+            let writer = waiting.header.writer;
+            // One that is done after all is committed as a whole.
+            let ended = || ended.get(&writer).filter(|_| waiting.ending != Ending::Finished);
+            tickets.get(&writer).or_else(ended).copied()
+        };
         let there: HashSet<WriterId> = left.iter().map(|log| log.header.writer).collect();
         for ticket in &options.tickets {
             let known = base.as_ref().and_then(|base| base.log(&ticket.writer));
@@ -70,7 +92,8 @@ impl<'a> Attempt<'a> {
                 Ending::Unfinished => options.salvage,
             };
             let of_session = options.session.is_none_or(|session| session == waiting.header.session);
-            if tickets.is_empty() { done && of_session } else { ticket.is_some() }
+            let done = (done && of_session) || ended.contains_key(&waiting.header.writer);
+            if tickets.is_empty() { done } else { ticket.is_some() }
         };
         let chosen: Vec<&Waiting> = left.iter().filter(|waiting| wanted(waiting)).collect();
         let mut foreign: HashSet<WriterId> = set_aside.iter().map(|aside| aside.writer).collect();
@@ -83,7 +106,7 @@ impl<'a> Attempt<'a> {
             if waiting.header.base > 0 && base.is_some() && waiting.header.store != store {
                 let reason = Error::corrupt("it belongs to another store");
                 let session = waiting.header.session;
-                set_aside.push(SetAside { writer, session, reason, has_data: false, truncates: false });
+                set_aside.push(SetAside::new(writer, session, reason));
                 foreign.insert(writer);
             }
         }
@@ -92,14 +115,14 @@ impl<'a> Attempt<'a> {
         let opened = site.each(&chosen, |waiting| {
             let writer = waiting.header.writer;
             let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
-            open(site, writer, tickets.get(&writer).copied(), waiting.ending, known)
+            open(site, writer, ticket_of(waiting), waiting.ending, known)
         });
         for (waiting, next) in chosen.iter().zip(opened) {
             match next {
                 Err(reason) if is_of_content(site, &reason) => {
                     let writer = waiting.header.writer;
                     let (session, truncates) = (waiting.header.session, waiting.header.truncates);
-                    set_aside.push(SetAside { writer, session, reason, has_data: false, truncates });
+                    set_aside.push(SetAside { truncates, ..SetAside::new(writer, session, reason) });
                 }
                 next => new.extend(next?),
             }
@@ -109,6 +132,16 @@ impl<'a> Attempt<'a> {
         new.retain(|new| !hidden.contains(&new.writer()));
         left.retain(|waiting| !hidden.contains(&waiting.header.writer));
         new.sort_by_key(|new| (new.header.priority, new.writer()));
+        let mut outdated = Vec::new();
+        if round != Round::All {
+            new.retain(|new| {
+                let is_outdated = stopped::outdated(new, base.as_deref()).is_some();
+                if is_outdated && round == Round::Current {
+                    outdated.push(new.writer());
+                }
+                is_outdated == (round == Round::Outdated)
+            });
+        }
         let taken: HashSet<WriterId> = new.iter().map(New::writer).collect();
         left.retain(|waiting| !taken.contains(&waiting.header.writer));
         let mut attempt = Self {
@@ -124,22 +157,28 @@ impl<'a> Attempt<'a> {
             image: None,
             plain: None,
             set_aside,
+            round,
+            outdated,
         };
         attempt.hide();
+        attempt.refuse_others();
         Ok(attempt)
     }
 
     /// What is not to be seen any more, because writers began the file anew.
-    fn hide(&mut self) {
+    pub(super) fn hide(&mut self) {
         self.floor = 0;
         self.hidden.clear();
         if let Some(base) = &self.base {
             self.floor = base.floor;
             self.hidden.extend(&base.hidden);
         }
-        for new in self.new.iter().filter(|new| new.header.truncates) {
+        for new in &self.new {
+            // Also of one that joined a writer that began the file anew.
             self.floor = self.floor.max(new.header.floor);
-            self.hidden.extend(&new.hidden);
+            if new.header.truncates {
+                self.hidden.extend(&new.hidden);
+            }
         }
     }
 
@@ -196,7 +235,7 @@ impl<'a> Attempt<'a> {
                 }
             }
             self.hide();
-            self.set_aside.push(SetAside { writer, session, reason, has_data, truncates });
+            self.set_aside.push(SetAside { has_data, truncates, ..SetAside::new(writer, session, reason) });
         }
         Ok(())
     }
@@ -216,6 +255,8 @@ impl<'a> Attempt<'a> {
             image: self.image.clone(),
             plain: self.plain.clone(),
             set_aside: Vec::new(),
+            round: self.round,
+            outdated: Vec::new(),
         };
         let done = work(&mut attempt);
         self.new = attempt.new;
@@ -238,6 +279,9 @@ impl<'a> Attempt<'a> {
             let collective = collective.contains(&stored.id);
             let found = overlap::conflicts(&manifest, stored, path, self.site, collective)?;
             manifest.conflicts.extend(found);
+            if self.round == Round::Outdated {
+                manifest.conflicts.extend(self.outdated_conflicts(&manifest, path, stored)?);
+            }
         }
         manifest.conflicts.extend(merge.disagreements().iter().map(|found| Conflict {
             path: found.path.clone(),
@@ -285,71 +329,45 @@ impl<'a> Attempt<'a> {
         let mut changes = Vec::new();
         let mut current = None;
         let mut epochs: BTreeMap<u64, File> = BTreeMap::new();
-        if !self.is_anew() {
-            match &self.base {
-                Some(base) => {
-                    let file = open(base.image.clone())?;
-                    epochs.insert(base.number, file.clone());
-                    match found(self.site, base)? {
-                        Found::Edited(image) => changes.push(Change {
-                            writer: WriterId::default(),
-                            base: Some(file.clone()),
-                            image,
-                            deletes: true,
-                            // Other programs may have written it anew.
-                            in_place: false,
-                            written: HashSet::new(),
-                        }),
-                        Found::Foreign => return Err(foreign(self.site, "commit")),
-                        Found::Unchanged | Found::Waiting => {}
-                    }
-                    current = Some(file);
-                }
-                None if self.plain.is_some() => {}
-                None => current = self.before()?,
-            }
-        }
-        // Those of many processes are often the same.
-        let mut images: HashSet<[u8; 16]> = HashSet::new();
-        for new in &self.new {
-            let header = &new.header;
-            let Some(image) = &new.image else { continue };
-            let before =
-                new.before.as_ref().filter(|_| new.known.is_some_and(|known| self.floor < known.epoch));
-            if before == Some(image) {
-                continue;
-            }
-            let base = match before {
-                Some(before) => Some(open(before.clone())?),
-                None if header.truncates => None,
-                // Additions to the file that the store was made with: its writers know that file.
-                None if header.base == 0 && self.base.is_none() && !header.edits_skeleton => current.clone(),
-                None if header.base == 0 => None,
-                None => match epochs.get(&header.base) {
-                    Some(file) => Some(file.clone()),
-                    None => match Manifest::epoch(self.site, header.base) {
-                        Ok(epoch) => {
-                            let file = open(epoch.image.clone())?;
-                            epochs.insert(header.base, file.clone());
-                            Some(file)
+        if self.round == Round::Outdated {
+            let change = &mut |new: &New| self.change(new, None, &mut epochs, &open);
+            (current, changes) = self.outdated_structure(&open, change)?;
+        } else {
+            if !self.is_anew() {
+                match &self.base {
+                    Some(base) => {
+                        let file = open(base.image.clone())?;
+                        epochs.insert(base.number, file.clone());
+                        match found(self.site, base)? {
+                            Found::Edited(image) => changes.push(Change {
+                                writer: WriterId::default(),
+                                base: Some(file.clone()),
+                                image,
+                                deletes: true,
+                                // Other programs may have written it anew.
+                                in_place: false,
+                                written: HashSet::new(),
+                            }),
+                            Found::Foreign => return Err(foreign(self.site, "commit")),
+                            Found::Unchanged | Found::Waiting => {}
                         }
-                        // Without the epoch that the writer saw, nothing tells what it deleted or left alone: its
-                        // image only adds, and what differs from the current skeleton is a conflict.
-                        Err(error) if error.kind() == ErrorKind::NotFound => None,
-                        Err(error) => return Err(error),
-                    },
-                },
-            };
-            let alone = before.is_none() && (base.is_none() || header.base == 0);
-            if alone && !images.insert(hash(image)) {
-                continue;
+                        current = Some(file);
+                    }
+                    None if self.plain.is_some() => {}
+                    None => current = self.before()?,
+                }
             }
-            let deletes = before.is_some() || (header.edits_skeleton && base.is_some());
-            // Images of API writers are written whole each time, and their objects have other addresses then.
-            let in_place = header.edits_skeleton && base.is_some();
-            let image = open(image.clone())?;
-            let written = new.wrote();
-            changes.push(Change { writer: header.writer, base, image, deletes, in_place, written });
+            // Those of many processes are often the same.
+            let mut images: HashSet<[u8; 16]> = HashSet::new();
+            for new in &self.new {
+                let Some(image) = &new.image else { continue };
+                let Some(change) = self.change(new, current.as_ref(), &mut epochs, &open)? else { continue };
+                let alone = !change.deletes && (change.base.is_none() || new.header.base == 0);
+                if !alone || images.insert(hash(image)) {
+                    changes.push(change);
+                }
+            }
+            changes.sort_by_key(|change| change.writer);
         }
         let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;
         for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
@@ -367,6 +385,48 @@ impl<'a> Attempt<'a> {
             }
         }
         Ok((merge, current))
+    }
+
+    /// What a writer changed in the structure, if it did.
+    fn change(
+        &self,
+        new: &New,
+        current: Option<&File>,
+        epochs: &mut BTreeMap<u64, File>,
+        open: &dyn Fn(Vec<u8>) -> Result<File>,
+    ) -> Result<Option<Change>> {
+        let header = &new.header;
+        let Some(image) = &new.image else { return Ok(None) };
+        let before = new.before.as_ref().filter(|_| new.known.is_some_and(|known| self.floor < known.epoch));
+        if before == Some(image) {
+            return Ok(None);
+        }
+        let base = match before {
+            Some(before) => Some(open(before.clone())?),
+            None if header.truncates => None,
+            // Additions to the file that the store was made with: its writers know that file.
+            None if header.base == 0 && self.base.is_none() && !header.edits_skeleton => current.cloned(),
+            None if header.base == 0 => None,
+            None => match epochs.get(&header.base) {
+                Some(file) => Some(file.clone()),
+                None => match Manifest::epoch(self.site, header.base) {
+                    Ok(epoch) => {
+                        let file = open(epoch.image.clone())?;
+                        epochs.insert(header.base, file.clone());
+                        Some(file)
+                    }
+                    // Without the epoch that the writer saw, nothing tells what it deleted or left alone: its image only
+                    // adds, and what differs from the current skeleton is a conflict.
+                    Err(error) if error.kind() == ErrorKind::NotFound => None,
+                    Err(error) => return Err(error),
+                },
+            },
+        };
+        let deletes = before.is_some() || (header.edits_skeleton && base.is_some());
+        // Images of API writers are written whole each time, and their objects have other addresses then.
+        let in_place = header.edits_skeleton && base.is_some();
+        let image = open(image.clone())?;
+        Ok(Some(Change { writer: header.writer, base, image, deletes, in_place, written: new.wrote() }))
     }
 
     /// Whether a dataset was committed when a writer began.
@@ -530,7 +590,7 @@ impl<'a> Attempt<'a> {
         }
         let seen = before.filter(|_| !self.is_anew()).map(|(_, stored)| &*stored.extent);
         let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
-        let mut wanted = Vec::new();
+        let mut made = Vec::new();
         let mut behind = Vec::new();
         let of_ids = self.new.iter().flat_map(|new| ids.iter().map(move |id| (new, new.numbers.get(id))));
         for (new, found) in of_ids {
@@ -582,18 +642,26 @@ impl<'a> Attempt<'a> {
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
             written.extents = ends.take(&start, &written.extents);
             if let Some(log) = numbers.get(&new.writer()).filter(|_| !written.is_empty()) {
-                wanted.push((parts.len(), last));
-                parts.push(Part { log: *log, epoch: number, written });
+                let under =
+                    stopped::outdated(new, self.base.as_deref()).filter(|_| self.round == Round::Outdated);
+                let epoch = under.map_or(number, |seen| seen + 1);
+                made.push((Part { log: *log, epoch, written }, last));
             }
         }
         let mut extent = ends.extent();
-        for (part, last) in wanted {
+        let mut outdated = Vec::new();
+        for (mut part, last) in made {
             // What another writer's extent leaves out does not come back when the dataset grows again.
             if last.iter().zip(&extent).any(|(last, dim)| last > dim) {
                 let clip = Extent { order: u64::MAX, dims: extent.clone() };
-                parts[part].written.extents.push(clip);
+                part.written.extents.push(clip);
+            }
+            match part.epoch == number {
+                true => parts.push(part),
+                false => outdated.push(part),
             }
         }
+        stopped::insert(&mut parts, outdated);
         append(&mut parts, behind, &mut extent, number)
             .map_err(|error| error.object(String::from_utf8_lossy(&definition.path)))?;
         Ok(Stored { id, definition: definition.clone(), extent, parts })

@@ -1,6 +1,6 @@
 //! The quick way to the first epoch.
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Round};
 use super::taken::taken;
 use super::{CommitOptions, Committed, show};
 use crate::Result;
@@ -19,7 +19,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
     let Some(fresh) = options.fresh.as_ref().filter(|_| !options.reports.is_empty()) else { return Ok(None) };
     let all =
         options.tickets.iter().all(|ticket| options.reports.iter().any(|report| report.ticket == *ticket));
-    if !all || options.salvage || fresh.known.epoch != 0 {
+    if !all || options.salvage || !options.ended.is_empty() || fresh.known.epoch != 0 {
         return Ok(None);
     }
     let mut new = Vec::new();
@@ -51,6 +51,8 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
         image: known.then(|| Arc::clone(&fresh.image)),
         plain: plain.cloned(),
         set_aside: Vec::new(),
+        round: Round::All,
+        outdated: Vec::new(),
     };
     // With a log that has to be set aside, all are looked at again.
     let (Some(made), aside) = attempt.finish()? else { return Ok(None) };

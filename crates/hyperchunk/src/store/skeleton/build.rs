@@ -37,7 +37,7 @@ pub struct Shown {
 }
 
 impl Merge {
-    /// The new skeleton, for an epoch.
+    /// The new skeleton, for an epoch of a store.
     ///
     /// # Errors
     /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; those of reading what is copied, and of writing.

@@ -1,0 +1,177 @@
+//! Writers that were stopped: what they flushed, the epoch that it belongs to, and whether the file is still theirs.
+
+use super::attempt::Attempt;
+use super::taken::New;
+use super::{Found, SetAside, Waiting, foreign, found};
+use crate::store::scan::Log;
+use crate::store::site::{LogName, Site};
+use crate::store::skeleton::Change;
+use crate::store::{Conflict, Manifest, Part, Stored, Ticket, WriterId, overlap};
+use crate::{Error, ErrorKind, File, Result};
+use std::collections::{HashMap, HashSet};
+
+/// The tickets of the last flushes of writers, of which something is not committed. A log whose header or batches cannot be
+/// read has none.
+///
+/// # Errors
+/// Io.
+pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[Waiting]) -> Result<Vec<Ticket>> {
+    let site = site.into();
+    let mut tickets = Vec::new();
+    for waiting in logs {
+        match Log::last_flush(LogName::from((site, waiting.header.writer)), waiting.ending) {
+            Ok(Some(ticket)) if ticket.trailer >= waiting.committed => tickets.push(ticket),
+            Ok(_) => {}
+            Err(error) if error.is_of_reading() && error.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(tickets)
+}
+
+/// The newest epoch that has something of a writer, or that it began with: what it did since is newer than that alone.
+fn began_with(new: &New) -> u64 {
+    new.known.map_or(new.header.base, |known| known.epoch)
+}
+
+/// The epoch under whose successors the writes of a stopped writer belong; `None` if there are none, or the writer is done.
+pub(super) fn outdated(new: &New, base: Option<&Manifest>) -> Option<u64> {
+    let seen = began_with(new);
+    base.filter(|base| !new.finished && base.number > seen).map(|_| seen)
+}
+
+/// Why the file that a writer wrote to is not the one that is there now, if that is so. `floor` is that of the next epoch.
+fn other_file(new: &New, base: &Manifest, floor: u64) -> Option<Error> {
+    let header = &new.header;
+    let is_older = if header.truncates { header.floor < base.floor } else { header.floor < floor };
+    let reason = if is_older && began_with(new) <= floor {
+        format!("the file that it wrote to was begun anew after epoch {floor}")
+    } else if header.truncates && header.floor > base.floor && outdated(new, Some(base)).is_some() {
+        format!(
+            "it began the file anew after epoch {}, and epoch {} goes on with the file that it was to replace",
+            header.floor, base.number
+        )
+    } else {
+        return None;
+    };
+    Some(Error::invalid(reason))
+}
+
+impl Attempt<'_> {
+    /// Sets aside the writers whose file is not the one that is there.
+    pub(super) fn refuse_others(&mut self) {
+        let Some(base) = self.base.clone() else { return };
+        loop {
+            let floor = self.floor;
+            let found = self
+                .new
+                .iter()
+                .enumerate()
+                .find_map(|(at, new)| other_file(new, &base, floor).map(|error| (at, error)));
+            let Some((at, reason)) = found else { return };
+            let New { header, .. } = self.new.remove(at);
+            let truncates = header.truncates;
+            let aside = SetAside::new(header.writer, header.session, reason);
+            self.set_aside.push(SetAside { truncates, is_of_other_file: true, ..aside });
+            self.hide();
+        }
+    }
+
+    /// The changes of stopped writers to the structure, each followed by what later epochs changed, and the skeleton that all
+    /// of them begin with.
+    pub(super) fn outdated_structure(
+        &self,
+        open: &dyn Fn(Vec<u8>) -> Result<File>,
+        change_of: &mut dyn FnMut(&New) -> Result<Option<Change>>,
+    ) -> Result<(Option<File>, Vec<Change>)> {
+        let Some(base) = &self.base else { return Ok((None, Vec::new())) };
+        let file_at = |number: u64| -> Result<Option<File>> {
+            if number <= self.floor {
+                return Ok(None);
+            }
+            if number == base.number {
+                return open(base.image.clone()).map(Some);
+            }
+            match Manifest::epoch(self.site, number) {
+                Ok(epoch) => open(epoch.image.clone()).map(Some),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let mut new: Vec<&New> = self.new.iter().collect();
+        new.sort_by_key(|new| (began_with(new), new.writer()));
+        let mut seen = new.first().map_or(base.number, |new| began_with(new));
+        let first = file_at(seen)?;
+        let mut last = first.clone();
+        let mut changes = Vec::new();
+        let go_on = |changes: &mut Vec<Change>, from: u64, last: &mut Option<File>, to: u64| -> Result<()> {
+            // Without the epoch that the writers saw, what differs from theirs is a conflict, and nothing was deleted.
+            let Some(image) = file_at(to)? else { return Ok(()) };
+            let parts = |id: &Stored| id.parts.iter().any(|part| part.epoch > from);
+            changes.push(Change {
+                writer: WriterId::default(),
+                base: last.clone(),
+                image: image.clone(),
+                deletes: last.is_some(),
+                in_place: false,
+                written: base
+                    .datasets
+                    .iter()
+                    .filter(|stored| parts(stored))
+                    .map(|stored| stored.id)
+                    .collect(),
+            });
+            *last = Some(image);
+            Ok(())
+        };
+        for new in new {
+            let own = began_with(new);
+            if own > seen {
+                go_on(&mut changes, seen, &mut last, own)?;
+                seen = own;
+            }
+            changes.extend(change_of(new)?);
+        }
+        go_on(&mut changes, seen, &mut last, base.number)?;
+        match found(self.site, base)? {
+            Found::Edited(image) => changes.push(Change {
+                writer: WriterId::default(),
+                base: last,
+                image,
+                deletes: true,
+                in_place: false,
+                written: HashSet::new(),
+            }),
+            Found::Foreign => return Err(foreign(self.site, "commit")),
+            Found::Unchanged | Found::Waiting => {}
+        }
+        Ok((first, changes))
+    }
+
+    /// Where later epochs have other elements than stopped writers, whose writes lie under theirs.
+    pub(super) fn outdated_conflicts(
+        &self,
+        manifest: &Manifest,
+        path: &[u8],
+        stored: &Stored,
+    ) -> Result<Vec<Conflict>> {
+        let seen: HashMap<WriterId, u64> =
+            self.new.iter().map(|new| (new.writer(), began_with(new))).collect();
+        let is_outdated = |part: &Part| {
+            let log = manifest.logs.get(part.log as usize);
+            log.and_then(|log| seen.get(&log.writer)).is_some_and(|seen| part.epoch == seen + 1)
+        };
+        overlap::conflicts_with_later(manifest, stored, path, self.site, &is_outdated)
+    }
+}
+
+/// Puts what stopped writers wrote under what epochs have that came after the one that each began with.
+pub(super) fn insert(parts: &mut Vec<Part>, outdated: Vec<Part>) {
+    let mut inserted: HashMap<u64, usize> = HashMap::new();
+    for part in outdated {
+        let before = inserted.entry(part.epoch).or_default();
+        let at = parts.partition_point(|other| other.epoch < part.epoch) + *before;
+        *before += 1;
+        parts.insert(at, part);
+    }
+}
