@@ -341,15 +341,21 @@ impl Committed {
         self.writers.extend(earlier.writers);
         self
     }
+}
+
+fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result<Outcome> {
+    let named = |error: Error| error.file(site.at().path().display());
+    // From here on until it is replaced, the file is as it is looked at.
+    let _held = site.at().hold()?;
     let mut made: Option<Committed> = None;
     let mut set_aside: Vec<SetAside> = Vec::new();
+    let mut outdated = Vec::new();
     for _ in 0..TRIES {
         let number = made.as_ref().map(|made| made.manifest.number);
         if number.is_some() && Manifest::numbers(site)?.last().copied() == number {
             break;
         }
         let (base, number) = newest(site).map_err(named)?;
-    let mut outdated = Vec::new();
         if let Some(made) = &made
             && base.as_ref().is_some_and(|base| holds(base, made))
         {

@@ -3,7 +3,7 @@
 use super::bucket::Bucket;
 use super::create::Stamp;
 use super::id::WriterId;
-use super::{folder_of, log_of};
+use super::{folder_of, lock, log_of};
 use crate::io::positioned::write_all_at;
 use crate::io::{LocalFile, RemoteOptions, Source};
 use crate::write::Sync;
@@ -85,6 +85,11 @@ pub(crate) trait Folder: Debug {
     /// # Errors
     /// Io.
     fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()>;
+
+    /// Keeps other programs from opening the file to write, while what is returned lives.
+    fn hold(&self) -> Result<Option<fs::File>> {
+        Ok(None)
+    }
 }
 
 /// Where a store is. Cheap to copy; made of a path, or of a [`SiteBuf`].
@@ -464,6 +469,7 @@ impl Folder for Local<'_> {
 
     fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()> {
         let path = self.0;
+        let _held = self.hold()?;
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.new", WriterId::new()));
         let temporary = PathBuf::from(name);
@@ -491,6 +497,10 @@ impl Folder for Local<'_> {
             drop(fs::remove_file(&temporary));
             refused("replace", path, &error)
         })
+    }
+
+    fn hold(&self) -> Result<Option<fs::File>> {
+        lock::hold(self.0)
     }
 }
 

@@ -257,6 +257,18 @@ impl Store {
     /// Whether this process may write to the log: not after a fork.
     fn own(&self) -> Option<&LogWriter> {
         self.writer.as_ref().filter(|writer| writer.is_of_this_process())
+    /// Says if another file was put at the store's path: then nothing of it can be committed, until that is moved away.
+    fn check_path(&self) -> Outcome<()> {
+        let mut known = self.at_path.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = |file: Metadata| (file.dev(), file.ino(), file.size(), (file.mtime(), file.mtime_nsec()));
+        let now = std::fs::metadata(&self.path).ok().map(stamp);
+        if *known != now {
+            commit::check_file(&self.path, "commit")?;
+            *known = now;
+        }
+        Ok(())
+    }
+
     }
 
     /// The skeleton goes into the log, and the log is closed.
@@ -307,6 +319,7 @@ impl Store {
             let outcome = commit::commit_all(&self.path, &options)?;
             self.check_commit(writer, &outcome)?;
         }
+            options.ended = ended(&self.path, &waiting(&self.path)?)?;
         Ok(())
     }
 
@@ -319,7 +332,6 @@ impl Store {
         if let Some(aside) = outcome.set_aside.iter().find(ours) {
             return Err(aside.error().file(self.path.display()).into());
         }
-            options.ended = ended(&self.path, &waiting(&self.path)?)?;
         let Some(made) = &outcome.made else { return Ok(()) };
         let Some(conflict) = made.manifest.conflicts.first() else { return Ok(()) };
         refuse!(
@@ -353,7 +365,74 @@ pub(super) fn is_done(log: &Waiting) -> bool {
     if !there {
         return std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
     }
-    has_ended(process)
+    has_ended(process) || began_after(process, log.header.started)
+}
+
+/// Whether a writer was stopped: it is not done, and its process is no more.
+pub(super) fn was_stopped(log: &Waiting) -> bool {
+    log.ending != Ending::Finished && is_gone(log)
+}
+
+/// Whether a writer certainly has the committed file open: its process is at work, here, and it did not begin the file anew.
+pub(super) fn has_committed_open(log: &Waiting) -> bool {
+    let header = &log.header;
+    let goes_on = log.ending != Ending::Finished && !header.failed && !is_gone(log);
+    goes_on && !header.truncates && header.base > 0 && header.place != 0 && header.place == process_place()
+}
+
+/// The logs of a store that are not committed.
+fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
+    Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
+}
+
+/// What stopped writers flushed, up to where each is to be committed.
+fn ended(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
+    let stopped: Vec<Waiting> = waiting.iter().filter(|log| was_stopped(log)).cloned().collect();
+    Ok(commit::last_flushes(path, &stopped)?)
+}
+
+/// Commits what stopped writers flushed, as a program that opens a file after a crash finds it. A program that only reads takes
+/// those alone whose process certainly is no more: it ran where this one does.
+pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> Outcome<()> {
+    if options.commit == Commit::Manual {
+        return Ok(());
+    }
+    let waiting = waiting(path)?;
+    let here = process_place();
+    let is_certain = |log: &&Waiting| writable || (here != 0 && log.header.place == here);
+    let certain: Vec<Waiting> = waiting.iter().filter(is_certain).cloned().collect();
+    let mut wanted = CommitOptions::default();
+    wanted.ended = ended(path, &certain)?;
+    if wanted.ended.is_empty() {
+        return Ok(());
+    }
+    let counted = options.writers.or_else(launched).is_some();
+    if counted || !waiting.iter().all(is_done) {
+        // What stopped writers saw of others that are done is committed with those, when all are.
+        if waiting.iter().any(|log| log.ending == Ending::Finished) {
+            return Ok(());
+        }
+        wanted.session = Some(Session::named(&format!("stopped {}", WriterId::new())));
+    }
+    if options.sync == Sync::Never {
+        wanted.sync = write::Sync::Never;
+    }
+    commit::commit_all(path, &wanted)?;
+    Ok(())
+}
+
+/// Whether a process began after a writer did, whose number it has: the number was given again. Clocks may differ by a minute.
+fn began_after(process: i32, started: u64) -> bool {
+    const SLACK: u64 = 60;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let ticks =
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse::<u64>().ok());
+    let system = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let boot = system.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<u64>().ok());
+    // SAFETY: a question to the system.
+    let second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(0);
+    let began = boot.zip(ticks).and_then(|(boot, ticks)| Some(boot + ticks.checked_div(second)?));
+    began.is_some_and(|began| began > started / 1_000_000_000 + SLACK)
 }
 
 /// Whether a process has ended and only its parent has not asked for its status yet.

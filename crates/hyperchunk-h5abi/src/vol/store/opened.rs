@@ -13,7 +13,8 @@ use super::{Diverted, Keeper, Opened, Store, at_exit, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
 use hyperchunk::store::{
-    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, log_of,
+    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, folder_of,
+    hold_alone, locks_are_off, log_of,
 };
 use hyperchunk::write;
 use hyperchunk_live::observe;
@@ -143,7 +144,9 @@ pub(in crate::vol) fn create(
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
     let Some(company) = Company::of(slot, below.fapl.id)? else { return Ok(None) };
-    let becomes = || becomes_store(slot, below, options, call, &path).map(|becomes| becomes.then_some(()));
+    let session = session(options);
+    let becomes =
+        || becomes_store(slot, below, (options, session), call, &path).map(|becomes| becomes.then_some(()));
     let Some(((), session)) = company.decide(options, becomes, |()| 0, || Ok(()))? else { return Ok(None) };
     let options = &company.options(options);
     let below = &company.below(below)?;
@@ -177,7 +180,7 @@ pub(in crate::vol) fn create(
 fn becomes_store(
     slot: &'static Slot,
     below: &Below,
-    options: &Options,
+    (options, session): (&Options, Session),
     call: Call<'_>,
     path: &Path,
 ) -> Outcome<bool> {
@@ -192,8 +195,21 @@ fn becomes_store(
     if !wanted || hopeless || asks_for_a_layout(slot, call.fcpl, below.fapl.id) {
         return Ok(false);
     }
-    if paths::live(slot, path).is_some() {
+    if paths::live(slot, path).is_some() || paths::is_read(slot, path) {
         refuse!("unable to truncate a file which is already open")
+    }
+    if there.is_some() && !locks_are_off() && !paths::is_stub(path)? {
+        // Writers of one session may begin it anew together.
+        let is_other = |log: &&Waiting| session.is_unknown() || log.header.session != session;
+        if let Some(log) = waiting(path)?.iter().filter(is_other).find(|log| finish::has_committed_open(log))
+        {
+            refuse!(
+                "unable to truncate a file which is already open: process {} writes to {}",
+                log.header.process,
+                path.display()
+            )
+        }
+        hold_alone(path)?;
     }
     Ok(true)
 }
@@ -332,6 +348,9 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         }
         return Ok(Some(Found::Epoch(epoch)));
     }
+    if may_write(&folder_of(path)) {
+        finish::commit_flushed(path, options, writable)?;
+    }
     let waiting = if paths::is_stub(path)? { waiting(path)? } else { Vec::new() };
     // A commit of a file without anything looks the same, and nobody waits.
     if !waiting.is_empty() {
@@ -348,9 +367,6 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
             if working == 0 {
                 refuse!(
                     "{} is a sharded store whose writers were stopped: hyperchunk store recover gets back what they wrote",
-    if may_write(&folder_of(path)) {
-        finish::commit_flushed(path, options, writable)?;
-    }
                     path.display()
                 )
             }
@@ -382,6 +398,11 @@ fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
     let mut waiting: Vec<&Waiting> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
     let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
+/// The writers that were stopped before: what they flushed is committed by now, or is for somebody to recover.
+fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
+    waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
+}
+
     let logs: Vec<_> = opened.map(Arc::new).collect();
     let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
     logs.into_iter().filter(|log| !hidden.contains(&log.writer())).collect()
@@ -398,11 +419,6 @@ impl Store {
         // HDF5 looks for what links lead to beside the file itself.
         let named = Path::new(OsStr::from_bytes(given.to_bytes()));
         let named = if named.is_symlink() { &*path } else { named };
-/// The writers that were stopped before: what they flushed is committed by now, or is for somebody to recover.
-fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
-    waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
-}
-
         let mut name = named.as_os_str().as_bytes().to_vec();
         let (writer, peers) = writing.unzip();
         if let Some(writer) = &writer {
@@ -440,7 +456,9 @@ pub(super) fn read(below: &Below, slot: &'static Slot, store: Store, call: Call<
     let name = call.name.as_ptr();
     // SAFETY: the arguments are a callback's.
     let under = unsafe { (slot.api.file_open)(name, call.flags, below.fapl.id, call.dxpl, NO_REQUEST) };
-    let file = Opened { store: Arc::new(store), given: call.name.to_owned(), flags: call.flags };
+    let store = Arc::new(store);
+    paths::remember_reader(&store);
+    let file = Opened { store, given: call.name.to_owned(), flags: call.flags };
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
@@ -498,8 +516,9 @@ pub(super) fn begin(
         *store.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
     }
     let store = Arc::new(store);
-    if writable {
-        paths::remember(&store);
+    match writable {
+        true => paths::remember(&store),
+        false => paths::remember_reader(&store),
     }
     let flags = call.flags | if writable { WRITE } else { 0 };
     let file = Opened { store, given: call.name.to_owned(), flags };

@@ -4,7 +4,7 @@ use super::super::slot::Slot;
 use super::Store;
 use hyperchunk::index::IndexOption;
 use hyperchunk::store::{
-    MARKER, Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, real_file,
+    MARKER, Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, hold_alone, real_file,
 };
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
@@ -38,6 +38,25 @@ pub(super) fn remember(store: &Arc<Store>) {
     table.insert((store.slot.library.base(), store.path.clone()), Arc::downgrade(store));
 }
 
+/// Stores that this process reads, by library and path.
+fn readers() -> &'static Mutex<Vec<(usize, Weak<Store>)>> {
+    static READERS: Mutex<Vec<(usize, Weak<Store>)>> = Mutex::new(Vec::new());
+    &READERS
+}
+
+pub(super) fn remember_reader(store: &Arc<Store>) {
+    let mut readers = readers().lock().unwrap_or_else(PoisonError::into_inner);
+    readers.retain(|(_, store)| store.strong_count() > 0);
+    readers.push((store.slot.library.base(), Arc::downgrade(store)));
+}
+
+/// Whether this process has the store at a path open for reading.
+pub(super) fn is_read(slot: &Slot, path: &Path) -> bool {
+    let readers = readers().lock().unwrap_or_else(PoisonError::into_inner);
+    let own = readers.iter().filter(|(base, _)| *base == slot.library.base());
+    own.filter_map(|(_, store)| store.upgrade()).any(|store| store.path == path)
+}
+
 /// A store is done.
 pub(super) fn done_with(store: &Store) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,6 +67,9 @@ pub(super) fn done_with(store: &Store) {
 pub(in crate::vol) fn forget(slot: &Slot) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
     table.retain(|(base, _), _| *base != slot.library.base());
+    drop(table);
+    let mut readers = readers().lock().unwrap_or_else(PoisonError::into_inner);
+    readers.retain(|(base, _)| *base != slot.library.base());
 }
 
 /// A name that HDF5 passes, as a path from the root, links followed: a store belongs to the file itself.
@@ -131,6 +153,7 @@ pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", WriterId::new()));
     let temporary = PathBuf::from(name);
+    let _held = hold_alone(path)?;
     let publish = || -> io::Result<()> {
         fs::write(&temporary, stub().unwrap_or_default())?;
         if let Ok(old) = fs::metadata(path) {
