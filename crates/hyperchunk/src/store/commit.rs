@@ -16,7 +16,7 @@ use super::manifest::name_of;
 use super::report::Report;
 use super::scan::{Ending, Log};
 use super::site::Site;
-use super::{LogHeader, LogPart, Manifest, Session, Ticket, WriterId, stamp};
+use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId, stamp};
 use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
@@ -518,9 +518,22 @@ pub(super) enum Found {
 pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
     let path = site.at().path().display();
     Error::invalid(format!(
-        "cannot {verb}: expected the skeleton of the store at {path}, got another HDF5 file, which would be replaced; move it \
-         away and {verb} again, or move {path}.d away to keep the file without the store"
+        "cannot {verb}: expected the file of the store whose folder is {path}.d, got another HDF5 file at {path}; move it away \
+         and {verb} again (`hyperchunk store link` makes the store's file again), or move {path}.d away to keep the file that is \
+         there; what was written to the store is kept in {path}.d until it is committed"
     ))
+}
+
+/// Refuses a file at the store's path that is none of the store's: another one was put there. `verb` is what is to be done.
+///
+/// # Errors
+/// Invalid if it is; those of reading the newest epoch and the file.
+pub fn check_file<'a>(site: impl Into<Site<'a>>, verb: &str) -> Result<()> {
+    let site = site.into();
+    match Manifest::newest(site)? {
+        Some(newest) if matches!(found(site, &newest)?, Found::Foreign) => Err(foreign(site, verb)),
+        _ => Ok(()),
+    }
 }
 
 /// Looks at the file at the user's path.
@@ -538,8 +551,16 @@ pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
         File::from_source(source, Some(site.at().path().to_owned()), &plain())
     };
     let Ok(file) = open(bytes.clone()) else { return Ok(Found::Unchanged) };
+    if stamp::store_of(&bytes).is_some_and(|store| store != epoch.store) {
+        return Ok(Found::Foreign);
+    }
     match stamp::epoch_of(&bytes, &file)? {
-        Some(number) if number == epoch.number => return Ok(Found::Edited(file)),
+        Some(number) if number == epoch.number => {
+            // A stamp of an earlier version does not say of which store it is.
+            let is_known = |(_, marker, _): &(_, Marker, _)| epoch.dataset(&marker.dataset).is_some();
+            let is_foreign = stamp::store_of(&bytes).is_none() && !Marker::all(&file)?.iter().all(is_known);
+            return Ok(if is_foreign { Found::Foreign } else { Found::Edited(file) });
+        }
         Some(_) => return Ok(Found::Waiting),
         None => {}
     }

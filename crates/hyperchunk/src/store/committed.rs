@@ -125,7 +125,10 @@ impl Sharded {
         };
         let Some(number) = store.manifest.datasets.iter().position(|stored| stored.id == marker.dataset)
         else {
-            let message = format!("epoch {} of the store has no dataset {}", marker.epoch, marker.dataset);
+            let message = format!(
+                "epoch {} of the store has no dataset {}: the folder of logs belongs to another file, or is not whole",
+                marker.epoch, marker.dataset
+            );
             return missing(Error::new(ErrorKind::NotFound, message));
         };
         let stored = &store.manifest.datasets[number];

@@ -208,7 +208,7 @@ fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOpti
         let file = commit::skeleton(path.into(), &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
         let (shown, links) = link::shown(path.into(), &manifest, options.link, &merge.datasets())?;
-        manifest.image = merge.write(manifest.number, &shown)?;
+        manifest.image = merge.write((manifest.store, manifest.number), &shown)?;
         if !manifest.publish(path, options.sync != Sync::Never)? {
             continue;
         }

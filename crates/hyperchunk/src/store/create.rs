@@ -88,8 +88,9 @@ impl Begun {
     /// Io; those of reading the image.
     pub fn create(self, definitions: &[Definition], image: Option<&[u8]>, sync: Sync) -> Result<Fresh> {
         let plain = image.is_none().then(|| definitions.into());
+        let store = self.known.store;
         let made = structure(definitions, image, true)
-            .and_then(|(mut merge, shown, _)| merge.write(0, &shown))
+            .and_then(|(mut merge, shown, _)| merge.write((store, 0), &shown))
             .and_then(|image| self.site.site().at().replace(&image, None, sync).map(|()| image));
         let local = self.site.site().local();
         let image = made.inspect_err(|_| {
@@ -153,7 +154,7 @@ pub fn create<'a>(
             // All that is there now.
             hidden: writers(site)?,
             datasets: stored.clone(),
-            image: merge.write(number, &shown)?,
+            image: merge.write((before.store, number), &shown)?,
             ..Manifest::default()
         };
         manifest.renumber();

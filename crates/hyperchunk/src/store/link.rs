@@ -293,7 +293,7 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
     };
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
-    let image = merge.write(manifest.number, &all)?;
+    let image = merge.write((manifest.store, manifest.number), &all)?;
     Site::from(path).at().replace(&image, None, sync)?;
     Ok(links)
 }

@@ -89,7 +89,7 @@ pub use process::place as process_place;
 pub use report::Report;
 pub use scan::{Ending, Log};
 pub use site::{LogName, Site, SiteBuf, real_file};
-pub use stamp::{STAMPED_WITHIN_BYTES, epoch_of};
+pub use stamp::{STAMPED_WITHIN_BYTES, epoch_of, store_of};
 pub use statistics::{Extreme, Statistics};
 pub(crate) use statistics::{Looks, Machine, Pass};
 pub(crate) use virtual_blocks::GROUP as BLOCKS;

@@ -1,9 +1,9 @@
 //! The stamp of a skeleton: bytes of the file that no object owns, which say of which epoch it is.
 //!
 //! HDF5 leaves bytes alone that nothing leads to, so the stamp is still there in a file that a program edited in place. It tells
-//! the skeleton of a store without datasets of its own, which has no markers, from any other file.
+//! the skeleton of a store without datasets of its own, which has no markers, from any other file, and from that of another store.
 
-use super::Marker;
+use super::{Marker, StoreId};
 use crate::write::Writer;
 use crate::{File, Result};
 use std::io::IoSlice;
@@ -11,16 +11,30 @@ use std::io::IoSlice;
 /// What a stamp begins with.
 const MAGIC: &[u8; 16] = b"hyperchunk epoch";
 
-/// Its size in bytes: the magic and the number of the epoch, as a little-endian integer of 64 bits.
-const STAMP_BYTES: u64 = 24;
+/// What the second half of a stamp begins with.
+const STORE_MAGIC: &[u8; 16] = b"hyperchunk store";
+
+/// Its size in bytes: the magic, the number of the epoch as a little-endian integer of 64 bits, the second magic, the store's id.
+const STAMP_BYTES: u64 = 56;
 
 /// How far from the start of a file its stamp ends at the latest.
 pub const STAMPED_WITHIN_BYTES: usize = 4096;
 
 /// Puts the stamp of an epoch into a file of which nothing else was written yet.
-pub(super) fn write(writer: &Writer, epoch: u64) -> Result<()> {
+pub(super) fn write(writer: &Writer, store: StoreId, epoch: u64) -> Result<()> {
     let address = writer.reserve(STAMP_BYTES, 8)?;
-    writer.write_reserved(address, &mut [IoSlice::new(MAGIC), IoSlice::new(&epoch.to_le_bytes())])
+    let stamp = [MAGIC.as_slice(), &epoch.to_le_bytes(), STORE_MAGIC, &store.0].concat();
+    writer.write_reserved(address, &mut [IoSlice::new(&stamp)])
+}
+
+/// The store whose skeleton a file is, as its stamp says; `None` if that says nothing, or is of an earlier version. The first
+/// [`STAMPED_WITHIN_BYTES`] are enough.
+#[must_use]
+pub fn store_of(bytes: &[u8]) -> Option<StoreId> {
+    let start = bytes.get(..bytes.len().min(STAMPED_WITHIN_BYTES))?;
+    let at = (0..start.len()).step_by(8).find(|at| start[*at..].starts_with(MAGIC))?;
+    let rest = bytes.get(at + MAGIC.len() + size_of::<u64>()..)?.strip_prefix(STORE_MAGIC)?;
+    rest.first_chunk().map(|id| StoreId(*id)).filter(|id| *id != StoreId::default())
 }
 
 /// The epoch that a file is stamped with.
@@ -55,7 +69,7 @@ mod tests {
         let writer =
             Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();
         if let Some(epoch) = epoch {
-            write(&writer, epoch).unwrap();
+            write(&writer, StoreId([7; 16]), epoch).unwrap();
         }
         writer.create_group(NodeId::ROOT, b"g", true).unwrap();
         writer.close().unwrap();
@@ -78,6 +92,7 @@ mod tests {
                     .any(|link| link.name.as_bytes() == b"g")
             );
             assert_eq!(epoch_of(&bytes, &file).unwrap(), epoch);
+            assert_eq!(store_of(&bytes), epoch.map(|_| StoreId([7; 16])));
         }
         assert_eq!(stamped(b""), None);
         assert_eq!(stamped(&MAGIC[..]), None);

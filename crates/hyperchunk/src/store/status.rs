@@ -149,7 +149,11 @@ impl Status {
         // Logs that a commit takes nothing of, and why.
         let waits =
             |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
-        if logs.iter().any(waits) {
+        let is_foreign = match &newest {
+            Some(newest) => matches!(commit::found(site, newest)?, commit::Found::Foreign),
+            None => false,
+        };
+        if logs.iter().any(waits) && !is_foreign {
             for aside in commit::set_aside(site)? {
                 if let Some(log) =
                     logs.iter_mut().find(|log| log.writer == aside.writer && log.damage.is_none())
@@ -172,7 +176,7 @@ impl Status {
             logs,
             datasets,
             conflicts: newest.as_ref().map(|newest| newest.conflicts.clone()).unwrap_or_default(),
-            skeleton: skeleton(site, newest.as_deref())?,
+            skeleton: if is_foreign { Skeleton::Other } else { skeleton(site, newest.as_deref())? },
             uploads: site.bucket().map_or_else(|| Ok(Vec::new()), Bucket::uploads)?,
         })
     }

@@ -14,6 +14,9 @@ use hyperchunk::store::{
 use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
 use std::ffi::{CStr, CString, c_int, c_uint};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -208,7 +211,7 @@ impl Opened {
         let image = image(store.slot, keeper).inspect_err(|_| writer.give_up(UNWRITTEN))?;
         writer.put_image(&image)?;
         writer.flush()?;
-        Ok(())
+        store.check_path()
     }
 
     /// Nothing can be made in a file whose writer has ended: it would be lost.
@@ -254,9 +257,6 @@ impl Opened {
 }
 
 impl Store {
-    /// Whether this process may write to the log: not after a fork.
-    fn own(&self) -> Option<&LogWriter> {
-        self.writer.as_ref().filter(|writer| writer.is_of_this_process())
     /// Says if another file was put at the store's path: then nothing of it can be committed, until that is moved away.
     fn check_path(&self) -> Outcome<()> {
         let mut known = self.at_path.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,6 +269,9 @@ impl Store {
         Ok(())
     }
 
+    /// Whether this process may write to the log: not after a fork.
+    fn own(&self) -> Option<&LogWriter> {
+        self.writer.as_ref().filter(|writer| writer.is_of_this_process())
     }
 
     /// The skeleton goes into the log, and the log is closed.
@@ -316,10 +319,10 @@ impl Store {
             Commit::Auto => self.all_done(session, &mut options)?,
         };
         if due {
+            options.ended = ended(&self.path, &waiting(&self.path)?)?;
             let outcome = commit::commit_all(&self.path, &options)?;
             self.check_commit(writer, &outcome)?;
         }
-            options.ended = ended(&self.path, &waiting(&self.path)?)?;
         Ok(())
     }
 

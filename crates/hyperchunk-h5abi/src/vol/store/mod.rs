@@ -64,6 +64,8 @@ pub(super) struct Store {
     keeper: Mutex<Option<Keeper>>,
     /// How many of our objects belong to it.
     objects: AtomicUsize,
+    /// The file at the path, as it was looked at last.
+    at_path: Mutex<Option<FileStamp>>,
     ended: AtomicBool,
     manifests: Mutex<HashMap<u64, Arc<Manifest>>>,
     logs: Mutex<HashMap<WriterId, Arc<File>>>,
@@ -80,6 +82,9 @@ pub(super) struct Store {
 
 /// What keeps a skeleton open: the root group of the lower file that was opened first. Addresses are numbers.
 #[derive(Clone, Copy)]
+/// Device, inode, size and time of modification of a file.
+type FileStamp = (u64, u64, u64, (i64, i64));
+
 struct Keeper {
     group: usize,
     /// The lower file itself, where the lower connector is the native one: the group keeps it. Asking the native connector for
@@ -171,7 +176,10 @@ impl Store {
         if epoch > 0 {
             let manifest = self.manifest(epoch)?;
             let Some(stored) = manifest.dataset(&id) else {
-                refuse!("epoch {epoch} of {} does not have the dataset {id}", self.path.display())
+                refuse!(
+                    "epoch {epoch} of {0} does not have the dataset {id}: the folder {0}.d belongs to another file, or is not whole",
+                    self.path.display()
+                )
             };
             for part in &stored.parts {
                 let log = usize::try_from(part.log).ok().and_then(|log| manifest.logs.get(log));

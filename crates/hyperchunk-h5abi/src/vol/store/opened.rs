@@ -377,12 +377,17 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         }
     }
     if !writable {
+        // Any other file is read as what it is, but not one that needs the folder of another store.
+        if paths::is_of_a_store(path) {
+            commit::check_file(path, "open")?;
+        }
         return Ok(Some(Found::Read));
     }
     // Without an epoch the folder is a leftover: somebody put an ordinary file there.
     if Manifest::newest(path)?.is_none() {
         return Ok(None);
     }
+    commit::check_file(path, "open")?;
     // What programs without the connector changed since the last epoch is part of what this one finds.
     commit::commit_edits(path)?;
     Ok(Some(Found::Join))
@@ -393,16 +398,16 @@ fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
     Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
 }
 
-/// What others have finished or flushed, in the order in which they began.
-fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
-    let mut waiting: Vec<&Waiting> = waiting.iter().collect();
-    waiting.sort_by_key(|log| (log.header.started, log.header.writer));
-    let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
 /// The writers that were stopped before: what they flushed is committed by now, or is for somebody to recover.
 fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
     waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
 }
 
+/// What others have finished or flushed, in the order in which they began.
+fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
+    let mut waiting: Vec<&Waiting> = waiting.iter().collect();
+    waiting.sort_by_key(|log| (log.header.started, log.header.writer));
+    let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
     let logs: Vec<_> = opened.map(Arc::new).collect();
     let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
     logs.into_iter().filter(|log| !hidden.contains(&log.writer())).collect()
@@ -433,6 +438,7 @@ impl Store {
             writer,
             peers: peers.map(Arc::new),
             keeper: Mutex::default(),
+            at_path: Mutex::default(),
             objects: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
             manifests: Mutex::default(),

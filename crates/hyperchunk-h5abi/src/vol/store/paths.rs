@@ -89,18 +89,21 @@ pub(in crate::vol) fn is_store_named(name: &CStr) -> bool {
     absolute(name).is_some_and(|path| is_store(&path))
 }
 
-/// Whether a file, which has no folder of logs, is a store's under another name. What is written to it would be written into
-/// the skeleton that both names have, and be lost with the next commit.
-pub(super) fn is_hard_link(path: &Path) -> bool {
-    let several = fs::metadata(path).is_ok_and(|file| file.is_file() && file.nlink() > 1);
-    // The index that may lie beside a file is none of its own.
+/// Whether the file at a path is the skeleton of a store, as far as its stamp or its markers say.
+pub(super) fn is_of_a_store(path: &Path) -> bool {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
     let mut start = Vec::new();
     let mut read = || fs::File::open(path)?.take(STAMPED_WITHIN_BYTES as u64).read_to_end(&mut start);
-    several
-        && read().is_ok()
+    read().is_ok()
         && File::open(path, &options).is_ok_and(|file| matches!(epoch_of(&start, &file), Ok(Some(_))))
+}
+
+/// Whether a file, which has no folder of logs, is a store's under another name. What is written to it would be written into
+/// the skeleton that both names have, and be lost with the next commit.
+pub(super) fn is_hard_link(path: &Path) -> bool {
+    let several = fs::metadata(path).is_ok_and(|file| file.is_file() && file.nlink() > 1);
+    several && is_of_a_store(path)
 }
 
 /// The file of a store, if it has blocks of virtual datasets.
@@ -150,10 +153,10 @@ pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
     if is_stub(path)? {
         return Ok(());
     }
+    let _held = hold_alone(path)?;
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", WriterId::new()));
     let temporary = PathBuf::from(name);
-    let _held = hold_alone(path)?;
     let publish = || -> io::Result<()> {
         fs::write(&temporary, stub().unwrap_or_default())?;
         if let Ok(old) = fs::metadata(path) {

@@ -297,7 +297,7 @@ impl<'a> Attempt<'a> {
             return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
         }
         let (shown, links) = link::shown(self.site, &manifest, self.options.link, &paths)?;
-        manifest.image = merge.write(number, &shown)?;
+        manifest.image = merge.write((manifest.store, number), &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
         Ok(Some(Committed {
             manifest: Arc::new(manifest),

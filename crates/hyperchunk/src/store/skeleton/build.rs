@@ -8,7 +8,7 @@ use crate::pack::plan::{dataset_plan, needed};
 use crate::pack::translate::Translation;
 use crate::pack::{Chunking, Filtering};
 use crate::store::virtual_blocks::{self, Blocks};
-use crate::store::{DatasetId, Definition, Marker, stamp};
+use crate::store::{DatasetId, Definition, Marker, StoreId, stamp};
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer,
 };
@@ -41,7 +41,11 @@ impl Merge {
     ///
     /// # Errors
     /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; those of reading what is copied, and of writing.
-    pub fn write(&mut self, epoch: u64, stored: &HashMap<DatasetId, Shown>) -> Result<Vec<u8>> {
+    pub fn write(
+        &mut self,
+        (store, epoch): (StoreId, u64),
+        stored: &HashMap<DatasetId, Shown>,
+    ) -> Result<Vec<u8>> {
         let datatypes = stored.values().map(|shown| &shown.datatype);
         let oldest = datatypes
             .map(needed)
@@ -49,7 +53,7 @@ impl Merge {
         let sink = Arc::new(MemorySink::default());
         let options = CreateOptions { oldest, threads: 1, sync: Sync::Never, ..CreateOptions::default() };
         let writer = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options)?;
-        stamp::write(&writer, epoch)?;
+        stamp::write(&writer, store, epoch)?;
         self.build(&writer, &|id| Some(marker_options(Marker { dataset: id, epoch }, stored.get(&id)?)))?;
         let mut virtual_ones: Vec<_> =
             stored.iter().filter_map(|(id, shown)| Some((*id, shown, shown.blocks.as_ref()?))).collect();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::Marker;
+use crate::store::{Marker, StoreId};
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Writer,
 };
@@ -137,7 +137,7 @@ fn built(merge: &mut Merge) -> File {
         (id, Shown { datatype: int32(), dims: vec![8], segments: None, blocks: None, definition: None })
     });
     let stored: HashMap<_, _> = stored.collect();
-    File::from_bytes(merge.write(3, &stored).unwrap(), &OpenOptions::default()).unwrap()
+    File::from_bytes(merge.write((StoreId::default(), 3), &stored).unwrap(), &OpenOptions::default()).unwrap()
 }
 
 fn merged(current: Option<&File>, changes: &[Change]) -> (File, Vec<String>) {
@@ -545,12 +545,16 @@ fn linked_datasets_have_their_segments_before_the_marker() {
         definition: None,
     };
     let all = HashMap::from([(DatasetId([7; 16]), stored(&[8])), (DatasetId([8; 16]), stored(&[0, 5]))]);
-    let file = File::from_bytes(merge.write(1, &all).unwrap(), &OpenOptions::default()).unwrap();
+    let file = File::from_bytes(merge.write((StoreId::default(), 1), &all).unwrap(), &OpenOptions::default())
+        .unwrap();
     let files = get(&file, "data").dataset().unwrap().external().to_vec();
     assert_eq!((&files[..1], files.len(), files[1].size), (&segments[..], 2, Some(1)));
     let empty = get(&file, "empty").dataset().unwrap();
     assert_eq!((empty.dims(), empty.external().len(), empty.external()[0].size), (&[0, 5][..], 1, None));
-    assert_eq!(merge.write(1, &HashMap::new()).unwrap_err().kind(), crate::ErrorKind::Invalid);
+    assert_eq!(
+        merge.write((StoreId::default(), 1), &HashMap::new()).unwrap_err().kind(),
+        crate::ErrorKind::Invalid
+    );
 }
 
 #[test]
