@@ -167,3 +167,61 @@ def test_a_writing_session_sees_what_plain_programs_changed(tmp_path: Path) -> N
         assert "lin" not in f
         assert f["new"][:].tolist() == [0, 1]
         assert f["d"][:].tolist() == [1, 51, 52]
+
+
+def test_a_dimension_scale_is_deleted_and_made_again(tmp_path: Path) -> None:
+    first = """
+        import h5py
+        with h5py.File("a.h5", "w") as f:
+            f["x"], f["y"], f["d"], f["e"] = [0.0, 1, 2], [0.0, 1, 2], [5, 6, 7], [8, 9, 10]
+            for scale, data in (("x", "d"), ("y", "d"), ("y", "e")):
+                f[scale].make_scale(scale)
+                f[data].dims[0].attach_scale(f[scale])
+    """
+    second = 'import h5py\nwith h5py.File("a.h5", "a") as f:\n    del f["x"], f["e"]\n'
+    third = """
+        import h5py
+        with h5py.File("a.h5", "a") as f:
+            assert [scale.name for scale in f["d"].dims[0].values()] == ["/y"]
+            f["x"], f["e"] = [1.0, 2, 3], [1, 2, 3]
+            f["x"].make_scale("x")
+            f["d"].dims[0].attach_scale(f["x"])
+            f["e"].dims[0].attach_scale(f["y"])
+            f["e"].dims[0].attach_scale(f["x"])
+    """
+    for code in (first, second, third):
+        helpers.run(code, folder=tmp_path, store=True)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert [scale.name for scale in f["d"].dims[0].values()] == ["/y", "/x"]
+        assert [scale.name for scale in f["e"].dims[0].values()] == ["/y", "/x"]
+        for scale in "xy":
+            assert sorted(f[entry[0]].name for entry in f[scale].attrs["REFERENCE_LIST"]) == ["/d", "/e"]
+
+
+def test_an_attribute_that_is_made_again_is_the_last_one(tmp_path: Path) -> None:
+    first = """
+        import h5py
+        with h5py.File("a.h5", "w", track_order=True) as f:
+            f.create_group("g", track_order=True)
+            f.create_dataset("d", (2,), "i4", track_order=True)
+            for thing in (f, f["g"], f["d"]):
+                for name in "zyxabc":
+                    thing.attrs[name] = name
+    """
+    second = """
+        import h5py
+        with h5py.File("a.h5", "a") as f:
+            for thing in (f, f["g"], f["d"]):
+                thing.attrs["y"] = 5
+                del thing.attrs["a"]
+                thing.attrs["new"] = 1
+                thing.attrs["a"] = 2
+    """
+    orders = {}
+    for native in (True, False):
+        for code in (first, second):
+            helpers.run(code, folder=tmp_path, store=True, native=native)
+        with h5py.File(tmp_path / "a.h5") as f:
+            orders[native] = [list(thing.attrs) for thing in (f, f["g"], f["d"])]
+        (tmp_path / "a.h5").unlink()
+    assert orders[False] == orders[True]

@@ -195,7 +195,7 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
     let node = made.node(number)?;
     let shared = packing.contents.inputs.len() > 1 && packing.contents.roots.contains(&number);
     for old in all {
-        let new = attribute(packing, writer, made, item, old)?;
+        let new = attribute(packing, writer, made, item, old, false)?;
         if shared && let Some(other) = writer.attribute(node, new.name.as_bytes())? {
             let same =
                 other.datatype == new.datatype && other.dataspace == new.dataspace && other.data == new.data;
@@ -213,19 +213,23 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
     Ok(count)
 }
 
-/// An attribute of an item as it will be in the new file: what it leads to is there, too.
+/// An attribute of an item as it will be in the new file: what it leads to is there, too. With `detaches`, a list of dimension
+/// scales loses those that are not.
 pub(crate) fn attribute(
     packing: &Packing,
     writer: &Writer,
     made: &Made,
     item: &Item,
     old: Attribute,
+    detaches: bool,
 ) -> Result<Attribute> {
     let address = |old| made.address(packing, writer, item.input, old);
     let ends = Ends { file: item.object.file(), writer, address: &address, attribute: true };
     let named = |error| of_attribute(&old.name, error);
     let translation =
         Translation::new(&old.datatype, item.object.file().superblock().sizes).map_err(named)?;
+    let is_of_scales = detaches && old.name.as_bytes() == b"DIMENSION_LIST";
+    let translation = if is_of_scales { translation.without_dangling() } else { translation };
     Ok(Attribute {
         data: translation.run(&old.data, &ends).map_err(named)?,
         datatype: translation.datatype,

@@ -38,6 +38,8 @@ enum Form {
     Region,
     Revised,
     Sequence(Box<Translation>),
+    /// Sequences of object references, without those to objects that are not there.
+    Living(Box<Translation>),
     Parts(Vec<Part>),
     Array(Box<Translation>),
 }
@@ -48,6 +50,11 @@ struct Part {
     from: usize,
     to: usize,
     translation: Translation,
+}
+
+/// Whether an object reference is null, or has an address that is none.
+pub(crate) fn leads_nowhere(reference: &[u8]) -> bool {
+    [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte))
 }
 
 fn narrow(size: u64) -> Result<usize> {
@@ -123,6 +130,15 @@ impl Translation {
         Ok(Self { datatype, form: Form::Parts(parts), size: narrow(size)? })
     }
 
+    /// The same, and sequences of object references lose those to objects that are not in the new file.
+    pub(crate) fn without_dangling(mut self) -> Self {
+        self.form = match self.form {
+            Form::Sequence(base) if matches!(base.form, Form::Object) => Form::Living(base),
+            form => form,
+        };
+        self
+    }
+
     /// Whether elements stay as they are.
     pub(super) fn is_copy(&self) -> bool {
         matches!(self.form, Form::Plain)
@@ -178,7 +194,7 @@ impl Translation {
                 }
             }
             Form::Revised => self.revised(from, to, ends, sequences)?,
-            Form::Sequence(base) => {
+            Form::Sequence(base) | Form::Living(base) => {
                 let found = sequences.get(
                     from,
                     &Datatype { size: base.size as u64, class: Class::Opaque { tag: Default::default() } },
@@ -190,7 +206,15 @@ impl Translation {
                         let bytes = bytes.to_vec();
                         let bytes =
                             if base.is_copy() { bytes } else { base.elements(&bytes, ends, sequences)? };
-                        put(to, 0, &ends.store(narrow(count)?, &bytes)?)?;
+                        if !matches!(self.form, Form::Living(_)) {
+                            return put(to, 0, &ends.store(narrow(count)?, &bytes)?);
+                        }
+                        let references = bytes.chunks_exact(ADDRESS);
+                        let living: Vec<&[u8]> = references.filter(|one| !leads_nowhere(one)).collect();
+                        match living.is_empty() {
+                            true => to.fill(0),
+                            false => put(to, 0, &ends.store(living.len(), &living.concat())?)?,
+                        }
                     }
                 }
             }

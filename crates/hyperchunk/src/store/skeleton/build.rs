@@ -5,7 +5,7 @@ use super::tree::{Attr, Target, Thing};
 use crate::pack::copy::copy;
 use crate::pack::make::{self, Made};
 use crate::pack::plan::{dataset_plan, needed};
-use crate::pack::translate::Translation;
+use crate::pack::translate::{Translation, leads_nowhere};
 use crate::pack::{Chunking, Filtering};
 use crate::store::virtual_blocks::{self, Blocks};
 use crate::store::{DatasetId, Definition, Marker, StoreId, stamp};
@@ -250,7 +250,7 @@ impl Merge {
         for attr in &node.attributes {
             let new = |item: usize, attribute: &Attribute| {
                 let item = &self.packing.contents.items[item];
-                make::attribute(&self.packing, writer, made, item, attribute.clone())
+                make::attribute(&self.packing, writer, made, item, attribute.clone(), true)
             };
             let mut attribute = new(attr.item, &attr.attribute).map_err(named)?;
             let all = std::iter::once(Ok(attribute.clone()))
@@ -320,8 +320,7 @@ fn union(entries: &Entries, lists: &[Attribute]) -> Option<Vec<u8>> {
     for element in lists.iter().flat_map(|list| list.data.chunks_exact(entries.size.max(1))) {
         let part = |at: usize, length: usize| element.get(at..at.saturating_add(length)).unwrap_or_default();
         let reference = part(entries.reference, 8);
-        let nowhere = [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte));
-        if !nowhere && seen.insert((reference.to_vec(), part(entries.index, 4).to_vec())) {
+        if !leads_nowhere(reference) && seen.insert((reference.to_vec(), part(entries.index, 4).to_vec())) {
             data.extend_from_slice(element);
         }
     }
