@@ -3,6 +3,7 @@
 use super::api::{Name, P};
 use super::object::Object;
 use super::slot::{NO_REQUEST, enter};
+use super::store;
 use crate::symbols::{Herr, Hid};
 use std::ptr::null_mut;
 
@@ -36,7 +37,7 @@ macro_rules! forward_at {
     )* };
 }
 
-/// `name(object, location, arguments…)` that makes an object.
+/// `name(object, location, arguments…)` that opens an object, or makes an attribute.
 macro_rules! make {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> P {
@@ -48,6 +49,33 @@ macro_rules! make {
                 }
                 // SAFETY: the arguments go on as they came.
                 let under = unsafe { (slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST) };
+                Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
+            })
+        }
+    )* };
+}
+
+/// `name(object, location, name, arguments…)` that makes an object under a name.
+macro_rules! make_named {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        pub(super) unsafe extern "C" fn $name<const L: usize>(
+            object: P,
+            at: P,
+            name: Name,
+            $($argument: $type,)*
+            _: P,
+        ) -> P {
+            enter::<L, _>(null_mut(), |slot| {
+                // SAFETY: HDF5 passes an object of ours.
+                let ours = unsafe { Object::of(object) };
+                if let Some(file) = &ours.file {
+                    file.check()?;
+                }
+                // SAFETY: HDF5 passes a name, or null.
+                unsafe { store::check_name(ours.file.as_ref(), name) }?;
+                // SAFETY: the arguments go on as they came.
+                let under =
+                    unsafe { (slot.api.$name)(ours.under, at, ours.vol, name, $($argument,)* NO_REQUEST) };
                 Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
             })
         }
@@ -93,10 +121,13 @@ forward_at! {
 make! {
     attr_create(name: Name, kind: Hid, space: Hid, acpl: Hid, aapl: Hid, dxpl: Hid);
     attr_open(name: Name, aapl: Hid, dxpl: Hid);
-    datatype_commit(name: Name, kind: Hid, lcpl: Hid, tcpl: Hid, tapl: Hid, dxpl: Hid);
     datatype_open(name: Name, tapl: Hid, dxpl: Hid);
-    group_create(name: Name, lcpl: Hid, gcpl: Hid, gapl: Hid, dxpl: Hid);
     group_open(name: Name, gapl: Hid, dxpl: Hid);
+}
+
+make_named! {
+    datatype_commit(kind: Hid, lcpl: Hid, tcpl: Hid, tapl: Hid, dxpl: Hid);
+    group_create(lcpl: Hid, gcpl: Hid, gapl: Hid, dxpl: Hid);
 }
 
 close! {

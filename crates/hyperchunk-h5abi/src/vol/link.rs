@@ -59,6 +59,10 @@ pub(super) unsafe extern "C" fn link_create<const L: usize>(
         unsafe {
             let target = if (*args).operation == HARD { (*args).target } else { null_mut() };
             let vol = below(object, target);
+            if let Some(ours) = object.cast::<Object>().as_ref() {
+                store::check_location(ours.file.as_ref(), at)?;
+                store::check_value(ours.file.as_ref(), args.cast())?;
+            }
             if !target.is_null() {
                 (*args).target = Object::of(target).under;
             }
@@ -87,6 +91,10 @@ macro_rules! from_to {
             enter::<L, _>(-1, |slot| {
                 // SAFETY: HDF5 passes objects of ours, or null for one of them.
                 Ok(unsafe {
+                    let place = if to.is_null() { from } else { to };
+                    if let Some(ours) = place.cast::<Object>().as_ref() {
+                        store::check_location(ours.file.as_ref(), to_at)?;
+                    }
                     let (vol, below_from, below_to) = (below(from, to), Object::under(from), Object::under(to));
                     (slot.api.$name)(below_from, at, below_to, to_at, vol, lcpl, lapl, dxpl, NO_REQUEST)
                 })
@@ -159,6 +167,7 @@ pub(super) unsafe extern "C" fn object_copy<const L: usize>(
         // SAFETY: HDF5 passes two objects of ours, and a callback's arguments.
         unsafe {
             let (from, to) = (Object::of(from), Object::of(to));
+            store::check_name(to.file.as_ref(), to_name)?;
             store::copy(slot, from, to, store::Copy { at, name, to_at, to_name, ocpypl, lcpl, dxpl })
         }
     })

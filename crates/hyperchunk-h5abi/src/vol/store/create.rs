@@ -6,6 +6,7 @@ use super::super::object::Object;
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_DCPL, StandIn};
 use super::location::Location;
+use super::names::check_name;
 use super::{Diverted, Opened};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
@@ -66,6 +67,8 @@ pub(in crate::vol) unsafe fn create_dataset(
     ours: &Object,
     creation: Creation,
 ) -> Outcome<P> {
+    // SAFETY: HDF5 passes a name, or null.
+    unsafe { check_name(ours.file.as_ref(), creation.name) }?;
     if let Some(file) = ours.file.as_ref().filter(|file| file.store.writer.is_some())
         && let Some(datatype) = describe::may_divert(slot, creation.kind, creation.space, creation.dcpl)
         // SAFETY: as for this function.

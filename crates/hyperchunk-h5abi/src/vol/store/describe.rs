@@ -1,7 +1,7 @@
 //! What a new dataset is, from HDF5's identifiers; and the native dataset that stands in for it.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, done};
+use super::super::failure::{Outcome, TOLD, done, refuse};
 use super::super::slot::{PropertyList, Slot};
 use super::answers::{ALLOCATED, GET_SPACE, GET_SPACE_STATUS, NOT_ALLOCATED};
 use crate::symbols::Hid;
@@ -185,9 +185,12 @@ pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<(
     }
 }
 
+/// The longest fill value that a message of an object header holds, in bytes.
+const LONGEST_FILL: usize = 65_535 - 8;
+
 /// What the dataset is.
 pub(super) fn definition(
-    slot: &Slot,
+    slot: &'static Slot,
     path: Vec<u8>,
     datatype: Datatype,
     kind: Hid,
@@ -204,10 +207,22 @@ pub(super) fn definition(
     } else {
         None
     };
-    let (Some(pipeline), Some(native)) = (pipeline(slot, plist), encoded(slot, plist)) else {
-        return Ok(None);
-    };
     let fill = fill(slot, plist, kind, datatype.size)?;
+    let native = match &fill.value {
+        FillWhen::User(value) if value.len() > LONGEST_FILL => refuse!(
+            "cannot create the dataset (object header message is too large): expected a fill value of at most {LONGEST_FILL} bytes, got {}",
+            value.len()
+        ),
+        // As one of the dataset's type: of another, the encoded list might have a pointer, which leads nowhere later.
+        FillWhen::User(value) => {
+            let filled = PropertyList::copy(slot, plist)?;
+            // SAFETY: a list of our own, a type of the caller, an element of that type.
+            done(unsafe { (slot.api.plist_set_fill)(filled.id, kind, value.as_ptr().cast()) })?;
+            encoded(slot, filled.id)
+        }
+        FillWhen::Undefined | FillWhen::Default => encoded(slot, plist),
+    };
+    let (Some(pipeline), Some(native)) = (pipeline(slot, plist), native) else { return Ok(None) };
     let mut definition = Definition::new(path, datatype, dims);
     definition.max = max;
     definition.chunk = chunk;

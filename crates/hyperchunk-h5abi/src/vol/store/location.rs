@@ -56,6 +56,16 @@ impl Location {
         unsafe { *at.cast::<c_int>() }
     }
 
+    /// The name of a location that HDF5 passes; null if it has none.
+    ///
+    /// # Safety
+    /// It is one.
+    pub(super) unsafe fn name_of(at: P) -> Name {
+        // SAFETY: by this function's contract.
+        let location = unsafe { &*at.cast::<Location>() };
+        if location.by == BY_NAME { location.name } else { std::ptr::null() }
+    }
+
     /// For a call.
     pub(super) fn pointer(&mut self) -> P {
         (&raw mut *self).cast()

@@ -15,6 +15,7 @@ mod describe;
 mod finish;
 mod layers;
 mod location;
+mod names;
 mod opened;
 mod paths;
 mod peers;
@@ -29,6 +30,7 @@ pub(super) use at_exit::report_at_exit;
 pub(super) use chunks::optional;
 pub(super) use copy::{Copy, copy};
 pub(super) use create::{Creation, create_dataset};
+pub(super) use names::{check_location, check_name, check_value};
 pub(super) use opened::{Call as FileCall, create, divert, is_plain_driver, open};
 pub(super) use paths::{forget, is_store_named};
 pub(super) use shared::Shared;
@@ -62,10 +64,10 @@ pub(super) struct Store {
     peers: Option<Arc<Peers>>,
     /// Keeps the skeleton open as long as any object of the file is.
     keeper: Mutex<Option<Keeper>>,
-    /// How many of our objects belong to it.
-    objects: AtomicUsize,
     /// The file at the path, as it was looked at last.
     at_path: Mutex<Option<FileStamp>>,
+    /// How many of our objects belong to it.
+    objects: AtomicUsize,
     ended: AtomicBool,
     manifests: Mutex<HashMap<u64, Arc<Manifest>>>,
     logs: Mutex<HashMap<WriterId, Arc<File>>>,
@@ -80,11 +82,11 @@ pub(super) struct Store {
     settled: AtomicBool,
 }
 
-/// What keeps a skeleton open: the root group of the lower file that was opened first. Addresses are numbers.
-#[derive(Clone, Copy)]
 /// Device, inode, size and time of modification of a file.
 type FileStamp = (u64, u64, u64, (i64, i64));
 
+/// What keeps a skeleton open: the root group of the lower file that was opened first. Addresses are numbers.
+#[derive(Clone, Copy)]
 struct Keeper {
     group: usize,
     /// The lower file itself, where the lower connector is the native one: the group keeps it. Asking the native connector for

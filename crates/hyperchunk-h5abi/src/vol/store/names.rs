@@ -1,0 +1,86 @@
+//! Names and link values that a store cannot have: they are refused when they are made, and not when the file is closed.
+
+use super::super::api::{Name, P};
+use super::super::failure::{Outcome, refuse};
+use super::Opened;
+use super::location::Location;
+use std::ffi::{CStr, c_int};
+use std::sync::Arc;
+
+/// The longest name of a link that the file of a commit can have, in bytes.
+const LONGEST_NAME: usize = 65_535 - 1024;
+/// The longest value of a soft, external or user-defined link, in bytes: HDF5 keeps its length in 16 bits.
+const LONGEST_VALUE: usize = 65_535;
+
+/// `H5VL_LINK_CREATE_SOFT`, `H5VL_LINK_CREATE_UD`.
+const SOFT: c_int = 1;
+const USER: c_int = 2;
+
+/// `H5VL_link_create_args_t`, of a soft link.
+#[repr(C)]
+struct Soft {
+    operation: i64,
+    target: Name,
+}
+
+/// `H5VL_link_create_args_t`, of a user-defined link.
+#[repr(C)]
+struct User {
+    operation: i64,
+    class: i64,
+    value: P,
+    size: usize,
+}
+
+fn is_written(file: Option<&Arc<Opened>>) -> bool {
+    file.is_some_and(|file| file.store.writer.is_some())
+}
+
+/// Refuses the path of a new object or link of a store if a name in it is too long.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string.
+pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<Opened>>, name: Name) -> Outcome<()> {
+    if name.is_null() || !is_written(file) {
+        return Ok(());
+    }
+    // SAFETY: by this function's contract.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    match name.split(|byte| *byte == b'/').map(<[u8]>::len).max() {
+        Some(length) if length > LONGEST_NAME => refuse!(
+            "cannot make a link: expected a name of at most {LONGEST_NAME} bytes in a sharded store, got {length}"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The same, of the location of a new link.
+///
+/// # Safety
+/// `at` is a callback's location.
+pub(in crate::vol) unsafe fn check_location(file: Option<&Arc<Opened>>, at: P) -> Outcome<()> {
+    // SAFETY: by this function's contract.
+    unsafe { check_name(file, Location::name_of(at)) }
+}
+
+/// Refuses the value of a new link of a store if it is too long.
+///
+/// # Safety
+/// The arguments are those of the creation of a link.
+pub(in crate::vol) unsafe fn check_value(file: Option<&Arc<Opened>>, args: P) -> Outcome<()> {
+    if !is_written(file) {
+        return Ok(());
+    }
+    // SAFETY: by this function's contract; each kind of link has its own arguments.
+    let length = unsafe {
+        match *args.cast::<c_int>() {
+            SOFT => CStr::from_ptr((*args.cast::<Soft>()).target).count_bytes(),
+            USER => (*args.cast::<User>()).size,
+            _ => 0,
+        }
+    };
+    if length > LONGEST_VALUE {
+        refuse!("cannot make a link: expected a value of at most {LONGEST_VALUE} bytes, got {length}")
+    }
+    Ok(())
+}
