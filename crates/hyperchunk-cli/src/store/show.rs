@@ -52,24 +52,19 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     let of = |name: &str| state.logs.iter().filter(|log| log.state() == name).collect::<Vec<_>>();
     for (name, meaning) in [
         ("finished", "done, and not committed: run `hyperchunk store commit`"),
-        ("flushed", "may go on; what they flushed can be committed (--flushed)"),
-        ("writing", "at work, or were stopped: `hyperchunk store recover` takes what is whole"),
-        (
-            "failed",
-            "at an end, and could not write all that they were given: `hyperchunk store recover` takes what is whole",
-        ),
-        ("torn", "stopped before they wrote anything"),
-        ("damaged", "cannot be read"),
-        (
-            "hidden",
-            "not to be seen, because a later writer began the file anew: `hyperchunk store vacuum` deletes them",
-        ),
+        ("flushed", "open, and all that they wrote is flushed: `hyperchunk store commit --flushed` takes it"),
+        ("writing", "at work or stopped: `hyperchunk store recover` takes what is whole"),
+        ("failed", "at an end, and could not write all: `hyperchunk store recover` takes what is whole"),
+        ("torn", "gone before anything was written"),
+        ("damaged", "not to be committed"),
+        ("hidden", "hidden by one that began the file anew: `hyperchunk store vacuum` deletes them"),
     ] {
         let logs = of(name);
         if logs.is_empty() {
             continue;
         }
-        say!("{} writers are {meaning}", logs.len());
+        let are = if logs.len() == 1 { "writer is" } else { "writers are" };
+        say!("{} {are} {meaning}", logs.len());
         for log in logs.iter().take(NAMED) {
             say!("  {}", line(log));
         }
@@ -80,11 +75,16 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     print_uploads(&state.uploads);
     for conflict in &state.conflicts {
         let path = escape(&String::from_utf8_lossy(&conflict.path), 2000);
-        say!("conflict: {path}: writer {} counts, {} does not", conflict.kept, conflict.other);
+        say!("conflict: {path}: {}", conflict.outcome());
     }
     match &state.skeleton {
         Skeleton::Missing => say!("{shown} itself is missing: `hyperchunk store link` makes it again"),
-        Skeleton::Other => say!("{shown} waits for the first commit, or is another file"),
+        Skeleton::Other if state.epochs.is_empty() => {
+            say!("{shown} waits for the first commit, or is another file")
+        }
+        Skeleton::Other => say!(
+            "{shown} is another file, or waits for a commit: move it away, and `hyperchunk store link` makes the store's file again"
+        ),
         Skeleton::Of { epoch, linked, edited } => {
             let total = linked.linked + linked.unlinked;
             say!("plain HDF5 reads {} of {total} datasets, of epoch {epoch}", linked.linked);

@@ -197,9 +197,10 @@ fn structure(
             merge.define(id, &definition.path, WriterId::default());
         }
         let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
+        let fill = definition.fill.value.clone();
         let about = announced.then(|| Arc::new(definition.clone()));
         if shown
-            .insert(id, Shown { datatype, dims, segments: None, blocks: None, definition: about })
+            .insert(id, Shown { datatype, dims, segments: None, blocks: None, fill, definition: about })
             .is_some()
         {
             continue;

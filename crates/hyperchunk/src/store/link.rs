@@ -269,7 +269,8 @@ pub(super) fn shown(
         };
         links.push((path.clone(), count));
         let (datatype, dims) = (stored.definition.datatype.clone(), stored.extent.clone());
-        all.insert(*id, Shown { datatype, dims, segments: found.ok(), blocks, definition: None });
+        let fill = stored.definition.fill.value.clone();
+        all.insert(*id, Shown { datatype, dims, segments: found.ok(), blocks, fill, definition: None });
     }
     Ok((all, links))
 }

@@ -362,6 +362,12 @@ pub(super) fn is_done(log: &Waiting) -> bool {
     if log.ending == Ending::Finished || log.header.failed {
         return true;
     }
+    is_gone(log)
+}
+
+/// Whether the process of a writer is no more. On another machine, or in another container, it is taken for one that is no
+/// more if its number is free here.
+fn is_gone(log: &Waiting) -> bool {
     let Ok(process) = i32::try_from(log.header.process) else { return true };
     // SAFETY: signal 0 only asks whether the process is there.
     let there = unsafe { libc::kill(process, 0) } == 0;

@@ -32,6 +32,8 @@ pub struct Shown {
     pub segments: Option<Vec<ExternalFile>>,
     /// The blocks that hold its data where there are too many segments.
     pub blocks: Option<Blocks>,
+    /// The value of elements that nobody wrote.
+    pub fill: FillWhen,
     /// What it is, where no epoch says so yet.
     pub definition: Option<Arc<Definition>>,
 }
@@ -286,8 +288,9 @@ fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
     files.push(entry.unwrap_or_else(|| marker.entry(segments.is_some())));
     let mut options =
         DatasetOptions::new(stored.datatype.clone(), dataspace).with_layout(NewLayout::External(files));
-    options.fill =
-        FillValue { value: FillWhen::Undefined, allocation: AllocationTime::Late, time: FillTime::Never };
+    // Where the data cannot be read, no value stands for them.
+    let value = if segments.is_some() { stored.fill.clone() } else { FillWhen::Undefined };
+    options.fill = FillValue { value, allocation: AllocationTime::Late, time: FillTime::Never };
     options
 }
 

@@ -5,8 +5,8 @@ use crate::write::{
 };
 use crate::{Object, OpenOptions};
 use hyperchunk_format::model::{
-    Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, ExternalFile, LinkTarget, Member, Name,
-    ReferenceKind, StringPadding,
+    Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, ExternalFile, FillWhen, LinkTarget,
+    Member, Name, ReferenceKind, StringPadding,
 };
 use hyperchunk_format::select::Choice;
 use std::collections::{HashMap, HashSet};
@@ -134,7 +134,8 @@ fn change(writer: WriterId, base: Option<&File>, image: &File) -> Change {
 
 fn built(merge: &mut Merge) -> File {
     let stored = merge.datasets().into_iter().map(|(id, _)| {
-        (id, Shown { datatype: int32(), dims: vec![8], segments: None, blocks: None, definition: None })
+        let (datatype, dims, fill) = (int32(), vec![8], FillWhen::Default);
+        (id, Shown { datatype, dims, segments: None, blocks: None, fill, definition: None })
     });
     let stored: HashMap<_, _> = stored.collect();
     File::from_bytes(merge.write((StoreId::default(), 3), &stored).unwrap(), &OpenOptions::default()).unwrap()
@@ -542,6 +543,7 @@ fn linked_datasets_have_their_segments_before_the_marker() {
         dims: dims.to_vec(),
         segments: Some(segments.clone()),
         blocks: None,
+        fill: FillWhen::Default,
         definition: None,
     };
     let all = HashMap::from([(DatasetId([7; 16]), stored(&[8])), (DatasetId([8; 16]), stored(&[0, 5]))]);

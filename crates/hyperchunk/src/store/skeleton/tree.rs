@@ -312,6 +312,7 @@ impl Merge {
             }
             self.nodes[node].attributes.remove(at);
         }
+        let order: Vec<Name> = theirs.iter().map(|attribute| attribute.name.clone()).collect();
         for attribute in theirs {
             let now = self.nodes[node].attributes.iter().position(|own| own.attribute.name == attribute.name);
             let old = base.zip(before.get(&attribute.name));
@@ -345,6 +346,14 @@ impl Merge {
                 self.disagree(node, Some(&name), None, "two values", (by, writer));
             }
             self.nodes[node].attributes[now] = new;
+        }
+        // One that was made again is the last one now.
+        let places: HashMap<&Name, usize> = order.iter().zip(0..).collect();
+        let own = |attr: &Attr| {
+            places.contains_key(&attr.attribute.name) && (attr.by.is_none() || attr.by == writer)
+        };
+        if deletes && self.nodes[node].tracked && self.nodes[node].attributes.iter().all(own) {
+            self.nodes[node].attributes.sort_by_key(|attr| places.get(&attr.attribute.name).copied());
         }
         Ok(())
     }
