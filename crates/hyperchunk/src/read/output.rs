@@ -114,6 +114,36 @@ impl<'a> Output<'a> {
         if copied { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
     }
 
+    /// Puts something of each element of a run of a box to its place; `source` has `size` bytes of each element of the box, and
+    /// `put` takes those of the run, and the elements. Only without a conversion.
+    ///
+    /// # Safety
+    /// No other thread may have these elements at the same time.
+    pub(crate) unsafe fn put_parts(
+        &self,
+        run: &Run,
+        (size, source): (usize, &[u8]),
+        scratch: &mut Vec<u8>,
+        put: impl FnOnce(&[u8], &mut [u8]) -> bool,
+    ) -> Result<()> {
+        if !self.is_copy() {
+            return Err(Error::invalid("parts of elements cannot be converted"));
+        }
+        let count = run.elements();
+        // SAFETY: the caller's promise.
+        let part = unsafe { self.part(run.target, count) }?;
+        let range = run.source.checked_mul(size).zip(count.checked_mul(size));
+        let range = range.and_then(|(start, length)| Some(start..start.checked_add(length)?));
+        let done = match range.filter(|_| run.count == 1) {
+            Some(range) => source.get(range).is_some_and(|stored| put(stored, part)),
+            None => {
+                scratch.resize(count.saturating_mul(size), 0);
+                run.copy(size, source, scratch) && put(scratch, part)
+            }
+        };
+        if done { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
+    }
+
     /// The elements from `first` on as bytes, to be read into as they are stored; only without a conversion.
     ///
     /// # Safety

@@ -80,7 +80,9 @@ impl<'a> Blocks<'a> {
     fn visible(&self, key: &[u64], within: &Slab) -> Vec<&Layer> {
         let all = self.touched.get(key).map(Vec::as_slice).unwrap_or_default();
         let layers: Vec<&Layer> = all.iter().filter_map(|number| self.layers.get(*number as usize)).collect();
-        let covers = |layer: &&Layer| layer.seen.intersection(within).as_ref() == Some(within);
+        let covers = |layer: &&Layer| {
+            !layer.piece.place.is_fields() && layer.seen.intersection(within).as_ref() == Some(within)
+        };
         let bottom = layers.iter().rposition(covers).unwrap_or(0);
         layers.get(bottom..).unwrap_or_default().to_vec()
     }

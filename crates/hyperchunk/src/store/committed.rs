@@ -505,6 +505,10 @@ impl Find for Known {
     ) -> Result<bool> {
         self.pieces.find(wanted, (0, None), bounds, see, hits)
     }
+
+    fn has_fields(&self) -> bool {
+        self.pieces.has_fields()
+    }
 }
 
 /// The logs of a dataset's layers.

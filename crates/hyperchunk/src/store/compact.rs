@@ -16,9 +16,7 @@ use super::results;
 use super::scan::Log;
 use super::site::Site;
 use super::skeleton::Merge;
-use super::{
-    Known, LogPart, LogWriter, Manifest, Part, Place, Segments, Session, Slab, WriterId, WriterOptions,
-};
+use super::{Known, LogPart, LogWriter, Manifest, Part, Segments, Session, Slab, WriterId, WriterOptions};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::Encoder;
@@ -88,8 +86,10 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     let most = base.datasets.iter().map(|stored| stored.parts.len()).max().unwrap_or(0);
     let scattered = base.datasets.iter().any(|stored| {
         let raw = stored.parts.iter().flat_map(|part| part.written.pieces.iter());
-        let mut raw = raw.filter(|piece| piece.place == Place::Raw);
-        raw.by_ref().take(MANY).any(|piece| !in_one_run(&piece.slab, &stored.extent)) || raw.next().is_some()
+        let mut raw = raw.filter(|piece| !piece.place.is_chunk());
+        let has_fields = |piece: &super::Piece| piece.place.is_fields();
+        raw.by_ref().take(MANY).any(|piece| has_fields(&piece) || !in_one_run(&piece.slab, &stored.extent))
+            || raw.next().is_some()
     });
     if logs.len() <= 1 && most <= 1 && !scattered {
         return Ok(None);
@@ -141,7 +141,7 @@ fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Resul
 fn dataset(logs: &Pool<'_>, stored: &Stored, writer: &LogWriter, number: u32, memory: u64) -> Result<()> {
     let definition = &stored.definition;
     if let Some(chunk) = &definition.chunk
-        && layers(stored).any(|layer| layer.piece.place != Place::Raw)
+        && layers(stored).any(|layer| layer.piece.place.is_chunk())
     {
         return chunks(logs, stored, chunk, writer, number);
     }

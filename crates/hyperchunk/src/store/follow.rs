@@ -257,6 +257,8 @@ impl Tail {
                 let may = |statistics| predicate.judge(statistics, known.elements.size()).yes;
                 self.at >= self.committed && record.statistics.as_ref().is_none_or(may)
             }
+            // Elements of which there are fields are no numbers, and nothing is found in them.
+            Body::Fields { .. } => false,
             _ => false,
         };
         if wanted {
@@ -327,8 +329,9 @@ impl Known {
         let mut all = VecDeque::new();
         for (piece, appended) in pieces.chain(written.appended.iter().map(|piece| (piece, true))) {
             piece.slab.check(self.dims.len())?;
-            let bytes = piece.slab.elements()?.checked_mul(self.definition.element_size());
-            if piece.place == Place::Raw && bytes != Some(piece.length) {
+            let size = piece.place.size(self.definition.element_size());
+            let bytes = piece.slab.elements()?.checked_mul(size);
+            if !piece.place.is_chunk() && bytes != Some(piece.length) {
                 return Err(Error::corrupt(format!("a box in {} bytes", piece.length)).at(place));
             }
             for slab in parts(&piece, &self.dims, self.elements.size() as u64)? {
@@ -347,7 +350,7 @@ fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Slab>> {
             Some(slab) => return Ok(vec![slab]),
             None => return Ok(Vec::new()),
         },
-        Place::Raw => piece.slab.clone(),
+        Place::Raw | Place::Fields { .. } => piece.slab.clone(),
     };
     let Some(rows) = whole.count.first().copied() else { return Ok(vec![whole]) };
     let row = (whole.elements()? / rows.max(1)).saturating_mul(size).max(1);

@@ -141,6 +141,16 @@ impl Written {
                     offset = offset.saturating_add(length);
                 }
             }
+            Body::Fields { first, size, boxes } => {
+                let (mut offset, fields) = (place, Place::Fields { first: *first, size: *size });
+                for slab in boxes {
+                    let size = fields.size(element);
+                    let length = slab.count.iter().fold(size, |size, count| size.saturating_mul(*count));
+                    let slab = slab.clone();
+                    self.pieces.push(&Piece { slab, offset, length, place: fields, order, head });
+                    offset = offset.saturating_add(length);
+                }
+            }
             Body::Append(slab) => {
                 let (slab, length) = (slab.clone(), record.length);
                 let piece = Piece { slab, offset: place, length, place: Place::Raw, order, head };

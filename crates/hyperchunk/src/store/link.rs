@@ -50,6 +50,8 @@ pub enum Unlinked {
     Empty,
     /// Some of its data are chunks that went through filters, or belong to a chunk as a whole.
     Chunks,
+    /// Some of its data are fields of elements.
+    Fields,
     /// Some of its elements were never written, and its fill value is not zero.
     FillValue,
     /// There are too many segments.
@@ -64,6 +66,9 @@ impl fmt::Display for Unlinked {
             Self::NotWanted => "not asked for",
             Self::Empty => "it has no elements",
             Self::Chunks => "chunks in it went through filters",
+            Self::Fields => {
+                "fields of its elements were written one by one: hyperchunk store compact puts them together"
+            }
             Self::FillValue => "elements were never written, and the fill value is not zero",
             Self::Segments => "more pieces than plain HDF5 can be shown",
             Self::ObjectStore => "the logs are in an object store, which plain HDF5 does not read",
@@ -180,8 +185,10 @@ pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlink
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let mut tiles = Tiles::default();
     for layer in layers(stored) {
-        if layer.piece.place != Place::Raw {
-            return Ok(Err(Unlinked::Chunks));
+        match layer.piece.place {
+            Place::Raw => {}
+            Place::Chunk { .. } => return Ok(Err(Unlinked::Chunks)),
+            Place::Fields { .. } => return Ok(Err(Unlinked::Fields)),
         }
         let log = stored.parts.get(layer.part).map_or(0, |part| part.log);
         for (to, from, length) in rows(&layer.seen, &all, &layer.piece.slab) {
@@ -255,7 +262,9 @@ pub(super) fn shown(
             _ => segments(stored, &name)?,
         };
         let blocks = match found {
-            Err(Unlinked::Segments | Unlinked::FillValue | Unlinked::Chunks) if !stored.extent.is_empty() => {
+            Err(Unlinked::Segments | Unlinked::FillValue | Unlinked::Chunks | Unlinked::Fields)
+                if !stored.extent.is_empty() =>
+            {
                 blocks(stored, room, &name)?.ok()
             }
             _ => None,

@@ -32,12 +32,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 mod ending;
 mod failed;
+mod fields;
 mod large;
 mod notes;
 mod rows;
 mod shown;
 
 use ending::Reach;
+pub(super) use fields::is_of_members;
 
 /// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
 const LARGE: usize = 64 << 10;
@@ -451,29 +453,7 @@ impl LogWriter {
     pub(super) fn put_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
-        let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
-        let mut needed = 0_u64;
-        for slab in boxes {
-            slab.check(known.dims.len()).map_err(name)?;
-            let inside = slab.start.iter().zip(&slab.count).zip(&known.dims);
-            if slab.count.contains(&0) || inside.into_iter().any(|((start, count), dim)| start + count > *dim)
-            {
-                if slab.count.contains(&0) {
-                    continue;
-                }
-                let message =
-                    format!("a box of {:?} at {:?} in an extent of {:?}", slab.count, slab.start, known.dims);
-                return Err(name(Error::invalid(message)));
-            }
-            let size = slab.elements().map_err(name)?.checked_mul(known.definition.element_size());
-            needed = size
-                .and_then(|size| needed.checked_add(size))
-                .ok_or_else(|| name(Error::limit("2^64 bytes")))?;
-        }
-        if needed != bytes.len() as u64 {
-            return Err(name(Error::invalid(format!("{} bytes for boxes of {needed}", bytes.len()))));
-        }
-        let boxes: Vec<Slab> = boxes.iter().filter(|slab| !slab.count.contains(&0)).cloned().collect();
+        let boxes = known.inside(boxes, known.definition.element_size(), bytes)?;
         if boxes.is_empty() {
             return Ok(());
         }

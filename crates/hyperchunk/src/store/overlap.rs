@@ -124,7 +124,9 @@ pub(super) fn paint(
     wanted: &Slab,
     (block, out): (&Slab, &mut [u8]),
 ) -> Result<()> {
-    let size = definition.element_size();
+    let element = definition.element_size();
+    let size = piece.place.size(element);
+    let whole_size = usize::try_from(element).map_err(|_| Error::limit("larger than memory"))?;
     let short = || Error::corrupt("a piece with fewer bytes than its box").at(piece.offset);
     let narrow = |elements: u64| {
         let bytes = elements.checked_mul(size).and_then(|bytes| usize::try_from(bytes).ok());
@@ -134,7 +136,7 @@ pub(super) fn paint(
     let mut decoder = Decoder::default();
     let mut span = Vec::new();
     let (known, first) = match piece.place {
-        Place::Raw => {
+        Place::Raw | Place::Fields { .. } => {
             let (mut ends, mut count, mut needed) = (None, 0, 0_u64);
             for (_, from, length) in rows(wanted, block, &piece.slab) {
                 let (start, _) = ends.unwrap_or((from, 0));
@@ -158,13 +160,26 @@ pub(super) fn paint(
             (Some(decoder.decode(&definition.pipeline, mask, &span, whole)?), 0)
         }
     };
+    let mut row = Vec::new();
     for (to, from, length) in rows(wanted, block, &piece.slab) {
-        let (to, length) = (narrow(to)?, narrow(length)?);
-        let place = out.get_mut(to..to.saturating_add(length)).ok_or_else(short)?;
+        let outer = |elements: u64| usize::try_from(elements).ok()?.checked_mul(whole_size);
+        let ends = outer(to).zip(outer(to.saturating_add(length)));
+        let place = ends.and_then(|(start, end)| out.get_mut(start..end)).ok_or_else(short)?;
+        let length = narrow(length)?;
         match known {
             Some(known) => {
                 let from = narrow(from - first)?;
-                place.copy_from_slice(known.get(from..from.saturating_add(length)).ok_or_else(short)?);
+                let stored = known.get(from..from.saturating_add(length)).ok_or_else(short)?;
+                if !piece.place.put(whole_size, stored, place) {
+                    return Err(short());
+                }
+            }
+            None if piece.place.is_fields() => {
+                row.resize(length, 0);
+                log.read_piece(definition, piece.offset.saturating_add(from * size), &mut row)?;
+                if !piece.place.put(whole_size, &row, place) {
+                    return Err(short());
+                }
             }
             None => log.read_piece(definition, piece.offset.saturating_add(from * size), place)?,
         }
@@ -172,7 +187,7 @@ pub(super) fn paint(
     Ok(())
 }
 
-/// The elements of a box, of a piece that has them all.
+/// The elements of a box, of a piece that has them all. Beside fields, there are zeros.
 pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
     let bytes = wanted.elements()?.checked_mul(definition.element_size());
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
@@ -243,10 +258,12 @@ fn differences(
     compared: &dyn Fn(usize, usize) -> bool,
 ) -> Result<Vec<Conflict>> {
     let layers: Vec<Layer> = layers(stored).filter(|layer| looked_at(layer.part)).collect();
+    let places = |layer: usize| layers[layer].piece.place;
     let mut meetings: Vec<(usize, usize, Slab)> = Vec::new();
     overlaps(&layers, &stored.extent, &mut |one, other, common| {
         let (below, above) = (one.min(other), one.max(other));
-        if compared(layers[below].part, layers[above].part) {
+        let same_bytes = places(below).common(places(above), stored.definition.element_size()).is_some();
+        if same_bytes && compared(layers[below].part, layers[above].part) {
             meetings.push((below, above, common));
         }
         Ok(meetings.len() < PAIRS)
@@ -305,25 +322,40 @@ impl Comparison<'_> {
             return Ok(false);
         }
         let parts = (one.part, other.part);
-        Ok(self.painted(parts.0, common)? == self.painted(parts.1, common)?)
+        let (one, other) = (self.painted(parts.0, common)?, self.painted(parts.1, common)?);
+        // Of elements of which a writer wrote some fields only, these are compared.
+        let both = one.0.iter().zip(&other.0).zip(one.1.iter().zip(&other.1));
+        Ok(both.into_iter().all(|((a, b), (in_one, in_other))| a == b || !in_one || !in_other))
     }
 
-    /// What a writer left in a box that it wrote to.
-    fn painted(&mut self, part: usize, common: &Slab) -> Result<Vec<u8>> {
-        let size = common.elements()?.saturating_mul(self.stored.definition.element_size());
-        let mut out = vec![0; usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?];
+    /// What a writer left in a box that it wrote to, and which bytes of it are the writer's.
+    fn painted(&mut self, part: usize, common: &Slab) -> Result<(Vec<u8>, Vec<bool>)> {
+        let element = self.stored.definition.element_size();
+        let size = common.elements()?.saturating_mul(element);
+        let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
+        let (mut out, mut written) = (vec![0; size], vec![false; size]);
+        let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         for number in 0..self.layers.len() {
             self.looks = self.looks.saturating_sub(1);
             let wanted = Some(&self.layers[number]).filter(|layer| layer.part == part);
             let Some(wanted) = wanted.and_then(|layer| layer.seen.intersection(common)) else { continue };
             let (log, piece) = (self.log(number)?, &self.layers[number].piece);
             paint(&log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
+            let bytes = piece.place.range(element);
+            for (start, _, length) in rows(&wanted, common, common) {
+                let row = narrow(start * element)..narrow((start + length) * element);
+                let row = written.get_mut(row).unwrap_or_default();
+                for element in row.chunks_exact_mut(narrow(element).max(1)) {
+                    let own = element.get_mut(narrow(bytes.start)..narrow(bytes.end));
+                    own.unwrap_or_default().fill(true);
+                }
+            }
         }
-        Ok(out)
+        Ok((out, written))
     }
 }
 
-/// Whether two pieces have the same elements in a box that both have.
+/// Whether two pieces have the same elements in a box that both have; of fields, the bytes that both have.
 pub(super) fn same(
     definition: &Definition,
     one: (&Log, &Piece),
@@ -344,8 +376,18 @@ pub(super) fn same(
             return Ok(true);
         }
     }
+    let element = definition.element_size();
+    let Some(bytes) = one.1.place.common(other.1.place, element) else { return Ok(true) };
     let fetched = |slab: &Slab| -> Result<bool> {
-        Ok(fetch(one.0, definition, one.1, slab)? == fetch(other.0, definition, other.1, slab)?)
+        let (first, second) =
+            (fetch(one.0, definition, one.1, slab)?, fetch(other.0, definition, other.1, slab)?);
+        if bytes == (0..element) {
+            return Ok(first == second);
+        }
+        let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (size, bytes) = (narrow(element).max(1), narrow(bytes.start)..narrow(bytes.end));
+        let mut both = first.chunks_exact(size).zip(second.chunks_exact(size));
+        Ok(both.all(|(one, other)| one.get(bytes.clone()) == other.get(bytes.clone())))
     };
     // In slabs along the first axis.
     let Some(count) = common.count.first().copied() else { return fetched(common) };

@@ -105,6 +105,11 @@ impl Find for Reading {
         }
         own.find(wanted, (layers, None), bounds, see, hits)
     }
+
+    fn has_fields(&self) -> bool {
+        let of_base = self.base.as_ref().is_some_and(|(_, known)| known.has_fields());
+        of_base || self.own.read().unwrap_or_else(PoisonError::into_inner).has_fields()
+    }
 }
 
 /// The logs of an epoch, and the writer's own behind them.

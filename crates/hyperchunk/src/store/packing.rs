@@ -6,11 +6,17 @@
 
 use super::bytes::{LARGEST_RANK, LONGEST_LIST, Out, count, difference, number};
 use super::piece::{Piece, Place, Slab};
+use super::record::get_fields;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
 /// How deeply runs nest. Loops of programs are not deeper.
 const LEVELS: usize = 4;
+/// What the number of a run's levels, twice, has added to it if its pieces are chunks.
+const CHUNK: u64 = 1;
+/// If they are fields. Who does not know of these takes it for too many levels.
+const FIELDS: u64 = 1 << 4;
+const _: () = assert!(FIELDS >> 1 > LEVELS as u64, "fields must be more levels than there may be");
 
 /// Pieces of one dataset in one log, in the order in which they were written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -241,13 +247,18 @@ impl PackedPieces {
         out.number(self.runs.len() as u64);
         let mut before = vec![0; 2 * self.rank + 4];
         for run in &self.runs {
-            let (kind, mask) = match run.place {
-                Place::Raw => (0, 0),
-                Place::Chunk { mask } => (1, mask),
-            };
-            out.number((run.levels.len() as u64) << 1 | kind);
-            if kind == 1 {
-                out.number(u64::from(mask));
+            let levels = (run.levels.len() as u64) << 1;
+            match run.place {
+                Place::Raw => out.number(levels),
+                Place::Chunk { mask } => {
+                    out.number(levels | CHUNK);
+                    out.number(u64::from(mask));
+                }
+                Place::Fields { first, size } => {
+                    out.number(levels | FIELDS);
+                    out.number(u64::from(first));
+                    out.number(u64::from(size));
+                }
             }
             for (base, before) in run.base.iter().zip(&before) {
                 out.difference(base.wrapping_sub(*before));
@@ -274,14 +285,18 @@ impl PackedPieces {
         let mut total = 0_u64;
         for _ in 0..runs {
             let head = number(cursor)?;
-            let levels = head >> 1;
+            let levels = (head & !FIELDS) >> 1;
             if levels > LEVELS as u64 {
                 return Err(cursor.error(format!("runs of {levels} levels")));
             }
-            let place = if head & 1 == 0 {
-                Place::Raw
-            } else {
-                Place::Chunk { mask: u32::try_from(number(cursor)?).unwrap_or(u32::MAX) }
+            let place = match head & (CHUNK | FIELDS) {
+                0 => Place::Raw,
+                CHUNK => Place::Chunk { mask: u32::try_from(number(cursor)?).unwrap_or(u32::MAX) },
+                FIELDS => {
+                    let (first, size) = get_fields(cursor)?;
+                    Place::Fields { first, size }
+                }
+                _ => return Err(cursor.error("a run of chunks and fields".to_owned())),
             };
             let mut base = Vec::with_capacity(width);
             for before in &before {
@@ -366,7 +381,11 @@ mod tests {
         };
         let pieces: Vec<Piece> = (0..500)
             .map(|i| Piece {
-                place: if next() % 7 == 0 { Place::Chunk { mask: 3 } } else { Place::Raw },
+                place: match next() % 7 {
+                    0 => Place::Chunk { mask: 3 },
+                    1 | 2 => Place::Fields { first: 8, size: 4 },
+                    _ => Place::Raw,
+                },
                 slab: Slab::new([next() % 3, i], [next() % 2 + 1, 4]),
                 ..piece(0, i * 64, i, 0)
             })

@@ -3,6 +3,7 @@
 use super::bytes::LARGEST_RANK;
 use crate::{Error, Result};
 use hyperchunk_format::select::{Axis, Choice};
+use std::ops::Range;
 
 /// A box of elements: where it starts, and how far it reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -102,6 +103,105 @@ pub enum Place {
         /// Which filters were left out.
         mask: u32,
     },
+    /// Some bytes of each element, in C order of the box: members of a compound that lie side by side. What an element has
+    /// beside them is what lies below.
+    Fields {
+        /// The first of these bytes in an element.
+        first: u32,
+        /// How many.
+        size: u32,
+    },
+}
+
+impl Place {
+    /// Whether it is a chunk as it was written.
+    #[must_use]
+    pub fn is_chunk(self) -> bool {
+        matches!(self, Self::Chunk { .. })
+    }
+
+    /// Whether elements have more than what it has of them.
+    #[must_use]
+    pub fn is_fields(self) -> bool {
+        matches!(self, Self::Fields { .. })
+    }
+
+    /// Which bytes of elements of `element` bytes it has.
+    #[must_use]
+    pub fn range(self, element: u64) -> Range<u64> {
+        match self {
+            Self::Raw | Self::Chunk { .. } => 0..element,
+            Self::Fields { first, size } => u64::from(first)..u64::from(first) + u64::from(size),
+        }
+    }
+
+    /// How many bytes it has of each element of `element` bytes.
+    #[must_use]
+    pub fn size(self, element: u64) -> u64 {
+        match self {
+            Self::Raw | Self::Chunk { .. } => element,
+            Self::Fields { size, .. } => u64::from(size),
+        }
+    }
+
+    /// Whether nothing is to be seen of an element as `below` has it, where this one has the element, too.
+    #[must_use]
+    pub fn hides(self, below: Self) -> bool {
+        match (self, below) {
+            (Self::Raw | Self::Chunk { .. }, _) => true,
+            (Self::Fields { .. }, Self::Fields { .. }) => {
+                let (own, other) = (self.range(0), below.range(0));
+                own.start <= other.start && other.end <= own.end
+            }
+            (Self::Fields { .. }, _) => false,
+        }
+    }
+
+    /// The bytes of elements of `element` bytes that both have.
+    #[must_use]
+    pub fn common(self, other: Self, element: u64) -> Option<Range<u64>> {
+        let (one, two) = (self.range(element), other.range(element));
+        let both = one.start.max(two.start)..one.end.min(two.end);
+        Some(both).filter(|both| !both.is_empty())
+    }
+
+    /// Puts the bytes that it has of some elements to their place in these elements, of `element` bytes each. `false` if there
+    /// are not as many, or they lie outside of an element.
+    #[must_use]
+    pub fn put(self, element: usize, stored: &[u8], elements: &mut [u8]) -> bool {
+        let Self::Fields { first, size } = self else {
+            let same = stored.len() == elements.len();
+            if same {
+                elements.copy_from_slice(stored);
+            }
+            return same;
+        };
+        let (first, size) = (first as usize, size as usize);
+        let fits = size > 0 && element > 0 && first.checked_add(size).is_some_and(|end| end <= element);
+        if !fits || stored.len() / size != elements.len() / element {
+            return false;
+        }
+        // Of a constant length, copying is one instruction.
+        match size {
+            4 => stored
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .zip(elements.chunks_exact_mut(element))
+                .for_each(|(from, to)| to[first..first + 4].copy_from_slice(from)),
+            8 => stored
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .zip(elements.chunks_exact_mut(element))
+                .for_each(|(from, to)| to[first..first + 8].copy_from_slice(from)),
+            _ => stored
+                .chunks_exact(size)
+                .zip(elements.chunks_exact_mut(element))
+                .for_each(|(from, to)| to[first..first + size].copy_from_slice(from)),
+        }
+        true
+    }
 }
 
 /// A part of a dataset, where a log has it.

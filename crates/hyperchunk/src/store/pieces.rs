@@ -37,6 +37,8 @@ pub(super) struct Pieces {
     /// What is in no tree yet.
     boxes: Vec<u64>,
     numbers: Vec<u32>,
+    /// Whether there are fields among them.
+    fields: bool,
 }
 
 /// Turns of the outermost loop of a run: the pieces of all turns may lie far apart.
@@ -232,7 +234,7 @@ impl Pieces {
 
     fn nothing(rank: usize) -> Self {
         let (layers, items, forest) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rank, layers, items, done: 0, forest, boxes: Vec::new(), numbers: Vec::new() }
+        Self { rank, layers, items, done: 0, forest, boxes: Vec::new(), numbers: Vec::new(), fields: false }
     }
 
     /// Adds a piece of a writer.
@@ -241,6 +243,7 @@ impl Pieces {
             return Err(Error::invalid("pieces of an epoch do not change"));
         };
         packed.push(piece);
+        self.fields |= piece.place.is_fields();
         // The last run may go on; all others are as they will be.
         let done = packed.runs().len() - 1;
         while self.done < done {
@@ -263,9 +266,15 @@ impl Pieces {
         self.layers.first().and_then(|layer| layer.clips.all())
     }
 
+    /// Whether some have a part of each element only.
+    pub(super) fn has_fields(&self) -> bool {
+        self.fields
+    }
+
     /// Adds a run, cut into up to so many items.
     fn add(&mut self, layer: usize, run: usize, cut: u64) -> Result<()> {
         let found = &self.layers[layer].packed().runs()[run];
+        self.fields |= found.place.is_fields();
         let loops = loops(found, self.rank)?;
         let (layer, run) = (layer as u32, run as u32);
         let turns = found.levels.last().map_or(1, |(turns, _)| *turns);

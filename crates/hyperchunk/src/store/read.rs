@@ -60,6 +60,9 @@ pub(super) trait Find {
         see: &mut dyn FnMut(&[u64], &mut Vec<u64>) -> bool,
         hits: &mut Hits,
     ) -> Result<bool>;
+
+    /// Whether there are pieces that have a part of each element only.
+    fn has_fields(&self) -> bool;
 }
 
 /// How a read is done.
@@ -96,6 +99,9 @@ pub(super) fn read<'a>(
     means: Means<'_>,
     mut parts: Option<&mut Parts<'a>>,
 ) -> Result<()> {
+    if !output.is_copy() && find.has_fields() {
+        return converted(about, logs, find, choice, output, means);
+    }
     let fuel = Fuel::new(means.limits);
     let fill = about.fill.as_deref();
     let all_filled = || {
@@ -117,8 +123,8 @@ pub(super) fn read<'a>(
         if covered < output.len() as u64 {
             all_filled()?;
         }
-        let all: Vec<u32> = (0..painting.hits.found.len() as u32).collect();
-        return painting.paint(vec![all], means, &mut parts);
+        let waves = painting.in_order();
+        return painting.paint(waves, means, &mut parts);
     };
     let most =
         usize::try_from(means.limits.metadata_bytes).unwrap_or(usize::MAX) / (128 + 64 * about.dims.len());
@@ -158,6 +164,26 @@ pub(super) fn read<'a>(
         painting.paint(waves, means, &mut parts)?;
     }
     Ok(())
+}
+
+/// As [`read`], where elements must be converted that no piece has as a whole: they are put together first.
+fn converted<'a>(
+    about: &Arc<About>,
+    logs: &Arc<dyn Logs>,
+    find: &dyn Find,
+    choice: &Choice,
+    output: &'a Output<'a>,
+    means: Means<'_>,
+) -> Result<()> {
+    let mut stored = Vec::new();
+    let size = output.len().checked_mul(about.element);
+    let size = size.filter(|size| stored.try_reserve_exact(*size).is_ok());
+    let size = size.ok_or_else(|| Error::limit("more elements than memory has room for"))?;
+    stored.resize(size, 0);
+    let whole = Output::new(&mut stored, about.element, about.element, None);
+    read(about, logs, find, choice, &whole, means, None)?;
+    // SAFETY: nobody else has the output yet.
+    unsafe { output.put(0, &stored) }
 }
 
 /// The pieces of which something is selected in a region.
@@ -242,7 +268,7 @@ fn one_by_one<'a>(
             one.sort();
             free.clear();
             free.push(line.clone());
-            // From the top down: each gets what those above it left.
+            // From the top down: each gets what those above it left. Fields leave what they get, too.
             for found in one.found.iter().rev() {
                 if free.is_empty() {
                     break;
@@ -256,6 +282,7 @@ fn one_by_one<'a>(
                     before = before.saturating_mul(extent[axis]).saturating_add(at);
                 }
                 let mut left = Vec::new();
+                let is_fields = found.place.is_fields();
                 for free in &free {
                     let (from, to) = (free.start.max(range.start), free.end.min(range.end));
                     if from >= to {
@@ -276,7 +303,7 @@ fn one_by_one<'a>(
                         count: 1,
                         target: narrow(target + (from - line.start))?,
                     };
-                    covered += to - from;
+                    covered += if is_fields { 0 } else { to - from };
                     let place = *places.entry(found.key()).or_insert_with(|| {
                         moves.push(Vec::new());
                         all.copy(&one, found)
@@ -291,7 +318,9 @@ fn one_by_one<'a>(
                         _ => moves[place].push(run),
                     }
                 }
-                free = left;
+                if !is_fields {
+                    free = left;
+                }
             }
             (first, count, target) = (first + taken, count - taken, target + taken);
         }
@@ -317,10 +346,21 @@ impl<'a> Painting<'a> {
         Self { about, logs, output, grid, hits, moves, checks: Checks::default(), chunk_bytes }
     }
 
-    /// How many elements the pieces of a wave have.
+    /// The waves of pieces of which it is known what goes where: one, unless there are fields, which lie over others.
+    fn in_order(&self) -> Vec<Vec<u32>> {
+        let mut all: Vec<u32> = (0..self.hits.found.len() as u32).collect();
+        if !self.hits.found.iter().any(|found| found.place.is_fields()) {
+            return vec![all];
+        }
+        all.sort_unstable_by_key(|place| self.found(*place).key());
+        all.into_iter().map(|place| vec![place]).collect()
+    }
+
+    /// How many elements the pieces of a wave have as a whole.
     fn counted(&self, wave: Option<&Vec<u32>>) -> u64 {
         let Some(grid) = &self.grid else { return 0 };
-        let pieces = wave.into_iter().flatten().map(|place| grid.count(&self.bounds(*place)));
+        let whole = wave.into_iter().flatten().filter(|place| !self.found(**place).place.is_fields());
+        let pieces = whole.map(|place| grid.count(&self.bounds(*place)));
         pieces.fold(0, u64::saturating_add)
     }
 
@@ -409,10 +449,11 @@ impl<'a> Painting<'a> {
             return wrong(format!("{} bytes of a piece beyond the log's {length}", found.length));
         }
         match found.place {
-            Place::Raw => {
-                let needed =
-                    count.iter().try_fold(self.about.element as u64, |size, dim| size.checked_mul(*dim));
-                if needed != Some(found.length) {
+            Place::Raw | Place::Fields { .. } => {
+                let element = self.about.element as u64;
+                let size = found.place.size(element);
+                let needed = count.iter().try_fold(size, |size, dim| size.checked_mul(*dim));
+                if needed != Some(found.length) || found.place.range(element).end > element {
                     return wrong(format!("{} bytes of a piece of {count:?} elements", found.length));
                 }
             }

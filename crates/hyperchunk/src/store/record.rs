@@ -21,6 +21,8 @@ pub(super) const LONGEST_HEADER: u64 = 1 << 30;
 pub(super) enum Body {
     /// Elements of boxes.
     Boxes(Vec<Slab>),
+    /// Some bytes of each element of boxes: from `first` on, so many.
+    Fields { first: u32, size: u32, boxes: Vec<Slab> },
     /// Rows that go behind what is there, wherever that ends: their box counts from the writer's first one.
     Append(Slab),
     /// Rows that lie in the writer's fragment of the dataset's table, from `at` on: nothing of them is here.
@@ -46,7 +48,12 @@ impl Body {
     pub(super) fn is_of_dataset(&self) -> bool {
         matches!(
             self,
-            Self::Boxes(_) | Self::Append(_) | Self::Rows { .. } | Self::Chunk { .. } | Self::Extent(_)
+            Self::Boxes(_)
+                | Self::Fields { .. }
+                | Self::Append(_)
+                | Self::Rows { .. }
+                | Self::Chunk { .. }
+                | Self::Extent(_)
         )
     }
 }
@@ -133,6 +140,7 @@ fn put(out: &mut Out, record: &Record) {
         Body::Rows { append: false, .. } => 9,
         Body::Rows { .. } => 10,
         Body::Page(_) => 11,
+        Body::Fields { .. } => 12,
     };
     out.u8(kind | if record.statistics.is_some() { 0x80 } else { 0 });
     out.number(u64::from(record.dataset));
@@ -154,21 +162,11 @@ fn put(out: &mut Out, record: &Record) {
             out.number(*at);
             out.number(*length);
         }
-        Body::Boxes(boxes) => {
-            out.number(boxes.len() as u64);
-            out.number(boxes.first().map_or(0, |slab| slab.start.len()) as u64);
-            let mut before = Slab::default();
-            for slab in boxes {
-                before.start.resize(slab.start.len(), 0);
-                before.count.resize(slab.count.len(), 0);
-                for (value, before) in slab.start.iter().zip(&before.start) {
-                    out.difference(value.wrapping_sub(*before));
-                }
-                for (value, before) in slab.count.iter().zip(&before.count) {
-                    out.difference(value.wrapping_sub(*before));
-                }
-                before.clone_from(slab);
-            }
+        Body::Boxes(boxes) => put_boxes(out, boxes),
+        Body::Fields { first, size, boxes } => {
+            out.number(u64::from(*first));
+            out.number(u64::from(*size));
+            put_boxes(out, boxes);
         }
         Body::Chunk { offset, mask } => {
             out.numbers(offset);
@@ -178,6 +176,48 @@ fn put(out: &mut Out, record: &Record) {
         Body::Page(head) => head.encode(out),
         Body::Define | Body::Image | Body::Hides | Body::Index => {}
     }
+}
+
+fn put_boxes(out: &mut Out, boxes: &[Slab]) {
+    out.number(boxes.len() as u64);
+    out.number(boxes.first().map_or(0, |slab| slab.start.len()) as u64);
+    let mut before = Slab::default();
+    for slab in boxes {
+        before.start.resize(slab.start.len(), 0);
+        before.count.resize(slab.count.len(), 0);
+        for (value, before) in slab.start.iter().zip(&before.start) {
+            out.difference(value.wrapping_sub(*before));
+        }
+        for (value, before) in slab.count.iter().zip(&before.count) {
+            out.difference(value.wrapping_sub(*before));
+        }
+        before.clone_from(slab);
+    }
+}
+
+fn get_boxes(cursor: &mut Cursor<'_>) -> Result<Vec<Slab>> {
+    let many = number(cursor)?;
+    let rank = usize::try_from(number(cursor)?).unwrap_or(usize::MAX);
+    if rank > LARGEST_RANK || many > (cursor.left() / (2 * rank).max(1)) as u64 {
+        return Err(cursor.error(format!("{many} boxes of {rank} dimensions")));
+    }
+    let mut boxes = Vec::new();
+    let mut before = Slab::new(vec![0; rank], vec![0; rank]);
+    for _ in 0..many {
+        for value in before.start.iter_mut().chain(&mut before.count) {
+            *value = value.wrapping_add(super::bytes::difference(cursor)?);
+        }
+        boxes.push(before.clone());
+    }
+    Ok(boxes)
+}
+
+/// The bytes of elements that a record or a piece of fields has: the first, and how many.
+pub(super) fn get_fields(cursor: &mut Cursor<'_>) -> Result<(u32, u32)> {
+    let (first, size) = (number(cursor)?, number(cursor)?);
+    let both = u32::try_from(first).ok().zip(u32::try_from(size).ok().filter(|size| *size > 0));
+    both.filter(|(first, size)| first.checked_add(*size).is_some())
+        .ok_or_else(|| cursor.error(format!("{size} bytes of elements from {first} on")))
 }
 
 /// The header that these bytes are, which lie at `offset` of the log.
@@ -223,22 +263,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
         Some(Statistics::decode(&mut Cursor::new(bytes, "statistics", 0))?)
     };
     let body = match kind & 0x7f {
-        1 => {
-            let many = number(cursor)?;
-            let rank = usize::try_from(number(cursor)?).unwrap_or(usize::MAX);
-            if rank > LARGEST_RANK || many > (cursor.left() / (2 * rank).max(1)) as u64 {
-                return Err(cursor.error(format!("{many} boxes of {rank} dimensions")));
-            }
-            let mut boxes = Vec::new();
-            let mut before = Slab::new(vec![0; rank], vec![0; rank]);
-            for _ in 0..many {
-                for value in before.start.iter_mut().chain(&mut before.count) {
-                    *value = value.wrapping_add(super::bytes::difference(cursor)?);
-                }
-                boxes.push(before.clone());
-            }
-            Body::Boxes(boxes)
-        }
+        1 => Body::Boxes(get_boxes(cursor)?),
         2 => Body::Chunk { offset: extents(cursor)?, mask: cursor.u32()? },
         3 => Body::Extent(extents(cursor)?),
         4 => Body::Define,
@@ -253,6 +278,10 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
                 return Err(cursor.error(format!("{bytes} bytes of rows at {at} of a fragment")));
             }
             Body::Rows { slab, append: kind == 10, at, length: bytes }
+        }
+        12 => {
+            let (first, size) = get_fields(cursor)?;
+            Body::Fields { first, size, boxes: get_boxes(cursor)? }
         }
         11 if length <= LARGEST_PAGE => Body::Page(PageHead::decode(cursor)?),
         other => return Err(cursor.error(format!("a record of unknown kind {other}"))),
@@ -277,6 +306,7 @@ mod tests {
         let records = vec![
             record(Body::Boxes(vec![Slab::new([1, 2], [3, 4]), Slab::new([0, 9], [1, 1])])),
             record(Body::Boxes(vec![])),
+            record(Body::Fields { first: 8, size: 300, boxes: vec![Slab::new([1, 2], [3, 4])] }),
             with,
             record(Body::Extent(vec![7, 8])),
             record(Body::Define),
@@ -296,7 +326,7 @@ mod tests {
         ];
         let bytes = encode(77, &records);
         let batch = decode(&bytes, 0).unwrap();
-        assert_eq!((batch.first, batch.payload, &batch.records), (77, 100, &records));
+        assert_eq!((batch.first, batch.payload, &batch.records), (77, 110, &records));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

@@ -484,6 +484,7 @@ impl Log {
                         self.hidden.extend(bytes.as_chunks().0.iter().map(|id| WriterId(*id)));
                     }
                     Body::Boxes(_)
+                    | Body::Fields { .. }
                     | Body::Append(_)
                     | Body::Rows { .. }
                     | Body::Chunk { .. }
@@ -497,7 +498,9 @@ impl Log {
                             );
                         };
                         let found = match &record.body {
-                            Body::Boxes(boxes) => boxes.first().map(|slab| slab.start.len()),
+                            Body::Boxes(boxes) | Body::Fields { boxes, .. } => {
+                                boxes.first().map(|slab| slab.start.len())
+                            }
                             Body::Append(slab) | Body::Rows { slab, .. } => Some(slab.start.len()),
                             Body::Chunk { offset, .. } => Some(offset.len()),
                             Body::Extent(dims) => Some(dims.len()),

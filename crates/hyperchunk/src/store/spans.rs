@@ -60,7 +60,7 @@ struct Needed {
 impl Spans {
     /// What must be done for these pieces.
     pub(super) fn new(painting: &Painting<'_>, mut order: Vec<u32>, means: Means<'_>) -> Result<Self> {
-        let has_chunks = order.iter().any(|place| painting.found(*place).place != Place::Raw);
+        let has_chunks = order.iter().any(|place| painting.found(*place).place.is_chunk());
         if has_chunks && painting.chunk_bytes as u64 > means.limits.chunk_bytes {
             let message =
                 format!("chunks of more than {} bytes (limit `chunk_bytes`)", means.limits.chunk_bytes);
@@ -104,9 +104,9 @@ impl Spans {
             self.jobs.push(Job::Decoded(at, bytes));
             return Ok(at + 1);
         }
-        if found.place == Place::Raw && needed.range.end - needed.range.start > SMALL {
+        if !found.place.is_chunk() && needed.range.end - needed.range.start > SMALL {
             if !needed.whole {
-                painting.cut(at, &needed.bounds, &mut self.jobs);
+                painting.cut((at, place), &needed.bounds, &mut self.jobs);
                 return Ok(at + 1);
             }
             // The boxes of one record lie one behind the other, in one layer.
@@ -151,14 +151,14 @@ impl<'a> Painting<'a> {
         let range = match found.place {
             _ if whole => 0..found.length,
             Place::Chunk { .. } => 0..found.length,
-            Place::Raw => self.around(place, &bounds),
+            Place::Raw | Place::Fields { .. } => self.around(place, &bounds),
         };
         Needed { range: found.offset + range.start..found.offset + range.end, whole, bounds }
     }
 
     /// The bytes from the first that is wanted of a part of a raw piece to the last, from the start of the piece.
     fn around(&self, place: u32, bounds: &[Range<u64>]) -> Range<u64> {
-        let size = self.about.element as u64;
+        let size = self.size(place);
         if self.grid.is_none() {
             let moves = &self.moves[place as usize];
             let first = moves.first().map_or(0, |run| run.source as u64);
@@ -175,7 +175,7 @@ impl<'a> Painting<'a> {
     }
 
     /// Cuts a large piece of which a part is wanted into jobs.
-    fn cut(&self, at: usize, bounds: &[Range<u64>], jobs: &mut Vec<Job>) {
+    fn cut(&self, (at, place): (usize, u32), bounds: &[Range<u64>], jobs: &mut Vec<Job>) {
         let elements = |bounds: &[Range<u64>]| {
             bounds.iter().fold(1_u64, |count, range| count.saturating_mul(range.end - range.start))
         };
@@ -184,7 +184,7 @@ impl<'a> Painting<'a> {
             jobs.push(Job::Part(at, bounds.to_vec()));
             return;
         };
-        let size = self.about.element as u64;
+        let size = self.size(place);
         let inner = elements(&bounds[axis + 1..]).saturating_mul(size).max(1);
         let step = (JOB / inner).max(1);
         let mut start = bounds[axis].start;
@@ -204,7 +204,7 @@ impl<'a> Painting<'a> {
         let Some(bounds) = grid.within(bounds) else { return Ok(()) };
         let span = self.around(place, &bounds);
         let length = span.end - span.start;
-        let wanted = grid.count(&bounds).saturating_mul(self.about.element as u64);
+        let wanted = grid.count(&bounds).saturating_mul(self.size(place));
         let dense = length <= GAP || wanted.saturating_mul(DENSE) >= length;
         let axis = bounds.iter().position(|range| range.end - range.start > 1);
         match axis {
@@ -222,7 +222,7 @@ impl<'a> Painting<'a> {
 
     /// Groups what is to be moved of a piece by what is read together.
     fn groups(&self, place: u32, each: &mut Each<'_, Run>) -> Result<()> {
-        let size = self.about.element as u64;
+        let size = self.size(place);
         let bytes = |run: &Run| run.source as u64 * size..(run.source + run.block) as u64 * size;
         let mut rest = self.moves[place as usize].as_slice();
         while let Some(first) = rest.first() {
@@ -339,13 +339,13 @@ impl<'a> Painting<'a> {
         offset: u64,
         add: &mut impl FnMut(Range<u64>, Do<'a>),
     ) -> Result<()> {
-        let size = self.about.element as u64;
+        let size = self.size(place);
         if self.grid.is_none() {
             return self.groups(place, &mut |group, span| {
                 let group = group.to_vec();
                 let first = span.start / size;
                 let work: Do<'a> = Box::new(move |painting, bytes, scratch| {
-                    group.iter().try_for_each(|run| painting.put(run, first, bytes, &mut scratch.gathered))
+                    group.iter().try_for_each(|run| painting.put((place, run), first, bytes, scratch))
                 });
                 add(offset + span.start..offset + span.end, work);
                 Ok(())
@@ -368,7 +368,7 @@ impl<'a> Painting<'a> {
             let found = *self.found(*place);
             let Some(headers) = self.logs.headers(found.layer) else { continue };
             let key = (self.logs.extent(found.layer).0, found.head);
-            let verified = found.place != Place::Raw || self.is_whole(*place, &self.bounds(*place));
+            let verified = found.place.is_chunk() || self.is_whole(*place, &self.bounds(*place));
             // Of rows in a fragment it is in another file.
             let elsewhere = is_in(found.offset);
             if !verified || elsewhere || found.head >= found.offset || !self.checks.lacks(headers, key) {
@@ -409,10 +409,10 @@ impl<'a> Painting<'a> {
                 let found = self.found(*place);
                 let named = |error: Error| self.named(error, found.layer, found.offset);
                 let needed = self.needed(*place);
-                whole &= needed.whole || found.place != Place::Raw;
+                whole &= needed.whole || found.place.is_chunk();
                 match found.place {
-                    Place::Raw => {
-                        let first = (needed.range.start - found.offset) / self.about.element as u64;
+                    Place::Raw | Place::Fields { .. } => {
+                        let first = (needed.range.start - found.offset) / self.size(*place);
                         let stored = part(needed.range.start, needed.range.end)?;
                         self.scatter(*place, None, first, stored, scratch).map_err(named)?;
                     }
@@ -499,7 +499,7 @@ impl<'a> Painting<'a> {
     /// A part of a large piece.
     fn part(&self, place: u32, bounds: &[Range<u64>], scratch: &mut Scratch, log: &dyn Source) -> Result<()> {
         let offset = self.found(place).offset;
-        let size = self.about.element as u64;
+        let size = self.size(place);
         if self.grid.is_some() {
             return self.part_with(place, bounds, scratch, log, &mut |_, _| ());
         }
@@ -508,7 +508,7 @@ impl<'a> Painting<'a> {
             sized(&mut stored, span.end - span.start)?;
             log.read_at(offset + span.start, &mut stored)?;
             let first = span.start / size;
-            group.iter().try_for_each(|run| self.put(run, first, &stored, &mut scratch.gathered))
+            group.iter().try_for_each(|run| self.put((place, run), first, &stored, scratch))
         });
         scratch.stored = stored;
         done
@@ -524,12 +524,13 @@ impl<'a> Painting<'a> {
         look: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<()> {
         let offset = self.found(place).offset;
-        let size = self.about.element;
+        let size = self.size(place);
+        let is_direct = self.output.is_copy() && self.found(place).place == Place::Raw;
         let only = self.grid.as_ref().and_then(|grid| grid.only_run(self.slab(place), bounds));
-        if let Some(run) = only.filter(|run| run.count == 1 && self.output.is_copy()) {
+        if let Some(run) = only.filter(|run| run.count == 1 && is_direct) {
             // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of one thread.
             let part = unsafe { self.output.direct(run.target, run.block) }?;
-            let mut at = run.source as u64 * size as u64;
+            let mut at = run.source as u64 * size;
             for block in part.chunks_mut(BLOCK) {
                 log.read_at(offset + at, block)?;
                 look(at, block);
@@ -542,7 +543,7 @@ impl<'a> Painting<'a> {
             sized(&mut stored, span.end - span.start)?;
             log.read_at(offset + span.start, &mut stored)?;
             look(span.start, &stored);
-            self.scatter(place, Some(bounds), span.start / size as u64, &stored, scratch)
+            self.scatter(place, Some(bounds), span.start / size, &stored, scratch)
         });
         scratch.stored = stored;
         done
@@ -565,14 +566,29 @@ impl<'a> Painting<'a> {
                 &all
             }
         };
-        self.runs(place, bounds, |run| self.put(&run, first, bytes, &mut scratch.gathered))
+        self.runs(place, bounds, |run| self.put((place, &run), first, bytes, scratch))
     }
 
-    fn put(&self, run: &Run, first: u64, bytes: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
+    /// How many bytes a piece has of each element.
+    fn size(&self, place: u32) -> u64 {
+        self.found(place).place.size(self.about.element as u64)
+    }
+
+    fn put(&self, (place, run): (u32, &Run), first: u64, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
         let source = usize::try_from(first).ok().and_then(|first| run.source.checked_sub(first));
         let source = source.ok_or_else(|| Error::invalid("a run outside of what was read"))?;
         // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of one thread.
-        unsafe { self.output.put_run(&Run { source, ..*run }, bytes, gathered) }
+        unsafe {
+            let run = Run { source, ..*run };
+            match self.found(place).place {
+                Place::Raw | Place::Chunk { .. } => self.output.put_run(&run, bytes, &mut scratch.gathered),
+                fields @ Place::Fields { .. } => {
+                    let put = |stored: &[u8], part: &mut [u8]| fields.put(self.about.element, stored, part);
+                    let size = usize::try_from(self.size(place)).unwrap_or(usize::MAX);
+                    self.output.put_parts(&run, (size, bytes), &mut scratch.gathered, put)
+                }
+            }
+        }
     }
 }
 

@@ -5,20 +5,28 @@
 
 use super::fragment::{inside, is_in};
 use super::link::Unlinked;
+use super::log::is_of_members;
 use super::manifest::Stored;
 use super::overlap::layers;
+use super::pack::slab_of;
 use super::{Definition, Marker, Place, Slab};
 use crate::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::model::{
-    AllocationTime, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Hyperslab, Name,
-    Selection, SourceName, VirtualMapping,
+    AllocationTime, Class, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Hyperslab,
+    Member, Name, Selection, SourceName, VirtualMapping,
 };
+
+use std::ops::Range;
 
 /// Largest number of blocks: libhdf5 opens each of them to read all.
 const MAX_BLOCKS: usize = 4096;
 /// Largest number of boxes that are left of all blocks where others lie over them.
 const MAX_BOXES: usize = 1 << 14;
+/// Largest number of blocks times that of members which pieces have by themselves.
+const MAX_PARTS: usize = 1 << 14;
+/// Number of bytes of a chunk, about, of a block of fill values.
+const FILL_CHUNK: u64 = 16 << 10;
 /// Name of the group in the root group that has the blocks.
 pub(crate) const GROUP: &[u8] = b".hyperchunk-store";
 
@@ -31,6 +39,8 @@ pub(super) struct Block {
     file: Option<ExternalFile>,
     /// What is to be seen of it.
     seen: Vec<Slab>,
+    /// The type of its elements, where that is not the dataset's: some members of it.
+    members: Option<Datatype>,
 }
 
 /// What a virtual dataset is over.
@@ -53,6 +63,7 @@ struct Candidate {
     slab: Slab,
     seen: Slab,
     part: usize,
+    place: Place,
     offset: u64,
     length: u64,
 }
@@ -61,7 +72,9 @@ impl Candidate {
     /// Takes in a piece that goes on where this one ends, in the log and in the dataset.
     fn extend(&mut self, next: &Candidate) -> bool {
         let whole = self.seen == self.slab && next.seen == next.slab;
-        if !whole || self.part != next.part || self.offset.saturating_add(self.length) != next.offset {
+        // A piece has nothing but its own bytes: those of fields are together.
+        let alike = self.part == next.part && self.place.range(0) == next.place.range(0);
+        if !whole || !alike || self.offset.saturating_add(self.length) != next.offset {
             return false;
         }
         let same = |axis: usize| {
@@ -91,15 +104,16 @@ pub(super) fn blocks(
     let mut found: Vec<Candidate> = Vec::new();
     for layer in layers(stored) {
         let is_plain = match layer.piece.place {
-            Place::Raw => true,
+            Place::Raw | Place::Fields { .. } => true,
             Place::Chunk { .. } => stored.definition.pipeline.is_empty(),
         };
         if !is_plain {
             return Ok(Err(Unlinked::Chunks));
         }
         let (slab, seen) = (layer.piece.slab, layer.seen);
-        let length = slab.elements()?.saturating_mul(stored.definition.element_size());
-        let next = Candidate { slab, seen, part: layer.part, offset: layer.piece.offset, length };
+        let place = layer.piece.place;
+        let length = slab.elements()?.saturating_mul(place.size(stored.definition.element_size()));
+        let next = Candidate { slab, seen, part: layer.part, place, offset: layer.piece.offset, length };
         if found.last_mut().is_some_and(|last| last.extend(&next)) {
             continue;
         }
@@ -108,37 +122,131 @@ pub(super) fn blocks(
         }
         found.push(next);
     }
+    let atoms = match Atoms::of(&stored.definition.datatype, &found) {
+        Some(atoms) if found.len().saturating_mul(atoms.0.len()) <= MAX_PARTS => atoms,
+        Some(_) => return Ok(Err(Unlinked::Segments)),
+        None => return Ok(Err(Unlinked::Fields)),
+    };
     let mut all = Vec::new();
     let mut boxes = 0;
     for (number, candidate) in found.iter().enumerate() {
-        let mut seen = vec![candidate.seen.clone()];
-        for over in &found[number + 1..] {
-            if meet(&candidate.seen, &over.seen) {
-                seen = seen.iter().flat_map(|slab| without(slab, &over.seen)).collect();
+        let shown = atoms.shown(candidate.place, &candidate.seen, &found[number + 1..]);
+        for (members, seen) in shown {
+            boxes += seen.len();
+            if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
+                return Ok(Err(Unlinked::Segments));
             }
+            let log = stored.parts.get(candidate.part).map_or(0, |part| part.log);
+            let definition = is_in(candidate.offset).then_some(&stored.definition);
+            let name =
+                name(log, definition).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
+            let offset = if is_in(candidate.offset) { inside(candidate.offset) } else { candidate.offset };
+            let file = Some(ExternalFile { name, offset, size: Some(candidate.length) });
+            let members = atoms.datatype(&stored.definition.datatype, candidate.place, &members);
+            all.push(Block { slab: candidate.slab.clone(), file, seen, members });
         }
-        boxes += seen.len();
-        if boxes > MAX_BOXES {
-            return Ok(Err(Unlinked::Segments));
+    }
+    if found.iter().any(|candidate| candidate.place.is_fields()) {
+        // libhdf5 takes an element that a mapping has for all there, so that what nobody wrote of it is mapped, too.
+        let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+        for (members, seen) in atoms.shown(Place::Raw, &slab, &found) {
+            boxes += seen.len();
+            if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
+                return Ok(Err(Unlinked::Segments));
+            }
+            let members = atoms.datatype(&stored.definition.datatype, Place::Raw, &members);
+            all.push(Block { slab: slab.clone(), file: None, seen, members });
         }
-        if seen.is_empty() {
-            continue;
-        }
-        let log = stored.parts.get(candidate.part).map_or(0, |part| part.log);
-        let definition = is_in(candidate.offset).then_some(&stored.definition);
-        let name = name(log, definition).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
-        let offset = if is_in(candidate.offset) { inside(candidate.offset) } else { candidate.offset };
-        let file = Some(ExternalFile { name, offset, size: Some(candidate.length) });
-        all.push(Block { slab: candidate.slab.clone(), file, seen });
     }
     if all.is_empty() && room == 0 {
         return Ok(Err(Unlinked::Segments));
     }
     if all.is_empty() {
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
-        all.push(Block { seen: vec![slab.clone()], slab, file: None });
+        all.push(Block { seen: vec![slab.clone()], slab, file: None, members: None });
     }
     Ok(Ok(Blocks { all, fill: stored.definition.unwritten().map(<[u8]>::to_vec) }))
+}
+
+/// The members of a compound that all pieces have together or not at all, by their numbers. Of what is no compound, or of which
+/// there are no fields, one without a member: all of it.
+///
+/// Mappings to blocks that have different members of the same elements may be read in any order: libhdf5 2.0 does not keep to
+/// that of the list.
+struct Atoms(Vec<Vec<usize>>, Vec<Range<u64>>);
+
+impl Atoms {
+    /// `None` if there are fields that are no whole members.
+    fn of(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
+        let mut ranges: Vec<(u64, u64)> = found
+            .iter()
+            .filter(|candidate| candidate.place.is_fields())
+            .map(|candidate| candidate.place.range(0))
+            .map(|range| (range.start, range.end))
+            .collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        if ranges.is_empty() {
+            return Some(Self(vec![Vec::new()], Vec::new()));
+        }
+        if !ranges.iter().all(|(start, end)| is_of_members(datatype, &(*start..*end))) {
+            return None;
+        }
+        let Class::Compound { members } = &datatype.class else { return None };
+        let places: Vec<Range<u64>> =
+            members.iter().map(|member| member.offset..member.offset + member.datatype.size).collect();
+        let mut atoms: Vec<(Vec<bool>, Vec<usize>)> = Vec::new();
+        for (number, place) in places.iter().enumerate() {
+            let key: Vec<bool> =
+                ranges.iter().map(|(start, end)| *start <= place.start && place.end <= *end).collect();
+            match atoms.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, atom)) => atom.push(number),
+                None => atoms.push((key, vec![number])),
+            }
+        }
+        Some(Self(atoms.into_iter().map(|(_, atom)| atom).collect(), places))
+    }
+
+    /// Whether a piece has the members of an atom.
+    fn has(&self, place: Place, atom: &[usize]) -> bool {
+        let Some(member) = atom.first().and_then(|number| self.1.get(*number)) else { return true };
+        let range = place.range(u64::MAX);
+        range.start <= member.start && member.end <= range.end
+    }
+
+    /// What is to be seen of a box of a piece where others lie over it: members, and the boxes where they are seen.
+    fn shown(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
+        let mut shown: Vec<(Vec<usize>, Vec<Slab>)> = Vec::new();
+        for atom in self.0.iter().filter(|atom| self.has(place, atom)) {
+            let mut seen = vec![slab.clone()];
+            for over in over.iter().filter(|over| meet(slab, &over.seen) && self.has(over.place, atom)) {
+                seen = seen.iter().flat_map(|slab| without(slab, &over.seen)).collect();
+            }
+            match shown.iter_mut().find(|(_, known)| *known == seen) {
+                _ if seen.is_empty() => {}
+                Some((members, _)) => members.extend_from_slice(atom),
+                None => shown.push((atom.clone(), seen)),
+            }
+        }
+        shown
+    }
+
+    /// The type of a block that has these members of a piece's elements; `None` if that is the dataset's.
+    fn datatype(&self, datatype: &Datatype, place: Place, wanted: &[usize]) -> Option<Datatype> {
+        let Class::Compound { members } = &datatype.class else { return None };
+        let all = wanted.is_empty() || wanted.len() == members.len();
+        if all && !place.is_fields() {
+            return None;
+        }
+        let range = place.range(datatype.size);
+        let some = members.iter().enumerate().filter(|(number, _)| wanted.contains(number));
+        let some = some.map(|(_, member)| {
+            let offset = member.offset.saturating_sub(range.start);
+            Member { offset, ..member.clone() }
+        });
+        let class = Class::Compound { members: some.collect() };
+        Some(Datatype { class, size: range.end - range.start })
+    }
 }
 
 /// Whether two boxes have an element in common.
@@ -182,19 +290,33 @@ pub(super) fn make(
         let max = dims.iter().copied().map(Some).collect();
         let layout = match &block.file {
             Some(file) => NewLayout::External(vec![file.clone()]),
+            None if block.members.is_some() => NewLayout::Chunked(slab_of(&dims, datatype.size, FILL_CHUNK)),
             None => NewLayout::Contiguous,
         };
-        let dataspace = Dataspace::Simple { dims, max };
+        let dataspace = Dataspace::Simple { dims: dims.clone(), max };
+        let datatype = block.members.as_ref().unwrap_or(datatype);
         let mut options = DatasetOptions::new(datatype.clone(), dataspace).with_layout(layout);
         options.fill = match (&block.file, &blocks.fill) {
-            (None, Some(fill)) => filled(fill),
-            _ => FillValue {
+            (None, fill) => fill.as_deref().map_or(UNSET, filled),
+            (Some(_), _) => FillValue {
                 value: FillWhen::Undefined,
                 allocation: AllocationTime::Late,
                 time: FillTime::Never,
             },
         };
-        writer.create_dataset(epoch, number.to_string().as_bytes(), options)?;
+        let made = writer.create_dataset(epoch, number.to_string().as_bytes(), options)?;
+        if block.file.is_none() && block.members.is_some() {
+            // Where no data of a dataset are there, libhdf5 fills whole elements. Where one chunk is, it reads the others as any
+            // data, and puts their members beside those of other blocks.
+            let zeros = vec![0; usize::try_from(datatype.size).unwrap_or_default()];
+            let chunk = slab_of(&dims, datatype.size, FILL_CHUNK).iter().product::<u64>();
+            let one = blocks.fill.as_deref().unwrap_or(&zeros);
+            made.write_chunk(
+                &vec![0; dims.len()],
+                &one.repeat(usize::try_from(chunk).unwrap_or_default()),
+                0,
+            )?;
+        }
     }
     Ok(())
 }
@@ -214,13 +336,12 @@ pub(super) fn layout(marker: Marker, blocks: &Blocks) -> (NewLayout, FillValue) 
             });
         }
     }
-    let unset = FillValue {
-        value: FillWhen::Default,
-        allocation: AllocationTime::Incremental,
-        time: FillTime::IfSet,
-    };
-    (NewLayout::Virtual(mappings), blocks.fill.as_deref().map_or(unset, filled))
+    (NewLayout::Virtual(mappings), blocks.fill.as_deref().map_or(UNSET, filled))
 }
+
+/// Zeros.
+const UNSET: FillValue =
+    FillValue { value: FillWhen::Default, allocation: AllocationTime::Incremental, time: FillTime::IfSet };
 
 fn filled(value: &[u8]) -> FillValue {
     FillValue {

@@ -2,6 +2,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::bounds::{Bounds, holds, meet};
+use super::piece::Place;
 use super::pieces::Hits;
 
 /// Not painted: another piece lies over all of it.
@@ -16,7 +17,8 @@ const COMPARISONS: u64 = 64;
 pub(super) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
     let boxes: Vec<&[u64]> = hits.found.iter().map(|found| hits.visible(found)).collect();
     let rank = boxes.first().map_or(0, |first| first.len() / 2);
-    let mut waves = Waves { boxes, rank, of: vec![0; hits.found.len()] };
+    let places = hits.found.iter().map(|found| found.place).collect();
+    let mut waves = Waves { boxes, places, rank, of: vec![0; hits.found.len()] };
     let mut all: Vec<u32> = (0..hits.found.len() as u32).collect();
     waves.cut(&mut all, 0, 0, CUTS);
     let mut lists: Vec<Vec<u32>> = Vec::new();
@@ -34,6 +36,7 @@ pub(super) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
 
 struct Waves<'a> {
     boxes: Vec<&'a [u64]>,
+    places: Vec<Place>,
     rank: usize,
     /// The wave of each piece.
     of: Vec<u32>,
@@ -85,7 +88,9 @@ impl Waves<'_> {
             let own = self.boxes[*member as usize];
             let hidden = tree.each(own, &mut |other| {
                 left = left.saturating_sub(1);
-                let over = other > *member && holds(self.boxes[other as usize], own);
+                let over = other > *member
+                    && self.places[other as usize].hides(self.places[*member as usize])
+                    && holds(self.boxes[other as usize], own);
                 if over || left == 0 { Err(over) } else { Ok(()) }
             });
             if hidden == Err(true) {

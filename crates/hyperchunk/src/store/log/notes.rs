@@ -77,7 +77,7 @@ impl Dataset {
             Body::Boxes(boxes) => (boxes, record.length),
             Body::Append(slab) => (std::slice::from_ref(slab), record.length),
             Body::Rows { slab, length, .. } => (std::slice::from_ref(slab), *length),
-            Body::Chunk { .. } => (&[], record.length),
+            Body::Chunk { .. } | Body::Fields { .. } => (&[], record.length),
             _ => return,
         };
         let append = matches!(record.body, Body::Append(_) | Body::Rows { append: true, .. });
@@ -98,6 +98,7 @@ impl State {
                     self.image = Some(Image { offset: place, length, checksum, order });
                 }
                 Body::Boxes(_)
+                | Body::Fields { .. }
                 | Body::Append(_)
                 | Body::Rows { .. }
                 | Body::Chunk { .. }
