@@ -6,7 +6,7 @@ use super::super::slot::{PropertyList, Slot};
 use super::answers::{ALLOCATED, GET_SPACE, GET_SPACE_STATUS, NOT_ALLOCATED};
 use crate::symbols::Hid;
 use crate::virtual_sources::{VIRTUAL, text};
-use hyperchunk::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
+use hyperchunk::model::{AllocationTime, Class, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
 use hyperchunk::store::{Definition, Marker};
 use hyperchunk_format::{Cursor, Limits, parse};
 use std::ffi::{CString, c_char, c_int};
@@ -76,6 +76,29 @@ fn encoded(slot: &Slot, plist: Hid) -> Option<Vec<u8>> {
     // SAFETY: a buffer of the size that was told.
     let status = unsafe { (slot.api.plist_encode)(plist, bytes.as_mut_ptr().cast(), &raw mut size, 0) };
     (status >= 0).then_some(bytes)
+}
+
+/// Makes zeros of what an element has between and behind the members of its compounds.
+fn clear_gaps(datatype: &Datatype, bytes: &mut [u8]) {
+    let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    match &datatype.class {
+        Class::Compound { members } => {
+            let mut kept = vec![false; bytes.len()];
+            for member in members {
+                let (start, size) = (narrow(member.offset), narrow(member.datatype.size));
+                let range = start..start.saturating_add(size);
+                if let (Some(kept), Some(value)) = (kept.get_mut(range.clone()), bytes.get_mut(range)) {
+                    kept.fill(true);
+                    clear_gaps(&member.datatype, value);
+                }
+            }
+            bytes.iter_mut().zip(kept).filter(|(_, kept)| !kept).for_each(|(byte, _)| *byte = 0);
+        }
+        Class::Array { base, .. } => {
+            bytes.chunks_exact_mut(narrow(base.size).max(1)).for_each(|value| clear_gaps(base, value));
+        }
+        _ => {}
+    }
 }
 
 fn pipeline(slot: &Slot, plist: Hid) -> Option<Pipeline> {
@@ -207,7 +230,11 @@ pub(super) fn definition(
     } else {
         None
     };
-    let fill = fill(slot, plist, kind, datatype.size)?;
+    let mut fill = fill(slot, plist, kind, datatype.size)?;
+    if let FillWhen::User(value) = &mut fill.value {
+        // Processes that have the same in it may have different bytes there, and mean the same dataset.
+        clear_gaps(&datatype, value);
+    }
     let native = match &fill.value {
         FillWhen::User(value) if value.len() > LONGEST_FILL => refuse!(
             "cannot create the dataset (object header message is too large): expected a fill value of at most {LONGEST_FILL} bytes, got {}",
