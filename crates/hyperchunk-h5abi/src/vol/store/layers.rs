@@ -121,6 +121,18 @@ impl Layers {
                         Some(part) => layer.source.read(piece.offset.saturating_add(at as u64), part),
                         None => Err(Error::invalid("a piece outside its box")),
                     }),
+                    Place::Fields { size, .. } => {
+                        let (size, mut held) = (size as usize, Vec::new());
+                        paint(&piece.slab, shown, slab, element, &mut |at, to, length| {
+                            let short = || Error::invalid("a piece outside its box");
+                            let bytes = |bytes: usize| (bytes / element.max(1)).checked_mul(size);
+                            let (at, stored) = bytes(at).zip(bytes(length)).ok_or_else(short)?;
+                            held.resize(stored, 0);
+                            layer.source.read(piece.offset.saturating_add(at as u64), &mut held)?;
+                            let part = out.get_mut(to..to.saturating_add(length)).ok_or_else(short)?;
+                            if piece.place.put(element, &held, part) { Ok(()) } else { Err(short()) }
+                        })
+                    }
                     Place::Chunk { mask } => (|| {
                         let known =
                             matches!(decoded, Some((of, order, _)) if *of == number && *order == piece.order);
@@ -249,7 +261,7 @@ fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
     let mut last = None;
     for (number, layer) in layers.iter().enumerate() {
         layer.pieces.in_box(slab, None, &mut |piece, shown| {
-            last = (shown == slab).then_some((number, piece.order));
+            last = (shown == slab && !piece.place.is_fields()).then_some((number, piece.order));
         });
         if layer.pieces.clips() > 0 {
             return None;

@@ -12,6 +12,7 @@ mod company;
 mod copy;
 mod create;
 mod describe;
+mod fields;
 mod finish;
 mod layers;
 mod location;

@@ -7,6 +7,7 @@ use hyperchunk::model::AllocationTime;
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::{DatasetId, Definition, Extent, LogWriter, Slab};
 use hyperchunk::{Error, Result};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the module.
@@ -181,6 +182,14 @@ impl Shared {
         let (writer, number) = self.writer()?;
         self.reach(boxes)?;
         writer.write_boxes(number, boxes, bytes)?;
+        self.lock().stale = true;
+        Ok(())
+    }
+
+    /// Writes some bytes of each element of boxes.
+    pub(super) fn write_fields(&self, boxes: &[Slab], range: Range<u64>, bytes: &[u8]) -> Result<()> {
+        let (writer, number) = self.writer()?;
+        writer.write_fields(number, boxes, range, bytes)?;
         self.lock().stale = true;
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::super::api::P;
 use super::super::failure::{Outcome, done, refuse};
 use super::super::slot::Slot;
+use super::fields::Fields;
 use super::selection::{ALL, BLOCK, Chosen, elements};
 use super::{Diverted, Shared};
 use crate::symbols::{Herr, Hid};
@@ -30,7 +31,7 @@ pub(in crate::vol) struct Call {
 }
 
 /// Memory for elements, or an error.
-fn room(count: usize, size: usize) -> Outcome<Vec<u8>> {
+pub(super) fn room(count: usize, size: usize) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     match count.checked_mul(size) {
         Some(length) if bytes.try_reserve_exact(length).is_ok() => bytes.resize(length, 0),
@@ -70,6 +71,16 @@ impl Call {
         Ok(())
     }
 
+    /// The selected elements of the buffer, back to back; as many bytes as they have.
+    fn gather(&self, slot: &Slot, out: &mut [u8]) -> Outcome<()> {
+        let (to, none) = (out.as_mut_ptr().cast(), null_mut());
+        // SAFETY: the caller's selection of the caller's buffer, and a buffer that has room for all of it.
+        done(unsafe {
+            (slot.api.gather)(self.memory_space(), self.buffer, self.kind, out.len(), to, none, none)
+        })?;
+        Ok(())
+    }
+
     fn size(&self, slot: &Slot) -> usize {
         // SAFETY: any identifier may be asked.
         unsafe { (slot.api.type_size)(self.kind) }
@@ -94,6 +105,22 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
     let (size, element) = (call.size(slot), shared.element());
     let same = call.is_of_type(slot, dataset.kind);
     let mut held: Vec<u8>;
+    if !same
+        && let Some(fields) = Fields::of(slot, call.kind, dataset)?
+        // Whole chunks go through the filters.
+        && (!shared.filters || fields.are_whole(shared))
+    {
+        let length = number.saturating_mul(size);
+        let bytes = if call.is_packed(slot) {
+            // SAFETY: by HDF5's contract the buffer has all selected elements, here back to back.
+            unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), length) }
+        } else {
+            held = room(number, size)?;
+            call.gather(slot, &mut held)?;
+            &held
+        };
+        return fields.write((slot, dataset, call), &chosen, (number, size), bytes);
+    }
     let bytes = if same && call.is_packed(slot) {
         // SAFETY: by HDF5's contract the buffer has all selected elements, here back to back.
         unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), number.saturating_mul(element)) }
@@ -109,12 +136,10 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
                 );
             }
         } else {
-            let (to, length) = (held.as_mut_ptr().cast(), number.saturating_mul(size));
-            let none = null_mut();
-            // SAFETY: the caller's selection of the caller's buffer, and a buffer that has room for all of it.
-            done(unsafe {
-                (slot.api.gather)(call.memory_space(), call.buffer, call.kind, length, to, none, none)
-            })?;
+            let Some(part) = held.get_mut(..number.saturating_mul(size)) else {
+                refuse!("a size that does not fit")
+            };
+            call.gather(slot, part)?;
         }
         if !same {
             let mut background = room(number, size.max(element))?;
