@@ -263,6 +263,12 @@ mod tests {
         assert!(!log_of(&path, WriterId([1; 16])).exists() && anew.log().exists());
         assert!(folder.0.join("a.h5.mine.new").exists());
         joined.close().unwrap();
+        // It wrote to a file that is no more. Until its log is moved away, it may be wanted.
+        let refused = commit(&path, &CommitOptions::default()).unwrap_err();
+        assert!(refused.to_string().contains("begun anew after epoch 1"), "{refused}");
+        assert!(vacuum(&path, &now()).unwrap().files.is_empty() && old.log().exists());
+        fs::rename(joined.log(), folder.0.join("joined.log")).unwrap();
+        write(&path, Mode::Join, 2).close().unwrap();
         assert_eq!(commits(&path), 4);
         let done = vacuum(&path, &now()).unwrap();
         assert_eq!(done.files.len(), 3, "{done:?}");
