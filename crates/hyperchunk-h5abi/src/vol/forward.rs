@@ -73,9 +73,9 @@ macro_rules! make_named {
                 }
                 // SAFETY: HDF5 passes a name, or null.
                 unsafe { store::check_name(ours.file.as_ref(), name) }?;
+                let call = slot.api.$name;
                 // SAFETY: the arguments go on as they came.
-                let under =
-                    unsafe { (slot.api.$name)(ours.under, at, ours.vol, name, $($argument,)* NO_REQUEST) };
+                let under = unsafe { call(ours.under, at, ours.vol, name, $($argument,)* NO_REQUEST) };
                 Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
             })
         }
