@@ -11,7 +11,7 @@ import hyperchunk
 import numpy as np
 import pytest
 
-from vol import helpers
+from vol import helpers, releases
 
 #: Writes, reads and resizes a dataset of compounds at random; what was read goes to a file.
 PROGRAM = """
@@ -343,3 +343,67 @@ def test_what_lies_between_the_members_of_a_fill_value_does_not_count(tmp_path: 
         assert file["x"]["a"].tolist() == [0, 1, 7, 7]
         assert file["x"]["b"].tolist() == [8] * 4
         assert file["x"]["n"]["u"].tolist() == [[9, 9]] * 4
+
+
+#: Reads a dataset with a libhdf5 that knows nothing of stores: as a whole, in parts, and each member.
+PLAIN = """
+import ctypes, pickle, sys
+import numpy as np
+hdf5 = ctypes.CDLL(sys.argv[1])
+ID, N = ctypes.c_int64, ctypes.c_uint64
+names = "H5Fopen H5Dopen2 H5Dget_type H5Dget_space H5Tget_member_type H5Tcreate H5Screate_simple"
+for name in names.split():
+    getattr(hdf5, name).restype = ID
+hdf5.H5Tget_size.restype = ctypes.c_size_t
+zero = ID(0)
+expected = pickle.load(open("seen.pickle", "rb"))[-1]
+file = ID(hdf5.H5Fopen(b"a.h5", 0, zero))
+data = ID(hdf5.H5Dopen2(file, b"g/data", zero))
+kind = ID(hdf5.H5Dget_type(data))
+assert hdf5.H5Tget_size(kind) == expected.dtype.itemsize
+
+
+def plain(values):
+    if values.dtype.names:
+        return {name: plain(values[name]) for name in values.dtype.names}
+    return values.tolist()
+
+
+def read(kind, dtype, first, count):
+    out = np.full((count, *expected.shape[1:]), 0, dtype)
+    out.view("u1")[...] = 77
+    dims = (N * out.ndim)(*out.shape)
+    memory = ID(hdf5.H5Screate_simple(out.ndim, dims, None))
+    space = ID(hdf5.H5Dget_space(data))
+    start = (N * out.ndim)(first)
+    assert hdf5.H5Sselect_hyperslab(space, 0, start, None, dims, None) >= 0
+    assert hdf5.H5Dread(data, kind, memory, space, zero, ID(out.ctypes.data)) >= 0
+    return out
+
+
+for first, count in [(0, len(expected)), (1, len(expected) - 1), (len(expected) // 2, 1)]:
+    part = expected[first : first + count]
+    assert plain(read(kind, expected.dtype, first, count)) == plain(part)
+    for number, name in enumerate(expected.dtype.names):
+        member = ID(hdf5.H5Tget_member_type(kind, number))
+        one = np.dtype([(name, expected.dtype[name])])
+        alone = ID(hdf5.H5Tcreate(6, ctypes.c_size_t(one.itemsize)))
+        assert hdf5.H5Tinsert(alone, name.encode(), ctypes.c_size_t(0), member) >= 0
+        assert plain(read(alone, one, first, count)) == plain(part[[name]])
+"""
+
+RELEASES = [package for package, _ in releases.RELEASES]
+FETCHED = releases.fetched()
+
+
+@pytest.mark.parametrize("release", [*RELEASES, *FETCHED])
+def test_other_releases_read_members(release: str, tmp_path: Path) -> None:
+    library = FETCHED.get(release) or releases.library(release)
+    for seed in (1, 2, 5, 6, 9, 12):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        helpers.run(PROGRAM, seed, 60, "seen.pickle", folder=folder, store=True)
+        with h5py.File(folder / "a.h5") as file:
+            assert file["g/data"].is_virtual or file["g/data"].external or seed % 4 == 3
+        env = {"LD_LIBRARY_PATH": str(library.parent)}
+        helpers.finish(helpers.start(PLAIN, library, folder=folder, env=env))
