@@ -28,7 +28,7 @@ from store.model_worker import Remote, Zygote, keywords
 
 VERBS = [
     *("group", "dataset", "dataset", "write", "write", "write", "write", "resize", "resize", "append", "small", "soft"),
-    *("external", "type", "hard", "attr", "attr", "attr", "delattr", "delete", "move", "copy"),
+    *("member", "member", "external", "type", "hard", "attr", "attr", "attr", "delattr", "delete", "move", "copy"),
 ]
 #: What histories are without until its fault is mended (test_model.py has a test of each): hard links, and stores that
 #: are opened before their first epoch.

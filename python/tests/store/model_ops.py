@@ -8,7 +8,7 @@ import hyperchunk
 import numpy as np
 from hypothesis import strategies as st
 
-from store.model_tree import Entry, Op, Tree, dtype
+from store.model_tree import ELEMENTS, Entry, Op, Tree, dtype
 
 DTYPES = ["<i4", ">i2", "<f8", "u1", "S3", "pair", "?"]
 GROUPS = ["g", "k"]
@@ -115,7 +115,7 @@ def following(draw: Any, session: Any, elsewhere: dict[str, Entry], verbs: list[
             return None
         known = elsewhere.get(path)
         return ("dataset", path, spec if known is None else known.spec)
-    if verb in ("write", "resize", "append"):
+    if verb in ELEMENTS:
         path = choose("dataset", known=True)
         if path is None:
             return None
@@ -128,6 +128,12 @@ def following(draw: Any, session: Any, elsewhere: dict[str, Entry], verbs: list[
                 return None
             where = selection(draw, shape)
             return ("write", path, where, elements(draw, entry.spec, entry.values[where].shape))
+        if verb == "member":
+            names = entry.values.dtype.names
+            if 0 in shape or names is None or not through_h5py:
+                return None
+            where, name = selection(draw, shape), draw(st.sampled_from(names))
+            return ("member", path, where, name, elements(draw, entry.spec, entry.values[where].shape)[name])
         if verb == "resize":
             growing = entry.spec["maxshape"] != entry.spec["shape"]
             return ("resize", path, extent(draw, entry.spec)) if growing else None

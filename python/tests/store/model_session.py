@@ -8,8 +8,24 @@ from typing import Any
 import numpy as np
 from hypothesis import note
 
-from store.model_tree import Op, Tree, apply, dataset, empty
+from store.model_tree import Entry, Op, Tree, apply, dataset, empty
 from store.model_worker import Session
+
+
+def blank(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A mask of the bytes of all elements, with nothing in it."""
+    return np.zeros((*values.shape, values.dtype.itemsize), bool)
+
+
+def of_member(dtype: np.dtype[Any], member: str | None) -> np.ndarray[Any, Any]:
+    """A mask of the bytes of one element that belong to a member, or of all of it."""
+    mask = np.ones(dtype.itemsize, bool)
+    if member is not None:
+        assert dtype.fields is not None
+        kind, offset = dtype.fields[member][:2]
+        mask[:] = False
+        mask[offset : offset + kind.itemsize] = True
+    return mask
 
 
 class Local:
@@ -35,11 +51,11 @@ class Making:
         self.base = 0
         #: Those who are not in that epoch, or not with all that they did.
         self.others: list[Making] = []
-        #: What it wrote, and the extents that it set: whose elements, the extent, where and what.
-        self.writes: list[tuple[frozenset[tuple[str, str]], tuple[int, ...], Any, Any]] = []
+        #: What it wrote, and the extents that it set: whose elements, the extent, where, what, and of which member.
+        self.writes: list[tuple[frozenset[tuple[str, str]], tuple[int, ...], Any, Any, str | None]] = []
         self.view: Tree = empty() if anew else copy.deepcopy(tree)
         for entry in self.view.values():
-            entry.mask = None if entry.values is None else np.zeros(entry.values.shape, bool)
+            entry.mask = None if entry.values is None else blank(entry.values)
         self.made: set[str] = set()
         self.ops: list[Op] = []
         self.flushed = self.committed = 0
@@ -73,13 +89,17 @@ class Making:
             self.names.add(path)
             assert entry is not None
             assert entry.values is not None
-            entry.mask = np.zeros(entry.values.shape, bool) if entry.mask is None else entry.mask
+            entry.mask = blank(entry.values) if entry.mask is None else entry.mask
         if verb == "write":
             assert entry is not None
             assert entry.values is not None
-            assert entry.mask is not None
-            entry.values[rest[0]], entry.mask[rest[0]] = rest[1], True
-            self.writes.append((entry.origins, entry.values.shape, rest[0], np.copy(entry.values[rest[0]])))
+            entry.values[rest[0]] = rest[1]
+            self.wrote(entry, rest[0], rest[1])
+        elif verb == "member":
+            assert entry is not None
+            assert entry.values is not None
+            entry.values[rest[1]][rest[0]] = rest[2]
+            self.wrote(entry, rest[1], rest[2], rest[0])
         elif verb == "resize":
             assert entry is not None
             assert entry.values is not None
@@ -87,11 +107,18 @@ class Making:
             assert grown is not None
             both = tuple(slice(min(pair)) for pair in zip(old.shape, rest[0], strict=True))
             grown[both] = old[both]
-            mask = np.zeros(rest[0], bool)
+            mask = np.zeros((*rest[0], old.dtype.itemsize), bool)
             assert entry.mask is not None
             mask[both] = entry.mask[both]
             entry.values, entry.mask = grown, mask
-            self.writes.append((entry.origins, rest[0], None, None))
+            self.writes.append((entry.origins, rest[0], None, None, None))
+
+    def wrote(self, entry: Entry, index: Any, value: Any, member: str | None = None) -> None:
+        """Notes whose bytes those are."""
+        assert entry.values is not None
+        assert entry.mask is not None
+        entry.mask[index] |= of_member(entry.values.dtype, member)
+        self.writes.append((entry.origins, entry.values.shape, index, np.copy(value), member))
 
     def take(self, upto: int) -> tuple[list[Op], dict[str, tuple[int, ...]], int]:
         """What a commit takes that ends there."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 Op = tuple[Any, ...]
+#: What changes elements or extents of datasets.
+ELEMENTS = ("write", "member", "resize", "append")
 Extent = tuple[int, ...]
 
 
@@ -43,7 +46,7 @@ class Entry:
     values: np.ndarray[Any, Any] | None = None
     #: What identifies a dataset and those that it was copied from: the path and the way in which each was made.
     origins: frozenset[tuple[str, str]] = frozenset()
-    #: The elements that the session that has this view wrote.
+    #: The bytes of elements that the session that has this view wrote.
     mask: np.ndarray[Any, Any] | None = None
 
     def shown(self) -> Any:
@@ -144,7 +147,7 @@ def apply(tree: Tree, op: Op) -> None:
             tree[new] = entry
             if entry.values is not None:
                 entry.origins |= {(new, repr(entry.spec))}
-    elif verb not in ("write", "resize", "append"):
+    elif verb not in ELEMENTS:
         raise AssertionError(verb)
 
 
@@ -168,20 +171,31 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
     canvas[...] = fill(spec)
     canvas[tuple(slice(length) for length in before.shape)] = before
     layers, rows = [], []
+    names = before.dtype.names or (None,)
+
+    def member(values: np.ndarray[Any, Any], name: str | None) -> np.ndarray[Any, Any]:
+        return values if name is None else values[name]
+
     grown, shrunk = list(before.shape), list(before.shape)
     for part in parts:
-        values, mask, last = np.zeros(whole, before.dtype), np.zeros(whole, bool), part.start
+        values, last = np.zeros(whole, before.dtype), part.start
+        mask = {name: np.zeros(whole, bool) for name in names}
         for verb, *rest in part.steps:
             if verb == "write":
                 values[rest[0]] = rest[1]
-                mask[rest[0]] = True
+                for one in mask.values():
+                    one[rest[0]] = True
+            elif verb == "member":
+                values[rest[1]][rest[0]] = rest[2]
+                mask[rest[1]][rest[0]] = True
             elif verb == "append":
                 rows.append(rest[0])
             else:
                 for axis, (new, old) in enumerate(zip(rest[0], last, strict=True)):
                     if new < old:
                         beyond = (slice(None),) * axis + (slice(new, None),)
-                        mask[beyond] = False
+                        for one in mask.values():
+                            one[beyond] = False
                         canvas[beyond] = fill(spec)
                 last = rest[0]
         for axis, (end, start) in enumerate(zip(last, part.start, strict=True)):
@@ -192,17 +206,17 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
     crop = tuple(slice(length) for length in extent)
     found = set()
     for index, (values, mask, _) in enumerate(layers):
-        for other, others, priority in layers[:index]:
-            both = mask & others
-            differ = np.array(
-                [a.tobytes() != b.tobytes() for a, b in zip(values[both], other[both], strict=True)], bool
-            )
+        for (other, others, priority), name in itertools.product(layers[:index], names):
+            both = mask[name] & others[name]
+            pairs = zip(member(values, name)[both], member(other, name)[both], strict=True)
+            differ = np.array([a.tobytes() != b.tobytes() for a, b in pairs], bool)
             if differ.any():
                 inside = np.zeros(whole, bool)
                 inside[crop] = True
                 alike = parts[index].priority == priority
                 found.add("conflict" if alike and differ[inside[both]].any() else "maybe")
-        canvas[mask] = values[mask]
+        for name in names:
+            member(canvas, name)[mask[name]] = member(values, name)[mask[name]]
     result = canvas[crop]
     for added in rows:
         # Rows of another length lack elements, or have some that nobody sees.
@@ -244,7 +258,7 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
                         objects[id(tree[new])] = tree[new]
                         own[id(tree[new])] = Part(part.start, priority, list(part.steps))
                         parts[id(tree[new])] = [own[id(tree[new])]]
-            if verb in ("write", "resize", "append"):
+            if verb in ELEMENTS:
                 entry = tree[path]
                 assert entry.spec is not None
                 if id(entry) not in own:

@@ -3,15 +3,18 @@ not write, what others who are not in that epoch have written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from store.model_checks import compare
+from store.model_session import Making, of_member
 from store.model_tree import Entry, fill, shown
 
-if TYPE_CHECKING:
-    from store.model_session import Making
+
+def bytes_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of each element."""
+    return np.frombuffer(values.tobytes(), np.uint8).reshape(*values.shape, values.dtype.itemsize)
 
 
 def difference(entry: Entry, found: Any, others: list[Making]) -> str | None:
@@ -27,35 +30,34 @@ def difference(entry: Entry, found: Any, others: list[Making]) -> str | None:
     ):
         return "another kind of dataset"
     written = [one for other in others for one in other.writes if one[0] & entry.origins]
-    reach = [entry.values.shape, *(extent for _, extent, _, _ in written)]
+    reach = [entry.values.shape, *(extent for _, extent, _, _, _ in written)]
     if len(shape) != entry.values.ndim or any(
         not own <= seen <= max(extent[axis] for extent in reach)
         for axis, (own, seen) in enumerate(zip(entry.values.shape, shape, strict=True))
     ):
         return f"an extent of {shape}, which is neither its own nor another's of {reach}"
-    values = np.frombuffer(data, entry.values.dtype).reshape(shape)
-    own = np.empty(shape, values.dtype)
+    kind = entry.values.dtype
+    values = np.frombuffer(data, np.uint8).reshape(*shape, kind.itemsize)
+    own = np.empty(shape, kind)
     own[...] = fill(entry.spec)
     inside = tuple(slice(length) for length in entry.values.shape)
     own[inside] = entry.values
-    good = own.view(np.uint8).reshape(*shape, -1) == values.view(np.uint8).reshape(*shape, -1) if values.size else None
-    if good is None or good.all():
-        return None
-    good = good.all(axis=-1)
+    good = bytes_of(own) == values
     assert entry.mask is not None
-    free = np.ones(shape, bool)
+    free = np.ones(values.shape, bool)
     free[inside] = ~entry.mask
-    for _, extent, index, value in written:
+    for _, extent, index, value, member in written:
         if index is None:
             continue
-        canvas, mask = np.zeros(extent, values.dtype), np.zeros(extent, bool)
-        canvas[index], mask[index] = value, True
+        canvas, mask = np.zeros(extent, kind), np.zeros((*extent, kind.itemsize), bool)
+        (canvas if member is None else canvas[member])[index] = value
+        mask[index] = of_member(kind, member)
         both = tuple(slice(min(pair)) for pair in zip(extent, shape, strict=True))
-        alike = np.array(
-            [a.tobytes() == b.tobytes() for a, b in zip(canvas[both].ravel(), values[both].ravel(), strict=True)], bool
-        ).reshape(canvas[both].shape)
-        good[both] |= mask[both] & alike & free[both]
-    return None if good.all() else f"elements at {np.argwhere(~good).tolist()} that are nobody's: {values.tolist()}"
+        good[both] |= mask[both] & (bytes_of(canvas)[both] == values[both]) & free[both]
+    if good.all():
+        return None
+    wrong = np.argwhere(~good.all(axis=-1)).tolist()
+    return f"elements at {wrong} that are nobody's: {values.view(kind)[..., 0].tolist()}"
 
 
 def check(session: Making, found: dict[str, Any]) -> None:

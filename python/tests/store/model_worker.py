@@ -71,6 +71,8 @@ def perform(library: Any, file: Any, op: Op) -> None:
         file.copy(path, rest[0])
     elif verb == "write":
         file[path][rest[0]] = rest[1]
+    elif verb == "member":
+        file[path][(*rest[0], rest[1])] = rest[2]
     elif verb == "resize":
         file[path].resize(rest[0])
     else:
