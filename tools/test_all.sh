@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Every test, then the slow lanes: all orders of HDF5's releases over the sessions of a store, kills, programs for parallel HDF5, what
+# Every test, then the slow lanes: HDF5-UDF's own tests, all orders of HDF5's releases over the sessions of a store, kills, programs for parallel HDF5, what
 # `hyperchunk env` must not change, random histories of stores. Called by `make test-all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
 
 tools/test.sh
+.venv/bin/python tools/hdf5_udf_suite.py
 releases=${XDG_CACHE_HOME:-$HOME/.cache}/hyperchunk/hdf5
 .venv/bin/python tools/hdf5_releases.py "$releases"
 HYPERCHUNK_HDF5_RELEASES=$releases HYPERCHUNK_KILLS=1000 \

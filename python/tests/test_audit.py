@@ -10,6 +10,7 @@ import h5py
 import hyperchunk
 import pytest
 from people import CPP, LUA, OUT, A, read, refused
+from stored_records import put_record, record_of
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -71,8 +72,7 @@ def test_a_changed_record_is_in_the_log(
     file = scene(a=A)
     attach(file, "lua", LUA, OUT)
     with h5py.File(file, "r+") as opened:
-        record = opened["out"].attrs["hyperchunk_udf"]
-        opened["out"].attrs["hyperchunk_udf"] = record.replace(b"= 7", b"= 8")
+        put_record(opened["out"], record_of(opened["out"]).replace(b"= 7", b"= 8"))
     log = tmp_path / "log.jsonl"
     monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
     refused(file, "it was changed")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from fresh import HYPERCHUNK, environment, read
 from programs import LANGUAGES, elementwise
+from stored_records import record_of
 
 A = np.arange(6, dtype="f4").reshape(2, 3)
 PLUS_ONE = {language: elementwise(language, "a[i] + 1", inputs=["a"]) for language in LANGUAGES}
@@ -132,7 +133,7 @@ def test_attach_ls_show_verify_rm(scene: Any, source: Any, command: Any) -> None
     record = json.loads(command("udf", "show", f"{file}:/out", "--json").stdout)
     assert (record["api_version"], record["source_code"]) == (3, PLUS_ONE["lua"])
     with h5py.File(file) as opened:
-        assert json.loads(opened["out"].attrs["hyperchunk_udf"]) == record
+        assert json.loads(record_of(opened["out"])) == record
 
     for target in (file, f"{file}:/out"):
         done = command("udf", "verify", target)

@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from fresh import read
+from stored_records import record_of
 
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 is one of x86_64's"),
@@ -52,7 +53,7 @@ NAMES = {"f4": "float", "f8": "double", "i4": "int32", "u1": "uint8", "i8": "int
 def disassembled(file: Path, name: str, folder: Path) -> str:
     """The compiled form in a record, as text."""
     with h5py.File(file) as opened:
-        record = json.loads(opened[name].attrs["hyperchunk_udf"])
+        record = json.loads(record_of(opened[name]))
     path = folder / "object"
     path.write_bytes(zlib.decompress(base64.b64decode(record["compiled"]["deflate"]), -15))
     done = subprocess.run(["objdump", "-d", path], capture_output=True, text=True, check=True)

@@ -128,7 +128,7 @@ def test_chunks_that_hold_nothing(tmp_path: Path, attach: Any, command: Any) -> 
     series(file, 11, "a")
     with h5py.File(file, "a") as opened:
         out = opened["out"]
-        plist, datatype, record = out.id.get_create_plist(), out.id.get_type(), np.bytes_(out.attrs["hyperchunk_udf"])
+        plist, datatype = out.id.get_create_plist(), out.id.get_type()
         stubs = [out.id.read_direct_chunk((row, 0))[1] for row in (0, 4, 8)]
         del opened["out"], out
         # One that HDF5 does not ask about when it is resized.
@@ -137,7 +137,6 @@ def test_chunks_that_hold_nothing(tmp_path: Path, attach: Any, command: Any) -> 
         made = h5py.Dataset(h5py.h5d.create(opened.id, b"out", datatype, space, plist))
         for row, stub in zip((0, 4, 8), stubs, strict=True):
             made.id.write_direct_chunk((row, 0), stub)
-        made.attrs.create("hyperchunk_udf", record)
     with hyperchunk.open(file) as opened:
         assert opened["out"][:9].shape == (9, 6)
         with pytest.raises(OSError, match="holds nothing"):

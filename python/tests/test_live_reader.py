@@ -14,6 +14,7 @@ from cuda_programs import WITH_CUDA
 from fresh import read, run_python
 from hyperchunk.exceptions import CorruptError, RefusedError, UdfError
 from programs import ndvi
+from stored_records import put_record, record_of
 
 SUM = """
 import numpy as np
@@ -119,13 +120,12 @@ def test_tampering_is_seen(scene: Any, attach: Any) -> None:
     file = scene()
     [record] = attach(file, "lua", ndvi("lua"))
     with h5py.File(file, "r+") as made:
-        text = made["NDVI"].attrs["hyperchunk_udf"]
-        changed = json.loads(text) | {"source_code": record["source_code"] + " "}
-        made["NDVI"].attrs["hyperchunk_udf"] = json.dumps(changed)
+        changed = json.loads(record_of(made["NDVI"])) | {"source_code": record["source_code"] + " "}
+        put_record(made["NDVI"], json.dumps(changed).encode())
     with pytest.raises(CorruptError, match="it was changed"):
         computed(file)
     with h5py.File(file, "r+") as made:
-        del made["NDVI"].attrs["hyperchunk_udf"]
+        put_record(made["NDVI"], b"")
     with pytest.raises(CorruptError, match="it has no record"):
         computed(file)
 

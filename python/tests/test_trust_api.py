@@ -19,6 +19,7 @@ from hyperchunk.exceptions import (
     UnsupportedError,
 )
 from people import CPP, Person, read
+from stored_records import put_record, record_of
 
 
 def test_keys(ada: Person, adas: Any, config: Path, tmp_path: Path) -> None:
@@ -94,9 +95,7 @@ def test_verify_explain_rebuild(ada: Person, adas: Any, scene: Any, attach: Any)
         with pytest.raises(NotFoundError):
             function(native, "none")
     with h5py.File(native, "r+") as file:
-        record = file["out"].attrs["hyperchunk_udf"]
-        record = record.decode() if isinstance(record, bytes) else record
-        file["out"].attrs["hyperchunk_udf"] = record.replace("C++", "C--")
+        put_record(file["out"], record_of(file["out"]).replace(b"C++", b"C--"))
     [verdict] = udf.verify(native)
     assert (verdict.valid, verdict.runs, verdict.chunks) == (False, False, None)
     with pytest.raises((InvalidRecordError, UnsupportedError)):

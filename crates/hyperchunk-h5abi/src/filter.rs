@@ -20,7 +20,7 @@ pub struct FilterClass {
     pub(crate) decoder_present: c_uint,
     pub(crate) name: *const c_char,
     pub(crate) can_apply: Option<unsafe extern "C" fn()>,
-    pub(crate) set_local: *const c_void,
+    pub(crate) set_local: Option<unsafe extern "C" fn()>,
     pub(crate) filter: unsafe extern "C" fn(),
 }
 
@@ -35,7 +35,7 @@ pub static CLASS: FilterClass = FilterClass {
     decoder_present: 1,
     name: c"hyperchunk live dataset (UDF)".as_ptr(),
     can_apply: Some(can_apply_entry),
-    set_local: std::ptr::null(),
+    set_local: Some(set_local_entry),
     filter: entry,
 };
 
@@ -59,24 +59,24 @@ pub fn register(library: &'static Library) -> Result<()> {
 }
 
 thread_local! {
-    /// Whether this thread resizes a live dataset, and gives its new chunks their stubs.
-    static EXTENDING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread makes a live dataset or resizes one, and gives its new chunks their stubs.
+    static EDITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work` with this thread allowed to resize live datasets.
+/// Does `work` with this thread allowed to make live datasets and to resize them.
 ///
 /// # Errors
 /// Those of `work`, and `Io` when the library refuses our filter.
-pub(crate) fn extending<T>(library: &'static Library, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn editing<T>(library: &'static Library, work: impl FnOnce() -> Result<T>) -> Result<T> {
     keep_loaded();
     // It takes the place of a plugin's, which would not know.
     // SAFETY: the class lives for ever, and keep_loaded keeps its code.
     if unsafe { (library.f.filter_register)((&raw const CLASS).cast()) } < 0 {
         return Err(crate::errors::failure(library, "the filter could not be registered"));
     }
-    EXTENDING.set(true);
+    EDITING.set(true);
     let outcome = work();
-    EXTENDING.set(false);
+    EDITING.set(false);
     outcome
 }
 
@@ -108,19 +108,26 @@ pub(crate) use filter_entry;
 
 filter_entry!(entry, filter);
 
-/// `H5Z_can_apply_func_t` takes three arguments; this passes on a fourth: where the call came from.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn can_apply_entry() {
-    std::arch::naked_asm!("mov rcx, [rsp]", "jmp {body}", body = sym can_apply)
+/// `H5Z_can_apply_func_t` and `H5Z_set_local_func_t` take three arguments; `$entry` passes on a fourth to `$body`: where the call came
+/// from.
+macro_rules! prelude_entry {
+    ($entry:ident, $body:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $entry() {
+            std::arch::naked_asm!("mov rcx, [rsp]", "jmp {body}", body = sym $body)
+        }
+
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $entry() {
+            std::arch::naked_asm!("mov x3, x30", "b {body}", body = sym $body)
+        }
+    };
 }
 
-/// See above.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn can_apply_entry() {
-    std::arch::naked_asm!("mov x3, x30", "b {body}", body = sym can_apply)
-}
+prelude_entry!(can_apply_entry, can_apply);
+prelude_entry!(set_local_entry, set_local);
 
 const READ_ONLY: &str = "a live dataset is computed and cannot be written or resized; to replace it, remove it first (hyperchunk udf rm); one that was attached with --maxshape grows by hyperchunk udf extend";
 
@@ -129,14 +136,40 @@ const READ_ONLY: &str = "a live dataset is computed and cannot be written or res
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let quiet = Quiet::new(library);
-        let written = !EXTENDING.get() && live::is_written(library, plist);
+        let written = !EDITING.get() && live::is_written(library, plist);
         drop(quiet);
         if written { fail!(Unsupported, "{READ_ONLY}") } else { Ok(1) }
     })
 }
 
+/// Makes the filter of a copy optional: of a dataset that a program makes with the properties of a live one. What is written to it
+/// is stored then as it is, with a note at each chunk that the filter was left out, and is read without this plugin. Copies of chunks as
+/// they are stored are computed, as before.
+unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
+    guard(caller, -1, |library| {
+        if EDITING.get() {
+            return Ok(0);
+        }
+        let Some((flags, words)) = library.live_filter_of_copy(plist) else { return Ok(0) };
+        if flags & OPTIONAL != 0 {
+            return Ok(0);
+        }
+        // SAFETY: an open list that has the filter; the words are live.
+        let rc = unsafe {
+            (library.f.plist_modify_filter)(plist, FILTER_ID, flags | OPTIONAL, words.len(), words.as_ptr())
+        };
+        if rc < 0 {
+            Err(crate::errors::failure(library, "cannot make a copy of a live dataset"))
+        } else {
+            Ok(0)
+        }
+    })
+}
+
 /// Of a filter's flags: whether it is to be undone.
 pub(crate) const REVERSE: c_uint = 0x100;
+/// Of a filter's flags: whether it may be left out where it fails.
+pub(crate) const OPTIONAL: c_uint = 1;
 
 /// # Safety
 /// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of which
@@ -150,6 +183,10 @@ unsafe extern "C" fn filter(
     buffer: *mut *mut c_void,
     caller: usize,
 ) -> usize {
+    if flags & (REVERSE | OPTIONAL) == OPTIONAL {
+        // HDF5 leaves the filter out of this chunk of a copy.
+        return 0;
+    }
     guard(caller, 0, |library| {
         if flags & REVERSE == 0 {
             fail!(Unsupported, "{READ_ONLY}")

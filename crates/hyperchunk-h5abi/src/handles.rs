@@ -219,23 +219,33 @@ impl Library {
         if unsafe { (self.f.plist_filters)(plist) } != 1 {
             return None;
         }
-        let (mut flags, mut config, mut n) = (0, 0, 8usize);
-        let mut words = [0u32; 8];
-        let mut name: [c_char; 1] = [0];
-        // SAFETY: all buffers are live and of the sizes that are told.
-        let id = unsafe {
-            (self.f.plist_filter)(
-                plist,
-                0,
-                &raw mut flags,
-                &raw mut n,
-                words.as_mut_ptr(),
-                name.len(),
-                name.as_mut_ptr(),
-                &raw mut config,
-            )
-        };
-        (id == hyperchunk_udf::record::FILTER_ID).then(|| words.get(..n.min(8)).unwrap_or_default().to_vec())
+        self.live_filter_of_copy(plist).map(|(_, words)| words)
+    }
+
+    /// The flags and the client data of our filter in a creation list, whatever other filters are there.
+    pub(crate) fn live_filter_of_copy(&self, plist: Hid) -> Option<(u32, Vec<u32>)> {
+        // SAFETY: any identifier may be asked.
+        let filters = unsafe { (self.f.plist_filters)(plist) };
+        (0..u32::try_from(filters).unwrap_or(0)).find_map(|number| {
+            let (mut flags, mut config, mut n) = (0, 0, 8usize);
+            let mut words = [0u32; 8];
+            let mut name: [c_char; 1] = [0];
+            // SAFETY: all buffers are live and of the sizes that are told.
+            let id = unsafe {
+                (self.f.plist_filter)(
+                    plist,
+                    number,
+                    &raw mut flags,
+                    &raw mut n,
+                    words.as_mut_ptr(),
+                    name.len(),
+                    name.as_mut_ptr(),
+                    &raw mut config,
+                )
+            };
+            let ours = id == hyperchunk_udf::record::FILTER_ID;
+            ours.then(|| (flags, words.get(..n.min(8)).unwrap_or_default().to_vec()))
+        })
     }
 
     /// The chunk shape of a creation list.

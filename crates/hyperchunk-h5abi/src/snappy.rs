@@ -30,7 +30,7 @@ static CLASS: FilterClass = FilterClass {
     decoder_present: 1,
     name: c"snappy".as_ptr(),
     can_apply: None,
-    set_local: std::ptr::null(),
+    set_local: None,
     filter: entry,
 };
 

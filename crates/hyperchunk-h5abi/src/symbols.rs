@@ -126,6 +126,7 @@ functions! {
     plist_driver = "H5Pget_driver": fn(Hid) -> Hid;
     plist_external_count = "H5Pget_external_count": fn(Hid) -> c_int;
     plist_filter = "H5Pget_filter2": fn(Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+    plist_modify_filter = "H5Pmodify_filter": fn(Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     plist_filters = "H5Pget_nfilters": fn(Hid) -> c_int;
     plist_get_chunk = "H5Pget_chunk": fn(Hid, c_int, *mut u64) -> c_int;
     plist_layout = "H5Pget_layout": fn(Hid) -> c_int;

@@ -9,7 +9,7 @@ use hyperchunk_udf::host::{Active, Calls, Owner, Reader, Session, SessionKey, St
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::{Block, Slot};
 use hyperchunk_udf::stored::Decodes;
-use hyperchunk_udf::stub::Stub;
+use hyperchunk_udf::stub::{Place, Stub};
 use std::sync::Arc;
 
 /// Computes the chunk that `stub` stands for.
@@ -43,7 +43,10 @@ fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<Legacy>)> {
     if is_legacy(bytes) && plan::client_data(dataset).is_some_and(<[u32]>::is_empty) {
         let legacy = Legacy::parse(bytes)?;
         let chunk = vec![0; dataset.dims().len()];
-        return Ok((Stub { id: legacy.id(), record: legacy.digest, chunk }, Some(legacy)));
+        return Ok((
+            Stub { id: legacy.id(), record: legacy.digest, place: Place::Chunk, chunk },
+            Some(legacy),
+        ));
     }
     let stub = Stub::parse(bytes)?;
     if !plan::is_of(dataset, &stub) {

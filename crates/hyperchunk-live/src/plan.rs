@@ -16,7 +16,7 @@ use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot};
 use hyperchunk_udf::signature::{self, Fingerprint};
-use hyperchunk_udf::stub::{RecordDigest, Stub};
+use hyperchunk_udf::stub::{Place, RecordDigest, Stub};
 use hyperchunk_udf::trust;
 use std::fs::Metadata;
 use std::os::fd::AsFd as _;
@@ -315,12 +315,17 @@ pub(crate) fn about_input(error: &Error, input: &Slot) -> Error {
     Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
 }
 
-/// The bytes of the record attribute.
+/// The bytes of the record: in the first chunk, behind its stub, or in an attribute.
 fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
+    if let Some(note) = dataset.first_note().map_err(|error| of_function(&error))?
+        && let Ok((Stub { place: Place::Chunk, .. }, Some(record))) = Stub::split(&note)
+    {
+        return Ok(record.to_vec());
+    }
     let attribute = dataset.object().attribute(ATTRIBUTE.as_bytes()).map_err(|error| of_function(&error))?;
     let Some(attribute) = attribute else {
         let message = format!(
-            "it has no record (attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
+            "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
         );
         return fail(ErrorKind::Invalid, message);
     };

@@ -1,11 +1,11 @@
 //! The stub: what a chunk of a live dataset holds in the file instead of data.
 //!
-//! Layout (version 1), see `docs/formats/live-dataset.md`:
+//! Layout, see `docs/formats/live-dataset.md`:
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 4 | `HCLD` |
-//! | 1 | version, 1 |
+//! | 1 | version: 1 where the record is an attribute, 2 where it lies behind the stub of the first chunk |
 //! | 1 | rank |
 //! | 2 | reserved, 0 |
 //! | 16 | id of the live dataset |
@@ -18,7 +18,6 @@ use crate::legacy;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 4] = b"HCLD";
-const VERSION: u8 = 1;
 const FIXED: usize = 40;
 const CHECK: usize = 4;
 /// No stub is longer.
@@ -77,6 +76,33 @@ impl LiveId {
     }
 }
 
+/// Where the record of a live dataset is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In an attribute of the dataset.
+    Attribute,
+    /// In the first chunk, behind its stub.
+    Chunk,
+}
+
+impl Place {
+    /// Where a record of `record` bytes is stored, of a dataset of shape `dims` with chunks of shape `chunk`: in the first chunk, if
+    /// there is one and HDF5 can note its size there, for which the smallest chunks have two bytes.
+    pub fn of(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
+        let elements = chunk.iter().fold(1u64, |product, &length| product.saturating_mul(length)).max(1);
+        let noted = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
+        let bytes = record as u64 + MAX_STUB as u64;
+        if dims.contains(&0) || bytes >= 1 << noted { Place::Attribute } else { Place::Chunk }
+    }
+
+    fn version(self) -> u8 {
+        match self {
+            Place::Attribute => 1,
+            Place::Chunk => 2,
+        }
+    }
+}
+
 /// One chunk's stub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stub {
@@ -84,6 +110,8 @@ pub struct Stub {
     pub id: LiveId,
     /// Its record.
     pub record: RecordDigest,
+    /// Where the record is stored.
+    pub place: Place,
     /// The number of the chunk along each dimension (its offset divided by the chunk's shape).
     pub chunk: Vec<u64>,
 }
@@ -99,7 +127,7 @@ impl Stub {
         };
         let mut out = Vec::with_capacity(64);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&[VERSION, rank, 0, 0]);
+        out.extend_from_slice(&[self.place.version(), rank, 0, 0]);
         out.extend_from_slice(&self.id.0);
         out.extend_from_slice(&self.record.0);
         for &n in &self.chunk {
@@ -118,37 +146,42 @@ impl Stub {
         Ok(out)
     }
 
-    /// The stub in `bytes`, which must hold exactly one.
+    /// The stub in `bytes`, which hold one, and perhaps the record behind it.
+    ///
+    /// # Errors
+    /// Those of [`Stub::split`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Ok(Stub::split(bytes)?.0)
+    }
+
+    /// The stub in `bytes`, and the record behind it, if there is one. Its digest is not checked.
     ///
     /// # Errors
     /// `Unsupported` when it is no stub of ours or of a later version, `Invalid` when it is damaged.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
+    pub fn split(bytes: &[u8]) -> Result<(Self, Option<&[u8]>)> {
         if legacy::is_legacy(bytes) {
             fail!(Unsupported, "the chunk holds a function of HDF5-UDF, which is not a stub of ours")
         }
         let Some(rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
             fail!(Unsupported, "the chunk does not hold a live dataset's stub")
         };
-        let (Some((&[version, rank, r0, r1], _)), Some((body, check))) =
-            (rest.split_first_chunk::<4>(), bytes.split_last_chunk::<CHECK>())
-        else {
-            fail!(Invalid, "the stub is cut short: {} bytes", bytes.len())
+        let cut_short =
+            || Error::new(ErrorKind::Invalid, format!("the stub is cut short: {} bytes", bytes.len()));
+        let (&[version, rank, r0, r1], _) = rest.split_first_chunk::<4>().ok_or_else(cut_short)?;
+        let place = match version {
+            1 => Place::Attribute,
+            2 => Place::Chunk,
+            _ => fail!(Unsupported, "stub version {version} is newer than this version of hyperchunk"),
         };
-        if version != VERSION {
-            fail!(Unsupported, "stub version {version} is newer than this version of hyperchunk")
-        }
-        if bytes.len() > MAX_STUB || usize::from(rank) > MAX_RANK || (r0, r1) != (0, 0) {
+        if usize::from(rank) > MAX_RANK || (r0, r1) != (0, 0) {
             fail!(Invalid, "the stub is damaged")
         }
-        if *check != head::<CHECK>(&Sha256::digest(body)) {
-            fail!(Invalid, "the stub is damaged: its checksum does not match")
-        }
         let (Some(id), Some(record), Some(mut numbers)) = (
-            body.get(8..24).and_then(|b| b.first_chunk()),
-            body.get(24..FIXED).and_then(|b| b.first_chunk()),
-            body.get(FIXED..),
+            bytes.get(8..24).and_then(|b| b.first_chunk()),
+            bytes.get(24..FIXED).and_then(|b| b.first_chunk()),
+            bytes.get(FIXED..),
         ) else {
-            fail!(Invalid, "the stub is cut short: {} bytes", bytes.len())
+            return Err(cut_short());
         };
         let mut chunk = Vec::with_capacity(usize::from(rank));
         for _ in 0..rank {
@@ -157,10 +190,20 @@ impl Stub {
             };
             chunk.push(n);
         }
-        if !numbers.is_empty() {
-            fail!(Invalid, "the stub has {} bytes too many", numbers.len())
+        let body = bytes.get(..bytes.len() - numbers.len()).unwrap_or_default();
+        let (check, behind) = numbers.split_first_chunk::<CHECK>().ok_or_else(cut_short)?;
+        if body.len() + CHECK > MAX_STUB {
+            fail!(Invalid, "the stub is damaged")
         }
-        Ok(Stub { id: LiveId(*id), record: RecordDigest(*record), chunk })
+        if *check != head::<CHECK>(&Sha256::digest(body)) {
+            fail!(Invalid, "the stub is damaged: its checksum does not match")
+        }
+        let holds_record = place == Place::Chunk && chunk.iter().all(|&n| n == 0);
+        if !behind.is_empty() && !holds_record {
+            fail!(Invalid, "the stub has {} bytes too many", behind.len())
+        }
+        let stub = Stub { id: LiveId(*id), record: RecordDigest(*record), place, chunk };
+        Ok((stub, Some(behind).filter(|behind| !behind.is_empty())))
     }
 }
 
@@ -205,8 +248,12 @@ fn take_leb128(bytes: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn check(chunk: &[u64]) {
-        let stub = Stub { id: LiveId([7; 16]), record: RecordDigest::of(b"{}"), chunk: chunk.to_vec() };
+    fn stub(place: Place, chunk: &[u64]) -> Stub {
+        Stub { id: LiveId([7; 16]), record: RecordDigest::of(b"{}"), place, chunk: chunk.to_vec() }
+    }
+
+    fn check(place: Place, chunk: &[u64]) {
+        let stub = stub(place, chunk);
         let bytes = stub.encode().unwrap();
         assert!(bytes.len() <= MAX_STUB);
         assert_eq!(Stub::parse(&bytes).unwrap(), stub);
@@ -225,13 +272,35 @@ mod tests {
     #[test]
     fn every_flipped_bit_and_every_cut_is_seen() {
         for chunk in [&[][..], &[0], &[0, 249], &[u64::MAX, 1 << 40], &[100; 32]] {
-            check(chunk);
+            check(Place::Attribute, chunk);
+            check(Place::Chunk, chunk);
         }
     }
 
     #[test]
+    fn a_record_lies_behind_the_stub_of_the_first_chunk_alone() {
+        let with_record =
+            |place, chunk: &[u64]| [stub(place, chunk).encode().unwrap(), b"{}".to_vec()].concat();
+        let bytes = with_record(Place::Chunk, &[0, 0]);
+        assert_eq!(Stub::split(&bytes).unwrap(), (stub(Place::Chunk, &[0, 0]), Some(&b"{}"[..])));
+        for (place, chunk) in [(Place::Chunk, [0, 1]), (Place::Attribute, [0, 0])] {
+            assert_eq!(Stub::split(&with_record(place, &chunk)).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+
+    #[test]
+    fn where_records_fit() {
+        assert_eq!(Place::of(6000, &[4], &[4]), Place::Chunk);
+        assert_eq!(Place::of(6000, &[0, 4], &[1, 4]), Place::Attribute);
+        assert_eq!(Place::of(65_536, &[4], &[4]), Place::Attribute);
+        assert_eq!(Place::of(65_536, &[256], &[256]), Place::Chunk);
+        assert_eq!(Place::of(64 << 20, &[1 << 16], &[1 << 16]), Place::Chunk);
+        assert_eq!(Place::of(64 << 20, &[1 << 30], &[1 << 30]), Place::Chunk);
+    }
+
+    #[test]
     fn too_many_large_numbers_are_refused() {
-        let stub = Stub { id: LiveId([0; 16]), record: RecordDigest::of(b""), chunk: vec![u64::MAX; 32] };
+        let stub = stub(Place::Attribute, &[u64::MAX; 32]);
         assert_eq!(stub.encode().unwrap_err().kind(), ErrorKind::Limit);
     }
 

@@ -47,10 +47,12 @@ pub fn set_evaluator(evaluator: &'static dyn Evaluator) {
 }
 
 impl Dataset {
-    /// Whether a function computes its values.
+    /// Whether a function computes its values. A dataset that a program made with the properties of a live one has values, where the filter
+    /// was left out.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.pipeline().iter().any(|filter| filter.id == FILTER)
+        let filter = self.pipeline().iter().find(|filter| filter.id == FILTER);
+        filter.is_some_and(|filter| !filter.optional || self.first_note().is_ok_and(|note| note.is_some()))
     }
 
     /// Who computes it, if it is live and somebody can.

@@ -420,8 +420,6 @@ with h5py.File(sys.argv[1], "r+") as file:
     kind = np.dtype(eval(sys.argv[2]))
     new = h5py.h5d.create(file.id, b"new", h5py.h5t.py_create(kind), h5py.h5s.create_simple((1,)), plist)
     new.write_direct_chunk((0,), old.id.read_direct_chunk((0,))[1])
-    record = old.attrs["hyperchunk_udf"]
-    file["new"].attrs["hyperchunk_udf"] = np.bytes_(record.encode() if isinstance(record, str) else record)
     del file["out"]
     file.move("new", "out")
 """

@@ -273,7 +273,6 @@ with h5py.File(sys.argv[1], "r+") as file:
     kind = h5py.h5t.py_create(np.dtype(eval(sys.argv[2])), logical=True)
     new = h5py.h5d.create(file.id, b"new", kind, h5py.h5s.create_simple((1,)), plist)
     new.write_direct_chunk((0,), old.id.read_direct_chunk((0,))[1])
-    file["new"].attrs["hyperchunk_udf"] = np.bytes_(old.attrs["hyperchunk_udf"])
     del file["out"]
     file.move("new", "out")
 """

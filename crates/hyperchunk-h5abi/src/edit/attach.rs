@@ -7,6 +7,7 @@
 use super::convert::copy_attributes;
 use super::list::names;
 use super::open::open;
+use super::record_file;
 use super::source;
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
@@ -15,7 +16,7 @@ use crate::live::{CLIENT_DATA_VERSION, absolute};
 use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
 use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::chunking::{self, Chunking, Growth, chunk_numbers};
+use hyperchunk_udf::chunking::{self, Chunking, Growth};
 use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
@@ -23,18 +24,15 @@ use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, Compiled, FILTER_ID, MAX_SEED, Needs, Record, Slot};
+use hyperchunk_udf::record::{Compiled, FILTER_ID, MAX_SEED, Needs, Record, Slot};
 use hyperchunk_udf::scan::{self, Scan};
 use hyperchunk_udf::signature::SigningKey;
 use hyperchunk_udf::spec::{self, ExpressionInput, InputInfo, OutputSpec, Resolved, ResolvedOutput};
-use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
+use hyperchunk_udf::stub::LiveId;
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm;
 use std::collections::HashMap;
 use std::path::Path;
-
-/// A record up to this size is a fixed string in the object header; a larger one lies in the file's heap.
-const COMPACT: usize = 60_000;
 
 /// What is attached.
 #[derive(Debug, Clone, Copy)]
@@ -396,10 +394,9 @@ fn store(
     let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
     let json = String::from_utf8_lossy(&bytes).into_owned();
     if !options.dry_run {
-        let dataset = create(library, file, &record)?;
+        let dataset = filter::editing(library, || create(library, file, &record))?;
         let held = Held::new(library, &dataset)?;
-        write_stubs(library, dataset.id, &record, RecordDigest::of(&bytes))?;
-        write_record(library, dataset.id, &bytes)?;
+        record_file::write(library, dataset.id, &record, &bytes)?;
         if taken && keep_attributes {
             copy_attributes(library, library.open_dataset(file, &name)?.id, dataset.id)?;
         }
@@ -463,76 +460,6 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
     // SAFETY: open identifiers; 0 is the default access list.
     let dataset = unsafe { (library.f.dataset_create_anonymous)(file, datatype.id, space.id, plist.id, 0) };
     library.wrap_dataset(dataset, "cannot make the dataset")
-}
-
-pub(super) fn write_stubs(
-    library: &'static Library,
-    dataset: Hid,
-    record: &Record,
-    digest: RecordDigest,
-) -> Result<()> {
-    write_chunks(library, dataset, record, digest, chunk_numbers(&record.output.dims, &record.chunk))
-}
-
-/// Writes the stubs of some chunks.
-pub(super) fn write_chunks(
-    library: &'static Library,
-    dataset: Hid,
-    record: &Record,
-    digest: RecordDigest,
-    chunks: impl Iterator<Item = Vec<u64>>,
-) -> Result<()> {
-    for chunk in chunks {
-        let offset: Vec<u64> = chunk.iter().zip(&record.chunk).map(|(n, c)| n * c).collect();
-        let bytes = Stub { id: record.id, record: digest, chunk }.encode()?;
-        // SAFETY: the offset has the dataset's rank; the bytes are live.
-        let rc = unsafe {
-            (library.f.dataset_write_chunk)(
-                dataset,
-                0,
-                0,
-                offset.as_ptr(),
-                bytes.len(),
-                bytes.as_ptr().cast(),
-            )
-        };
-        if rc < 0 {
-            return Err(failure(library, "cannot write a chunk"));
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn write_record(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Result<()> {
-    const VARIABLE: usize = usize::MAX;
-    const UTF8: i32 = 1;
-    const NULL_PADDED: i32 = 1;
-    let compact = bytes.len() <= COMPACT;
-    let text = c_name(&String::from_utf8_lossy(bytes))?;
-    // SAFETY: a copy of a constant type, then closed by its handle.
-    let datatype = library
-        .wrap_type(unsafe { (library.f.type_copy)(library.global(c"H5T_C_S1_g")?) }, "a string type")?;
-    // SAFETY: an open type of ours.
-    let set = unsafe {
-        (library.f.type_set_size)(datatype.id, if compact { bytes.len() } else { VARIABLE }) >= 0
-            && (library.f.type_set_cset)(datatype.id, UTF8) >= 0
-            && (!compact || (library.f.type_set_strpad)(datatype.id, NULL_PADDED) >= 0)
-    };
-    if !set {
-        return Err(failure(library, "a string type"));
-    }
-    let space = library.scalar_space()?;
-    let name = c_name(ATTRIBUTE)?;
-    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists.
-    let id = unsafe { (library.f.attr_create)(dataset, name.as_ptr(), datatype.id, space.id, 0, 0) };
-    let attribute = library.wrap_attribute(id, "cannot make the record")?;
-    let pointer = text.as_ptr();
-    let data = if compact { pointer.cast() } else { (&raw const pointer).cast() };
-    // SAFETY: a fixed string of that size, or one pointer to a terminated one.
-    if unsafe { (library.f.attr_write)(attribute.id, datatype.id, data) } < 0 {
-        return Err(failure(library, "cannot write the record"));
-    }
-    Ok(())
 }
 
 fn link(

@@ -10,6 +10,7 @@ use crate::symbols::{Hid, SPACE_NULL};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::legacy::Legacy;
+use hyperchunk_udf::record::ATTRIBUTE;
 use hyperchunk_udf::spec::OutputSpec;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -107,7 +108,8 @@ pub(super) fn copy_attributes(library: &'static Library, from: Hid, to: Hid) -> 
     if rc < 0 {
         return Err(failure(library, "cannot list its attributes"));
     }
-    for name in &names {
+    // That of a record is of the function that was there.
+    for name in names.iter().filter(|name| name.to_bytes() != ATTRIBUTE.as_bytes()) {
         copy_attribute(library, from, to, name).map_err(|e| {
             let name = escape(&name.to_string_lossy(), 80);
             Error::new(e.kind(), format!("its attribute {name:?} cannot be kept: {e}"))

@@ -1,8 +1,9 @@
 //! Giving a live dataset that grows the shape of its inputs.
 
-use super::attach::{look_up, write_chunks};
+use super::attach::look_up;
 use super::list::find;
 use super::open::open;
+use super::record_file::write_chunks;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
@@ -11,7 +12,7 @@ use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::Record;
 use hyperchunk_udf::spec::resolution;
-use hyperchunk_udf::stub::RecordDigest;
+use hyperchunk_udf::stub::{Place, RecordDigest};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -33,7 +34,8 @@ pub fn extend(library: &'static Library, path: &Path, dataset: &str, to: Option<
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;
     let (record, _) = entry.record.map_err(about)?;
-    grow(library, path, dataset, &record, RecordDigest::of(entry.json.as_bytes()), to).map_err(about)
+    let digest = RecordDigest::of(entry.json.as_bytes());
+    grow(library, path, dataset, &record, (digest, entry.place), to).map_err(about)
 }
 
 fn grow(
@@ -41,7 +43,7 @@ fn grow(
     path: &Path,
     dataset: &str,
     record: &Record,
-    digest: RecordDigest,
+    (digest, place): (RecordDigest, Place),
     to: Option<&[u64]>,
 ) -> Result<Extended> {
     if record.maximum.is_empty() {
@@ -70,14 +72,14 @@ fn grow(
     let new: Vec<Vec<u64>> =
         chunk_numbers(&grown.output.dims, &record.chunk).filter(|chunk| !had(chunk)).collect();
     if dims != *before {
-        filter::extending(library, || {
+        filter::editing(library, || {
             // SAFETY: as many dimensions as the dataset has.
             if unsafe { (library.f.dataset_set_extent)(handle.id, dims.as_ptr()) } < 0 {
                 return Err(failure(library, "cannot resize it"));
             }
             Ok(())
         })?;
-        write_chunks(library, handle.id, &grown, digest, new.iter().cloned())?;
+        write_chunks(library, handle.id, &grown, digest, place, new.iter().cloned())?;
         // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
         if unsafe { (library.f.file_flush)(file.handle.id, 1) } < 0 {
             return Err(failure(library, "cannot write the file"));

@@ -4,6 +4,7 @@ use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
+use crate::live::is_computed;
 use crate::live::legacy::payload;
 use crate::live::record::{Verified, read};
 use crate::symbols::{Hid, ID_DATASET};
@@ -13,6 +14,7 @@ use hyperchunk_udf::legacy::{Legacy, Signer};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, Record};
 use hyperchunk_udf::signature::Fingerprint;
+use hyperchunk_udf::stub::Place;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
@@ -25,6 +27,8 @@ pub struct Entry {
     pub stub_bytes: u64,
     /// Bytes of its record.
     pub record_bytes: u64,
+    /// Where its record is.
+    pub place: Place,
     /// The record as it is stored.
     pub json: String,
     /// The record and who signed it, or why it is not valid.
@@ -144,21 +148,32 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
         return Ok(None);
     }
     let plist = library.create_plist(object.id)?;
-    if library.live_filter(plist.id).is_none() {
+    if library.live_filter(plist.id).is_none() || !is_computed(library, object.id, plist.id) {
         return Ok(None);
     }
     let path = format!("/{}", name.to_string_lossy().trim_start_matches('/'));
     // SAFETY: an open identifier.
-    let stub_bytes = unsafe { (library.f.dataset_storage_size)(object.id) };
-    let missing = || Error::new(ErrorKind::Invalid, format!("it has no record (attribute {ATTRIBUTE})"));
+    let mut stub_bytes = unsafe { (library.f.dataset_storage_size)(object.id) };
+    let missing = || {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("it has no record (in its first chunk or in the attribute {ATTRIBUTE})"),
+        )
+    };
     let stored = read(library, object.id);
     if let Ok(None) = &stored
         && let Some(chunk) = payload(library, object.id).ok().flatten()
     {
         return Ok(Some(of_legacy(path, stub_bytes, &chunk)));
     }
-    let bytes = stored.and_then(|b| b.ok_or_else(missing));
+    let (bytes, place) = match stored.and_then(|b| b.ok_or_else(missing)) {
+        Ok((bytes, place)) => (Ok(bytes), place),
+        Err(error) => (Err(error), Place::Attribute),
+    };
     let json = bytes.as_deref().map_or_else(|_| String::new(), |b| String::from_utf8_lossy(b).into_owned());
+    if place == Place::Chunk {
+        stub_bytes = stub_bytes.saturating_sub(json.len() as u64);
+    }
     let grown = |mut v: Verified| {
         v.record = v.record.grown(&library.dims(library.dataset_space(object.id)?.id)?)?;
         Ok(v)
@@ -172,6 +187,7 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
         path,
         stub_bytes,
         record_bytes: json.len() as u64,
+        place,
         json,
         record: verified.map(|v| (v.record, v.signer)),
         legacy: None,
@@ -192,6 +208,7 @@ fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
         path,
         stub_bytes,
         record_bytes: json.len() as u64,
+        place: Place::Chunk,
         json,
         record: Err(error),
         legacy: parsed.ok(),

@@ -7,6 +7,7 @@ mod extend;
 mod list;
 mod open;
 mod rebuild;
+mod record_file;
 mod source;
 mod verify;
 

@@ -1,8 +1,9 @@
 //! Compiling and signing a live dataset anew, from the source that is stored with it.
 
-use super::attach::{Attached, write_record, write_stubs};
+use super::attach::Attached;
 use super::list::find;
 use super::open::open;
+use super::record_file;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
@@ -15,8 +16,7 @@ use hyperchunk_udf::host::{
 };
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, Needs, Record};
-use hyperchunk_udf::stub::RecordDigest;
+use hyperchunk_udf::record::{Needs, Record};
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm;
 use std::path::Path;
@@ -119,14 +119,7 @@ fn write(library: &'static Library, path: &Path, dataset: &str, record: &Record,
     if words.as_ref().and_then(|w| w.get(1..)) != Some(&record.id.to_words()[..]) {
         fail!(Invalid, "its record is another live dataset's")
     }
-    let name = c_name(ATTRIBUTE)?;
-    // The record goes first and comes last: in between there is none, and reading is an error.
-    // SAFETY: an open dataset and a NUL-terminated name.
-    if unsafe { (library.f.attr_delete)(handle.id, name.as_ptr()) } < 0 {
-        return Err(failure(library, "cannot remove the old record"));
-    }
-    write_stubs(library, handle.id, record, RecordDigest::of(bytes))?;
-    write_record(library, handle.id, bytes)?;
+    record_file::write(library, handle.id, record, bytes)?;
     // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
     if unsafe { (library.f.file_flush)(file.handle.id, 1) } < 0 {
         return Err(failure(library, "cannot write the file"));

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::legacy::Legacy;
-use hyperchunk_udf::record::Record;
+use hyperchunk_udf::record::{MAX_RECORD, Record};
 use hyperchunk_udf::spec::ExpressionInput;
 use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
 use std::collections::HashMap;
@@ -37,8 +37,11 @@ pub(super) fn verify_stubs(
     let mut count = 0;
     for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
         let wrong = |e: Error| Error::new(ErrorKind::Invalid, format!("chunk {chunk:?}: {e}"));
-        let stub =
-            Stub::parse(&stored(library, handle.id, &chunk, &record.chunk).map_err(wrong)?).map_err(wrong)?;
+        let bytes = stored(library, handle.id, &chunk, &record.chunk).map_err(wrong)?;
+        let (stub, behind) = Stub::split(&bytes).map_err(wrong)?;
+        if behind.is_some_and(|behind| behind != json.as_bytes()) {
+            fail!(Invalid, "chunk {chunk:?} holds another record")
+        }
         if (stub.id, stub.record) != (record.id, digest) {
             fail!(Invalid, "chunk {chunk:?} holds the stub of another live dataset or record")
         }
@@ -95,7 +98,7 @@ pub(super) fn check_legacy(
     Ok(verified.record)
 }
 
-/// The stored bytes of a chunk, which must be few.
+/// The stored bytes of a chunk: a stub, and perhaps a record.
 fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64]) -> Result<Vec<u8>> {
     let offset: Vec<u64> = chunk.iter().zip(shape).map(|(n, s)| n.saturating_mul(*s)).collect();
     let mut size = 0;
@@ -103,7 +106,7 @@ fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64])
     if unsafe { (library.f.dataset_chunk_size)(dataset, offset.as_ptr(), &raw mut size) } < 0 {
         return Err(failure(library, "its size"));
     }
-    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_STUB) else {
+    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD + MAX_STUB) else {
         fail!(Invalid, "it has {size} bytes, which is no stub")
     };
     let mut buffer = vec![0u8; bytes];

@@ -6,6 +6,7 @@
 
 use super::legacy;
 use super::locate::is_client_data_of;
+use super::locate::is_computed;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::static_symbols::is_absent;
@@ -60,7 +61,8 @@ impl Walk {
     fn dataset(&mut self, dataset: Hid, depth: usize) -> Result<()> {
         let library = self.library;
         let plist = library.create_plist(dataset)?;
-        match library.live_filter(plist.id) {
+        let filter = library.live_filter(plist.id).filter(|_| is_computed(library, dataset, plist.id));
+        match filter {
             Some(words) if words.is_empty() => {
                 let payload = legacy::payload(library, dataset)?;
                 self.found.extend(payload.map(|bytes| Live::Legacy(LiveId(RecordDigest::of(&bytes).0))));

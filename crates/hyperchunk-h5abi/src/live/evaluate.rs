@@ -17,7 +17,7 @@ use hyperchunk_udf::host::{Active, Calls, Owner, Reader, Session, SessionKey, St
 use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::record::{Block, Slot, bytes_of};
 use hyperchunk_udf::stored::Decodes;
-use hyperchunk_udf::stub::Stub;
+use hyperchunk_udf::stub::{Place, Stub};
 use std::sync::Arc;
 
 /// The bytes of the chunk that `stub` stands for.
@@ -34,7 +34,8 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
         let legacy = legacy::parse(library, stub)?;
         let targets = legacy::locate(library, &legacy, stub)?;
         let chunk = vec![0; legacy.dims.len()];
-        return of_targets(library, &Stub { id: legacy.id(), record: legacy.digest, chunk }, &targets);
+        let stub = Stub { id: legacy.id(), record: legacy.digest, place: Place::Chunk, chunk };
+        return of_targets(library, &stub, &targets);
     }
     let stub = Stub::parse(stub)?;
     if !is_client_data_of(client, stub.id) {

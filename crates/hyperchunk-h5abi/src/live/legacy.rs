@@ -4,8 +4,8 @@
 
 use super::locate::{Target, not_none, target};
 use super::plan::absolute;
-use super::record::Verified;
-use crate::errors::{Quiet, failure};
+use super::record::{Verified, first_chunk};
+use crate::errors::Quiet;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{ALL_FILES, Hid, OBJ_DATASET};
@@ -14,7 +14,7 @@ use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
-use hyperchunk_udf::record::{MAX_RECORD, Slot};
+use hyperchunk_udf::record::Slot;
 use std::sync::Arc;
 
 /// What the chunk of a dataset of HDF5-UDF holds; none of other datasets.
@@ -23,24 +23,9 @@ pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<
     if library.live_filter(plist.id).is_none_or(|words| !words.is_empty()) {
         return Ok(None);
     }
-    let origin = vec![0; library.dims(library.dataset_space(dataset)?.id)?.len()];
-    let mut size = 0;
-    // SAFETY: the offset has the dataset's rank; one live integer.
-    if unsafe { (library.f.dataset_chunk_size)(dataset, origin.as_ptr(), &raw mut size) } < 0 {
-        return Err(failure(library, "its chunk"));
-    }
-    let Some(length) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD) else {
-        fail!(Invalid, "its chunk has {size} bytes, which is no function of HDF5-UDF")
+    let Some(bytes) = first_chunk(library, dataset)? else {
+        fail!(Invalid, "its chunk is no function of HDF5-UDF")
     };
-    let mut bytes = vec![0u8; length];
-    let mut mask = 0u32;
-    // SAFETY: as above, and the buffer has the size that HDF5 has just told.
-    let rc = unsafe {
-        (library.f.dataset_read_chunk)(dataset, 0, origin.as_ptr(), &raw mut mask, bytes.as_mut_ptr().cast())
-    };
-    if rc < 0 {
-        return Err(failure(library, "its chunk"));
-    }
     Ok(is_legacy(&bytes).then_some(bytes))
 }
 

@@ -7,12 +7,14 @@
 use super::plan::{Plan, check_shape};
 use super::record::{self, Verified};
 use crate::errors::Quiet;
+use crate::filter::OPTIONAL;
 use crate::handles::Handle;
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET};
 use crate::{Error, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
+use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use hyperchunk_udf::trust;
 use std::sync::{Arc, Mutex};
@@ -56,7 +58,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     }
     let _quiet = Quiet::new(library);
     let mut candidates: Vec<(Hid, Handle, u64)> = Vec::new();
-    for &dataset in open.iter().filter(|&&d| is_live(library, d, stub.id)) {
+    for dataset in live(library, &open, stub.id) {
         let file = library.file_of(dataset)?;
         let instance = library.instance(&file)?;
         if candidates.iter().all(|(_, _, other)| *other != instance) {
@@ -164,21 +166,41 @@ fn keep_plan(library: &Library, plan: &Arc<Plan>) {
     }
 }
 
-/// Whether `dataset` is the live dataset `id`, by the client data of its filter.
-fn is_live(library: &'static Library, dataset: Hid, id: LiveId) -> bool {
-    let Ok(plist) = library.create_plist(dataset) else { return false };
-    library.live_filter(plist.id).is_some_and(|words| is_client_data_of(&words, id))
+/// Those of the open datasets that are the live dataset `id`, by the client data of their filters. One that has values instead counts
+/// only where there is no other: then a chunk without its record is read.
+fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
+    let (mut computed, mut others) = (Vec::new(), Vec::new());
+    for &dataset in open {
+        let Ok(plist) = library.create_plist(dataset) else { continue };
+        if library.live_filter(plist.id).is_some_and(|words| is_client_data_of(&words, id)) {
+            let list = if is_computed(library, dataset, plist.id) { &mut computed } else { &mut others };
+            list.push(dataset);
+        }
+    }
+    if computed.is_empty() { others } else { computed }
+}
+
+/// Whether a dataset with our filter is computed. One that a program made with the properties of a live dataset can have the values of it
+/// instead.
+pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -> bool {
+    let optional = library.live_filter_of_copy(plist).is_some_and(|(flags, _)| flags & OPTIONAL != 0);
+    !optional
+        || record::first_chunk(library, dataset)
+            .is_ok_and(|chunk| chunk.is_some_and(|chunk| is_legacy(&chunk) || Stub::parse(&chunk).is_ok()))
 }
 
 /// Whether the live dataset that a creation list describes is open in a file that can be written.
 ///
 /// HDF5 asks whether a filter can be applied when a dataset is made, which is not open then, and before the first write.
 pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
-    let Some(words) = library.live_filter(plist) else { return false };
+    let Some(filter) = library.live_filter_of_copy(plist) else { return false };
     library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().any(|dataset| {
         let writable = library.file_of(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
         writable
-            && library.create_plist(dataset).is_ok_and(|p| library.live_filter(p.id).as_ref() == Some(&words))
+            && library.create_plist(dataset).is_ok_and(|p| {
+                library.live_filter_of_copy(p.id).as_ref() == Some(&filter)
+                    && is_computed(library, dataset, p.id)
+            })
     })
 }
 

@@ -16,5 +16,5 @@ mod stored;
 mod texts;
 
 pub(crate) use evaluate::evaluate;
-pub(crate) use locate::{CLIENT_DATA_VERSION, is_written};
+pub(crate) use locate::{CLIENT_DATA_VERSION, is_computed, is_written};
 pub(crate) use plan::{absolute, check_shape};

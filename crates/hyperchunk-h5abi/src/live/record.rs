@@ -1,6 +1,6 @@
-//! The record attribute of a live dataset.
+//! The record of a live dataset: in its first chunk, or in an attribute.
 
-use crate::errors::failure;
+use crate::errors::{Quiet, failure};
 use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid};
@@ -11,7 +11,7 @@ use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
 use hyperchunk_udf::signature::{self, Fingerprint};
-use hyperchunk_udf::stub::RecordDigest;
+use hyperchunk_udf::stub::{MAX_STUB, Place, RecordDigest, Stub};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
@@ -86,10 +86,10 @@ pub(crate) fn verified(
     if let Some(found) = cache(&VERIFIED).and_then(|list| known(&list)) {
         return Ok(found);
     }
-    let Some(bytes) = read(library, dataset)? else {
+    let Some((bytes, _)) = read(library, dataset)? else {
         fail!(
             Invalid,
-            "it has no record (attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
+            "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
         )
     };
     if RecordDigest::of(&bytes) != digest {
@@ -107,11 +107,56 @@ pub(crate) fn verified(
 
 /// Whether the dataset has the record with this digest.
 pub(crate) fn is_of(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
-    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|b| RecordDigest::of(&b) == digest))
+    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::of(&b) == digest))
+}
+
+/// The bytes of a dataset's record, and where they are; `None` when it has none.
+pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Vec<u8>, Place)>> {
+    if let Some(chunk) = first_chunk(library, dataset)?
+        && let Ok((Stub { place: Place::Chunk, .. }, record)) = Stub::split(&chunk)
+    {
+        return Ok(record.map(|record| (record.to_vec(), Place::Chunk)));
+    }
+    Ok(attribute(library, dataset)?.map(|bytes| (bytes, Place::Attribute)))
+}
+
+/// What the first chunk of a dataset holds as it is stored; `None` when there is none, or no filter was applied to it.
+pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
+    let dims = library.dims(library.dataset_space(dataset)?.id)?;
+    if dims.contains(&0) {
+        return Ok(None);
+    }
+    let origin = vec![0; dims.len()];
+    let mut size = 0;
+    // Asked for the size of a chunk that is not there, some libraries say 0, and others fail.
+    let quiet = Quiet::new(library);
+    // SAFETY: the offset has the dataset's rank; one live integer.
+    let there = unsafe { (library.f.dataset_chunk_size)(dataset, origin.as_ptr(), &raw mut size) } >= 0;
+    drop(quiet);
+    if !there {
+        return Ok(None);
+    }
+    let Some(length) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD + MAX_STUB) else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| Error::new(ErrorKind::Limit, format!("no memory for a record of {length} bytes")))?;
+    bytes.resize(length, 0u8);
+    let mut mask = 0u32;
+    // SAFETY: as above, and the buffer has the size that HDF5 has just told.
+    let rc = unsafe {
+        (library.f.dataset_read_chunk)(dataset, 0, origin.as_ptr(), &raw mut mask, bytes.as_mut_ptr().cast())
+    };
+    if rc < 0 {
+        return Err(failure(library, "its first chunk"));
+    }
+    Ok((mask == 0).then_some(bytes))
 }
 
 /// The bytes of the record attribute; `None` when the dataset has none.
-pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
+fn attribute(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let name = c_name(ATTRIBUTE)?;
     // SAFETY: a NUL-terminated name.
     if unsafe { (library.f.attr_exists)(dataset, name.as_ptr()) } <= 0 {

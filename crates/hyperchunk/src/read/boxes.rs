@@ -48,8 +48,8 @@ pub struct StoredPiece {
 /// Rows of fewer bytes that do not lie together are better read otherwise.
 const SHORT: u64 = 64 << 10;
 
-/// No note of ours is longer, in bytes.
-const LONGEST_NOTE: u64 = 4096;
+/// No note of ours is longer, in bytes: that of the first chunk can hold the function.
+const LONGEST_NOTE: u64 = super::live::LONGEST;
 
 impl Dataset {
     /// Where the elements of a selection lie that is a box; `None` if it is none, or they do not lie in one file of this
@@ -95,6 +95,38 @@ impl Dataset {
             fill: None,
             pieces,
         }))
+    }
+
+    /// What the first chunk of a live dataset holds; `None` if it holds nothing, or elements.
+    ///
+    /// # Errors
+    /// If the index of the chunks cannot be read, or what it says does not lie in the file; those of reading.
+    pub fn first_note(&self) -> Result<Option<Vec<u8>>> {
+        let Layout::Chunked(chunked) = self.layout() else { return Ok(None) };
+        if self.dims().contains(&0) {
+            return Ok(None);
+        }
+        let first: Vec<_> = self.dims().iter().map(|_| 0..1).collect();
+        let pieces = chunks(self, chunked, &first).map_err(|error| self.name(error))?;
+        let Some(range) =
+            pieces.first().filter(|piece| piece.mask == 0).and_then(|piece| piece.range.clone())
+        else {
+            return Ok(None);
+        };
+        let Some(length) = Some(range.end - range.start).filter(|length| *length <= LONGEST_NOTE) else {
+            return Ok(None);
+        };
+        let mut note = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        let found = StoredBox {
+            source: Arc::clone(&self.object().file().0.source),
+            shape: vec![1; first.len()],
+            extent: chunked.dims.clone(),
+            pipeline: self.pipeline().to_vec(),
+            fill: None,
+            pieces,
+        };
+        self.read_pieces(&found, vec![(0, &mut note)])?;
+        Ok(Some(note))
     }
 
     /// Fills memory with the stored bytes of pieces of a box of this dataset. Each place has the number of a piece and as many bytes as its

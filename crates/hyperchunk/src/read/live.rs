@@ -14,8 +14,8 @@ use hyperchunk_format::select::{Choice, Piece};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// No note is longer, in bytes: those of other programs hold a whole function.
-const LONGEST: u64 = 64 << 20;
+/// No note is longer, in bytes: they can hold a whole function.
+pub(super) const LONGEST: u64 = (64 << 20) + 128;
 
 /// Notes by their addresses.
 type Notes = HashMap<u64, Vec<u8>>;
