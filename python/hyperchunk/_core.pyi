@@ -132,6 +132,7 @@ def attach(
     halo: Sequence[int],
     maxshape: str | None,
     seed: int | None,
+    attributes: Sequence[tuple[str, str | float]],
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,

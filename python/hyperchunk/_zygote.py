@@ -193,6 +193,15 @@ class Lib:
         """The name of the element type; ``string`` or ``compound`` of what is no number."""
         return Text(self._find(name).datatype)
 
+    def getAttr(self, object_name: str | bytes, name: str | bytes) -> Any:  # noqa: N802
+        """An attribute of a dataset or group: a number, a string, or a tuple of them."""
+        parts = [part.decode() if isinstance(part, bytes) else part for part in (object_name, name)]
+        slot = self._find("@".join(parts))
+        count = math.prod(slot.dims)
+        as_text = slot.datatype == "string"
+        values = tuple(records.string(slot[n]) if as_text else slot[n] for n in range(count))
+        return values[0] if count == 1 else values
+
     @staticmethod
     def string(member: Any) -> str:
         """The text of a string: an element of a string dataset, or a member."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,7 @@ def attach(
     halo: int | Sequence[int] = 0,
     maxshape: str | Sequence[int | None] | None = None,
     seed: int | None = None,
+    attrs: Mapping[str, str | float] | None = None,
     overwrite: bool = False,
     unsigned: bool = False,
     dry_run: bool = False,
@@ -106,6 +107,7 @@ def attach(
         seed: What the function makes random numbers from, by ``lib.seed()`` and by its language's own generators.
             Without it, one is chosen if the source calls ``lib.seed``. It is in the record: each reader gets the same
             values.
+        attrs: Attributes that each output gets: text, or numbers.
         overwrite: Replace what has an output's name.
         unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
         dry_run: Check everything, write nothing.
@@ -144,6 +146,7 @@ def attach(
             if maxshape is None or isinstance(maxshape, str)
             else "x".join("*" if n is None else str(int(n)) for n in maxshape),
             None if seed is None else operator.index(seed),
+            list((attrs or {}).items()),
             overwrite,
             unsigned,
             dry_run,

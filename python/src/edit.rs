@@ -44,8 +44,26 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// The value of an attribute.
+#[derive(FromPyObject)]
+enum Value {
+    Integer(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl From<Value> for edit::Value {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Integer(value) => Self::Integer(value),
+            Value::Number(value) => Self::Number(value),
+            Value::Text(value) => Self::Text(value),
+        }
+    }
+}
+
 #[pyfunction]
-#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, seed, overwrite, unsigned, dry_run, libhdf5))]
+#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, seed, attributes, overwrite, unsigned, dry_run, libhdf5))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
@@ -59,6 +77,7 @@ fn attach(
     halo: Vec<u64>,
     maxshape: Option<String>,
     seed: Option<u64>,
+    attributes: Vec<(String, Value)>,
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,
@@ -72,8 +91,19 @@ fn attach(
             Some("wasm") => Some(Backend::Wasm),
             Some(_) => return Err(Error::new(ErrorKind::Syntax, "backend is None or \"wasm\"")),
         };
-        let options =
-            edit::Options { overwrite, unsigned, backend, inputs, chunking, halo, growth, seed, dry_run };
+        let attributes = attributes.into_iter().map(|(name, value)| (name, value.into())).collect();
+        let options = edit::Options {
+            overwrite,
+            unsigned,
+            backend,
+            inputs,
+            chunking,
+            halo,
+            growth,
+            seed,
+            attributes,
+            dry_run,
+        };
         let program = match (&expression, &source) {
             (Some(text), _) => edit::Program::Expression(text),
             (None, Some(path)) => edit::Program::File(path),

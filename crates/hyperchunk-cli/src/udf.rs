@@ -58,6 +58,10 @@ pub(crate) enum Command {
         /// it, one is chosen if the source calls lib.seed. `hyperchunk udf show` tells it.
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
+        /// An attribute of the outputs, such as units=K. A value that is a number is stored as one; in double quotes it is text. May
+        /// be given several times.
+        #[arg(long = "attr", value_name = "NAME=VALUE")]
+        attributes: Vec<String>,
         /// Replace what has an output's name.
         #[arg(long)]
         overwrite: bool,
@@ -167,6 +171,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             halo,
             maxshape,
             seed,
+            attributes,
             overwrite,
             unsigned,
             dry_run,
@@ -183,6 +188,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 halo,
                 growth: growth(maxshape.as_deref())?,
                 seed,
+                attributes: attributes.iter().map(|a| edit::parse_attribute(a)).collect::<Result<_, _>>()?,
                 dry_run,
             };
             let program = match (&expression, &source) {

@@ -1,5 +1,6 @@
 //! Expressions: computed here, without a worker.
 
+use crate::attributes;
 use crate::of_function;
 use crate::plan::{self, Plan, about_input};
 use hyperchunk::model::{Class, Datatype};
@@ -30,8 +31,15 @@ struct Memory {
 
 /// Understands the expression of a record.
 pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
-    let kind =
-        |slot: &Slot| open(file, record, slot).map(|input| input.kind).map_err(|e| about_input(&e, slot));
+    let kind = |slot: &Slot| {
+        let kind = match record.attribute_of(slot) {
+            Some(_) => attributes::open(file, record, slot).and_then(|input| {
+                input.kind.ok_or_else(|| Error::new(ErrorKind::Invalid, "it is no number"))
+            }),
+            None => open(file, record, slot).map(|input| input.kind),
+        };
+        kind.map_err(|e| about_input(&e, slot))
+    };
     let kinds = record.inputs.iter().map(kind).collect::<Result<Vec<_>>>()?;
     Program::of_record(record, &kinds)
 }
@@ -135,7 +143,7 @@ fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
 
 /// What a dataset's elements are in an expression, and what its record calls them: half floats are floats, enumerations
 /// their integers, and those of FALSE and TRUE bools.
-fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
+pub(crate) fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
     match &datatype.class {
         Class::Float(_) if datatype.size == 2 => Some((Kind::Float32, ElementType::Float32)),
         Class::Enum { base, members } => {
@@ -160,8 +168,11 @@ fn read(
     (offset, shape): (&[u64], &[u64]),
     to: &mut Vec<u8>,
 ) -> Result<()> {
-    let Input { dataset, memory, .. } = open(file, record, slot)?;
     resize(to, bytes_of(shape, &slot.datatype))?;
+    if record.attribute_of(slot).is_some() {
+        return attributes::open(file, record, slot)?.read(slot, to);
+    }
+    let Input { dataset, memory, .. } = open(file, record, slot)?;
     crate::inputs::read_block(&dataset, &memory, (offset, shape), to)
 }
 

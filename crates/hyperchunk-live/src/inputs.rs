@@ -1,5 +1,6 @@
 //! The inputs of functions, as the engine has them.
 
+use crate::attributes;
 use crate::of_function;
 use hyperchunk::live::on_this_thread;
 use hyperchunk::model::{
@@ -216,6 +217,9 @@ pub(crate) fn not_null(dataset: &Dataset) -> Result<()> {
 
 /// An input, if it is what it was when the function was attached.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
+    if record.attribute_of(slot).is_some() {
+        return Err(Error::new(ErrorKind::Invalid, "it is an attribute, and no dataset"));
+    }
     let dataset = find(file, &slot.name)?;
     not_null(&dataset)?;
     let (element, _) = in_memory(dataset.datatype())?;
@@ -262,6 +266,9 @@ pub(crate) fn read(
     (offset, shape): &Block,
     to: &mut [u8],
 ) -> Result<()> {
+    if record.attribute_of(slot).is_some() {
+        return attributes::open(file, record, slot)?.read(slot, to);
+    }
     let dataset = open(file, record, slot)?;
     let bytes = usize::try_from(bytes_of(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
     let to =

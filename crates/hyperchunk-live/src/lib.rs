@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in this process.
 
+mod attributes;
 mod chunked;
 pub mod device;
 mod evaluate;

@@ -187,6 +187,12 @@ impl Plan {
         let mut slots = vec![output(&record.output)];
         let mut constant = true;
         for input in &record.inputs {
+            if record.attribute_of(input).is_some() {
+                crate::attributes::open(file, record, input).map_err(|error| about_input(&error, input))?;
+                let source = Source::Copied(record.part_bytes(input, true));
+                slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
+                continue;
+            }
             let open = match record.backend {
                 Backend::Expression => expression::dataset(file, record, input),
                 _ => inputs::open(file, record, input),

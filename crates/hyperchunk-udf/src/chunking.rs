@@ -203,7 +203,7 @@ pub fn halo(
     if !chunking.blockwise() {
         fail!(Syntax, "a halo is of functions that run once a chunk: add `--chunks auto`")
     }
-    if !inputs.iter().any(|input| input.dims == dims) {
+    if !inputs.iter().any(|input| input.dims == dims && input.attribute.is_none()) {
         fail!(
             Syntax,
             "no input has the output's shape {}, so there is nothing that a halo widens",
@@ -329,6 +329,7 @@ mod tests {
             dims: dims.to_vec(),
             datatype: ElementType::Float32.into(),
             stored: ElementType::Float32.into(),
+            attribute: None,
         };
         let check = |asked: &[u64], chunking: &Chunking, backend: Backend, expected: Option<&[u64]>| {
             let found = halo(asked, chunking, backend, &[9, 8], &[input(&[3]), input(&[9, 8])]);

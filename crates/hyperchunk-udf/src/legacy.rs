@@ -290,6 +290,7 @@ impl Legacy {
             halo: Vec::new(),
             maximum: Vec::new(),
             uncut: Vec::new(),
+            attributes: std::collections::BTreeMap::new(),
             needs: Needs::default(),
             analysis: None,
             created: String::new(),

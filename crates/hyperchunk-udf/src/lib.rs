@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in the reading process.
 
+pub mod attribute;
 pub mod audit;
 pub mod backend;
 pub mod chunking;

@@ -19,6 +19,7 @@ use crate::stub::{LiveId, MAX_RANK};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The version of the record that we write where it is enough. HDF5-UDF 2.1 wrote 2.
 pub const API_VERSION: u32 = 3;
@@ -28,6 +29,8 @@ pub const API_VERSION_4: u32 = 4;
 pub const API_VERSION_5: u32 = 5;
 /// The version of records with a seed, or of functions that read the clock.
 pub const API_VERSION_6: u32 = 6;
+/// The version of records with attributes as inputs.
+pub const API_VERSION_7: u32 = 7;
 /// The name of the attribute of the dataset that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// The number of our filter, HDF5-UDF's.
@@ -38,6 +41,9 @@ pub const MAX_RECORD: usize = 64 << 20;
 pub const MAX_SLOTS: usize = 128;
 /// No compiled form is larger, in bytes, when unpacked.
 pub const MAX_COMPILED: usize = 64 << 20;
+
+/// No attribute that is an input is larger, in bytes.
+pub const MAX_ATTRIBUTE: u64 = 64 << 10;
 
 /// The size of a dimension that may grow without bound, as HDF5 writes it.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -105,6 +111,8 @@ pub struct Record {
     pub output: Slot,
     /// What it reads.
     pub inputs: Vec<Slot>,
+    /// Those of its inputs that are attributes: the input's name, `object@attribute`, and the attribute's name.
+    pub attributes: BTreeMap<String, String>,
     /// Its other outputs, which this dataset throws away.
     pub scratch: Vec<Slot>,
     /// The shape of a chunk.
@@ -138,6 +146,8 @@ struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     analysis: Option<Declaration>,
     api_version: u32,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<String, String>,
     backend: String,
     blockwise: bool,
     bytecode_size: u64,
@@ -199,6 +209,7 @@ impl Record {
         let header = Header {
             analysis: self.analysis.clone(),
             api_version: self.version(),
+            attributes: self.attributes.clone(),
             backend: self.backend.json_name().into(),
             blockwise: self.blockwise,
             bytecode_size: self.compiled.as_ref().map_or(0, |c| c.object.len() as u64),
@@ -281,6 +292,7 @@ impl Record {
             backend: Backend::from_json_name(&h.backend)?,
             output: slot(h.output_dataset, &h.output_datatype, h.output_resolution)?,
             inputs: slots(h.input_datasets, h.inputs)?,
+            attributes: h.attributes,
             scratch: slots(h.scratch_datasets, h.scratch)?,
             chunk: h.chunk,
             blockwise: h.blockwise,
@@ -303,6 +315,9 @@ impl Record {
 
     /// The version that the record is written in: the first that has all that it says.
     pub fn version(&self) -> u32 {
+        if !self.attributes.is_empty() {
+            return API_VERSION_7;
+        }
         match (
             self.analysis.is_some(),
             self.needs.is_empty(),
@@ -318,6 +333,35 @@ impl Record {
     /// Every slot: the output, then the inputs, then the scratch outputs.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         std::iter::once(&self.output).chain(&self.inputs).chain(&self.scratch)
+    }
+
+    /// The object and the attribute that an input is, if it is one.
+    pub fn attribute_of(&self, input: &Slot) -> Option<(&str, &str)> {
+        let (label, name) = self.attributes.get_key_value(&input.name)?;
+        let object = label.strip_suffix(name.as_str())?.strip_suffix('@')?;
+        Some((object, name))
+    }
+
+    fn check_attributes(&self) -> Result<()> {
+        for (label, name) in &self.attributes {
+            let shown = crate::escape::escape(label, 80);
+            let Some(input) = self.inputs.iter().find(|input| input.name == *label) else {
+                fail!(Invalid, "the record says that {shown:?} is an attribute, which is no input")
+            };
+            if name.is_empty() || self.attribute_of(input).is_none_or(|(object, _)| object.is_empty()) {
+                fail!(Invalid, "the record has an attribute {shown:?}, which names no object and attribute")
+            }
+            if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE || input.bytes() == 0 {
+                fail!(Invalid, "the record has an attribute {shown:?} of an impossible type or shape")
+            }
+            if self.backend == Backend::Expression && !crate::spec::is_single(&input.dims) {
+                fail!(Invalid, "the record's expression reads an attribute {shown:?} of several elements")
+            }
+        }
+        if !self.attributes.is_empty() && self.analysis.is_some() {
+            fail!(Invalid, "the record of an analysis has attributes as inputs")
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<()> {
@@ -338,6 +382,7 @@ impl Record {
             fail!(Invalid, "the record gives {} an impossible shape", crate::escape::escape(&slot.name, 80))
         }
         self.check_blocks()?;
+        self.check_attributes()?;
         self.needs.check()?;
         if !self.needs.is_empty() && (self.analysis.is_some() || !self.backend.has_worker()) {
             fail!(Invalid, "the record has a seed or the clock, which only functions of live datasets have")
@@ -385,7 +430,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
         api_version: u64,
     }
     match serde_json::from_slice::<Version>(bytes) {
-        Ok(v) if (u64::from(API_VERSION)..=u64::from(API_VERSION_6)).contains(&v.api_version) => Ok(()),
+        Ok(v) if (u64::from(API_VERSION)..=u64::from(API_VERSION_7)).contains(&v.api_version) => Ok(()),
         Ok(v) => fail!(
             Unsupported,
             "record version {} is not one that this version of hyperchunk reads",

@@ -4,7 +4,7 @@
 //! encoding and nothing to canonicalise. `docs/formats/live-dataset.md` lists the fields.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::record::{API_VERSION, API_VERSION_6, Declaration, Record, Signature, Slot};
+use crate::record::{API_VERSION, API_VERSION_6, API_VERSION_7, Declaration, Record, Signature, Slot};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signer as _, VerifyingKey};
@@ -184,9 +184,16 @@ fn signed_bytes(record: &Record, signature: &Signature) -> Vec<u8> {
         text.numbers(&record.halo);
         text.numbers(&record.maximum);
     }
-    if record.version() == API_VERSION_6 {
+    if record.version() >= API_VERSION_6 {
         text.numbers(record.needs.seed.as_slice());
         text.number(u64::from(record.needs.clock));
+    }
+    if record.version() == API_VERSION_7 {
+        text.number(record.attributes.len() as u64);
+        for (label, name) in &record.attributes {
+            text.field(label.as_bytes());
+            text.field(name.as_bytes());
+        }
     }
     if let Some(declaration) = &record.analysis {
         text.declaration(declaration);

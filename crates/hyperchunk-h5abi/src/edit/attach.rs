@@ -4,15 +4,17 @@
 //! without a name, gets its stubs and its record, and is linked last, so that an interrupted attach leaves no dataset
 //! that would read as zeros.
 
+use super::attributes::{self as attributes_given, Value};
 use super::convert::copy_attributes;
+use super::dimensions::{self, Scales};
 use super::list::names;
 use super::open::open;
 use super::record_file;
 use super::source;
-use crate::errors::failure;
+use crate::errors::{Quiet, failure};
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
-use crate::live::{CLIENT_DATA_VERSION, absolute};
+use crate::live::{CLIENT_DATA_VERSION, absolute, attributes};
 use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
 use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
@@ -62,6 +64,8 @@ pub struct Options {
     pub growth: Option<Growth>,
     /// What random numbers are made from; without it, a new one if the function asks for one.
     pub seed: Option<u64>,
+    /// Attributes that each output gets.
+    pub attributes: Vec<(String, Value)>,
     /// Check everything, write nothing.
     pub dry_run: bool,
 }
@@ -134,6 +138,7 @@ pub(super) fn attach_source(
     if let Some(key) = &key {
         trust::check_revoked(&key.fingerprint())?;
     }
+    attributes_given::check(&options.attributes)?;
     let file = open(library, path, !options.dry_run)?;
     filter::register(library)?;
     let mut stored = HashMap::new();
@@ -187,8 +192,11 @@ pub(super) fn attach_source(
     }
     let mut attached = Vec::new();
     for output in &resolved.outputs {
-        let alike =
-            resolved.inputs.iter().filter(|i| i.dims == output.dims).filter_map(|i| stored.get(&i.name));
+        let alike = resolved
+            .inputs
+            .iter()
+            .filter(|i| i.dims == output.dims && i.attribute.is_none())
+            .filter_map(|i| stored.get(&i.name));
         let (chunks, largest): (Vec<_>, Vec<_>) = alike.map(|s| (s.chunk.clone(), s.largest.clone())).unzip();
         let maximum = match &options.growth {
             Some(growth) => {
@@ -210,7 +218,11 @@ pub(super) fn attach_source(
         if backend == Backend::Cuda {
             cuda::check_record(&record).map_err(in_source)?;
         }
-        let one = store(library, file.handle.id, record, options, keep_attributes)
+        let like = resolved.inputs.iter().filter(|i| i.dims == output.dims && i.attribute.is_none());
+        let scales =
+            dimensions::of_inputs(library, file.handle.id, like.map(|i| i.name.as_str()), output.dims.len())
+                .map_err(|e| e.about(path.display().to_string()))?;
+        let one = store(library, file.handle.id, record, options, scales, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
     }
@@ -233,11 +245,11 @@ pub(super) fn look_up(
     stored: &mut HashMap<String, Stored>,
 ) -> Result<Option<ExpressionInput>> {
     let path = c_name(&absolute(name))?;
-    if !exists(library, file, &absolute(name)) {
-        return Ok(None);
-    }
     let about =
         |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
+    if !exists(library, file, &absolute(name)) {
+        return attribute(library, file, backend, name).map_err(about);
+    }
     let dataset = library.open_dataset(file, &path).map_err(about)?;
     let (dims, largest) = library.extent(library.dataset_space(dataset.id)?.id).map_err(about)?;
     let file_type = library.dataset_type(dataset.id)?;
@@ -245,8 +257,35 @@ pub(super) fn look_up(
     let chunk = library.chunk_shape(library.create_plist(dataset.id)?.id);
     stored.insert(name.to_owned(), Stored { chunk, largest });
     let as_in_file = library.stored_type(file_type.id).unwrap_or_else(|| datatype.clone());
-    let info = InputInfo { name: name.to_owned(), dims, datatype, stored: as_in_file };
+    let info = InputInfo { name: name.to_owned(), dims, datatype, stored: as_in_file, attribute: None };
     Ok(Some(ExpressionInput { info, kind }))
+}
+
+/// The attribute that a name `object@attribute` is of, if there is one.
+fn attribute(
+    library: &'static Library,
+    file: Hid,
+    backend: Backend,
+    label: &str,
+) -> Result<Option<ExpressionInput>> {
+    for (at, _) in label.rmatch_indices('@') {
+        let (Some(object), Some(name)) = (label.get(..at), label.get(at + 1..)) else { continue };
+        if object.is_empty() || name.is_empty() {
+            continue;
+        }
+        let Some(found) = attributes::find(library, backend, file, object, name)? else { continue };
+        let stored = found.datatype.clone();
+        let attribute = Some(name.to_owned());
+        let info = InputInfo {
+            name: label.to_owned(),
+            dims: found.dims,
+            datatype: found.datatype,
+            stored,
+            attribute,
+        };
+        return Ok(Some(ExpressionInput { info, kind: found.kind }));
+    }
+    Ok(None)
 }
 
 /// Whether every link of an absolute path is there and leads to an object.
@@ -354,6 +393,11 @@ fn record(
             .iter()
             .map(|i| Slot { name: i.name.clone(), datatype: i.datatype.clone(), dims: i.dims.clone() })
             .collect(),
+        attributes: resolved
+            .inputs
+            .iter()
+            .filter_map(|i| Some((i.name.clone(), i.attribute.clone()?)))
+            .collect(),
         scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
         chunk: blocks.chunk,
         blockwise: blocks.blockwise,
@@ -380,6 +424,7 @@ fn store(
     file: Hid,
     record: Record,
     options: &Options,
+    scales: Option<Scales>,
     keep_attributes: bool,
 ) -> Result<Attached> {
     let bytes = record.encode()?;
@@ -397,8 +442,12 @@ fn store(
         let dataset = filter::editing(library, || create(library, file, &record))?;
         let held = Held::new(library, &dataset)?;
         record_file::write(library, dataset.id, &record, &bytes)?;
-        if taken && keep_attributes {
-            copy_attributes(library, library.open_dataset(file, &name)?.id, dataset.id)?;
+        attributes_given::write(library, dataset.id, &options.attributes)?;
+        if let Some(scales) = &scales {
+            dimensions::attach(library, file, dataset.id, scales)?;
+        }
+        if taken {
+            forget(library, file, &name, keep_attributes.then_some(dataset.id))?;
         }
         link(library, file, &dataset, &name, taken)?;
         drop(held);
@@ -460,6 +509,16 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
     // SAFETY: open identifiers; 0 is the default access list.
     let dataset = unsafe { (library.f.dataset_create_anonymous)(file, datatype.id, space.id, plist.id, 0) };
     library.wrap_dataset(dataset, "cannot make the dataset")
+}
+
+/// Gives what replaces a dataset its attributes, and makes its dimension scales forget it. Something else has none.
+fn forget(library: &'static Library, file: Hid, name: &std::ffi::CStr, keep: Option<Hid>) -> Result<()> {
+    let _quiet = Quiet::new(library);
+    let Ok(replaced) = library.open_dataset(file, name) else { return Ok(()) };
+    if let Some(dataset) = keep {
+        copy_attributes(library, replaced.id, dataset)?;
+    }
+    dimensions::forget(library, file, replaced.id)
 }
 
 fn link(

@@ -1,5 +1,6 @@
 //! The live datasets of a file.
 
+use super::dimensions;
 use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
@@ -131,6 +132,7 @@ pub fn remove(library: &'static Library, path: &Path, dataset: &str) -> Result<(
     find(library, path, dataset)?;
     let file = open(library, path, true)?;
     let name = c_name(dataset)?;
+    dimensions::forget(library, file.handle.id, library.open_dataset(file.handle.id, &name)?.id)?;
     // SAFETY: a NUL-terminated name; 0 is the default access list.
     if unsafe { (library.f.link_delete)(file.handle.id, name.as_ptr(), 0) } < 0 {
         return Err(failure(library, "cannot remove it").about(format!("{}:{dataset}", path.display())));

@@ -1,8 +1,10 @@
 //! Editing existing files through a libhdf5: attaching, listing, removing live datasets.
 
 mod attach;
+mod attributes;
 mod check;
 mod convert;
+mod dimensions;
 mod extend;
 mod list;
 mod open;
@@ -12,6 +14,7 @@ mod source;
 mod verify;
 
 pub use attach::{Attached, Options, Program, attach};
+pub use attributes::{Value, parse as parse_attribute};
 pub use check::{Checked, check, named_key, runs_here};
 pub use convert::convert;
 pub use extend::{Extended, extend};

@@ -7,8 +7,8 @@ use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
-use crate::live::check_shape;
 use crate::live::legacy::verified;
+use crate::live::{attributes, check_shape};
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
@@ -63,6 +63,11 @@ pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Reco
         let about = |text: String| {
             Error::new(ErrorKind::Invalid, format!("input {:?} {text}", escape(&input.name, 80)))
         };
+        if record.attribute_of(input).is_some() {
+            attributes::check(library, record, file.handle.id, input)
+                .map_err(|e| Error::new(e.kind(), format!("input {:?}: {e}", escape(&input.name, 80))))?;
+            continue;
+        }
         match look_up(library, file.handle.id, record.backend, &input.name, &mut HashMap::new())? {
             None => return Err(about("is not in the file".into())),
             Some(ExpressionInput { info: found, .. })

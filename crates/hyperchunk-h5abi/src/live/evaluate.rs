@@ -4,7 +4,7 @@ use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
 use super::stored;
 use super::texts::Texts;
-use super::{circle, legacy};
+use super::{attributes, circle, legacy};
 use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
@@ -151,6 +151,12 @@ pub(super) fn read_input(
     block: (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
+    if plan.verified.record.attribute_of(slot).is_some() {
+        let _quiet = Quiet::new(library);
+        let file = library.file_of(live)?;
+        let read = attributes::read(library, &plan.verified.record, file.id, slot, to);
+        return read.map_err(|e| of_input(&e, plan, slot));
+    }
     if plan.read_by_engine(library, live, slot, block, to) {
         return Ok(());
     }

@@ -4,6 +4,7 @@
 //! need no worker: they are computed here.
 
 mod ahead;
+pub(crate) mod attributes;
 mod circle;
 mod evaluate;
 mod expression;

@@ -1,6 +1,7 @@
 //! How the chunks of one open live dataset are computed: checked once, used for each chunk.
 
 use super::ahead::Engine;
+use super::attributes;
 use super::circle::{self, Live};
 use super::record::Verified;
 use super::stored::Form;
@@ -348,6 +349,10 @@ impl Inputs<'_> {
     /// Checks an input, and tells where a worker can map it if it can.
     fn source(&mut self, verified: &Verified, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
+        if verified.record.attribute_of(input).is_some() {
+            self.kinds.extend(attributes::check(library, &verified.record, self.file.id, input)?);
+            return Ok(None);
+        }
         let name = c_name(&absolute(&input.name))?;
         let dataset = library
             .open_dataset(self.file.id, &name)

@@ -71,6 +71,7 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         halo: Vec::new(),
         maximum: Vec::new(),
         uncut: Vec::new(),
+        attributes: std::collections::BTreeMap::new(),
         needs: Needs::default(),
         analysis: Some(making.declaration.clone()),
         created: String::new(),

@@ -21,6 +21,34 @@ static const struct hyperchunk_slot *hyperchunk_find(const char *name);
 static char hyperchunk_path[4097];
 
 static void *hyperchunk_data(const char *name) { return hyperchunk_find(name)->data; }
+static const struct hyperchunk_slot *hyperchunk_attribute(const char *object, const char *name) {
+    char label[4200];
+    snprintf(label, sizeof label, "%s@%s", object, name);
+    return hyperchunk_find(label);
+}
+/* An attribute that is a number. */
+static double hyperchunk_number(const char *object, const char *name) {
+    const struct hyperchunk_slot *s = hyperchunk_attribute(object, name);
+    const char *is = s->datatype;
+    if (*is == 'f') return *(const float *)s->data;
+    if (*is == 'd') return *(const double *)s->data;
+    bool has_sign = *is != 'u';
+    if (!has_sign) is++;
+    if (*is != 'i') {
+        const char *text = "lib.getAttr: the attribute is no number";
+        hyperchunk_import_fail(text, strlen(text));
+    }
+    switch (is[3]) {
+    case '8': return has_sign ? (double)*(const int8_t *)s->data : (double)*(const uint8_t *)s->data;
+    case '1': return has_sign ? (double)*(const int16_t *)s->data : (double)*(const uint16_t *)s->data;
+    case '3': return has_sign ? (double)*(const int32_t *)s->data : (double)*(const uint32_t *)s->data;
+    default: return has_sign ? (double)*(const int64_t *)s->data : (double)*(const uint64_t *)s->data;
+    }
+}
+/* One that is a string. */
+static const char *hyperchunk_text(const char *object, const char *name) {
+    return (const char *)hyperchunk_attribute(object, name)->data;
+}
 static const size_t *hyperchunk_dims(const char *name) { return hyperchunk_find(name)->dims; }
 static size_t hyperchunk_rank(const char *name) { return hyperchunk_find(name)->rank; }
 static const char *hyperchunk_type(const char *name) { return hyperchunk_find(name)->datatype; }
@@ -49,6 +77,8 @@ static const struct {
     void (*setString)(char *to, size_t size, const char *text);
     uint64_t (*seed)(void);
     double (*clock)(void);
+    double (*getAttr)(const char *object, const char *name);
+    const char *(*getAttrText)(const char *object, const char *name);
 } lib = {hyperchunk_data,   hyperchunk_dims,   hyperchunk_rank,      hyperchunk_type,
          hyperchunk_chunk,  hyperchunk_offset, hyperchunk_file_path, hyperchunk_set_string,
-         hyperchunk_seed,   hyperchunk_clock};
+         hyperchunk_seed,   hyperchunk_clock,  hyperchunk_number,    hyperchunk_text};

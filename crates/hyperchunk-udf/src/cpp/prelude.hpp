@@ -91,6 +91,22 @@ template <class T> static constexpr char type_of() {
     return sizeof(T) == 2 ? '1' : sizeof(T) == 4 ? '3' : '6';
 }
 
+// A number of a dataset, as a T.
+template <class T> static T number(const slot &s, size_t n) {
+    const char *is = s.datatype;
+    if (*is == 'f') return T(static_cast<const float *>(s.data)[n]);
+    if (*is == 'd') return T(static_cast<const double *>(s.data)[n]);
+    bool has_sign = *is != 'u';
+    if (!has_sign) is++;
+    if (*is != 'i') HYPERCHUNK_FAIL("lib.getAttr: the attribute is no number");
+    switch (is[3]) {
+    case '8': return has_sign ? T(static_cast<const int8_t *>(s.data)[n]) : T(static_cast<const uint8_t *>(s.data)[n]);
+    case '1': return has_sign ? T(static_cast<const int16_t *>(s.data)[n]) : T(static_cast<const uint16_t *>(s.data)[n]);
+    case '3': return has_sign ? T(static_cast<const int32_t *>(s.data)[n]) : T(static_cast<const uint32_t *>(s.data)[n]);
+    default: return has_sign ? T(static_cast<const int64_t *>(s.data)[n]) : T(static_cast<const uint64_t *>(s.data)[n]);
+    }
+}
+
 // Of a fixed string that fills its size, a copy that lives for the next 64.
 static const char *terminated(const char *text, size_t size) {
     if (memchr(text, 0, size)) return text;
@@ -126,6 +142,22 @@ class UserDefinedLibrary {
     }
     std::vector<size_t> getDims(const std::string &name) { return getDims(name.c_str()); }
     std::vector<size_t> getSize(const char *name) { return getDims(name); }
+    // An attribute: a number, converted to T; a string, for T = std::string; or all numbers of an array, for T = std::vector<N>.
+    template <class T = double> T getAttr(const std::string &object, const std::string &name) {
+        const hyperchunk::slot &s = hyperchunk::find((object + "@" + name).c_str());
+        if constexpr (std::is_arithmetic<T>::value) {
+            return hyperchunk::number<T>(s, 0);
+        } else if constexpr (std::is_same<T, std::string>::value || std::is_same<T, const char *>::value) {
+            if (*s.datatype != 's') HYPERCHUNK_FAIL("lib.getAttr: the attribute is no string");
+            return static_cast<const char *>(s.data); // ends with a zero
+        } else {
+            size_t count = 1;
+            for (uint64_t n = 0; n < s.rank; n++) count *= size_t(s.dims[n]);
+            T list(count);
+            for (size_t n = 0; n < count; n++) list[n] = hyperchunk::number<typename T::value_type>(s, n);
+            return list;
+        }
+    }
     // The shape of the block that is computed.
     std::vector<size_t> getChunk() {
         const hyperchunk::slot &s = hyperchunk::current->slots[0];

@@ -10,7 +10,7 @@ pub(super) enum Token {
     Real(f64),
     /// A bare name.
     Word(String),
-    /// A dataset's name in quotes.
+    /// A dataset's name in quotes, or an attribute's as `dataset@attribute`.
     Quoted(String),
     Sign(&'static str),
     End,
@@ -50,22 +50,44 @@ fn token(rest: &str, first: char) -> Result<(Token, usize)> {
         return number(rest);
     }
     if first.is_alphabetic() || first == '_' {
-        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
-        return Ok((Token::Word(rest.get(..end).unwrap_or(rest).to_owned()), end));
+        let end = word(rest);
+        let name = rest.get(..end).unwrap_or(rest).to_owned();
+        return Ok(attribute(rest, &name, end)?.unwrap_or((Token::Word(name), end)));
     }
     if matches!(first, '"' | '\'') {
-        return quoted(rest, first);
+        let (name, end) = quoted(rest, first)?;
+        return Ok(attribute(rest, &name, end)?.unwrap_or((Token::Quoted(name), end)));
     }
     if let Some(sign) = SIGNS.iter().find(|s| rest.starts_with(**s)) {
         return Ok((Token::Sign(sign), sign.len()));
     }
     let advice = match first {
+        '@' => "; it is between a dataset and its attribute, without blanks",
         '=' => "; == compares",
         '!' => "; write `not`",
         '[' | ']' | '{' | '}' => "; an expression sees one element at a time",
         _ => "",
     };
     fail!(Syntax, "{:?} has no meaning here{advice}", escape(&first.to_string(), 8))
+}
+
+/// Where a word ends.
+fn word(rest: &str) -> usize {
+    rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len())
+}
+
+/// The attribute of the object `name`, whose name ends at `end`, if `@` follows there.
+fn attribute(rest: &str, name: &str, end: usize) -> Result<Option<(Token, usize)>> {
+    let Some(behind) = rest.get(end..).and_then(|r| r.strip_prefix('@')) else { return Ok(None) };
+    let (attribute, length) = match behind.chars().next() {
+        Some(quote @ ('"' | '\'')) => quoted(behind, quote)?,
+        Some(first) if first.is_alphabetic() || first == '_' => {
+            let length = word(behind);
+            (behind.get(..length).unwrap_or(behind).to_owned(), length)
+        }
+        _ => fail!(Syntax, "after @ comes the name of an attribute, in quotes if it is no plain word"),
+    };
+    Ok(Some((Token::Quoted(format!("{name}@{attribute}")), end + 1 + length)))
 }
 
 fn number(rest: &str) -> Result<(Token, usize)> {
@@ -100,7 +122,7 @@ fn number(rest: &str) -> Result<(Token, usize)> {
     }
 }
 
-fn quoted(rest: &str, quote: char) -> Result<(Token, usize)> {
+fn quoted(rest: &str, quote: char) -> Result<(String, usize)> {
     let mut name = String::new();
     let mut escaped = false;
     for (n, c) in rest.char_indices().skip(1) {
@@ -111,7 +133,7 @@ fn quoted(rest: &str, quote: char) -> Result<(Token, usize)> {
                 if name.is_empty() || name.contains('\0') {
                     fail!(Syntax, "this cannot be the name of a dataset")
                 }
-                return Ok((Token::Quoted(name), n + 1));
+                return Ok((name, n + 1));
             }
             c if escaped && c != quote && c != '\\' => {
                 fail!(Syntax, "in a name, a backslash can only be before a quote or a backslash")

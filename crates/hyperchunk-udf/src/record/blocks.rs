@@ -13,7 +13,10 @@ pub type Block = (Vec<u64>, Vec<u64>);
 impl Record {
     /// Whether this input is cut to the block that is computed, rather than read whole.
     pub fn is_cut(&self, input: &Slot) -> bool {
-        self.blockwise && input.dims == self.output.dims && !self.uncut.contains(&input.name)
+        self.blockwise
+            && input.dims == self.output.dims
+            && !self.uncut.contains(&input.name)
+            && !self.attributes.contains_key(&input.name)
     }
 
     /// The part of the output that chunk number `chunk` holds, clipped at the edges.
@@ -208,8 +211,9 @@ impl Record {
         }
         let before = &self.output.dims;
         let mut uncut = Vec::new();
+        let whole = |slot: &Slot| self.uncut.contains(&slot.name) || self.attributes.contains_key(&slot.name);
         for slot in std::iter::once(&mut record.output).chain(&mut record.inputs).chain(&mut record.scratch) {
-            if slot.dims == *before && !self.uncut.contains(&slot.name) {
+            if slot.dims == *before && !whole(slot) {
                 slot.dims = dims.to_vec();
             } else if slot.dims == *dims {
                 uncut.push(slot.name.clone());
@@ -245,7 +249,13 @@ impl Record {
                 && !self.maximum.is_empty()
                 && axes.into_iter().all(|((d, least), most)| d == least || (d > least && most > least))
         };
-        *dims == *input.dims || grown()
+        // Of what writes attributes, some makes an array of one element of a scalar.
+        let alike = || {
+            self.attributes.contains_key(&input.name)
+                && crate::spec::is_single(dims)
+                && crate::spec::is_single(&input.dims)
+        };
+        *dims == *input.dims || alike() || grown()
     }
 
     /// Whether a slot may have no elements: one that grows, from nothing.

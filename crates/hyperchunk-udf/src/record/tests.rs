@@ -15,6 +15,7 @@ pub(crate) fn sample() -> Record {
         halo: Vec::new(),
         maximum: Vec::new(),
         uncut: Vec::new(),
+        attributes: std::collections::BTreeMap::new(),
         needs: Needs::default(),
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),

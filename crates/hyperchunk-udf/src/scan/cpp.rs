@@ -8,7 +8,7 @@ mod lexer;
 mod tests;
 
 use super::token::{ARROW, Kind, SCOPE, Tokens};
-use super::{Names, Scan, is_method, no_entry, not_constant, passed_on};
+use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
 use crate::error::{Result, fail};
 
 /// The most tokens in one list of template arguments. A bound keeps nested lists from costing quadratic time.
@@ -54,6 +54,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
         )
     }
     let advice = match method.as_str() {
+        "getAttr" => "lib.getAttr<double>(\"NIR\", \"scale_factor\")".to_owned(),
         "getData" | "array" => format!("lib.{method}<float>(\"NIR\")"),
         _ => format!("lib.{method}(\"NIR\")"),
     };
@@ -65,22 +66,36 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
     while tokens.is_op(first, '(') {
         first += 1;
     }
-    let mut name = Vec::new();
-    let mut end = first;
-    while tokens.is_string(end) {
-        match tokens.kind(end) {
-            Some(Kind::Text) => name.extend(lexer::unescape(tokens.bytes(end))),
-            _ => name.extend_from_slice(tokens.bytes(end)),
-        }
-        end += 1;
-    }
+    let (mut name, mut end) = strings(tokens, first);
     let depth = first - open;
+    if takes_attribute(&method) {
+        let (attribute, last) = strings(tokens, end + 1);
+        let whole = depth == 1 && end > first && tokens.is_op(end, ',') && last > end + 1;
+        if !whole || !tokens.is_op(last, ')') {
+            return not_constant(tokens.line(first), &method, &advice);
+        }
+        name = of_attribute(&name, &attribute);
+        return names.add(name, tokens.line(first));
+    }
     let closed =
         (0..depth - 1).all(|n| tokens.is_op(end + n, ')')) && tokens.is_any_op(end + depth - 1, &[')', ',']);
     if end == first || !closed {
         return not_constant(tokens.line(first), &method, &advice);
     }
     names.add(name, tokens.line(first))
+}
+
+/// The strings from `at` on as one, and the token after them.
+fn strings(tokens: &Tokens<'_>, at: usize) -> (Vec<u8>, usize) {
+    let (mut text, mut end) = (Vec::new(), at);
+    while tokens.is_string(end) {
+        match tokens.kind(end) {
+            Some(Kind::Text) => text.extend(lexer::unescape(tokens.bytes(end))),
+            _ => text.extend_from_slice(tokens.bytes(end)),
+        }
+        end += 1;
+    }
+    (text, end)
 }
 
 /// The token after the template arguments that start at `at`, or `at` if there are none.

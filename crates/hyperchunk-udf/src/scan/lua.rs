@@ -8,14 +8,14 @@ pub(crate) mod lexer;
 mod tests;
 
 use super::token::{CONCAT, Kind, SCOPE, Tokens};
-use super::{Names, Scan, is_method, no_entry, not_constant, passed_on};
+use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
 use crate::error::{Result, fail};
 use std::collections::HashMap;
 
 /// The names that `source` gives to `lib`.
 pub(super) fn scan(source: &str) -> Result<Scan> {
     let tokens = lexer::lex(source)?;
-    let mut walk = Walk { bindings: bindings(&tokens), tokens, calls: Vec::new(), argument: None };
+    let mut walk = Walk { bindings: bindings(&tokens), tokens, calls: Vec::new(), arguments: [None; 2] };
     for at in 0..walk.tokens.len() {
         walk.visit(at)?;
     }
@@ -27,6 +27,9 @@ pub(super) fn scan(source: &str) -> Result<Scan> {
         no_entry("function dynamic_dataset() … end")
     }
 }
+
+/// How an attribute is named.
+const ATTRIBUTE_ADVICE: &str = "lib.getAttr(\"NIR\", \"scale_factor\")";
 
 /// What a name stands for wherever it is read.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ struct Binding {
 #[derive(Debug)]
 struct Call {
     argument: usize,
+    /// The token of the second one, of what names an attribute.
+    attribute: Option<usize>,
     method: String,
 }
 
@@ -55,8 +60,8 @@ struct Walk<'a> {
     tokens: Tokens<'a>,
     bindings: HashMap<&'a [u8], Binding>,
     calls: Vec<Call>,
-    /// The identifier that the last call has as its argument.
-    argument: Option<usize>,
+    /// The identifiers that the last call has as its arguments.
+    arguments: [Option<usize>; 2],
 }
 
 /// Whether an expression that ended before `at` is complete there.
@@ -124,7 +129,7 @@ impl Walk<'_> {
             _ if binding.at == at => Ok(()),
             Value::Constant(_, sound) => {
                 // Anything but reading it might be a second binding: a parameter, a loop, an assignment.
-                *sound &= after_concat || self.argument == Some(at);
+                *sound &= after_concat || self.arguments.contains(&Some(at));
                 Ok(())
             }
             Value::Method => {
@@ -190,11 +195,28 @@ impl Walk<'_> {
         let closed = (1..depth).all(|n| tokens.is_op(argument + n, ')'))
             && (depth == 0 || tokens.is_any_op(argument + depth, &[')', ',']));
         let is_word = tokens.kind(argument) == Some(Kind::Word);
+        if takes_attribute(method) {
+            let second = argument + 2;
+            let is_name = |at| tokens.is_string(at) || tokens.kind(at) == Some(Kind::Word);
+            let whole = depth == 1
+                && is_name(argument)
+                && tokens.is_op(argument + 1, ',')
+                && is_name(second)
+                && tokens.is_op(second + 1, ')');
+            if !whole {
+                return not_constant(tokens.line(argument), method, ATTRIBUTE_ADVICE);
+            }
+            let word = |at: usize| Some(at).filter(|&at| tokens.kind(at) == Some(Kind::Word));
+            self.arguments = [word(argument), word(second)];
+            let attribute = Some(second);
+            self.calls.push(Call { argument, attribute, method: method.to_owned() });
+            return Ok(());
+        }
         if !closed || !(tokens.is_string(argument) || is_word) {
             return not_constant(tokens.line(argument), method, &format!("lib.{method}(\"NIR\")"));
         }
-        self.argument = is_word.then_some(argument);
-        self.calls.push(Call { argument, method: method.to_owned() });
+        self.arguments = [is_word.then_some(argument), None];
+        self.calls.push(Call { argument, attribute: None, method: method.to_owned() });
         Ok(())
     }
 
@@ -202,19 +224,30 @@ impl Walk<'_> {
     fn names(&self) -> Result<Vec<String>> {
         let mut names = Names::default();
         for call in &self.calls {
-            let mut from = call.argument;
-            if !self.tokens.is_string(from) {
-                match self.bindings.get(self.tokens.bytes(from)) {
-                    Some(Binding { value: Value::Constant(text, true), .. }) => from = *text,
-                    _ => {
-                        let advice = format!("lib.{}(\"NIR\")", call.method);
-                        return not_constant(self.tokens.line(from), &call.method, &advice);
-                    }
-                }
+            let mut name = self.constant(call, call.argument)?;
+            if let Some(attribute) = call.attribute {
+                name = of_attribute(&name, &self.constant(call, attribute)?);
             }
-            names.add(string(&self.tokens, from), self.tokens.line(call.argument))?;
+            names.add(name, self.tokens.line(call.argument))?;
         }
         Ok(names.list)
+    }
+
+    /// The text that an argument of a call is.
+    fn constant(&self, call: &Call, at: usize) -> Result<Vec<u8>> {
+        if self.tokens.is_string(at) {
+            return Ok(string(&self.tokens, at));
+        }
+        match self.bindings.get(self.tokens.bytes(at)) {
+            Some(Binding { value: Value::Constant(text, true), .. }) => Ok(string(&self.tokens, *text)),
+            _ => {
+                let advice = match call.attribute {
+                    Some(_) => ATTRIBUTE_ADVICE.to_owned(),
+                    None => format!("lib.{}(\"NIR\")", call.method),
+                };
+                not_constant(self.tokens.line(at), &call.method, &advice)
+            }
+        }
     }
 
     /// Whether `dynamic_dataset` is defined at `at`. A local one cannot be seen from outside the source.

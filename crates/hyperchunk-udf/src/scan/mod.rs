@@ -1,6 +1,7 @@
 //! Finds the datasets that a source names, by parsing it.
 //!
-//! Each `lib.getData("x")`, `getDims`, `getType`, `getSize` and `array` call must give its dataset as a constant,
+//! Each `lib.getData("x")`, `getDims`, `getType`, `getSize` and `array` call must give its dataset as a constant, and each
+//! `lib.getAttr("x", "name")` an attribute, too,
 //! because the names are recorded when the function is attached: they are what the function may see later. A source
 //! is only ever parsed here; nothing of it is run, imported or compiled.
 //!
@@ -26,7 +27,11 @@ use std::path::Path;
 pub const MAX_SOURCE: usize = 16 << 20;
 
 /// The functions of `lib` whose first argument names a dataset.
-const METHODS: [&str; 5] = ["getData", "getDims", "getType", "getSize", "array"];
+const METHODS: [&str; 7] = ["getData", "getDims", "getType", "getSize", "array", ATTRIBUTE, ATTRIBUTE_TEXT];
+/// The functions whose second argument names an attribute of that dataset, or of a group.
+const ATTRIBUTE: &str = "getAttr";
+/// See above; of C.
+const ATTRIBUTE_TEXT: &str = "getAttrText";
 
 /// What a source says about datasets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +120,15 @@ impl Names {
         }
         Ok(())
     }
+}
+
+/// The name of an attribute among those of inputs.
+fn of_attribute(object: &[u8], attribute: &[u8]) -> Vec<u8> {
+    [object, b"@", attribute].concat()
+}
+
+fn takes_attribute(method: &str) -> bool {
+    matches!(method, ATTRIBUTE | ATTRIBUTE_TEXT)
 }
 
 fn is_method(name: &[u8]) -> bool {

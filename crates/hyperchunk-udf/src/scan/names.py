@@ -8,7 +8,9 @@ import json
 import sys
 import warnings
 
-METHODS = {"getData", "getDims", "getType", "getSize", "array"}
+METHODS = {"getData", "getDims", "getType", "getSize", "array", "getAttr"}
+#: The one whose second argument names an attribute.
+ATTRIBUTE = "getAttr"
 #: Functions whose use the record has to tell.
 NEEDS = {"seed", "clock"}
 MAX_NAMES = 10_000
@@ -248,6 +250,14 @@ def names_of(call, scope, method):
         raise ProblemError(call, usage)
     name = call.args[0]
     found = strings(name, scope)
+    if method == ATTRIBUTE:
+        usage = usage.replace('("NIR")', '("NIR", "scale_factor")').replace("name as a", "and the attribute's name as a")
+        if len(call.args) != 2 or call.keywords:
+            raise ProblemError(call, usage)
+        attributes = strings(call.args[1], scope)
+        both = found is not None and attributes is not None and len(found) * len(attributes) <= MAX_NAMES
+        found = [f"{a}@{b}" for a in found for b in attributes] if both else None
+        name = call.args[1] if attributes is None else name
     if found is None:
         if isinstance(name, ast.JoinedStr):
             usage += "; an f-string with placeholders is not one"

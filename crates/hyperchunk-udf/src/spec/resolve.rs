@@ -19,6 +19,8 @@ pub struct InputInfo {
     pub datatype: Datatype,
     /// Its element type in the file, which an output copies.
     pub stored: Datatype,
+    /// The attribute's name, if it is one; the name is `object@attribute` then.
+    pub attribute: Option<String>,
 }
 
 /// A dataset that a function computes.
@@ -167,6 +169,14 @@ pub fn resolve_expression(
                 escape(name, 100)
             )
         };
+        if found.info.attribute.is_some() && !is_single(&found.info.dims) {
+            fail!(
+                Unsupported,
+                "attribute {:?} has {} elements; expressions read attributes of one element",
+                escape(name, 100),
+                resolution(&found.info.dims)
+            )
+        }
         kinds.push(kind);
         inputs.push(InputInfo { name: name.clone(), ..found.info });
     }
@@ -180,7 +190,10 @@ pub fn resolve_expression(
     // What cannot be computed is said now, whatever the type.
     expression.compile(&kinds, kind)?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
-    let largest = many.first().copied().or(inputs.iter().max_by_key(|i| i.dims.len()));
+    let largest = many
+        .first()
+        .copied()
+        .or(inputs.iter().filter(|i| i.attribute.is_none()).max_by_key(|i| i.dims.len()));
     let dims = match (&spec.dims, largest) {
         (Some(dims), _) => dims.clone(),
         (None, Some(first)) if first.dims.is_empty() => vec![1],
@@ -249,6 +262,8 @@ fn output(
         (dims, datatype) => {
             let describe =
                 format!("describe it as NAME:RESOLUTION:TYPE, for example {shown}:1000x1000:float");
+            // Attributes say nothing about shapes.
+            let inputs: Vec<&InputInfo> = inputs.iter().filter(|i| i.attribute.is_none()).collect();
             let Some(first) = inputs.first() else {
                 fail!(Syntax, "dataset {shown:?} has no inputs to copy dimensions and type from; {describe}")
             };
@@ -257,7 +272,7 @@ fn output(
                 inputs.iter().all(|i| i.dims == first.dims && of(i) == of(first)).then(|| of(first))
             };
             let Some(copied) = alike(|i| &i.stored).or_else(|| alike(|i| &i.datatype)) else {
-                let all = list(inputs, |i| {
+                let all = list(&inputs, |i| {
                     format!(
                         "{}:{}:{}",
                         escape(&i.name, 100),

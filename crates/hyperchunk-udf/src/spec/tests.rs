@@ -87,6 +87,7 @@ fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
             dims: f.dims.clone().unwrap(),
             datatype: f.datatype.clone().unwrap(),
             stored: f.datatype.clone().unwrap(),
+            attribute: None,
         }))
     };
     match (resolve(&scan, &parse(specs), &mut lookup), expected.strip_prefix('!')) {

@@ -66,6 +66,24 @@ function lib.getDims(name)
   return numbers(slot.dims, slot.rank)
 end
 
+-- An attribute: a number, a string, or a table of them.
+function lib.getAttr(object, name)
+  local label = object .. "@" .. name
+  local slot = find(label)
+  local at = array[slot.index]
+  local count = 1
+  for i = 1, tonumber(at.rank) do
+    count = count * tonumber(at.dims[i - 1])
+  end
+  local data = lib.getData(label)
+  local list = {}
+  for i = 1, count do
+    local value = data[i]
+    list[i] = type(value) == "cdata" and slot.type == "string" and lib.string(value) or value
+  end
+  return count == 1 and list[1] or list
+end
+
 -- The shape of the block that is computed.
 function lib.getChunk()
   return numbers(array[0].dims, array[0].rank)

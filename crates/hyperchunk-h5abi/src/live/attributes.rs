@@ -1,0 +1,193 @@
+//! Attributes as inputs of functions: small, and read whole, by value.
+
+use super::plan::absolute;
+use crate::errors::{Quiet, failure};
+use crate::handles::{Handle, c_name};
+use crate::library::Library;
+use crate::symbols::{CLASS_STRING, Hid, NULL_TERMINATED, SPACE_NULL};
+use crate::{Result, fail};
+use hyperchunk_udf::attribute::{place_texts, text_of};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::expression::Kind;
+use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot, bytes_of};
+use std::ffi::{CStr, c_char};
+
+/// What an attribute is as an input.
+pub(crate) struct Found {
+    pub(crate) dims: Vec<u64>,
+    pub(crate) datatype: Datatype,
+    /// What it is in an expression.
+    pub(crate) kind: Option<Kind>,
+}
+
+/// An open attribute.
+struct Attribute {
+    handle: Handle,
+    file_type: Handle,
+    dims: Vec<u64>,
+}
+
+impl Attribute {
+    /// `None` when there is no such object, or it has no such attribute.
+    fn open(library: &'static Library, file: Hid, object: &str, name: &str) -> Result<Option<Self>> {
+        let _quiet = Quiet::new(library);
+        let (path, name) = (c_name(&absolute(object))?, c_name(name)?);
+        // SAFETY: a NUL-terminated name; 0 is the default access list.
+        let object = unsafe { (library.f.object_open)(file, path.as_ptr(), 0) };
+        let Ok(object) = library.wrap_object(object, "the object") else { return Ok(None) };
+        // SAFETY: an open object and a NUL-terminated name.
+        if unsafe { (library.f.attr_exists)(object.id, name.as_ptr()) } <= 0 {
+            return Ok(None);
+        }
+        // SAFETY: as above; 0 is the default access list.
+        let id = unsafe { (library.f.attr_open)(object.id, name.as_ptr(), 0) };
+        let handle = library.wrap_attribute(id, "it")?;
+        // SAFETY: an open attribute; type and space are ours then.
+        let (file_type, space) =
+            unsafe { ((library.f.attr_type)(handle.id), (library.f.attr_space)(handle.id)) };
+        let (file_type, space) =
+            (library.wrap_type(file_type, "its type")?, library.wrap_space(space, "its shape")?);
+        // SAFETY: an open dataspace.
+        if unsafe { (library.f.space_class)(space.id) } == SPACE_NULL {
+            fail!(Unsupported, "it has no elements at all (a null dataspace)")
+        }
+        let dims = library.dims(space.id)?;
+        Ok(Some(Attribute { handle, file_type, dims }))
+    }
+
+    fn is_text(&self, library: &'static Library) -> bool {
+        // SAFETY: an open type.
+        unsafe { (library.f.type_class)(self.file_type.id) == CLASS_STRING }
+    }
+
+    fn elements(&self) -> Result<usize> {
+        let elements = self.dims.iter().try_fold(1u64, |n, &dim| n.checked_mul(dim));
+        match elements.filter(|n| (1..=MAX_ATTRIBUTE).contains(n)).and_then(|n| usize::try_from(n).ok()) {
+            Some(elements) => Ok(elements),
+            None => fail!(Unsupported, "it has {:?} elements; attributes are inputs up to 64 KiB", self.dims),
+        }
+    }
+
+    /// Its strings, without what fills them up.
+    fn texts(&self, library: &'static Library) -> Result<Vec<Vec<u8>>> {
+        let elements = self.elements()?;
+        // SAFETY: a copy of an open type, then closed by its handle.
+        let memory =
+            library.wrap_type(unsafe { (library.f.type_copy)(self.file_type.id) }, "a string type")?;
+        // SAFETY: open types.
+        let (size, variable) =
+            unsafe { ((library.f.type_size)(memory.id), (library.f.type_is_variable_string)(memory.id) > 0) };
+        if variable {
+            let mut pointers: Vec<*mut c_char> = vec![std::ptr::null_mut(); elements];
+            // SAFETY: strings of variable length are read into one pointer each.
+            if unsafe { (library.f.attr_read)(self.handle.id, memory.id, pointers.as_mut_ptr().cast()) } < 0 {
+                return Err(failure(library, "cannot read it"));
+            }
+            let texts = pointers.iter().map(|&pointer| match pointer.is_null() {
+                true => Vec::new(),
+                // SAFETY: HDF5 terminates the strings that it reads.
+                false => unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec(),
+            });
+            let texts = texts.collect();
+            let space = library.space(&[elements as u64])?;
+            // SAFETY: what attr_read allocated for this type and so many elements.
+            unsafe { (library.f.vlen_reclaim)(memory.id, space.id, 0, pointers.as_mut_ptr().cast()) };
+            return Ok(texts);
+        }
+        let room = size.saturating_add(1);
+        let bytes = room.checked_mul(elements).filter(|&bytes| bytes as u64 <= 2 * MAX_ATTRIBUTE);
+        let Some(bytes) = bytes else {
+            fail!(Unsupported, "it is larger than 64 KiB, the most that an attribute is as an input")
+        };
+        let mut buffer = vec![0u8; bytes];
+        // SAFETY: a type of ours, and a buffer with room for so many strings of it.
+        let read = unsafe {
+            (library.f.type_set_size)(memory.id, room) >= 0
+                && (library.f.type_set_strpad)(memory.id, NULL_TERMINATED) >= 0
+                && (library.f.attr_read)(self.handle.id, memory.id, buffer.as_mut_ptr().cast()) >= 0
+        };
+        if !read {
+            return Err(failure(library, "cannot read it"));
+        }
+        Ok(buffer
+            .chunks_exact(room)
+            .map(|text| text.split(|&b| b == 0).next().unwrap_or_default().to_vec())
+            .collect())
+    }
+}
+
+/// What an attribute of an object of the file is; `None` when there is none.
+pub(crate) fn find(
+    library: &'static Library,
+    backend: Backend,
+    file: Hid,
+    object: &str,
+    name: &str,
+) -> Result<Option<Found>> {
+    let Some(attribute) = Attribute::open(library, file, object, name)? else { return Ok(None) };
+    let (datatype, kind) = if attribute.is_text(library) {
+        (text_of(&attribute.texts(library)?)?, None)
+    } else {
+        let (_, datatype, kind) = library.input_type(backend, attribute.file_type.id)?;
+        (datatype, kind)
+    };
+    attribute.elements()?;
+    if datatype.has_pointers() || bytes_of(&attribute.dims, &datatype) > MAX_ATTRIBUTE {
+        fail!(Unsupported, "it is {}, and attributes are inputs up to 64 KiB", escape(&datatype.name(), 80))
+    }
+    Ok(Some(Found { dims: attribute.dims, datatype, kind }))
+}
+
+/// Checks that an input which is an attribute is what its record says; what it is in an expression.
+pub(crate) fn check(
+    library: &'static Library,
+    record: &Record,
+    file: Hid,
+    input: &Slot,
+) -> Result<Option<Kind>> {
+    let Some((object, name)) = record.attribute_of(input) else { fail!(Invalid, "it is no attribute") };
+    let Some(found) = find(library, record.backend, file, object, name)? else {
+        fail!(NotFound, "there is no such attribute in the file")
+    };
+    // How long strings are is their value.
+    let texts = [&found.datatype, &input.datatype].iter().all(|d| matches!(d, Datatype::Text(_)));
+    if !record.fits(input, &found.dims) || (!texts && found.datatype != input.datatype) {
+        fail!(
+            Invalid,
+            "it is {} {:?} now, and was {} {:?} when the function was attached; attach it again",
+            escape(&found.datatype.name(), 200),
+            found.dims,
+            escape(&input.datatype.name(), 200),
+            input.dims
+        )
+    }
+    Ok(found.kind)
+}
+
+/// Reads an attribute, as it is now.
+pub(super) fn read(
+    library: &'static Library,
+    record: &Record,
+    file: Hid,
+    input: &Slot,
+    to: &mut [u8],
+) -> Result<()> {
+    let Some((object, name)) = record.attribute_of(input) else { fail!(Invalid, "it is no attribute") };
+    check(library, record, file, input)?;
+    let Some(attribute) = Attribute::open(library, file, object, name)? else {
+        fail!(NotFound, "there is no such attribute in the file")
+    };
+    let bytes = usize::try_from(input.bytes()).ok().and_then(|bytes| to.get_mut(..bytes));
+    let Some(to) = bytes else { fail!(Worker, "no room for an attribute") };
+    if let Datatype::Text(room) = input.datatype {
+        return place_texts(&attribute.texts(library)?, room, to);
+    }
+    let (native, ..) = library.input_type(record.backend, attribute.file_type.id)?;
+    // SAFETY: an open attribute of as many elements as were checked, in the type in memory that the record names.
+    if unsafe { (library.f.attr_read)(attribute.handle.id, native.id, to.as_mut_ptr().cast()) } < 0 {
+        return Err(failure(library, "cannot read it"));
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Attributes as inputs of functions, through the engine: small, and read whole, by value.
+
+use crate::{expression, inputs, of_function};
+use hyperchunk::File;
+use hyperchunk::convert::Conversion;
+use hyperchunk::model::{Attribute, Class, Dataspace, Datatype, StringPadding};
+use hyperchunk_udf::attribute::{place_texts, text_of};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::datatype::Datatype as Element;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::expression::Kind;
+use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot};
+
+/// An attribute, if it is what it was when the function was attached.
+pub(crate) struct Input {
+    attribute: Attribute,
+    /// Its strings, if it has some.
+    texts: Option<Vec<Vec<u8>>>,
+    /// What it is read as.
+    memory: Datatype,
+    /// What it is in an expression.
+    pub(crate) kind: Option<Kind>,
+}
+
+/// The attribute that an input of the record is.
+///
+/// # Errors
+/// `NotFound`; `Invalid` for another type or shape.
+pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
+    let fail = |kind, message: &str| Err(Error::new(kind, message));
+    let Some((object, name)) = record.attribute_of(slot) else {
+        return fail(ErrorKind::Invalid, "it is no attribute");
+    };
+    let found = || {
+        let root = file.root()?.named("/");
+        let path = object.trim_matches('/');
+        let object = if path.is_empty() { root } else { root.group()?.get(format!("/{path}").as_bytes())? };
+        let attribute = object.attribute(name.as_bytes())?;
+        Ok(attribute.map(|attribute| (object, attribute)))
+    };
+    let Some((object, attribute)) = found().map_err(|error: hyperchunk::Error| of_function(&error))? else {
+        return fail(ErrorKind::NotFound, "there is no such attribute in the file");
+    };
+    let dims = match &attribute.dataspace {
+        Dataspace::Null => {
+            return fail(ErrorKind::Unsupported, "it has no elements at all (a null dataspace)");
+        }
+        Dataspace::Scalar => Vec::new(),
+        Dataspace::Simple { dims, .. } => dims.clone(),
+    };
+    if attribute.data.len() as u64 > 2 * MAX_ATTRIBUTE {
+        return fail(ErrorKind::Unsupported, "attributes are inputs up to 64 KiB");
+    }
+    let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
+    let elements = attribute.data.chunks_exact(size);
+    let texts = match &attribute.datatype.class {
+        Class::String { padding, .. } => Some(elements.map(|text| fixed(text, *padding).to_vec()).collect()),
+        Class::VlenString { .. } => {
+            let mut sequences = object.file().sequences();
+            let text = |element| sequences.string(element).map(<[u8]>::to_vec);
+            let texts: Result<Vec<_>, _> = elements.map(text).collect();
+            Some(texts.map_err(|error| of_function(&error))?)
+        }
+        _ => None,
+    };
+    let (element, memory, kind) = match (&texts, record.backend) {
+        (Some(texts), _) => (text_of(texts)?, attribute.datatype.clone(), None),
+        (None, Backend::Expression) => match expression::number(&attribute.datatype) {
+            Some((Kind::Bool, number)) => (number.into(), attribute.datatype.clone(), Some(Kind::Bool)),
+            Some((kind, number)) => (number.into(), inputs::number(number).1, Some(kind)),
+            None => return fail(ErrorKind::Invalid, "it is no number now; attach the expression again"),
+        },
+        (None, _) => {
+            let (element, memory) = inputs::in_memory(&attribute.datatype)?;
+            (element, memory, None)
+        }
+    };
+    // How long strings are is their value.
+    let alike = [&element, &slot.datatype].iter().all(|d| matches!(d, Element::Text(_)));
+    if !record.fits(slot, &dims) || (!alike && element != slot.datatype) {
+        let message = format!(
+            "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
+            escape(&element.name(), 200),
+            escape(&slot.datatype.name(), 200),
+            slot.dims
+        );
+        return fail(ErrorKind::Invalid, &message);
+    }
+    Ok(Input { attribute, texts, memory, kind })
+}
+
+fn fixed(text: &[u8], padding: StringPadding) -> &[u8] {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    match padding {
+        StringPadding::SpacePadded => {
+            let end = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+            text.get(..end).unwrap_or_default()
+        }
+        _ => text,
+    }
+}
+
+impl Input {
+    /// Puts its elements into memory.
+    pub(crate) fn read(&self, slot: &Slot, to: &mut [u8]) -> Result<()> {
+        let no_room = || Error::new(ErrorKind::Worker, "no room for an attribute");
+        let bytes = usize::try_from(slot.bytes()).ok();
+        let to = bytes.and_then(|bytes| to.get_mut(..bytes)).ok_or_else(no_room)?;
+        if let (Some(texts), Element::Text(room)) = (&self.texts, &slot.datatype) {
+            return place_texts(texts, *room, to);
+        }
+        let size = usize::try_from(self.memory.size).unwrap_or(usize::MAX).max(1);
+        let conversion = Conversion::new(&self.attribute.datatype, &self.memory);
+        let count = to.len() / size;
+        let converted = conversion.and_then(|conversion| conversion.run(&self.attribute.data, to, count));
+        converted.map_err(|error| of_function(&error))
+    }
+}
