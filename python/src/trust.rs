@@ -39,14 +39,8 @@ fn row(listed: Listed) -> Key {
 /// Makes the user's own key, if there is none: its fingerprint and its file.
 #[pyfunction]
 fn make_missing_key(py: Python<'_>) -> PyResult<Option<(String, PathBuf)>> {
-    let make = || -> Result<_, Error> {
-        if keys::own_public_key()?.is_some() {
-            return Ok(None);
-        }
-        let key = keys::create_own_key("", "")?;
-        Ok(Some((key.fingerprint().to_string(), keys::own_key_path()?)))
-    };
-    py.detach(make).map_err(|e| to_python(py, &e))
+    let made = py.detach(keys::make_missing_key).map_err(|e| to_python(py, &e))?;
+    Ok(made.map(|(fingerprint, path)| (fingerprint.to_string(), path)))
 }
 
 /// The keys, and why others are not usable, if any are not.

@@ -127,3 +127,17 @@ def test_headers_and_mistakes(c: Any, scene: Any, source: Any) -> None:
     assert not c.libudf_get_metadata(b"Red", None, ctypes.byref(size), context)
     assert "no live dataset" in error_of(c, context)
     c.libudf_destroy(context)
+
+
+def test_a_key_is_made_on_demand(
+    c: Any, scene: Any, source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As HDF5-UDF's library does; it is said once."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    file = scene(a=np.arange(6.0))
+    path = source("lua", 'function dynamic_dataset() lib.getData("out")[1] = lib.getData("a")[1] end')
+    for _ in range(2):
+        context = c.libudf_init(str(file).encode(), str(path).encode())
+        assert c.libudf_compile(context), error_of(c, context)
+        c.libudf_destroy(context)
+    assert len(re.findall(r"made your signing key SHA256:\S+ \(", capfd.readouterr().err)) == 1

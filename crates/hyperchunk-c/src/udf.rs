@@ -4,8 +4,10 @@ use crate::foreign;
 use hyperchunk_h5abi::library::loaded;
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::host::{Programs, set_package_dir};
+use hyperchunk_udf::keys;
 use hyperchunk_udf::spec::OutputSpec;
 use std::ffi::{CString, OsStr, c_char};
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -198,6 +200,7 @@ impl Context {
         let Some(source) = &self.source else { return Err("no function was named".into()) };
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         find_package();
+        make_key()?;
         let options = edit::Options { overwrite: self.overwrite, dry_run, ..edit::Options::default() };
         let program = edit::Program::File(source);
         Ok(edit::attach(library()?, &self.file, program, &self.outputs, &options)?)
@@ -210,6 +213,16 @@ fn library() -> Result<&'static Library, Reason> {
         Some(library) => Ok(library),
         None => Ok(Library::load(None)?),
     }
+}
+
+/// Makes the user's signing key if there is none, as HDF5-UDF does, and says so.
+fn make_key() -> Result<(), Reason> {
+    if let Some((fingerprint, path)) = keys::make_missing_key()? {
+        let text = format!("hyperchunk: made your signing key {fingerprint} ({})\n", path.display());
+        // Whoever has closed standard error does not want to know.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+    Ok(())
 }
 
 /// Workers are beside this library, or where HDF5 finds our plugin.

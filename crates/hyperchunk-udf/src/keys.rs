@@ -5,7 +5,7 @@
 //! after fingerprints: nothing that a file says about itself becomes a path. Reading a dataset never writes here.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::signature::SigningKey;
+use crate::signature::{Fingerprint, SigningKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::io::{Read as _, Write as _};
@@ -75,6 +75,18 @@ impl PublicKey {
 /// Those of [`config_dir`].
 pub fn own_key_path() -> Result<PathBuf> {
     Ok(config_dir()?.join("keys").join("self.key"))
+}
+
+/// Makes the user's own key if there is none, as HDF5-UDF's programs expect; what it is and where, for them to say.
+///
+/// # Errors
+/// Those of [`create_own_key`].
+pub fn make_missing_key() -> Result<Option<(Fingerprint, PathBuf)>> {
+    if own_public_key()?.is_some() {
+        return Ok(None);
+    }
+    let key = create_own_key("", "")?;
+    Ok(Some((key.fingerprint(), own_key_path()?)))
 }
 
 /// Makes the user's own key. The private file is readable by nobody else from its first byte on.
