@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one is made, when the words are read")]
 pub(crate) enum Command {
     /// Store a program, or an expression, in a file as one dataset or more.
     ///

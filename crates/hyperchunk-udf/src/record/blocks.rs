@@ -215,7 +215,7 @@ impl Record {
         for slot in std::iter::once(&mut record.output).chain(&mut record.inputs).chain(&mut record.scratch) {
             if slot.dims == *before && !whole(slot) {
                 slot.dims = dims.to_vec();
-            } else if slot.dims == *dims {
+            } else if slot.dims == *dims && !self.attributes.contains_key(&slot.name) {
                 uncut.push(slot.name.clone());
             }
             let bytes = slot.dims.iter().try_fold(slot.datatype.size() as u64, |a, &d| a.checked_mul(d));

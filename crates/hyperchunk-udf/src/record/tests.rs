@@ -51,7 +51,8 @@ fn check(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn damaged_records_are_refused() {
-    check("\"api_version\":3", "\"api_version\":7", "record version 7");
+    check("\"api_version\":3", "\"api_version\":8", "record version 8");
+    check("\"api_version\":3", "\"api_version\":7", "what version 3 has");
     check("\"api_version\":3", "\"api_version\":6", "what version 3 has");
     check("\"created\"", "\"seed\":5,\"created\"", "what version 6 has");
     check("\"created\"", "\"clock\":true,\"created\"", "what version 6 has");
@@ -123,6 +124,34 @@ fn blocks_that_are_one_piece() {
         (record.output.dims, record.chunk) = (dims.to_vec(), chunk.to_vec());
         assert_eq!(record.blocks_are_pieces(), expected, "{dims:?} {chunk:?}");
     }
+}
+
+#[test]
+fn attributes_are_whole_and_do_not_grow() {
+    let mut record = sample();
+    record.maximum = vec![UNLIMITED, 7];
+    record.inputs.push(Slot { name: "a@b@c".into(), datatype: ElementType::UInt8.into(), dims: vec![10, 7] });
+    record.attributes.insert("a@b@c".into(), "b@c".into());
+    let record = Record::parse(&record.encode().unwrap()).unwrap();
+    assert_eq!(record.version(), API_VERSION_7);
+    let input = record.inputs.last().unwrap();
+    assert_eq!(record.attribute_of(input), Some(("a", "b@c")));
+    assert_eq!(record.attribute_of(&record.inputs[0]), None);
+    assert!(record.is_cut(&record.inputs[0]) && !record.is_cut(input));
+    assert!(record.grown(&[12, 7]).unwrap().inputs.last().unwrap().dims == [10, 7]);
+    assert!(record.fits(input, &[10, 7]) && !record.fits(input, &[12, 7]));
+    let refused = |label: &str, name: &str| {
+        let mut bad = record.clone();
+        bad.attributes = [(label.to_owned(), name.to_owned())].into();
+        assert!(Record::parse(&bad.encode().unwrap()).is_err(), "{label} {name}");
+    };
+    refused("nothing@c", "c");
+    refused("a@b@c", "c@b");
+    refused("a@b@c", "");
+    refused("a@b@c", "a@b@c");
+    let mut large = record.clone();
+    large.inputs.last_mut().unwrap().dims = vec![MAX_ATTRIBUTE + 1];
+    assert!(Record::parse(&large.encode().unwrap()).is_err());
 }
 
 #[test]

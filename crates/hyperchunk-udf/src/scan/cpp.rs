@@ -66,7 +66,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
     while tokens.is_op(first, '(') {
         first += 1;
     }
-    let (mut name, mut end) = strings(tokens, first);
+    let (mut name, end) = strings(tokens, first);
     let depth = first - open;
     if takes_attribute(&method) {
         let (attribute, last) = strings(tokens, end + 1);
