@@ -15,7 +15,7 @@ pub(crate) fn sample() -> Record {
         halo: Vec::new(),
         maximum: Vec::new(),
         uncut: Vec::new(),
-        attributes: std::collections::BTreeMap::new(),
+        attributes: BTreeMap::new(),
         needs: Needs::default(),
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),
@@ -140,6 +140,9 @@ fn attributes_are_whole_and_do_not_grow() {
     assert!(record.is_cut(&record.inputs[0]) && !record.is_cut(input));
     assert!(record.grown(&[12, 7]).unwrap().inputs.last().unwrap().dims == [10, 7]);
     assert!(record.fits(input, &[10, 7]) && !record.fits(input, &[12, 7]));
+    let mut other = record.clone();
+    other.inputs.last_mut().unwrap().dims = vec![12, 7];
+    assert!(other.grown(&[12, 7]).unwrap().uncut.is_empty());
     let refused = |label: &str, name: &str| {
         let mut bad = record.clone();
         bad.attributes = [(label.to_owned(), name.to_owned())].into();
