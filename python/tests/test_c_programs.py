@@ -110,6 +110,60 @@ def test_a_stripped_static_program_is_told_why(scene: Any, attach: Any, tmp_path
     assert "do not strip it" in done.stderr
 
 
+#: Names of its own for the standard streams, which code that was compiled for programs cannot take from a library.
+STREAMS = """
+#include <stdio.h>
+FILE *own_stderr, *own_stdout, *own_stdin;
+__attribute__((constructor)) static void take(void) { own_stderr = stderr; own_stdout = stdout; own_stdin = stdin; }
+"""
+
+
+@pytest.mark.needs_hdf5_tools
+def test_a_libhdf5_whose_names_have_a_prefix(scene: Any, attach: Any, tmp_path: Path, config: Path) -> None:
+    """As those of VTK, ParaView and ITK: the system's with other names, beside which there may be another libhdf5."""
+    archives = sorted(Path("/usr/lib").glob("*-linux-gnu/hdf5/serial/libhdf5.a"))
+    if not archives or shutil.which("gcc") is None or shutil.which("objcopy") is None:
+        pytest.skip("no static libhdf5 to link with")
+
+    def run(*words: object) -> str:
+        return subprocess.run([*map(str, words)], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    listed = [line.split() for line in run("nm", "--defined-only", "-g", archives[0]).splitlines()]
+    names = sorted({words[2] for words in listed if len(words) == 3 and words[2].startswith("H5")})
+    (tmp_path / "map").write_text(
+        "".join(f"{name} own_{name}\n" for name in [*names, "stderr", "stdout", "stdin"]), encoding="ascii"
+    )
+    (tmp_path / "names.h").write_text("".join(f"#define {name} own_{name}\n" for name in names), encoding="ascii")
+    (tmp_path / "streams.c").write_text(STREAMS)
+    (tmp_path / "reader.c").write_text(C_PROGRAM)
+    run("objcopy", "--redefine-syms=map", archives[0], "own.a")
+    around = ["-Wl,-Bsymbolic", "-Wl,--whole-archive", "own.a", "-Wl,--no-whole-archive"]
+    libraries = ["-lcrypto", "-lcurl", "-lsz", "-lz", "-ldl", "-lm"]
+    run("gcc", "-shared", "-fPIC", "-o", "libown.so", "streams.c", *around, *libraries)
+    flags = run("pkg-config", "--cflags", "hdf5").split()
+    run(
+        "gcc",
+        "-fPIC",
+        "-include",
+        "names.h",
+        *flags,
+        "reader.c",
+        "-o",
+        "reader",
+        "-L.",
+        "-lown",
+        f"-Wl,-rpath,{tmp_path}",
+    )
+    for language in LANGUAGES:
+        file = scene(f"{language}.h5")
+        attach(file, language, ndvi(language))
+        done = subprocess.run(
+            [tmp_path / "reader", file, "NDVI"], env=environment(config), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert_close(language, np.array(done.stdout.split(), dtype="f4"), expected_ndvi(file)[10:20, 5])
+
+
 @pytest.mark.needs_hdf5_tools
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_c_program(language: str, scene: Any, attach: Any, c_reader: Path, config: Path) -> None:

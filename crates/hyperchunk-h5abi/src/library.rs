@@ -1,7 +1,7 @@
 //! Finding a libhdf5: the one that called us, or one to load.
 
 use crate::errors::{Area, Ids};
-use crate::static_symbols::Symbols;
+use crate::static_symbols::{Symbols, prefix_in};
 use crate::symbols::{Functions, Hid};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::host::object_path;
@@ -49,10 +49,10 @@ impl Library {
         }
         // SAFETY: a NUL-terminated string of the loader.
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
-        let library = Library::register(info.dli_fbase as usize, name, || {
-            // The loader may know it by a path that leads nowhere from the working directory of now.
-            let path =
-                object_path(name, address).and_then(|p| CString::new(p.into_os_string().into_vec()).ok());
+        // The loader may know it by a path that leads nowhere from the working directory of now.
+        let file = || object_path(name, address);
+        let library = Library::register(info.dli_fbase as usize, name, file, || {
+            let path = file().and_then(|p| CString::new(p.into_os_string().into_vec()).ok());
             for name in [Some(name), path.as_deref()].into_iter().flatten() {
                 // SAFETY: the name is live; NOLOAD loads nothing.
                 let loaded = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
@@ -109,13 +109,18 @@ impl Library {
         Library::that_contains(inside as usize)
     }
 
-    fn register(base: usize, name: &CStr, open: impl FnOnce() -> *mut c_void) -> Result<&'static Library> {
+    fn register(
+        base: usize,
+        name: &CStr,
+        file: impl FnOnce() -> Option<PathBuf>,
+        open: impl FnOnce() -> *mut c_void,
+    ) -> Result<&'static Library> {
         let mut list = LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(library) = list.iter().find(|l| l.base == base) {
             return Ok(library);
         }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        let symbols = Symbols::of(open(), base)?;
+        let symbols = Symbols::of(open(), base, file().as_deref())?;
         let f = Functions::load(|symbol| symbols.look_up_for_table(symbol));
         let f = match f {
             Ok(f) => f,
@@ -205,10 +210,7 @@ pub fn loaded() -> Vec<&'static Library> {
     let is_hdf5 = |n: &&CString| {
         let path = n.to_string_lossy();
         let file = path.rsplit('/').next().unwrap_or("");
-        file.starts_with("libhdf5")
-            && !file.contains("_hl")
-            && !file.contains("_cpp")
-            && !file.contains("_fortran")
+        file.contains("hdf5") && !file.contains("_hl") && !file.contains("_cpp") && !file.contains("_fortran")
     };
     let found = names.iter().filter(is_hdf5).filter_map(|name| {
         // SAFETY: NOLOAD loads nothing.
@@ -218,9 +220,23 @@ pub fn loaded() -> Vec<&'static Library> {
         }
         // SAFETY: a live handle and a NUL-terminated name.
         let inside = unsafe { libc::dlsym(handle, c"H5open".as_ptr()) };
-        Library::that_contains(inside as usize).ok()
+        if !inside.is_null() {
+            return Library::that_contains(inside as usize).ok();
+        }
+        // One whose names have a prefix.
+        let prefix = prefix_in(Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()))).ok()??;
+        let open = CString::new(format!("{prefix}H5open")).ok()?;
+        // SAFETY: as above.
+        Library::that_contains(unsafe { libc::dlsym(handle, open.as_ptr()) } as usize).ok()
     });
-    found.collect()
+    // One that others need is found through them, too.
+    let mut libraries: Vec<&'static Library> = Vec::new();
+    for library in found {
+        if !libraries.iter().any(|known| known.base == library.base) {
+            libraries.push(library);
+        }
+    }
+    libraries
 }
 
 /// Makes `folder` the first place where each loaded libhdf5 looks for plugins; returns how many there are.

@@ -1,4 +1,8 @@
-//! Finding libhdf5's functions: by the loader, or in the symbol table of a program that has libhdf5 inside.
+//! Finding libhdf5's functions: by the loader, under the names that the build gave them, or in the symbol table of a program that has
+//! libhdf5 inside.
+//!
+//! VTK, ParaView and ITK have their own libhdf5, whose functions have a prefix (`vtkhdf5_H5Dopen2`, `itk_H5Dopen2`), so that it is not
+//! mixed up with another. The prefix is in the object's dynamic symbols: that of `H5open`.
 //!
 //! A program that was linked with `libhdf5.a` (as Debian's `h5cc` does) does not export its functions, so the loader does
 //! not know them, unless it was linked with `-rdynamic`; then those that it does not use are left out. If it was not stripped, its
@@ -7,8 +11,9 @@
 use crate::{Error, ErrorKind, Result, fail};
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
-use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, CString, c_void};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// No program is read whose file is larger.
@@ -20,6 +25,8 @@ const ESSENTIAL: [&CStr; 4] = [c"H5open", c"H5allocate_memory", c"H5free_memory"
 pub(crate) enum Symbols {
     /// In a shared library, by the loader, with this handle.
     Loader(usize),
+    /// The same, with this before each name.
+    Prefixed(usize, String),
     /// In the program, which has libhdf5 inside.
     Program(Program),
 }
@@ -77,10 +84,16 @@ pub(crate) fn is_absent(function: *const c_void) -> bool {
 }
 
 impl Symbols {
-    /// For the object that the loader knows as `handle` and that begins at `base`.
-    pub(crate) fn of(handle: *mut c_void, base: usize) -> Result<Self> {
+    /// For the object of this file that the loader knows as `handle` and that begins at `base`.
+    pub(crate) fn of(handle: *mut c_void, base: usize, file: Option<&Path>) -> Result<Self> {
         if program_base() != Some(base) {
-            return Ok(Symbols::Loader(handle as usize));
+            let plain = Symbols::Loader(handle as usize);
+            // The loader goes on to the libraries that the object needs, of which one may be another libhdf5.
+            if base_of(plain.look_up(c"H5open")) == Some(base) {
+                return Ok(plain);
+            }
+            let prefix = file.and_then(|file| prefix_in(file).transpose()).transpose()?;
+            return Ok(prefix.map_or(plain, |prefix| Symbols::Prefixed(handle as usize, prefix)));
         }
         let program = Program { handle: handle as usize, base, table: OnceLock::new() };
         match ESSENTIAL.iter().find(|name| program.look_up(name).is_null()) {
@@ -103,6 +116,13 @@ impl Symbols {
         match self {
             // SAFETY: a live handle and a NUL-terminated name.
             Symbols::Loader(handle) => unsafe { libc::dlsym(*handle as *mut c_void, name.as_ptr()) },
+            Symbols::Prefixed(handle, prefix) => {
+                let Ok(name) = CString::new([prefix.as_bytes(), name.to_bytes()].concat()) else {
+                    return std::ptr::null_mut();
+                };
+                // SAFETY: as above.
+                unsafe { libc::dlsym(*handle as *mut c_void, name.as_ptr()) }
+            }
             Symbols::Program(program) => program.look_up(name),
         }
     }
@@ -116,6 +136,28 @@ impl Symbols {
             _ => found,
         }
     }
+}
+
+/// What stands before the names of a libhdf5 in the dynamic symbols of a file, if anything does.
+pub(crate) fn prefix_in(file: &Path) -> Result<Option<String>> {
+    const LAST: &str = "H5open";
+    let bad = |e: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::NotFound, format!("the symbols of {}: {e}", file.display()))
+    };
+    if std::fs::metadata(file).map_err(|e| bad(&e))?.len() > MAX_PROGRAM {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(file).map_err(|e| bad(&e))?;
+    let elf = ElfFile64::<object::Endianness>::parse(&*bytes).map_err(|e| bad(&e))?;
+    let names: HashSet<&str> =
+        elf.dynamic_symbols().filter(|s| s.is_definition()).filter_map(|s| s.name().ok()).collect();
+    let has_all = |prefix: &str| {
+        let mut essential = ESSENTIAL.iter().filter_map(|name| name.to_str().ok());
+        essential.all(|name| names.contains(format!("{prefix}{name}").as_str()))
+    };
+    let prefixes =
+        names.iter().filter_map(|name| name.strip_suffix(LAST)).filter(|prefix| !prefix.is_empty());
+    Ok(prefixes.filter(|prefix| has_all(prefix)).min().map(str::to_owned))
 }
 
 fn program_table(base: usize) -> Result<HashMap<String, usize>> {
