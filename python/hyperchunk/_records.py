@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Iterator
-from typing import Any, SupportsIndex
+
+# Not that of `typing`, which takes longer to import than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, SupportsIndex
 
 READ_ONLY = "this dataset is an input and cannot be written"
 

@@ -1,114 +1,81 @@
-"""The warm Python process: it has imported NumPy once and forks a locked-down worker for each session.
+"""The warm Python process: it imports what functions need once, and forks a locked-down worker for each session.
 
 Started by the reading process as a program of its own, with a socket as descriptor 3. Each request is one packet of
-eight bytes: an operation (``F`` fork, ``S`` how did a worker end, ``R`` nobody will ask) and a process number.
+at least eight bytes: an operation (``F`` fork, after importing the modules whose names follow, ``S`` how did a worker
+end, ``A`` a worker handed over to this process, ``R`` nobody will ask) and a process number.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
+import _signal  # type: ignore[import-not-found]  # That of `signal` takes longer to import.
+import _socket
 import gc
+import importlib
 import importlib.machinery
-import importlib.util
 import io
-import math
 import os
-import random
 import select
-import signal
-import socket
-import struct
 import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 SOCKET = 3
 IDLE_SECONDS = 30.0
 UNKNOWN = -(2**31)
-# What a function may import: its worker can open no file. Modules that are missing are no loss.
-PRELOAD = [
-    "numpy",
-    "numpy.fft",
-    "numpy.linalg",
-    "numpy.ma",
-    "numpy.polynomial",
-    "numpy.random",
-    "math",
-    "cmath",
-    "random",
-    "statistics",
-    "fractions",
-    "decimal",
-    "datetime",
-    "calendar",
-    "time",
-    "json",
-    "re",
-    "string",
-    "textwrap",
-    "struct",
-    "array",
-    "bisect",
-    "heapq",
-    "collections",
-    "itertools",
-    "functools",
-    "operator",
-    "enum",
-    "dataclasses",
-    "typing",
-    "copy",
-    "hashlib",
-    "zlib",
-    "base64",
-    "binascii",
-    "unicodedata",
-    "csv",
-    "io",
-    "warnings",
-    "traceback",
-    "ctypes",
-    # What those would import when it is first needed.
-    "_strptime",
-    "encodings.ascii",
-    "encodings.latin_1",
-    "encodings.utf_16",
-    "gzip",
-    "logging",
-    "zoneinfo",
-]
+PACKET_BYTES = 4096
+# What Python itself imports when it is first needed. All else comes with requests: importing what no function uses
+# takes longer than the rest of a first read.
+ALWAYS = ("encodings.ascii", "encodings.latin_1", "encodings.utf_16", "warnings")
+HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 
 
 def load_core() -> ModuleType:
     """The extension module, found beside this file: the package itself need not be importable."""
-    found = sorted(Path(__file__).parent.glob("_core*.so"))
+    found = sorted(name for name in os.listdir(HERE) if name.startswith("_core") and name.endswith(".so"))  # noqa: PTH208
     if not found:
         raise SystemExit("hyperchunk is not completely installed: its extension module is missing")
-    loader = importlib.machinery.ExtensionFileLoader("hyperchunk._core", str(found[0]))
-    spec = importlib.util.spec_from_loader("hyperchunk._core", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
+    path = os.path.join(HERE, found[0])  # noqa: PTH118
+    loader = importlib.machinery.ExtensionFileLoader("hyperchunk._core", path)
+    spec = importlib.machinery.ModuleSpec("hyperchunk._core", loader, origin=path)
+    module = loader.create_module(spec)
+    assert module is not None
     loader.exec_module(module)
     return module
 
 
 def load_beside(name: str) -> ModuleType:
     """A module that lies beside this file, too."""
-    spec = importlib.util.spec_from_file_location(f"hyperchunk.{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    path = os.path.join(HERE, f"{name}.py")  # noqa: PTH118
+    loader = importlib.machinery.SourceFileLoader(f"hyperchunk.{name}", path)
+    module = type(sys)(loader.name)
+    module.__file__ = path
+    loader.exec_module(module)
     return module
 
 
 records = load_beside("_records")
-bands = load_beside("_bands")
+# Loaded with NumPy: it makes calls of NumPy cheaper.
+bands: ModuleType | None = None
+
+
+def load(names: list[str]) -> None:
+    """Imports modules that functions of the next worker may need. One that is missing is no loss."""
+    global bands
+    fresh = [name for name in names if name not in sys.modules]
+    for name in fresh:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+    if bands is None and "numpy" in names:
+        bands = load_beside("_bands")
+    if fresh:
+        gc.collect()
+        gc.freeze()
 
 
 class Text(bytes):
@@ -223,7 +190,8 @@ class Lib:
 
         slot = self._find(name)
         array = np.asarray(slot)
-        return array.reshape(slot.dims if array.size == math.prod(slot.dims) else (*slot.dims, -1))
+        whole = array.size == np.prod(slot.dims, dtype=object)
+        return array.reshape(slot.dims if whole else (*slot.dims, -1))
 
     def seed(self) -> int:
         """A whole number of this block, the same for each reader: what random numbers are made from."""
@@ -238,8 +206,31 @@ class Lib:
         return time.time()
 
     @staticmethod
+    def _fork() -> int:
+        """Forks, although there may be threads, of which newer Pythons warn."""
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return os.fork()
+
+    @staticmethod
     def _warm(module: str) -> None:
         """Before the sandbox closes: loads what a module would load later, when it finds no file any more."""
+        if module.split(".")[0] == "hyperchunk":
+            # Parts of it are loaded when they are first needed.
+            for name in (
+                "attributes",
+                "dataset",
+                "dimensions",
+                "exceptions",
+                "file",
+                "group",
+                "links",
+                "references",
+                "views",
+            ):
+                importlib.import_module(f"hyperchunk.{name}")
         if module == "numba":
             import numba
             import numpy as np
@@ -253,7 +244,8 @@ class Lib:
     def _set_seed(self, seed: int, told: bool) -> None:
         """What comes next makes its random numbers from this seed."""
         self._seed = seed if told else None
-        random.seed(seed)
+        if "random" in sys.modules:
+            sys.modules["random"].seed(seed)
         numpy = sys.modules.get("numpy.random")
         if numpy is not None:
             numpy.seed([seed & 0xFFFFFFFF, seed >> 32])
@@ -278,12 +270,22 @@ class Lib:
 
     def _in_bands(self, source: str, scope: dict[str, Any], entry: Any) -> Any:
         """What to call for a function whose module has run: it, or what computes the same in less time."""
-        return bands.banded(source, scope, entry)
+        return entry if bands is None else bands.banded(source, scope, entry)
 
     @staticmethod
     def _slot(buffer: Any, kind: str, layout: Any) -> Any:
         """What a function gets for a dataset: the buffer of numbers itself, or records over its bytes."""
         return buffer if layout is None else records.dataset(buffer, kind, layout)
+
+
+def number(packed: bytes) -> int:
+    """A number of a packet."""
+    return int.from_bytes(packed, "little", signed=True)
+
+
+def number_bytes(value: int) -> bytes:
+    """A number for a packet."""
+    return value.to_bytes(4, "little", signed=True)
 
 
 class Printer(io.RawIOBase):
@@ -298,15 +300,17 @@ class Printer(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Write what fits; say that all did."""
-        with contextlib.suppress(OSError):
+        try:  # noqa: SIM105 (contextlib takes longer to import)
             os.write(self.fd, data)
+        except OSError:
+            pass  # It is full.
         return len(data)
 
 
 class Server:
     """Forks workers and remembers how they ended."""
 
-    def __init__(self, core: ModuleType, host: socket.socket) -> None:
+    def __init__(self, core: ModuleType, host: _socket.socket) -> None:
         self.core = core
         self.host = host
         self.children: set[int] = set()
@@ -360,13 +364,25 @@ class Server:
                 self.children.discard(pid)
                 self.released.discard(pid)
 
+    def adopt(self, pid: int) -> int:
+        """Takes over a process that a worker has handed over to, whose parent this is by now."""
+        try:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return -1
+        self.children.add(pid)
+        return 0
+
     def answer(self, packet: bytes, fds: list[int]) -> None:
         """Answers one request."""
-        operation, pid = packet[:1], struct.unpack("<i", packet[4:8])[0]
+        operation, pid = packet[:1], number(packet[4:8])
         if operation == b"F":
-            self.host.send(struct.pack("<i", self.fork(fds)))
+            load(packet[8:].decode("ascii").split())
+            self.host.send(number_bytes(self.fork(fds)))
         elif operation == b"S":
-            self.host.send(struct.pack("<i", self.status(pid)))
+            self.host.send(number_bytes(self.status(pid)))
+        elif operation == b"A":
+            self.host.send(number_bytes(self.adopt(pid)))
         elif operation == b"R":
             if pid in self.children:
                 self.released.add(pid)
@@ -383,15 +399,15 @@ class Server:
                 if not self.children and time.monotonic() - last > IDLE_SECONDS:
                     return
                 continue
-            packet, ancillary, _, _ = self.host.recvmsg(64, socket.CMSG_SPACE(16))
-            fds = array.array("i")
+            packet, ancillary, _, _ = self.host.recvmsg(PACKET_BYTES, _socket.CMSG_SPACE(16))
+            fds = []
             for level, kind, data in ancillary:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    fds.frombytes(data[: len(data) // fds.itemsize * fds.itemsize])
+                if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+                    fds += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) // 4 * 4, 4)]
             if not packet:
                 return
             try:
-                self.answer(packet, list(fds))
+                self.answer(packet, fds)
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -402,17 +418,16 @@ def main() -> None:
     """Warms up, says so, and serves."""
     # The host's own descriptors, such as that of an HDF5 file with its lock, come along when they are not marked.
     os.closerange(SOCKET + 1, 2**31 - 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     core = load_core()
-    for name in PRELOAD:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
-    host = socket.socket(fileno=SOCKET)
-    host.send(struct.pack("<i", os.getpid()))
-    with contextlib.suppress(ConnectionError):
+    core.adopt_orphans()
+    load(list(ALWAYS))
+    host = _socket.socket(fileno=SOCKET)
+    host.send(number_bytes(os.getpid()))
+    try:
         Server(core, host).run()
+    except ConnectionError:
+        return
 
 
 if __name__ == "__main__":

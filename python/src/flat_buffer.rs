@@ -3,6 +3,7 @@
 //! Elements come out as Python numbers, so that scalar code computes as it did under HDF5-UDF; slices, arithmetic and
 //! `numpy.asarray` see the same memory as NumPy arrays.
 
+use crate::flat_slots;
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::worker::CallSlot;
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -12,7 +13,7 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 
 /// A dataset's elements in row-major order.
-#[pyclass(module = "hyperchunk._core")]
+#[pyclass(module = "hyperchunk._core", frozen, subclass)]
 pub(crate) struct FlatBuffer {
     data: *mut u8,
     count: usize,
@@ -32,6 +33,14 @@ unsafe impl Send for FlatBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for FlatBuffer {}
 
+macro_rules! read {
+    ($py:expr, $pointer:expr, $type:ty, $python:ty, $wide:ty) => {{
+        // SAFETY: the caller has checked the position; slots are aligned to their type.
+        let value = unsafe { *$pointer.cast::<$type>() };
+        <$python>::new($py, <$wide>::from(value)).into_any()
+    }};
+}
+
 impl FlatBuffer {
     /// The elements of a slot: numbers, flat, or the bytes of what is no number.
     pub(crate) fn new(slot: &CallSlot<'_>, dims: Py<PyTuple>) -> Self {
@@ -46,6 +55,56 @@ impl FlatBuffer {
             shape: [ffi::Py_ssize_t::try_from(count).unwrap_or(0)],
             strides: [ffi::Py_ssize_t::try_from(datatype.size()).unwrap_or(1)],
             dims,
+        }
+    }
+
+    /// The object that a function gets: of the type with fast [slots](super::flat_slots).
+    pub(crate) fn into_object<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let object = Bound::new(py, self)?.into_any();
+        object.setattr("__class__", flat_slots::fast_type(py)?)?;
+        Ok(object)
+    }
+
+    /// The element at an index that is no more than the number of elements, or nothing where the slow way has to tell what is wrong.
+    pub(crate) fn number(&self, py: Python<'_>, index: isize) -> Option<*mut ffi::PyObject> {
+        let at = usize::try_from(index).ok().filter(|&at| at < self.count)?;
+        Some(self.element(py, at).into_ptr())
+    }
+
+    /// Stores a float in a dataset of floats that may be written; `false` where the slow way has to.
+    pub(crate) fn store(&self, index: isize, value: f64) -> bool {
+        let Some(at) = usize::try_from(index).ok().filter(|&at| at < self.count && self.writable) else {
+            return false;
+        };
+        // SAFETY: inside the buffer.
+        let p = unsafe { self.data.add(at * self.datatype.size()) };
+        // SAFETY: slots are aligned to their type, and each arm writes exactly one element.
+        unsafe {
+            match self.datatype {
+                #[expect(clippy::cast_possible_truncation, reason = "as in __setitem__")]
+                ElementType::Float32 => *p.cast::<f32>() = value as f32,
+                ElementType::Float64 => *p.cast::<f64>() = value,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn element<'py>(&self, py: Python<'py>, at: usize) -> Bound<'py, PyAny> {
+        // SAFETY: the caller has checked the position.
+        let p = unsafe { self.data.add(at * self.datatype.size()) };
+        match self.datatype {
+            ElementType::Int8 => read!(py, p, i8, PyInt, i64),
+            ElementType::Int16 => read!(py, p, i16, PyInt, i64),
+            ElementType::Int32 => read!(py, p, i32, PyInt, i64),
+            ElementType::Int64 => read!(py, p, i64, PyInt, i64),
+            ElementType::UInt8 => read!(py, p, u8, PyInt, u64),
+            ElementType::UInt16 => read!(py, p, u16, PyInt, u64),
+            ElementType::UInt32 => read!(py, p, u32, PyInt, u64),
+            ElementType::UInt64 => read!(py, p, u64, PyInt, u64),
+            ElementType::Float32 => read!(py, p, f32, PyFloat, f64),
+            ElementType::Float64 => read!(py, p, f64, PyFloat, f64),
         }
     }
 
@@ -80,6 +139,29 @@ fn format(datatype: ElementType) -> &'static CStr {
     }
 }
 
+/// An index. Loops spend most of their time here: plain integers are read without a step in between.
+fn whole(index: &Bound<'_, PyAny>) -> Option<isize> {
+    // SAFETY: live objects; the call needs an integer, which it was looked that it is.
+    let n = unsafe {
+        if ffi::PyLong_CheckExact(index.as_ptr()) == 0 {
+            return index.extract().ok();
+        }
+        ffi::PyLong_AsSsize_t(index.as_ptr())
+    };
+    // -1 is an index and the sign of an error.
+    if n == -1 && PyErr::take(index.py()).is_some() { None } else { Some(n) }
+}
+
+/// A number for a dataset of floats.
+fn float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    // SAFETY: a live object.
+    let number = unsafe { ffi::PyFloat_AsDouble(value.as_ptr()) };
+    match (number == -1.0).then(|| PyErr::take(value.py())).flatten() {
+        Some(error) => Err(error),
+        None => Ok(number),
+    }
+}
+
 /// Integers that a float would lose are refused, as cffi does.
 fn integer<T: TryFrom<i128>>(value: &Bound<'_, PyAny>, datatype: ElementType) -> PyResult<T> {
     let wrong =
@@ -94,14 +176,6 @@ fn integer<T: TryFrom<i128>>(value: &Bound<'_, PyAny>, datatype: ElementType) ->
     };
     T::try_from(number)
         .map_err(|_| PyOverflowError::new_err(format!("{number} does not fit into {}", datatype.name())))
-}
-
-macro_rules! read {
-    ($py:expr, $pointer:expr, $type:ty, $python:ty, $wide:ty) => {{
-        // SAFETY: the caller has checked the position; slots are aligned to their type.
-        let value = unsafe { *$pointer.cast::<$type>() };
-        <$python>::new($py, <$wide>::from(value)).into_any()
-    }};
 }
 
 #[pymethods]
@@ -130,23 +204,10 @@ impl FlatBuffer {
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let Ok(index) = index.extract::<isize>() else { return Self::array(slf)?.get_item(index) };
-        let me = slf.borrow();
+        let Some(index) = whole(index) else { return Self::array(slf)?.get_item(index) };
+        let me = slf.get();
         let at = me.position(index)?;
-        // SAFETY: inside the buffer.
-        let p = unsafe { me.data.add(at * me.datatype.size()) };
-        Ok(match me.datatype {
-            ElementType::Int8 => read!(py, p, i8, PyInt, i64),
-            ElementType::Int16 => read!(py, p, i16, PyInt, i64),
-            ElementType::Int32 => read!(py, p, i32, PyInt, i64),
-            ElementType::Int64 => read!(py, p, i64, PyInt, i64),
-            ElementType::UInt8 => read!(py, p, u8, PyInt, u64),
-            ElementType::UInt16 => read!(py, p, u16, PyInt, u64),
-            ElementType::UInt32 => read!(py, p, u32, PyInt, u64),
-            ElementType::UInt64 => read!(py, p, u64, PyInt, u64),
-            ElementType::Float32 => read!(py, p, f32, PyFloat, f64),
-            ElementType::Float64 => read!(py, p, f64, PyFloat, f64),
-        })
+        Ok(me.element(py, at))
     }
 
     fn __setitem__(
@@ -154,8 +215,8 @@ impl FlatBuffer {
         index: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let Ok(index) = index.extract::<isize>() else { return Self::array(slf)?.set_item(index, value) };
-        let me = slf.borrow();
+        let Some(index) = whole(index) else { return Self::array(slf)?.set_item(index, value) };
+        let me = slf.get();
         if !me.writable {
             return Err(PyValueError::new_err("this dataset is an input and cannot be written"));
         }
@@ -177,8 +238,8 @@ impl FlatBuffer {
                     clippy::cast_possible_truncation,
                     reason = "rounding to the dataset's type is what a store does"
                 )]
-                ElementType::Float32 => *p.cast::<f32>() = value.extract::<f64>()? as f32,
-                ElementType::Float64 => *p.cast::<f64>() = value.extract::<f64>()?,
+                ElementType::Float32 => *p.cast::<f32>() = float(value)? as f32,
+                ElementType::Float64 => *p.cast::<f64>() = float(value)?,
             }
         }
         Ok(())
@@ -242,7 +303,7 @@ impl FlatBuffer {
     /// # Safety
     /// Called by CPython with a live view.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let me = slf.borrow();
+        let me = slf.get();
         if view.is_null() {
             return Err(PyBufferError::new_err("no view"));
         }
@@ -270,7 +331,6 @@ impl FlatBuffer {
                 if wants(ffi::PyBUF_STRIDES) { me.strides.as_ptr().cast_mut() } else { std::ptr::null_mut() };
             (*view).suboffsets = std::ptr::null_mut();
             (*view).internal = std::ptr::null_mut();
-            drop(me);
             (*view).obj = slf.into_ptr();
         }
         Ok(())

@@ -12,6 +12,7 @@ mod edit;
 mod errors;
 mod file;
 mod flat_buffer;
+mod flat_slots;
 mod flight;
 mod follow;
 mod memory;
@@ -115,6 +116,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
+    module.add_function(wrap_pyfunction!(worker::adopt_orphans, module)?)?;
     restructure::add(module)?;
     cuda::add(module)?;
     analysis::add(module)?;

@@ -3,6 +3,7 @@
 use crate::flat_buffer::FlatBuffer;
 use hyperchunk_udf::datatype::{Datatype, ElementType, identifiers};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::host::mentions;
 use hyperchunk_udf::protocol::Setup;
 use hyperchunk_udf::worker::{self, CallSlot, Runtime, lockdown};
 use pyo3::exceptions::PyConnectionError;
@@ -13,34 +14,46 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 /// Serves the host on descriptor 3 with `lib` as what functions see; returns the exit status.
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
-    worker::serve(&mut |setup, _, _| {
-        // Not locked down yet: only what the profile names is imported, and the function's source is searched, not parsed.
-        Python::attach(|_| {
-            let granted = setup.grants.imports.iter();
-            preload(&lib, granted.filter(|module| setup.compiled || mentions(&setup.source, module)))?;
-            if setup.grants.connect.is_empty() { Ok(()) } else { grant_network(&lib) }
-        })?;
-        Ok(Box::new(PythonRuntime {
-            lib: lib.clone().unbind(),
-            entry: None,
-            flush: Vec::new(),
-            has_seed: setup.seed.is_some(),
-            // Who makes random numbers says so; setting their seed takes longer than many a function.
-            reseeds: setup.seed.is_some() || setup.compiled || setup.source.contains("random"),
-        }) as Box<dyn Runtime>)
+    // A function that reads files with this package starts no threads, which its profile may not grant.
+    hyperchunk::live::on_this_thread(|| {
+        worker::serve(&mut |setup, _, _| {
+            // Not locked down yet: only what the profile names is imported, and the function's source is searched, not parsed.
+            Python::attach(|_| {
+                let granted = setup.grants.imports.iter();
+                preload(&lib, granted.filter(|module| setup.compiled || is_named(&setup.source, module)))?;
+                if !setup.grants.connect.is_empty() {
+                    grant_network(&lib)?;
+                }
+                worker::threads::leave_behind(|| fork(&lib))
+            })?;
+            Ok(Box::new(PythonRuntime {
+                lib: lib.clone().unbind(),
+                entry: None,
+                flush: Vec::new(),
+                has_seed: setup.seed.is_some(),
+                partial: setup.partial,
+                // Who makes random numbers says so; setting their seed takes longer than many a function.
+                reseeds: setup.seed.is_some() || setup.compiled || setup.source.contains("random"),
+            }) as Box<dyn Runtime>)
+        })
     })
 }
 
-/// Whether a source has the name of a module's package as a word: in an import, a string, even a comment.
-fn mentions(source: &str, module: &str) -> bool {
-    let package = module.split('.').next().unwrap_or(module);
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    source.match_indices(package).any(|(at, _)| {
-        let (before, after) =
-            (source.get(..at), at.checked_add(package.len()).and_then(|end| source.get(end..)));
-        !before.is_some_and(|text| text.ends_with(is_part))
-            && !after.is_some_and(|text| text.starts_with(is_part))
-    })
+/// Whether a source has the name of a module's package as a word.
+fn is_named(source: &str, module: &str) -> bool {
+    mentions(source, module.split('.').next().unwrap_or(module))
+}
+
+/// Forks as Python does, which returns 0 in the copy.
+fn fork(lib: &Bound<'_, PyAny>) -> Result<i32> {
+    let pid = lib.call_method0("_fork").and_then(|pid| pid.extract());
+    pid.map_err(|e| Error::new(ErrorKind::Worker, format!("the worker's Python cannot fork: {e}")))
+}
+
+/// Makes the calling process the parent of workers whose own parent hands over to them.
+#[pyfunction]
+pub(crate) fn adopt_orphans() -> PyResult<()> {
+    worker::threads::adopt_orphans().map_err(|e| pyo3::exceptions::PyOSError::new_err(e.to_string()))
 }
 
 /// Imports modules that the profile grants.
@@ -79,6 +92,7 @@ struct PythonRuntime {
     flush: Vec<Py<PyAny>>,
     has_seed: bool,
     reseeds: bool,
+    partial: bool,
 }
 
 impl Runtime for PythonRuntime {
@@ -88,7 +102,7 @@ impl Runtime for PythonRuntime {
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
         let compiled = compiled.map(worker::read_compiled).transpose()?;
-        Python::attach(|py| self.load_source(py, setup, compiled).map_err(|e| failed(py, &e)))
+        Python::attach(|py| self.load_source(py, setup, compiled).map_err(|e| self.failed(py, &e)))
     }
 
     fn seed(&mut self, seed: u64) -> Result<()> {
@@ -102,11 +116,19 @@ impl Runtime for PythonRuntime {
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
-        Python::attach(|py| self.run(py, slots).map_err(|e| failed(py, &e)))
+        Python::attach(|py| self.run(py, slots).map_err(|e| self.failed(py, &e)))
     }
 }
 
 impl PythonRuntime {
+    /// The error for an exception. Of a worker that has not all modules, its end instead: another one tries it again.
+    fn failed(&self, py: Python<'_>, error: &PyErr) -> Error {
+        if self.partial {
+            worker::end_lacking_modules();
+        }
+        failed(py, error)
+    }
+
     fn load_source(&mut self, py: Python<'_>, setup: &Setup, compiled: Option<Vec<u8>>) -> PyResult<()> {
         let lib = self.lib.bind(py);
         lib.setattr("_file_path", &setup.file_path)?;
@@ -147,7 +169,7 @@ impl PythonRuntime {
         let buffers = PyDict::new(py);
         for slot in slots {
             let dims = PyTuple::new(py, slot.dims)?.unbind();
-            let buffer = Bound::new(py, FlatBuffer::new(slot, dims))?.into_any();
+            let buffer = FlatBuffer::new(slot, dims).into_object(py)?;
             let told = (&buffer, slot.datatype.told_name(), layout(py, slot.datatype)?);
             buffers.set_item(slot.name, self.lib.bind(py).call_method1("_slot", told)?)?;
         }

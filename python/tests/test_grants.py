@@ -2,9 +2,11 @@
 
 import importlib.util
 import platform
+import venv
 from pathlib import Path
 from typing import Any
 
+import h5py
 import hyperchunk
 import numpy as np
 import pytest
@@ -145,6 +147,7 @@ LIBRARIES = {
     "pandas": "import pandas as pd\ndef mean(a): return pd.Series(a).rolling(3).mean().iloc[-1]\n",
     "pyarrow": "import pyarrow as pa, pyarrow.compute as pc\ndef mean(a): return pc.mean(pa.array(a)).as_py()\n",
     "xarray": "import xarray as xr\ndef mean(a): return xr.DataArray(a, dims=['x']).mean('x').item()\n",
+    "polars": "import polars as pl\ndef mean(a): return pl.Series(a).mean()\n",
     "dask.array": "import dask.array as da\ndef mean(a): return da.from_array(a).mean().compute(scheduler='sync')\n",
 }
 
@@ -160,6 +163,137 @@ def test_libraries_that_start_threads(module: str, scene: Any, attach: Any, prof
     attach(file, "py", LIBRARIES[module] + call, "out:3:double")
     with hyperchunk.open(file) as opened:
         assert opened["out"][0] == 1
+
+
+STARTS_THREADS = """
+import threading
+
+def wait():
+    threading.Event().wait()
+
+for _ in range(3):
+    threading.Thread(target=wait, daemon=True).start()
+
+def value():
+    return 7
+"""
+
+
+def test_threads_that_an_import_starts_are_left_behind(
+    tmp_path: Path, scene: Any, attach: Any, profile: Any, monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
+    """The sandbox is put up around a copy of the process that has one thread."""
+    folder = tmp_path / "environment"
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "starts_threads.py").write_text(STARTS_THREADS)
+    (site / "others.pth").write_text("\n".join(str(Path(m.__file__).parents[1]) for m in (np, hyperchunk)))
+    monkeypatch.setenv("HYPERCHUNK_PYTHON", str(folder / "bin" / "python"))
+    profile("self", "[grant]\nimports = ['starts_threads']\nsyscalls = ['threads']")
+    file = scene(a=np.zeros(3))
+    source = f"""
+import starts_threads, threading
+def dynamic_dataset():
+    out = lib.getData("out")
+    thread = threading.Thread(target=lambda: out.__setitem__(1, threading.active_count()))
+    thread.start()
+    thread.join()
+    out[0] = starts_threads.value()
+    try:
+        open({str(data / "value.txt")!r})
+    except PermissionError:
+        out[2] = 1
+"""
+    attach(file, "py", source, "out:3:double")
+    for _ in range(2):
+        with hyperchunk.open(file) as opened:
+            assert opened["out"][...].tolist() == [7, 2, 1]
+
+
+WHERE = """
+import os
+def dynamic_dataset():
+    out = lib.getData("out")
+    out[0] = os.getuid() == os.geteuid()
+    out[1] = os.getgid() == os.getegid()
+    out[2] = float(open("value.txt").read())
+    assert os.path.realpath("value.txt") == {data!r} + "/value.txt"
+    assert os.getcwd() == {data!r}
+"""
+
+
+def test_relative_paths_and_who_one_is(
+    scene: Any, attach: Any, profile: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative paths begin where the reading process is when it reads."""
+    file = scene(a=np.zeros(3))
+    attach(file, "py", WHERE.format(data=str(data)), "out:3:double")
+    monkeypatch.chdir(data)
+    with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.exceptions.UdfError, match="profile self"):
+        opened["out"][...]
+    profile("self", f"[grant]\nread = ['{data}']")
+    with hyperchunk.open(file) as opened:
+        assert opened["out"][...].tolist() == [1, 1, 42]
+    # A worker that is warm goes with it.
+    monkeypatch.chdir(data.parent)
+    with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.exceptions.UdfError, match=r"value\.txt"):
+        opened["out"][...]
+
+
+LISTING_6 = """
+from tifffile import TiffFile
+
+def dynamic_dataset():
+    tiff = TiffFile("ElevationGrid.tif")
+    output = lib.getData("Band1")
+    image = tiff.pages[0].asarray().flatten()
+    shape = image.shape[0]
+    output[0:shape] = image[:]
+"""
+
+
+def test_the_listing_of_the_paper_that_reads_a_geotiff(
+    scene: Any, attach: Any, profile: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    grid = np.arange(600, dtype="i2").reshape(20, 30)
+    tifffile.imwrite(data / "ElevationGrid.tif", grid)
+    monkeypatch.chdir(data)
+    profile("self", f"[grant]\nread = ['{data}']\nimports = ['tifffile']")
+    file = scene(a=np.zeros(3))
+    attach(file, "py", LISTING_6, "Band1:20x30:int16")
+    assert (read(file, "Band1") == grid).all()
+
+
+OPENS = {
+    "h5py": "import h5py\ndef values(path):\n    with h5py.File(path) as f: return f['t'][...], f['c'][2:4].sum()\n",
+    "hyperchunk": "import hyperchunk\ndef values(path):\n"
+    "    with hyperchunk.open(path) as f: return f['t'][...], f['c'][2:4].sum()\n",
+}
+
+
+@pytest.mark.parametrize("module", OPENS)
+@pytest.mark.parametrize("threads", [False, True])
+def test_functions_read_granted_hdf5_files(
+    module: str, threads: bool, scene: Any, attach: Any, profile: Any, data: Path
+) -> None:
+    """A table in another file than the one that is read."""
+    with h5py.File(data / "table.h5", "w") as file:
+        file["t"] = np.arange(5.0)
+        file.create_dataset("c", data=np.arange(4000.0).reshape(4, 1000), chunks=(1, 100), compression="gzip")
+    call = f"""
+import numpy as np
+def dynamic_dataset():
+    table, total = values({str(data / "table.h5")!r})
+    out = np.asarray(lib.getData("out"))
+    out[:5] = table
+    out[5] = total
+"""
+    syscalls = "['threads']" if threads else "[]"
+    profile("self", f"[grant]\nread = ['{data}']\nimports = ['{module}']\nsyscalls = {syscalls}")
+    path = scene(a=np.zeros(3))
+    attach(path, "py", OPENS[module] + call, "out:6:double")
+    assert read(path).tolist() == [0, 1, 2, 3, 4, np.arange(2000.0, 4000).sum()]
 
 
 IS_LOADED = """

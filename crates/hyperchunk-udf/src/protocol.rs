@@ -9,13 +9,14 @@ use crate::network::Endpoint;
 use crate::profile::Grants;
 use crate::stored::Decodes;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A worker that nobody has called for so long ends, and what is kept for it.
 pub const IDLE: Duration = Duration::from_secs(30);
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Machine code of a module travels in pieces of so many bytes.
@@ -93,7 +94,14 @@ pub struct Setup {
     pub stored: bool,
     /// Whether the processor has AVX2: a new process that asks it is held up each time by what runs a virtual machine.
     pub wide: bool,
+    /// The folder that relative paths begin at, where files are granted.
+    pub folder: Option<PathBuf>,
+    /// Whether Python has not all the modules that functions may import: one that fails [is tried again](LACKS_MODULES).
+    pub partial: bool,
 }
+
+/// How a worker of Python ends whose function failed and may have lacked a module.
+pub const LACKS_MODULES: i32 = 118;
 
 /// What a worker is to do with the compiled form that it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +170,8 @@ pub enum Answer {
         /// What it can be given beside elements.
         decodes: Decodes,
     },
+    /// Before [`Answer::Ready`]: another process, of this number, has taken over, without the threads that libraries had started.
+    Moved(i32),
     /// The source is loaded. For [`Task::Compile`]: all that there is was sent.
     Loaded,
     /// Before [`Answer::Loaded`]: the machine code that it was given is of no use here.
@@ -204,6 +214,7 @@ const USELESS: u32 = 0x86;
 const CODE: u32 = 0x87;
 const UNDECODED: u32 = 0x88;
 const LENT: u32 = 0x89;
+const MOVED: u32 = 0x8a;
 /// To the worker: the connection that it asked for comes with this packet.
 const CONNECTED: u32 = 3;
 /// To the worker: there is no connection, for the reason that follows.
@@ -313,6 +324,7 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
             words(&[decodes.number()]),
         ]
         .concat(),
+        Answer::Moved(pid) => words(&[MOVED, pid.cast_unsigned()]),
         Answer::Loaded => words(&[LOADED]),
         Answer::Useless => words(&[USELESS]),
         Answer::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
@@ -341,6 +353,7 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
             }
             _ => None,
         },
+        Some(MOVED) => c.word().map(|pid| Answer::Moved(pid.cast_signed())),
         Some(LOADED) => Some(Answer::Loaded),
         Some(USELESS) => Some(Answer::Useless),
         Some(CODE) => Some(Answer::Code(std::mem::take(&mut c.0).to_vec())),
@@ -422,6 +435,7 @@ mod tests {
             Answer::Undecoded(4),
             Answer::Lent(None),
             Answer::Lent(Some("no such memory".into())),
+            Answer::Moved(4711),
             Answer::Loaded,
             Answer::Useless,
             Answer::Code(vec![7; CODE_PIECE]),

@@ -86,6 +86,11 @@ impl Worker {
         self.session.ended_idle()
     }
 
+    /// Whether the last call failed for want of a module, which another worker would have.
+    pub(super) fn lacked_modules(&self) -> bool {
+        self.session.lacked_modules()
+    }
+
     /// What the function finds in a box.
     pub(super) fn on_write(
         &mut self,

@@ -346,7 +346,7 @@ impl Running {
         let known = state.workers.remove(&element).filter(|worker| worker.has_room(element, elements));
         if let Some(mut worker) = known {
             match call(&mut worker) {
-                Err(_) if worker.ended_idle() => {}
+                Err(_) if worker.ended_idle() || worker.lacked_modules() => {}
                 found => {
                     if found.is_ok() {
                         state.workers.insert(element, worker);
@@ -356,7 +356,12 @@ impl Running {
             }
         }
         let mut worker = Worker::start(&self.analysis, profile, definition, elements)?;
-        let found = call(&mut worker)?;
+        let mut found = call(&mut worker);
+        if found.is_err() && worker.lacked_modules() {
+            worker = Worker::start(&self.analysis, profile, definition, elements)?;
+            found = call(&mut worker);
+        }
+        let found = found?;
         state.workers.insert(element, worker);
         Ok(found)
     }

@@ -87,8 +87,8 @@ impl Calls<'_> {
         loop {
             match self.call(&mut session, &parts, &strings, reader) {
                 Ok(()) => break,
-                // A worker that ended by itself while it was idle says so only when it is called.
-                Err(_) if session.ended_idle() && !is_new => {
+                // A worker that ended by itself while it was idle says so only when it is called. One that lacked a module has lacked it once.
+                Err(_) if session.ended_idle() && !is_new || session.lacked_modules() => {
                     session = reader.session(&key)?;
                     is_new = true;
                 }

@@ -5,6 +5,7 @@ use super::session::{Job, JobSlot, Source};
 use crate::error::{Result, fail};
 use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
 use crate::stored::Stored;
+use std::path::PathBuf;
 
 /// Room after each buffer: functions written for other versions run an element over.
 const GUARD: u64 = 4096;
@@ -69,6 +70,7 @@ pub(super) fn set_up(
     task: Task,
     regions: &[Region],
     (arena_bytes, input_bytes): (u64, u64),
+    (folder, partial): (Option<PathBuf>, bool),
 ) -> Setup {
     let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true, piece: false }];
     if input_bytes > 0 {
@@ -103,5 +105,7 @@ pub(super) fn set_up(
         no_clock: job.needs.no_clock(job.profile),
         stored: job.takes_stored(),
         wide: processor::is_wide(),
+        folder,
+        partial,
     }
 }

@@ -66,7 +66,7 @@ impl Pool {
         let is_wanted = |i: &Idle| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
         while let Some(at) = idle.iter().rposition(is_wanted) {
             let session = idle.remove(at).session;
-            if !session.is_over() {
+            if !session.is_over() && session.is_here() {
                 return Some(session);
             }
         }

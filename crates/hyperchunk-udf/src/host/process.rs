@@ -50,6 +50,8 @@ fn environment() -> Vec<CString> {
         // The allocators of pyarrow (which pandas, xarray and Dask import) and of polars start one when they are loaded.
         c"JE_ARROW_MALLOC_CONF=background_thread:false",
         c"_RJEM_MALLOC_CONF=background_thread:false",
+        // libhdf5 in a function: the sandbox takes no locks.
+        c"HDF5_USE_FILE_LOCKING=FALSE",
         // Keep freed blocks: NumPy's temporaries of one block serve the next.
         c"MALLOC_TRIM_THRESHOLD_=268435456",
         c"MALLOC_MMAP_THRESHOLD_=268435456",

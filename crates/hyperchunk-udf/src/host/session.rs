@@ -4,6 +4,7 @@ use super::code::{self, Code, MAX_CODE};
 use super::interrupt;
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
+use super::modules::{self, Modules};
 use super::printed::Printed;
 use super::process::Exit;
 use super::processor;
@@ -17,13 +18,14 @@ use crate::escape::escape;
 use crate::memory::{self, Shared};
 use crate::network::Broker;
 use crate::profile::{Grants, Profile};
-use crate::protocol::{self, Answer, Asked, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES, Task};
+use crate::protocol::{self, Answer, Asked, Doorbell, LACKS_MODULES, MAX_MESSAGE, Place, STATUS_BYTES, Task};
 use crate::record::{Block, Needs};
 use crate::socket::{self, Received};
 use crate::stored::Decodes;
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -121,6 +123,11 @@ pub struct Session {
     cpu: Option<usize>,
     cpu_allowed: Instant,
     ended_idle: bool,
+    /// The source, while its worker has not all modules.
+    partial_source: Option<String>,
+    lacked_modules: bool,
+    /// The folder that relative paths of the function begin at.
+    folder: Option<PathBuf>,
     locked_down: bool,
     broker: Option<Broker>,
     /// One call may take so long.
@@ -137,9 +144,15 @@ impl Session {
     pub fn start(job: &Job<'_>, programs: &Programs) -> Result<Self> {
         let code = code::of(job, programs)?;
         let task = if code.is_some() { Task::RunCode } else { Task::Run };
-        let mut session = Session::locked(job, programs, task, code.as_ref().map(Code::bytes))?;
-        session.loaded(code.as_ref())?;
-        Ok(session)
+        loop {
+            let mut session = Session::locked(job, programs, task, code.as_ref().map(Code::bytes))?;
+            match session.loaded(code.as_ref()) {
+                Ok(()) => return Ok(session),
+                // The next one has all modules.
+                Err(_) if session.lacked_modules => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Machine code of a job's module, made by a worker that sees nothing but the module. Empty where it is too large to be kept.
@@ -189,8 +202,15 @@ impl Session {
         job.profile.grants.check(&job.profile.name)?;
         let arena = Shared::new(arena_bytes, true)?;
         let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
+        let modules = match job.backend {
+            Backend::Python => Modules::of(job.source, job.compiled.is_some(), &job.profile.grants),
+            _ => Modules::default(),
+        };
+        let folder = Session::folder(&job.profile.grants);
+        let told = (folder.clone(), modules.partial);
         let setup = memory::constant(
-            &serde_json::to_vec(&set_up(job, task, &regions, (arena_bytes, input_bytes))).unwrap_or_default(),
+            &serde_json::to_vec(&set_up(job, task, &regions, (arena_bytes, input_bytes), told))
+                .unwrap_or_default(),
             false,
         )?;
         let compiled = job.compiled.map(|c| memory::constant(c, true)).transpose()?;
@@ -200,7 +220,7 @@ impl Session {
             true => None,
             false => Some(Broker::new(programs.worker()?, granted, name)),
         };
-        let worker = Worker::start(programs, job.backend, job.takes_stored())?;
+        let worker = Worker::start(programs, job.backend, job.takes_stored(), &modules)?;
         let mut session = Session {
             worker,
             arena,
@@ -224,6 +244,9 @@ impl Session {
             cpu: None,
             cpu_allowed: Instant::now(),
             ended_idle: false,
+            partial_source: modules.partial.then(|| job.source.to_owned()),
+            lacked_modules: false,
+            folder: folder.clone(),
             locked_down: false,
             broker,
             wall: Duration::from_secs(job.profile.limits.wall_s),
@@ -248,7 +271,14 @@ impl Session {
 
     fn handshake(&mut self) -> Result<()> {
         socket::set_timeout(self.worker.socket.as_fd(), interrupt::LOOK)?;
-        match self.receive(START)? {
+        let mut answer = self.receive(START)?;
+        if let Answer::Moved(pid) = answer {
+            self.worker.move_to(pid).inspect_err(|_| self.worker.process.kill())?;
+            self.cpu = None;
+            self.follow_caller(processor::current());
+            answer = self.receive(START)?;
+        }
+        match answer {
             Answer::Ready { layers, landlock_abi, inputs_at, decodes } => {
                 self.inputs_at = inputs_at;
                 self.decodes = decodes;
@@ -495,6 +525,21 @@ impl Session {
         self.ended_idle
     }
 
+    /// Whether the last call failed for want of a module, so that a new worker, which has all, is to be tried.
+    pub fn lacked_modules(&self) -> bool {
+        self.lacked_modules
+    }
+
+    /// The folder that relative paths begin at: that of this process, if any file is granted.
+    fn folder(grants: &Grants) -> Option<PathBuf> {
+        std::env::current_dir().ok().filter(|_| grants.has_files())
+    }
+
+    /// Whether relative paths lead from where this process is now.
+    pub(super) fn is_here(&self) -> bool {
+        self.folder == Session::folder(&self.profile.grants)
+    }
+
     /// The layers of the sandbox that the worker reached.
     pub fn layers(&self) -> Layers {
         self.layers
@@ -677,6 +722,12 @@ impl Session {
             None => zygote::exit_of(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
+        // Only a function in Python that has not all modules ends so, or pretends to: it is tried once more, with all of them.
+        let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES));
+        if let Some(source) = &lacking {
+            modules::needs_all(source);
+        }
+        self.lacked_modules = lacking.is_some();
         self.ended_idle = exit == Exit::Status(0);
         let printed = self.worker.printed.iter_mut().map(Printed::take).collect::<String>();
         verdict::of(exit, self.stopped_for(), &self.profile, &printed)

@@ -1,6 +1,7 @@
 //! The process of a worker, and what it is talked to through.
 
 use super::locate::Programs;
+use super::modules::Modules;
 use super::printed::Printed;
 use super::process::{self, Process};
 use super::zygote;
@@ -21,11 +22,16 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the process. `decompresses`: it may be given inputs as they are stored.
+    /// Starts the process. `decompresses`: it may be given inputs as they are stored. `modules` are Python's.
     ///
     /// # Errors
     /// `Worker`, `Io`.
-    pub(super) fn start(programs: &Programs, backend: Backend, decompresses: bool) -> Result<Self> {
+    pub(super) fn start(
+        programs: &Programs,
+        backend: Backend,
+        decompresses: bool,
+        modules: &Modules,
+    ) -> Result<Self> {
         if !backend.has_worker() {
             fail!(Worker, "no worker runs {}", backend.short_name())
         }
@@ -38,7 +44,7 @@ impl Worker {
         };
         let process = match backend {
             Backend::Python => {
-                zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?
+                zygote::fork(programs, modules, [theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd()])?
             }
             backend => process::spawn(
                 &if backend == Backend::Wasm { programs.wasm_worker()? } else { programs.worker()? },
@@ -63,6 +69,21 @@ impl Worker {
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
         // SAFETY: one live pollfd, no waiting.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+}
+
+impl Worker {
+    /// Takes another process in place of the one that was started, which has handed over to it and ended.
+    ///
+    /// # Errors
+    /// `Worker` where it is no child of the process that forked the first.
+    pub(super) fn move_to(&mut self, pid: libc::pid_t) -> Result<()> {
+        if self.process.is_child() {
+            fail!(Worker, "a worker that was not forked handed over to another process")
+        }
+        zygote::adopt(self.process.pid, pid)?;
+        self.process = Process::foreign(pid)?;
+        Ok(())
     }
 }
 

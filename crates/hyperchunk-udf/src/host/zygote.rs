@@ -2,6 +2,7 @@
 
 use super::idle;
 use super::locate::Programs;
+use super::modules::Modules;
 use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
@@ -69,13 +70,8 @@ fn lock() -> Result<MutexGuard<'static, Zygotes>> {
     }
 }
 
-/// Forks a worker that takes over `socket` and prints to the two pipes.
-pub(super) fn fork(
-    programs: &Programs,
-    socket: BorrowedFd<'_>,
-    stdout: BorrowedFd<'_>,
-    stderr: BorrowedFd<'_>,
-) -> Result<Process> {
+/// Forks a worker that has these modules and takes over a socket and the two pipes that it prints to.
+pub(super) fn fork(programs: &Programs, modules: &Modules, fds: [BorrowedFd<'_>; 3]) -> Result<Process> {
     let python = programs.python()?;
     let mut zygotes = lock()?;
     // After a fork of the host, the parent's zygote is not ours to talk to.
@@ -88,7 +84,7 @@ pub(super) fn fork(
             zygotes.forks = Some(start(programs, python.clone())?);
         }
         let Some(zygote) = zygotes.forks.as_mut() else { continue };
-        match zygote.fork(socket, stdout, stderr) {
+        match zygote.fork(modules, fds) {
             Ok(process) => return Ok(process),
             Err(error) if fresh => {
                 zygotes.retire();
@@ -102,8 +98,21 @@ pub(super) fn fork(
 
 /// How a forked worker ended.
 pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
-    let answer = lock().ok()?.parent(pid)?.ask(b'S', pid, &[]).ok()?;
+    let answer = lock().ok()?.parent(pid)?.ask(b'S', pid).ok()?;
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
+}
+
+/// A worker has handed over to another process and ended: that one is reaped in its place.
+pub(super) fn adopt(from: libc::pid_t, to: libc::pid_t) -> Result<()> {
+    let mut zygotes = lock()?;
+    let Some(zygote) = zygotes.parent(from) else { fail!(Worker, "a worker without a parent handed over") };
+    if zygote.ask(b'A', to)? != 0 {
+        fail!(Worker, "a worker handed over to a process that is none of ours")
+    }
+    zygote.children.retain(|child| *child != from);
+    zygote.children.push(to);
+    // Reaps the one that has ended.
+    socket::send(zygote.socket.as_fd(), &packet(b'R', from), &[])
 }
 
 /// Tells the zygote that nobody will ask how `pid` ended.
@@ -177,13 +186,10 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
 }
 
 impl Zygote {
-    fn fork(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        stdout: BorrowedFd<'_>,
-        stderr: BorrowedFd<'_>,
-    ) -> Result<Process> {
-        let pid = self.ask(b'F', 0, &[socket, stdout, stderr])?;
+    fn fork(&mut self, modules: &Modules, fds: [BorrowedFd<'_>; 3]) -> Result<Process> {
+        let request = [&packet(b'F', 0)[..], modules.names.join("\n").as_bytes()].concat();
+        socket::send(self.socket.as_fd(), &request, &fds)?;
+        let pid = self.receive()?;
         if pid <= 0 {
             fail!(Worker, "Python could not fork (error {})", -pid)
         }
@@ -198,8 +204,8 @@ impl Zygote {
         self.owner == std::process::id()
     }
 
-    fn ask(&mut self, op: u8, pid: libc::pid_t, fds: &[BorrowedFd<'_>]) -> Result<i32> {
-        socket::send(self.socket.as_fd(), &packet(op, pid), fds)?;
+    fn ask(&mut self, op: u8, pid: libc::pid_t) -> Result<i32> {
+        socket::send(self.socket.as_fd(), &packet(op, pid), &[])?;
         self.receive()
     }
 

@@ -27,6 +27,8 @@ mod lua_slots;
 #[cfg(feature = "worker-bin")]
 mod lua_vectors;
 
+pub mod threads;
+
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -183,6 +185,10 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     }
     let mut runtime = make(&setup, backend, &fds)?;
     drop(fds);
+    if let Some(folder) = &setup.folder {
+        // Where it is gone, relative paths lead nowhere, as in the host.
+        let _ = std::env::set_current_dir(folder);
+    }
     // Closed behind its back, a file of a granted module would be whatever gets its number next.
     let of_imports = match backend {
         _ if !keeps => Vec::new(),
@@ -306,6 +312,12 @@ fn locate<'a>(
         });
     }
     Ok(slots)
+}
+
+/// Ends a worker of Python whose function failed and may have lacked a module: another one tries it again.
+pub fn end_lacking_modules() -> ! {
+    // SAFETY: nothing of this process is to be undone; the host takes its end for what it is.
+    unsafe { libc::_exit(protocol::LACKS_MODULES) }
 }
 
 /// Seconds since 1970.

@@ -16,10 +16,14 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_exit_group,
     libc::SYS_fstat,
     libc::SYS_futex,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_getrandom,
     libc::SYS_gettid,
+    libc::SYS_getuid,
     libc::SYS_lseek,
     libc::SYS_madvise,
     libc::SYS_munmap,
@@ -113,14 +117,21 @@ pub(super) const PYTHON_PATHS: &[c_long] = &[
 ];
 
 /// Kept where a profile grants paths to read, on top of [`COMMON`] (and `openat`). Landlock says which can be opened; it
-/// does not govern the two that tell whether any path exists, and its size and times.
+/// does not govern those that tell whether any path exists, and its size and times.
 pub(super) const READING: &[c_long] = &[
     libc::SYS_fadvise64,
+    libc::SYS_getcwd,
     libc::SYS_getdents64,
     libc::SYS_newfstatat,
     libc::SYS_pread64,
     libc::SYS_readv,
     libc::SYS_statx,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lstat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_stat,
 ];
 
 /// Kept where a profile grants paths to write, on top of [`READING`]. Landlock governs all that take a path.
@@ -160,6 +171,10 @@ pub(super) const PYTHON_TUNING: &[c_long] = &[
     libc::SYS_set_mempolicy,
 ];
 
+/// Answered with "no such call" where a profile grants paths: libhdf5 locks what it opens, and goes on where that cannot be done. A lock of
+/// a function's would keep other programs from a file.
+pub(super) const LOCKS: &[c_long] = &[libc::SYS_flock];
+
 /// Kept where the driver of a GPU runs, on top of [`COMMON`]: how it waits, wakes its threads and looks at itself. What it asks of
 /// its devices are `ioctl`s on descriptors that it has.
 pub(super) const DRIVER: &[c_long] = &[
@@ -167,11 +182,7 @@ pub(super) const DRIVER: &[c_long] = &[
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
-    libc::SYS_geteuid,
-    libc::SYS_getegid,
-    libc::SYS_getgid,
     libc::SYS_getrusage,
-    libc::SYS_getuid,
     libc::SYS_membarrier,
     libc::SYS_mincore,
     libc::SYS_mlock,
@@ -214,12 +225,8 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_ftruncate,
     libc::SYS_getcwd,
     libc::SYS_getdents64,
-    libc::SYS_getegid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
     libc::SYS_getpgid,
     libc::SYS_getrusage,
-    libc::SYS_getuid,
     libc::SYS_ioctl,
     libc::SYS_membarrier,
     libc::SYS_mincore,

@@ -273,6 +273,7 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
         answer(libc::EPERM, calls::ENDS);
         answer(libc::EACCES, calls::PYTHON_PATHS);
         answer(libc::ENOSYS, calls::PYTHON_TUNING);
+        answer(libc::ENOSYS, calls::LOCKS);
     }
     if access.connect {
         // But for what switches a connection to not waiting.

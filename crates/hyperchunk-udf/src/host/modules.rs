@@ -1,0 +1,190 @@
+//! The modules that Python has imported before it forks a worker, which can open no file to import others.
+
+use crate::profile::Grants;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Mutex;
+
+/// Packages by the word that asks for them, with what they import only when it is first needed. All of them are what a function may
+/// import without a grant.
+const MODULES: &[(&str, &[&str])] = &[
+    (
+        "numpy",
+        &[
+            "numpy",
+            "numpy.fft",
+            "numpy.linalg",
+            "numpy.ma",
+            "numpy.polynomial",
+            "numpy.random",
+            "unicodedata",
+        ],
+    ),
+    ("math", &["math"]),
+    ("cmath", &["cmath"]),
+    ("random", &["random"]),
+    ("statistics", &["statistics"]),
+    ("fractions", &["fractions"]),
+    ("decimal", &["decimal"]),
+    ("datetime", &["datetime", "_strptime", "zoneinfo"]),
+    ("calendar", &["calendar"]),
+    ("time", &["time", "_strptime"]),
+    ("json", &["json"]),
+    ("re", &["re"]),
+    ("string", &["string"]),
+    ("textwrap", &["textwrap"]),
+    ("struct", &["struct"]),
+    ("array", &["array"]),
+    ("bisect", &["bisect"]),
+    ("heapq", &["heapq"]),
+    ("collections", &["collections"]),
+    ("itertools", &["itertools"]),
+    ("functools", &["functools"]),
+    ("operator", &["operator"]),
+    ("enum", &["enum"]),
+    ("dataclasses", &["dataclasses"]),
+    ("typing", &["typing"]),
+    ("copy", &["copy"]),
+    ("hashlib", &["hashlib"]),
+    ("zlib", &["zlib"]),
+    ("base64", &["base64"]),
+    ("binascii", &["binascii"]),
+    ("unicodedata", &["unicodedata"]),
+    ("csv", &["csv"]),
+    ("io", &["io"]),
+    ("warnings", &["warnings"]),
+    ("traceback", &["traceback"]),
+    ("ctypes", &["ctypes"]),
+    ("gzip", &["gzip"]),
+    ("logging", &["logging"]),
+    ("zoneinfo", &["zoneinfo"]),
+];
+
+/// Sources that are remembered, at most.
+const MAX_KNOWN: usize = 4096;
+
+/// Sources that failed with the modules that they name, by their hashes.
+static NEEDS_ALL: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+
+/// The modules of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Modules {
+    /// The names, to be imported in this order. A module that is missing is no loss.
+    pub(super) names: Vec<&'static str>,
+    /// Whether others were left out, so that a function that fails is tried again with all.
+    pub(super) partial: bool,
+}
+
+impl Modules {
+    fn all() -> Self {
+        Modules { names: MODULES.iter().flat_map(|(_, names)| *names).copied().collect(), partial: false }
+    }
+
+    /// The modules for a function: those that its source names, if it is sure to use no array of NumPy otherwise. Importing NumPy takes
+    /// Python longer than all else that a first read does.
+    ///
+    /// The source is a stranger's, so it is searched for words and not parsed. A function that fails is
+    /// [tried again](needs_all) with every module, so what this overlooks costs time and nothing else; a function that could
+    /// have done something before it failed, through what its profile grants, gets every module at once.
+    pub(super) fn of(source: &str, compiled: bool, grants: &Grants) -> Self {
+        let acts = grants.has_files() || !grants.connect.is_empty();
+        let imports =
+            grants.imports.iter().any(|module| mentions(source, module.split('.').next().unwrap_or(module)));
+        if compiled || acts || imports || uses_arrays(source) || known(source) {
+            return Modules::all();
+        }
+        let wanted = MODULES.iter().filter(|(word, _)| mentions(source, word));
+        Modules { names: wanted.flat_map(|(_, names)| *names).copied().collect(), partial: true }
+    }
+}
+
+/// Whether NumPy is named, or something that may make an array: a slice, or a whole dataset in a calculation.
+fn uses_arrays(source: &str) -> bool {
+    mentions(source, "numpy") || mentions(source, "array") || mentions(source, "slice") || has_slice(source)
+}
+
+/// Whether there is a colon in brackets.
+fn has_slice(source: &str) -> bool {
+    let mut depth = 0_u32;
+    for c in source.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ':' if depth > 0 => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether a source has a word: in an import, a string, even a comment.
+pub fn mentions(source: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    source.match_indices(word).any(|(at, _)| {
+        let (before, after) =
+            (source.get(..at), at.checked_add(word.len()).and_then(|end| source.get(end..)));
+        !before.is_some_and(|text| text.ends_with(is_part))
+            && !after.is_some_and(|text| text.starts_with(is_part))
+    })
+}
+
+fn hash(source: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    source.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn known(source: &str) -> bool {
+    super::pool::cache(&NEEDS_ALL)
+        .is_none_or(|known| known.as_ref().is_some_and(|k| k.contains(&hash(source))))
+}
+
+/// From now on, workers for this source have every module.
+pub(super) fn needs_all(source: &str) {
+    let Ok(mut known) = NEEDS_ALL.lock() else { return };
+    let known = known.get_or_insert_default();
+    if known.len() >= MAX_KNOWN {
+        known.clear();
+    }
+    known.insert(hash(source));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(source: &str) -> Modules {
+        Modules::of(source, false, &Grants::default())
+    }
+
+    #[test]
+    fn a_loop_over_elements_gets_what_it_names() {
+        let source = "import math\ndef dynamic_dataset():\n    a = lib.getData('a')\n    for i in range(9): a[i] = math.sin(i)\n";
+        assert_eq!(of(source), Modules { names: vec!["math"], partial: true });
+        assert_eq!(of("def dynamic_dataset(): pass"), Modules { names: vec![], partial: true });
+        assert!(of("from datetime import date").names.contains(&"_strptime"));
+    }
+
+    #[test]
+    fn arrays_and_failures_get_all() {
+        for source in ["import numpy as np", "out[0:9] = 1", "lib.array('x')", "x[slice(3)]"] {
+            assert_eq!(of(source), Modules::all(), "{source}");
+        }
+        assert_eq!(Modules::of("", true, &Grants::default()), Modules::all());
+        let grants = Grants { read: vec!["/data".into()], ..Grants::default() };
+        assert_eq!(Modules::of("", false, &grants), Modules::all());
+        let grants = Grants { imports: vec!["scipy.signal".into()], ..Grants::default() };
+        assert_eq!(Modules::of("import scipy", false, &grants), Modules::all());
+        assert!(Modules::of("import math", false, &grants).partial);
+        let source = "this one fails";
+        assert!(of(source).partial);
+        needs_all(source);
+        assert_eq!(of(source), Modules::all());
+    }
+
+    #[test]
+    fn words_are_whole() {
+        assert!(mentions("import numpy", "numpy") && mentions("numpy.sin", "numpy"));
+        assert!(!mentions("mynumpy", "numpy") && !mentions("numpy_", "numpy"));
+    }
+}
