@@ -131,7 +131,7 @@ impl Library {
     /// HDF5 does not convert between character sets, so the copy keeps the file's.
     fn string(&'static self, file_type: Hid, pad: bool) -> Result<(Handle, Datatype)> {
         // SAFETY: an open type; the copy is ours.
-        let copy = self.wrap_type(unsafe { (self.f.type_copy)(file_type) }, "its string type")?;
+        let mut copy = self.wrap_type(unsafe { (self.f.type_copy)(file_type) }, "its string type")?;
         // SAFETY: an open type.
         let variable = unsafe { (self.f.type_is_variable_string)(file_type) };
         if variable > 0 {
@@ -139,9 +139,11 @@ impl Library {
         }
         // SAFETY: as above.
         let size = unsafe { (self.f.type_size)(file_type) };
-        // SAFETY: an open type that is ours.
-        if variable < 0 || (pad && unsafe { (self.f.type_set_strpad)(copy.id, NULL_PADDED) } < 0) {
+        if variable < 0 {
             return Err(failure(self, "its string type"));
+        }
+        if pad {
+            self.set_text(&mut copy, None, Some(NULL_PADDED))?;
         }
         Ok((copy, Datatype::text(size)?))
     }
@@ -234,13 +236,10 @@ impl Library {
             Datatype::Text(_) => {
                 let made = self.file_type(datatype)?;
                 let existing = |cset, padding| {
-                    let text = self.file_type(datatype)?;
-                    // SAFETY: open types, of which `text` is ours.
-                    let is_equal = unsafe {
-                        (self.f.type_set_cset)(text.id, cset) >= 0
-                            && (self.f.type_set_strpad)(text.id, padding) >= 0
-                            && (self.f.type_equal)(text.id, file_type) > 0
-                    };
+                    let mut text = self.file_type(datatype)?;
+                    self.set_text(&mut text, Some(cset), Some(padding))?;
+                    // SAFETY: open types.
+                    let is_equal = unsafe { (self.f.type_equal)(text.id, file_type) } > 0;
                     Ok(is_equal.then_some(text))
                 };
                 // SAFETY: open types.
@@ -294,14 +293,15 @@ impl Library {
                 self.enumeration_type(base, &names)
             }
             Datatype::Text(size) | Datatype::Utf8(size) => {
-                let text = copy(c"H5T_C_S1_g")?;
-                let is_ascii = matches!(datatype, Datatype::Text(_));
+                let mut text = copy(c"H5T_C_S1_g")?;
                 // SAFETY: an open type that is ours.
-                let set = unsafe {
-                    (self.f.type_set_size)(text.id, *size) >= 0
-                        && (is_ascii || (self.f.type_set_cset)(text.id, UTF8) >= 0)
-                };
-                if set { Ok(text) } else { Err(failure(self, "a string type")) }
+                if unsafe { (self.f.type_set_size)(text.id, *size) } < 0 {
+                    return Err(failure(self, "a string type"));
+                }
+                if matches!(datatype, Datatype::Utf8(_)) {
+                    self.set_text(&mut text, Some(UTF8), None)?;
+                }
+                Ok(text)
             }
             Datatype::Pointer => fail!(Unsupported, "strings of variable length cannot be computed"),
             Datatype::Compound(compound) => {

@@ -3,11 +3,12 @@
 use crate::Result;
 use crate::errors::{self, Area};
 use crate::library::Library;
+use crate::notice::Evaluation;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// Runs `body` of the filter and reports its failure to the library at `address`, the caller's.
+/// Runs `body` of the filter and reports its failure to the library at `address`, the caller's, and to people whose program may not show it.
 pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Library) -> Result<T>) -> T {
     let library = match catch_unwind(|| Library::that_contains(address)) {
         Ok(Ok(library)) => library,
@@ -17,7 +18,9 @@ pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Lib
         }
         Err(_) => return failed,
     };
-    guard_in(library, Area::Live, failed, || body(library).map_err(Some))
+    let evaluation = Evaluation::begin();
+    let body = || body(library).inspect_err(|error| evaluation.failed(library, error));
+    guard_in(library, Area::Live, failed, || body().map_err(Some))
 }
 
 /// Says on standard error why nothing can be computed for this program, whose error stack cannot be reached.

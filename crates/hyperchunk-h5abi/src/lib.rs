@@ -13,12 +13,14 @@ mod guard;
 mod handles;
 pub mod library;
 mod live;
+mod notice;
 pub mod pointer;
 pub mod relay;
 pub mod snappy;
 mod static_symbols;
 mod stored_types;
 mod symbols;
+mod text_types;
 mod virtual_sources;
 pub mod vol;
 
