@@ -309,7 +309,7 @@ GRANTED_CAUSES: dict[str, dict[str, str | None]] = {
         )
     ),
 }  # fmt: skip
-NO_SECRET = ("stat",)
+NO_SECRET = ("stat", "place", "access")
 
 
 def _all() -> list[Case]:

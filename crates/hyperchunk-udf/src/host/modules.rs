@@ -57,6 +57,18 @@ const MODULES: &[(&str, &[&str])] = &[
     ("ctypes", &["ctypes"]),
     ("gzip", &["gzip"]),
     ("logging", &["logging"]),
+    ("socket", &["socket"]),
+    ("select", &["select"]),
+    ("selectors", &["selectors"]),
+    ("signal", &["signal"]),
+    ("contextlib", &["contextlib"]),
+    ("pathlib", &["pathlib"]),
+    ("fnmatch", &["fnmatch"]),
+    ("urllib", &["urllib.parse"]),
+    ("importlib", &["importlib.util"]),
+    ("ast", &["ast"]),
+    ("types", &["types"]),
+    ("threading", &["threading"]),
     ("zoneinfo", &["zoneinfo"]),
 ];
 
