@@ -200,6 +200,8 @@ import h5py
 f = h5py.File("scene.h5")
 print(f["y"][7], f["img"][...].sum(dtype=float), f["py"][7], f["label"][7].decode())
 """
+#: Packages of Bioconductor put a folder of their own there when they are loaded.
+SET_AGAIN = "Sys.setenv(HDF5_PLUGIN_PATH = Sys.getenv('PLUGINS'))\n"
 R_READS = "for (n in c('y', 'py', 'label')) print({}[8]); print(sum({}), digits = 10)"
 
 
@@ -235,13 +237,13 @@ def programs(environment: Path, tools: Path | None) -> list[Program]:
         Program("Octave", "octave -qf read.m", [Y, IMG, PY, LABEL], "`load` of the whole file", ["octave"], "octave --version | head -1 | grep -o '[0-9.]*' | head -1",
             {"read.m": "load scene.h5; disp(y(8)); disp(sum(double(img(:)))); disp(py(8)); disp(label(8,:)); disp(label(:,8)')\n"}),
         Program("R, rhdf5", "Rscript read.r", [Y, IMG, PY, LABEL], "`h5read`", ["Rscript", "library(rhdf5)"], "Rscript -e 'cat(as.character(packageVersion(\"rhdf5\")))'",
-            {"read.r": "library(rhdf5)\n" + R_READS.format("h5read('scene.h5', n)", "h5read('scene.h5', 'img')")}),
+            {"read.r": "library(rhdf5)\n" + SET_AGAIN + R_READS.format("h5read('scene.h5', n)", "h5read('scene.h5', 'img')")}),
         Program("R, hdf5r", "Rscript read2.r", [Y, IMG, PY, LABEL], "`f[[\"y\"]][]`", ["Rscript", "library(hdf5r)"], "Rscript -e 'cat(as.character(packageVersion(\"hdf5r\")))'",
             {"read2.r": "library(hdf5r)\nf <- H5File$new('scene.h5', 'r')\n" + R_READS.format("f[[n]][]", "f[['img']][,]")}),
         Program("R, ncdf4", "Rscript read3.r", [SPEED], "`ncvar_get`", ["Rscript", "library(ncdf4)"], "Rscript -e 'cat(as.character(packageVersion(\"ncdf4\")))'",
             {"read3.r": "library(ncdf4)\nprint(ncvar_get(nc_open('n.nc'), 'speed')[1])\n"}),
         Program("R, HDF5Array", "Rscript read4.r", [IMG], "`sum(HDF5Array(…))`, in blocks", ["Rscript", "library(HDF5Array)"], "Rscript -e 'cat(as.character(packageVersion(\"HDF5Array\")))'",
-            {"read4.r": "suppressMessages(library(HDF5Array))\nprint(sum(HDF5Array('scene.h5', 'img')), digits = 10)\n"}),
+            {"read4.r": "suppressMessages(library(HDF5Array))\n" + SET_AGAIN + "print(sum(HDF5Array('scene.h5', 'img')), digits = 10)\n"}),
         Program("Java, HDF5's interface", "javac -cp /usr/share/java/jarhdf5.jar Read.java && java -Djava.library.path=/usr/lib/jni:/usr/lib/x86_64-linux-gnu/jni -cp '/usr/share/java/*:.' Read", [Y, IMG], "`H5.H5Dread`", ["javac", "/usr/share/java/jarhdf5.jar"], "dpkg-query -W -f '${Version}' libhdf5-java | grep -o '^[0-9.]*'", {"Read.java": JAVA}),
         Program("Scilab", "scilab-cli -nb -f read.sce", [Y, IMG], "`h5read`", ["scilab-cli"], "dpkg-query -W -f '${Version}' scilab-cli | grep -o '^[0-9.]*'",
             {"read.sce": "a = h5read('scene.h5', '/y'); mprintf('%g\\n', a(8)); b = h5read('scene.h5', '/img'); mprintf('%.0f\\n', sum(double(b))); exit\n"}),
@@ -376,7 +378,9 @@ def main() -> None:
         subprocess.run(["hyperchunk", "key", "new"], check=True, stdout=subprocess.DEVNULL)
         make_files(folder)
         plugins = str(Path(hyperchunk.__file__).parent / "plugins")
-        environment = kept | system | {"HDF5_PLUGIN_PATH": plugins, "PYTHON_WITH_HYPERCHUNK": sys.executable}
+        environment = (
+            kept | system | {"HDF5_PLUGIN_PATH": plugins, "PLUGINS": plugins, "PYTHON_WITH_HYPERCHUNK": sys.executable}
+        )
         os.environ["PATH"] = f"{system['PATH']}"
         for program in programs(given.environment, given.tools):
             if given.only.lower() not in program.name.lower():
