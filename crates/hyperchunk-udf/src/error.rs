@@ -48,6 +48,18 @@ pub struct Error(Box<Inner>);
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What to do about a limit of the process that was met.
+fn way_out(source: &std::io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "; this process has as many open files as it may (`ulimit -n`), and a worker takes about 20 more: close some, or raise the limit"
+        }
+        Some(libc::ENFILE) => "; the system has as many open files as it may",
+        Some(libc::ENOMEM) => "; the limit of memory (`ulimit -v`, a container's) leaves no room: raise it",
+        _ => "",
+    }
+}
+
 impl Error {
     /// A new error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -56,7 +68,7 @@ impl Error {
 
     /// An error of the operating system: `what` was being done.
     pub fn io(what: impl fmt::Display, source: &std::io::Error) -> Self {
-        Error::new(ErrorKind::Io, format!("{what}: {source}"))
+        Error::new(ErrorKind::Io, format!("{what}: {source}{}", way_out(source)))
     }
 
     /// The last error of the operating system in this thread.

@@ -173,7 +173,11 @@ fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: plain system call on a live descriptor.
     let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_HIGH) };
     if copy < 0 {
-        return Err(Error::last_os("a descriptor for the worker"));
+        let error = std::io::Error::last_os_error();
+        // So the kernel says that the limit is below the number that was asked for.
+        let is_limit = error.raw_os_error() == Some(libc::EINVAL);
+        let error = if is_limit { std::io::Error::from_raw_os_error(libc::EMFILE) } else { error };
+        return Err(Error::io("a descriptor for the worker", &error));
     }
     // SAFETY: the kernel just gave us this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })

@@ -25,7 +25,7 @@ pub fn adopt_orphans() -> Result<()> {
 
 /// The number of this process's threads.
 fn count() -> Result<usize> {
-    let failed = |error: std::io::Error| Error::io("/proc/self/task", &error);
+    let failed = |error: std::io::Error| super::lockdown::no_proc("/proc/self/task", &error);
     Ok(std::fs::read_dir("/proc/self/task").map_err(failed)?.count())
 }
 

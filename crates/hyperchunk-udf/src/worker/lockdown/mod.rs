@@ -40,6 +40,7 @@ use crate::error::{Result, fail};
 use crate::profile::Grants;
 
 pub use layers::Layers;
+pub(super) use process::no_proc;
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
 pub use syscall_names::syscall_name;
 

@@ -12,9 +12,22 @@ use crate::escape::escape;
 
 const NONE: c_ulong = 0;
 
+/// The error of a look into `/proc`.
+pub(in crate::worker) fn no_proc(what: &str, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new(
+            ErrorKind::Worker,
+            format!(
+                "{what}: expected the list of this process's threads, got none, since no /proc is mounted here, and without it the sandbox cannot be closed; mount it (mount -t proc proc /proc), or have the container do so"
+            ),
+        ),
+        _ => Error::io(what, error),
+    }
+}
+
 /// Fails unless the calling thread is the only one: Landlock and seccomp filters would not cover the others.
 pub(super) fn require_one_thread() -> Result<()> {
-    let failed = |error: std::io::Error| Error::io("lockdown: /proc/self/task", &error);
+    let failed = |error: std::io::Error| no_proc("lockdown: /proc/self/task", &error);
     let tasks = fs::read_dir("/proc/self/task").map_err(failed)?;
     let tasks: Vec<fs::DirEntry> = tasks.collect::<Result<_, _>>().map_err(failed)?;
     // One is the caller, whatever its number is in this /proc.
