@@ -99,7 +99,7 @@ class Making:
             assert entry is not None
             assert entry.values is not None
             entry.values[rest[1]][rest[0]] = rest[2]
-            self.wrote(entry, rest[1], rest[2], rest[0])
+            self.wrote(entry, rest[0], rest[2], rest[1])
         elif verb == "resize":
             assert entry is not None
             assert entry.values is not None

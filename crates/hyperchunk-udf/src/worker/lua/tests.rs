@@ -78,6 +78,8 @@ fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
         no_clock: None,
         stored: false,
         wide: false,
+        folder: None,
+        partial: false,
     }
 }
 

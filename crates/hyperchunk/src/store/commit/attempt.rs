@@ -367,7 +367,6 @@ impl<'a> Attempt<'a> {
                     changes.push(change);
                 }
             }
-            changes.sort_by_key(|change| change.writer);
         }
         let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;
         for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
