@@ -37,6 +37,7 @@ __all__ = [
     "Table",
     "Writer",
     "__version__",
+    "adopt_orphans",
     "after_fork",
     "analysis_look",
     "analysis_make",

@@ -164,7 +164,9 @@ class Lib:
         """An attribute of a dataset or group: a number, a string, or a tuple of them."""
         parts = [part.decode() if isinstance(part, bytes) else part for part in (object_name, name)]
         slot = self._find("@".join(parts))
-        count = math.prod(slot.dims)
+        count = 1
+        for length in slot.dims:
+            count *= length
         as_text = slot.datatype == "string"
         values = tuple(records.string(slot[n]) if as_text else slot[n] for n in range(count))
         return values[0] if count == 1 else values

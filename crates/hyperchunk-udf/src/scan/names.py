@@ -251,7 +251,9 @@ def names_of(call, scope, method):
     name = call.args[0]
     found = strings(name, scope)
     if method == ATTRIBUTE:
-        usage = usage.replace('("NIR")', '("NIR", "scale_factor")').replace("name as a", "and the attribute's name as a")
+        usage = usage.replace('("NIR")', '("NIR", "scale_factor")').replace(
+            "name as a", "and the attribute's name as a"
+        )
         if len(call.args) != 2 or call.keywords:
             raise ProblemError(call, usage)
         attributes = strings(call.args[1], scope)
