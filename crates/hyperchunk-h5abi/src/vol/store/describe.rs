@@ -231,6 +231,11 @@ pub(super) fn definition(
         None
     };
     let mut fill = fill(slot, plist, kind, datatype.size)?;
+    // HDF5 tells what it would do with this layout; a dataset is the same where nobody asked for that.
+    let usual = if chunk.is_some() { AllocationTime::Incremental } else { AllocationTime::Late };
+    if fill.allocation == usual {
+        fill.allocation = AllocationTime::Default;
+    }
     if let FillWhen::User(value) = &mut fill.value {
         // Processes that have the same in it may have different bytes there, and mean the same dataset.
         clear_gaps(&datatype, value);

@@ -1,0 +1,52 @@
+"""A dataset that a program makes through the connector is the one that the API makes with the same properties."""
+
+from pathlib import Path
+from typing import Any
+
+import hyperchunk
+import numpy as np
+import pytest
+from hyperchunk import store
+from vol import helpers
+
+SPECS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "contiguous": ("i4", {}),
+    "contiguous, with a fill value": ("f8", {"fillvalue": 1.5}),
+    "chunked": (">i2", {"chunks": (2,), "maxshape": (None,)}),
+    "chunked, bounded": ("u1", {"chunks": (2,), "maxshape": (9,)}),
+    "filtered": ("f4", {"chunks": (2,), "compression": "gzip"}),
+    "filtered twice": ("f4", {"chunks": (2,), "compression": "gzip", "shuffle": True}),
+    "compound": ([("a", "<i2"), ("b", ">f8")], {"chunks": (2,), "maxshape": (None,)}),
+    "strings": ("S5", {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "extent"),
+    [(name, extent) for extent in (4, 0) for name, (_, options) in SPECS.items() if extent or "maxshape" in options],
+)
+def test_two_that_are_made_alike_are_one(name: str, extent: int, tmp_path: Path) -> None:
+    kind, options = SPECS[name]
+    dtype = np.dtype(kind)
+    run = store.create(tmp_path / "a.h5", {"/z": store.Dataset((1,), "i4")})
+    with run.writer() as writer:
+        writer["/z"][0] = 1
+    values = np.zeros(extent, dtype)
+    values[:2] = np.ones(2 if extent else 0, dtype)
+    code = f"""
+        import h5py, numpy as np
+        with h5py.File("a.h5", "r+") as f:
+            f.create_dataset("e", ({extent},), np.dtype({kind!r}), **{options!r})
+    """
+    run.commit()
+    with run.writer() as writer:
+        dataset = writer.create_dataset("/e", (extent,), dtype, **options)
+        if extent:
+            dataset[:2] = values[:2]
+    helpers.run(code, folder=tmp_path, store=True, commit="manual")
+    epoch = run.commit(on_conflict="error")
+    assert epoch is not None
+    assert epoch.conflicts == []
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        assert file["e"].shape == (extent,)
+        np.testing.assert_array_equal(file["e"][:2], values[:2])
