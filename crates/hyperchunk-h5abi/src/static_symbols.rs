@@ -129,11 +129,14 @@ impl Symbols {
 
     /// A function for the table of functions; `name` ends with a NUL.
     pub(crate) fn look_up_for_table(&self, name: &str) -> *mut c_void {
-        let found =
-            CStr::from_bytes_with_nul(name.as_bytes()).map_or(std::ptr::null_mut(), |n| self.look_up(n));
+        CStr::from_bytes_with_nul(name.as_bytes()).map_or(std::ptr::null_mut(), |n| self.look_up(n))
+    }
+
+    /// What stands in the table for a function that is not there; null if all must be.
+    pub(crate) fn absent(&self) -> *mut c_void {
         match self {
-            Symbols::Program(_) if found.is_null() => ABSENT as *mut c_void,
-            _ => found,
+            Symbols::Program(_) => ABSENT as *mut c_void,
+            _ => std::ptr::null_mut(),
         }
     }
 }

@@ -38,8 +38,12 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks every function up; the error is the name of the first that is missing.
-            pub(crate) fn load(mut look_up: impl FnMut(&'static str) -> *mut std::ffi::c_void) -> Result<Self, &'static str> {
+            /// Looks every function up; `absent` stands for those that are missing, and where it is null, the error is the name of
+            /// the first of them.
+            pub(crate) fn load(
+                mut look_up: impl FnMut(&'static str) -> *mut std::ffi::c_void,
+                absent: *mut std::ffi::c_void,
+            ) -> Result<Self, &'static str> {
                 Ok($table { $($name: {
                     let mut found: *mut std::ffi::c_void = std::ptr::null_mut();
                     let mut first = None;
@@ -49,6 +53,9 @@ macro_rules! functions {
                             found = look_up(concat!($symbol, "\0"));
                         }
                     )+
+                    if found.is_null() {
+                        found = absent;
+                    }
                     if found.is_null() {
                         return Err(first.unwrap_or(stringify!($name)));
                     }

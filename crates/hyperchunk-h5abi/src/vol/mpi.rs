@@ -50,7 +50,7 @@ const LONGEST: usize = 64 << 10;
 
 /// What a libhdf5 that was built with MPI has; `None` of any other.
 pub(super) fn lists(slot: &Slot) -> Option<Lists> {
-    Lists::load(|name| look_up(slot, name)).ok()
+    Lists::load(|name| look_up(slot, name), std::ptr::null_mut()).ok()
 }
 
 fn look_up(slot: &Slot, name: &str) -> *mut c_void {
@@ -94,7 +94,7 @@ impl Ranks {
         if asked < 0 {
             return Ok(None);
         }
-        let calls = match Calls::load(|name| look_up(slot, name)) {
+        let calls = match Calls::load(|name| look_up(slot, name), std::ptr::null_mut()) {
             Ok(calls) => calls,
             Err(missing) => {
                 refuse!("cannot find the MPI that {} uses: it lacks {missing}", slot.library.path().display())

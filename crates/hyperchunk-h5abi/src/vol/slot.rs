@@ -59,10 +59,11 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             }
             continue;
         }
-        let api = Api::load(|name| {
+        let look_up = |name: &str| {
             CStr::from_bytes_with_nul(name.as_bytes())
                 .map_or(std::ptr::null_mut(), |name| library.optional(name))
-        });
+        };
+        let api = Api::load(look_up, std::ptr::null_mut());
         let api = match api {
             Ok(api) => api,
             Err(missing) => fail!(
