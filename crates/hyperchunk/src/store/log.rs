@@ -617,7 +617,9 @@ impl LogWriter {
             None => None,
         };
         let written = [&dataset.before, &dataset.written];
-        let reading = Reading::new(&dataset.definition, &dataset.dims, &written, base)?;
+        let stored = self.0.base.as_ref().and_then(|base| base.dataset(&dataset.id));
+        let start = stored.map_or(&dataset.definition.dims, |stored| &stored.extent);
+        let reading = Reading::new(&dataset.definition, (start, &dataset.dims), &written, base)?;
         if let Some(dataset) = state.datasets.get_mut(number as usize) {
             dataset.reading = Some(reading.clone());
         }

@@ -27,15 +27,15 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Of a dataset, with all that was written to it.
+    /// Of a dataset, with all that was written to it; `dims` are the extent that the writer found, and that of now.
     pub(super) fn new(
         definition: &Definition,
-        dims: &[u64],
+        dims: (&[u64], &[u64]),
         written: &[&Written],
         base: Option<(Arc<Store>, Arc<Known>)>,
     ) -> Result<Self> {
-        let own = Pieces::own(dims.len(), written)?;
-        let about = Arc::new(About::new(definition, dims)?);
+        let own = Pieces::own(dims.0, written)?;
+        let about = Arc::new(About::new(definition, dims.1)?);
         Ok(Self { about, own: Arc::new(RwLock::new(own)), base })
     }
 

@@ -229,3 +229,13 @@ pub struct Extent {
     /// The extent from then on.
     pub dims: Vec<u64>,
 }
+
+impl Extent {
+    /// What it clips, `before` being the extent until then: growing clips nothing, also not what chunks have outside, as in
+    /// HDF5.
+    pub(super) fn clip(&self, before: &[u64]) -> Option<Self> {
+        let both = self.dims.iter().zip(before);
+        let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();
+        dims.iter().any(|dim| *dim != u64::MAX).then_some(Self { order: self.order, dims })
+    }
+}

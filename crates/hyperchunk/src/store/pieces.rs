@@ -39,6 +39,8 @@ pub(super) struct Pieces {
     numbers: Vec<u32>,
     /// Whether there are fields among them.
     fields: bool,
+    /// Of a writer's own, the extent up to now.
+    extent: Vec<u64>,
 }
 
 /// Turns of the outermost loop of a run: the pieces of all turns may lie far apart.
@@ -218,9 +220,10 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Those of a writer, up to now.
-    pub(super) fn own(rank: usize, parts: &[&Written]) -> Result<Self> {
-        let mut pieces = Self::nothing(rank);
+    /// Those of a writer, up to now; `start` is the extent that it found.
+    pub(super) fn own(start: &[u64], parts: &[&Written]) -> Result<Self> {
+        let rank = start.len();
+        let mut pieces = Self { extent: start.to_vec(), ..Self::nothing(rank) };
         let layer = Layer::new(rank, Held::Own(PackedPieces::new(rank)), &[], 0, u64::MAX)?;
         pieces.layers.push(layer);
         for written in parts {
@@ -234,7 +237,8 @@ impl Pieces {
 
     fn nothing(rank: usize) -> Self {
         let (layers, items, forest) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rank, layers, items, done: 0, forest, boxes: Vec::new(), numbers: Vec::new(), fields: false }
+        let (boxes, numbers, extent) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rank, layers, items, done: 0, forest, boxes, numbers, fields: false, extent }
     }
 
     /// Adds a piece of a writer.
@@ -254,10 +258,12 @@ impl Pieces {
         Ok(())
     }
 
-    /// Adds a change of extent of a writer: it clips what is there.
+    /// Adds a change of extent of a writer: where it shrinks, it clips what is there.
     pub(super) fn push_extent(&mut self, extent: &Extent) {
-        if let Some(layer) = self.layers.first_mut() {
-            layer.clips.push(extent);
+        let clip = extent.clip(&self.extent);
+        self.extent.clone_from(&extent.dims);
+        if let (Some(layer), Some(clip)) = (self.layers.first_mut(), clip) {
+            layer.clips.push(&clip);
         }
     }
 

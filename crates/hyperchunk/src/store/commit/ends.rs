@@ -21,11 +21,7 @@ impl Ends {
         let mut last = start.to_vec();
         let mut clips = Vec::new();
         for extent in extents {
-            let both = extent.dims.iter().zip(&last);
-            let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();
-            if dims.iter().any(|dim| *dim != u64::MAX) {
-                clips.push(Extent { order: extent.order, dims });
-            }
+            clips.extend(extent.clip(&last));
             last.clone_from(&extent.dims);
         }
         for (axis, (end, start)) in last.iter().zip(start).enumerate() {

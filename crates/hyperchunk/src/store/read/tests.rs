@@ -34,6 +34,7 @@ impl Random {
 enum Step {
     /// A box, and the first of its values, which go up by one.
     Write(Slab, u16),
+    /// Where an extent clips.
     Extent(Vec<u64>),
 }
 
@@ -158,8 +159,10 @@ fn random_steps(
             (0..=1, _) if extents => {
                 let new: Vec<u64> = dims.iter().map(|_| random.below(18)).collect();
                 writer.set_extent(number, &new).unwrap();
+                // What grows clips nothing, also not what a chunk has beyond the extent, as in HDF5.
+                let clip = dims.iter().zip(&new).map(|(old, new)| if new < old { *new } else { u64::MAX });
                 if new != dims {
-                    steps.push(Step::Extent(new));
+                    steps.push(Step::Extent(clip.collect()));
                 }
             }
             _ if dims.contains(&0) => {}
@@ -251,7 +254,7 @@ fn random_definition(random: &mut Random) -> Definition {
 
 #[test]
 fn what_many_writers_wrote_in_many_epochs_is_read() {
-    for seed in 0..if cfg!(debug_assertions) { 60 } else { 600 } {
+    for seed in 0..if cfg!(debug_assertions) { 200 } else { 600 } {
         let mut random = Random(seed);
         let folder = Folder::new();
         let path = folder.0.join("a.h5");
