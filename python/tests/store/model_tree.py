@@ -162,7 +162,8 @@ class Part:
 
 def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Part]) -> tuple[Any, set[str]]:
     """The elements of a dataset after a commit, with the writers in their order; and whether two disagree: "conflict",
-    or "maybe" where what they disagree about is cut off."""
+    or "maybe" where what they disagree about is cut off, or where they began alike: a store takes that for one write of
+    all, over which each may go on."""
     reach = [before.shape, *(part.start for part in parts)]
     for part in parts:
         reach += [step[1] for step in part.steps if step[0] == "resize"]
@@ -176,11 +177,16 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
     def member(values: np.ndarray[Any, Any], name: str | None) -> np.ndarray[Any, Any]:
         return values if name is None else values[name]
 
+    together = 0
+    while len(parts) > 1 and len({repr(part.steps[together : together + 1] or id(part)) for part in parts}) == 1:
+        together += 1
     grown, shrunk = list(before.shape), list(before.shape)
-    for part in parts:
+    for number, part in enumerate(parts):
         values, last = np.zeros(whole, before.dtype), part.start
         mask = {name: np.zeros(whole, bool) for name in names}
-        for verb, *rest in part.steps:
+        for order, (verb, *rest) in enumerate(part.steps):
+            if verb in ("write", "member") and number and order < together:
+                continue
             if verb == "write":
                 values[rest[0]] = rest[1]
                 for one in mask.values():
@@ -213,8 +219,8 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
             if differ.any():
                 inside = np.zeros(whole, bool)
                 inside[crop] = True
-                alike = parts[index].priority == priority
-                found.add("conflict" if alike and differ[inside[both]].any() else "maybe")
+                certain = parts[index].priority == priority and not together
+                found.add("conflict" if certain and differ[inside[both]].any() else "maybe")
         for name in names:
             member(canvas, name)[mask[name]] = member(values, name)[mask[name]]
     result = canvas[crop]
