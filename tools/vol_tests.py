@@ -5,7 +5,6 @@ testhdf5 are built for three releases of HDF5, whose libraries are those of publ
 those of the crate hdf5-metno-src, and run natively, passed through, and with every new file a store. The table goes to
 standard output, or into PAGE. Needs gcc, cmake 3.26 and cargo."""
 
-import json
 import os
 import re
 import shutil
@@ -15,9 +14,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hdf5_with_mpi
 import hyperchunk
 
-ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- vol-tests: begin -->", "<!-- vol-tests: end -->"
 #: The release, the crate that has its headers, and the folder of its library: in the cache, or of an installed wheel.
 RELEASES = {"1.14.6": "0.9.5", "2.0.0": "0.10.0", "2.2.0": "0.10.4"}
@@ -25,17 +24,6 @@ MODES = {"native": {}, "pass": {"store": False}, "store": {"store": True}}
 SEEDS = range(1, 9)
 CONFIGURE = ["BUILD_TESTING=OFF", "HDF5_BUILD_TOOLS=OFF", "HDF5_BUILD_EXAMPLES=OFF", "HDF5_BUILD_HL_LIB=OFF"]
 CONFIGURE += ["HDF5_NO_PACKAGES=ON", "HDF5_ENABLE_Z_LIB_SUPPORT=OFF", "HDF5_ENABLE_ZLIB_SUPPORT=OFF"]
-MANIFEST = """
-[package]
-name = "sources"
-version = "0.0.0"
-edition = "2021"
-[lib]
-path = "lib.rs"
-[dependencies]
-hdf5-metno-src = "={}"
-[workspace]
-"""
 #: What the tests of 2024 need: a seed that is told; identifiers of connectors are not compared as numbers, for HDF5 2.x
 #: makes new ones; HDF5 1.14.6 dies natively, too, where a link from a group to itself is deleted in a file of the
 #: format of 1.8 or later, which the skeleton of a store is.
@@ -57,14 +45,7 @@ def headers(release: str, folder: Path) -> Path:
     """The headers of a release."""
     made = folder / f"include-{release}"
     made.mkdir()
-    (folder / "Cargo.toml").write_text(MANIFEST.format(RELEASES[release]))
-    (folder / "lib.rs").touch()
-    words = ["cargo", "metadata", "--quiet", "--format-version=1"]
-    answer = subprocess.run(words, cwd=folder, check=True, capture_output=True)
-    (folder / "Cargo.lock").unlink()
-    packages = json.loads(answer.stdout)["packages"]
-    [manifest] = [Path(one["manifest_path"]) for one in packages if one["name"] == "hdf5-metno-src"]
-    sources, configured = manifest.parent / "ext" / "hdf5", folder / f"configured-{release}"
+    sources, configured = hdf5_with_mpi.sources(RELEASES[release]), folder / f"configured-{release}"
     options = [f"-D{option}" for option in CONFIGURE]
     subprocess.run(["cmake", "-S", sources, "-B", configured, *options], check=True, stdout=subprocess.DEVNULL)
     for place in (sources / "src", configured):
@@ -77,9 +58,8 @@ def headers(release: str, folder: Path) -> Path:
 def library(release: str) -> Path:
     """The libhdf5 of a release."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk" / "hdf5" / release
-    wheels = Path(hyperchunk.__file__).resolve().parent.parent
     site = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    for place in (cache, site / "netcdf4.libs", wheels):
+    for place in (cache, site / "netcdf4.libs"):
         for found in sorted(place.glob("libhdf5[-.]*so*")):
             if release.encode() in found.read_bytes():
                 return found
