@@ -422,7 +422,8 @@ def main() -> None:
     os.closerange(SOCKET + 1, 2**31 - 1)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     core = load_core()
-    core.adopt_orphans()
+    # Nothing of ours outlives the host, whose number is the last argument.
+    core.adopt_orphans(int(sys.argv.pop()))
     load(list(ALWAYS))
     host = _socket.socket(fileno=SOCKET)
     host.send(number_bytes(os.getpid()))

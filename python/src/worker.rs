@@ -16,7 +16,7 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     // A function that reads files with this package starts no threads, which its profile may not grant.
     hyperchunk::live::on_this_thread(|| {
-        worker::serve(&mut |setup, _, _| {
+        worker::serve(&[], &mut |setup, _, _| {
             // Not locked down yet: only what the profile names is imported, and the function's source is searched, not parsed.
             Python::attach(|_| {
                 let granted = setup.grants.imports.iter();
@@ -50,10 +50,15 @@ fn fork(lib: &Bound<'_, PyAny>) -> Result<i32> {
     pid.map_err(|e| Error::new(ErrorKind::Worker, format!("the worker's Python cannot fork: {e}")))
 }
 
-/// Makes the calling process the parent of workers whose own parent hands over to them.
+/// Makes the calling process, which process `host` has started and with which it ends, the parent of workers, also of those whose own
+/// parent hands over to them.
 #[pyfunction]
-pub(crate) fn adopt_orphans() -> PyResult<()> {
-    worker::threads::adopt_orphans().map_err(|e| pyo3::exceptions::PyOSError::new_err(e.to_string()))
+pub(crate) fn adopt_orphans(host: i32) -> PyResult<()> {
+    let adopt = || {
+        worker::threads::end_with_parent(host)?;
+        worker::threads::adopt_orphans()
+    };
+    adopt().map_err(|e: Error| pyo3::exceptions::PyOSError::new_err(e.to_string()))
 }
 
 /// Imports modules that the profile grants.

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A worker that nobody has called for so long ends, and what is kept for it.
 pub const IDLE: Duration = Duration::from_secs(30);
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Machine code of a module travels in pieces of so many bytes.
@@ -200,11 +200,14 @@ pub enum Asked {
     Lend(u64),
     /// To let go of that memory.
     TakeBack,
+    /// Nothing: to read this, which a worker does that waits for a call.
+    Look,
 }
 
 const CALL: u32 = 2;
 const LEND: u32 = 5;
 const TAKE_BACK: u32 = 6;
+const LOOK: u32 = 7;
 const READY: u32 = 0x81;
 const LOADED: u32 = 0x82;
 const DONE: u32 = 0x83;
@@ -269,9 +272,10 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
 }
 
 /// Encodes what is asked beside calls.
-pub fn encode_lending(asked: Asked) -> Vec<u8> {
+pub fn encode_asked(asked: Asked) -> Vec<u8> {
     match asked {
         Asked::Lend(bytes) => [&LEND.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
+        Asked::Look => LOOK.to_le_bytes().to_vec(),
         Asked::TakeBack | Asked::Call(_) => TAKE_BACK.to_le_bytes().to_vec(),
     }
 }
@@ -290,6 +294,7 @@ pub fn decode_asked(bytes: &[u8], places: &mut Vec<Place>) -> Result<Asked> {
             }
         }
         Some(TAKE_BACK) if c.0.is_empty() => return Ok(Asked::TakeBack),
+        Some(LOOK) if c.0.is_empty() => return Ok(Asked::Look),
         _ => {}
     }
     fail!(Worker, "a message that makes no sense ({} bytes)", bytes.len())
@@ -420,7 +425,7 @@ mod tests {
         bytes.push(0);
         assert!(decode_asked(&bytes, &mut back).is_err());
         for asked in [Asked::Lend(1 << 40), Asked::TakeBack] {
-            let mut bytes = encode_lending(asked);
+            let mut bytes = encode_asked(asked);
             assert_eq!(decode_asked(&bytes, &mut back).unwrap(), asked);
             bytes.push(0);
             assert!(decode_asked(&bytes, &mut back).is_err());

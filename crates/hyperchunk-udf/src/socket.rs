@@ -70,6 +70,14 @@ pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
     send_with(socket, bytes, fds, libc::MSG_DONTWAIT)
 }
 
+/// Whether the other side has taken all that was sent to it. Where the system does not tell, it has.
+pub fn is_taken(socket: BorrowedFd<'_>) -> bool {
+    let mut left: libc::c_int = 0;
+    // SAFETY: the request writes one int, to a live place.
+    let asked = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut left) };
+    asked != 0 || left == 0
+}
+
 fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: i32) -> Result<bool> {
     if fds.len() > MAX_DESCRIPTORS {
         fail!(Limit, "{} descriptors in one packet", fds.len())

@@ -20,13 +20,15 @@ hyperchunk_udf::worker_main!(program);
 #[cfg_attr(test, allow(dead_code, reason = "a test has a `main` of its own"))]
 fn program(arguments: &[OsString]) -> i32 {
     match arguments.first().and_then(|a| a.to_str()) {
-        Some("serve") => serve(&mut |setup, backend, segments| match backend {
-            Backend::Wasm => Ok(Box::new(WasmRuntime::new(setup, segments)?) as Box<dyn Runtime>),
-            other => {
-                let message = format!("this worker does not run {}", other.short_name());
-                Err(Error::new(ErrorKind::Worker, message))
-            }
-        }),
+        Some("serve") => {
+            serve(arguments.get(1..).unwrap_or_default(), &mut |setup, backend, segments| match backend {
+                Backend::Wasm => Ok(Box::new(WasmRuntime::new(setup, segments)?) as Box<dyn Runtime>),
+                other => {
+                    let message = format!("this worker does not run {}", other.short_name());
+                    Err(Error::new(ErrorKind::Worker, message))
+                }
+            })
+        }
         _ => {
             report(concat!(
                 "hyperchunk-wasm-worker ",

@@ -16,7 +16,7 @@ fn program(arguments: &[OsString]) -> i32 {
     let (verb, rest) =
         arguments.split_first().map_or((None, arguments), |(verb, rest)| (verb.to_str(), rest));
     match verb {
-        Some("serve") => serve(&mut |setup, backend, _| match backend {
+        Some("serve") => serve(rest, &mut |setup, backend, _| match backend {
             Backend::Lua => Ok(Box::new(LuaRuntime::new(setup)?) as Box<dyn Runtime>),
             Backend::Cpp => Ok(Box::new(CppRuntime::new(setup)?)),
             Backend::Cuda => Ok(Box::new(CudaRuntime::new(setup)?)),

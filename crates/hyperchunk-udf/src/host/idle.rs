@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub(super) const BUSY: Duration = Duration::from_millis(100);
 /// The thread's stack: it calls little.
 const STACK_BYTES: usize = 128 << 10;
+/// While workers are idle, so often it is looked what they do.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The process whose thread runs, or 0. After a fork, the child has none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -32,7 +34,7 @@ pub(super) fn watch() {
 }
 
 /// Does `work` with all signals blocked; a thread that it starts keeps them so.
-fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: all zeros is a valid sigset_t; live sets.
     let before = unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
@@ -50,7 +52,7 @@ fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 fn run() {
     loop {
         while let Some(next) = end_idle() {
-            std::thread::sleep(next.saturating_duration_since(Instant::now()).max(BUSY));
+            std::thread::sleep(next.saturating_duration_since(Instant::now()).clamp(BUSY, LOOK));
         }
         PROCESS.store(0, Ordering::Release);
         // A session that came after the look has found a thread, unless it came after the store.

@@ -11,6 +11,7 @@ mod identity;
 mod idle;
 pub(crate) mod interrupt;
 mod kept;
+mod lasting;
 mod layout;
 mod locate;
 pub mod mapped;

@@ -6,12 +6,15 @@ use crate::profile::Profile;
 use crate::protocol::IDLE;
 use crate::stub::RecordDigest;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Sessions that are kept.
 const MAX_IDLE: usize = 16;
 /// A session with more memory than this is not kept.
 const MAX_KEPT_BYTES: usize = 512 << 20;
+
+/// So long after a call, and after it was asked to, an idle worker shows that it waits for the next.
+const SETTLED: Duration = Duration::from_millis(200);
 
 /// What makes two evaluations the same work in the same place, so that one worker may serve both. A worker never
 /// serves another file or another record: it could carry what it saw from one to the other.
@@ -46,6 +49,24 @@ struct Idle {
     key: Arc<SessionKey>,
     session: Session,
     since: Instant,
+    /// When it was asked to show that it waits for calls.
+    asked: Option<Instant>,
+}
+
+impl Idle {
+    /// Whether the worker waits for calls, as far as it can be told by now: one that has said that it is done and reads nothing, or goes
+    /// on computing, is to be ended.
+    fn waits(&mut self, now: Instant) -> bool {
+        match self.asked {
+            _ if !self.session.is_ours() => true,
+            None if now.duration_since(self.since) >= SETTLED => {
+                self.asked = Some(now);
+                self.session.ask_to_look()
+            }
+            Some(asked) if now.duration_since(asked) >= SETTLED => self.session.has_looked(),
+            _ => true,
+        }
+    }
 }
 
 /// The process's sessions.
@@ -84,7 +105,7 @@ impl Pool {
         if idle.len() >= MAX_IDLE {
             idle.remove(0);
         }
-        idle.push(Idle { key, session, since: Instant::now() });
+        idle.push(Idle { key, session, since: Instant::now(), asked: None });
         drop(idle);
         idle::watch();
     }
@@ -93,7 +114,8 @@ impl Pool {
     pub(super) fn end_idle(&self) -> Option<Instant> {
         let now = Instant::now();
         let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::BUSY) };
-        let is_due = |i: &mut Idle| now.duration_since(i.since) >= IDLE || i.session.is_over();
+        let is_due =
+            |i: &mut Idle| now.duration_since(i.since) >= IDLE || i.session.is_over() || !i.waits(now);
         let due: Vec<Idle> = idle.extract_if(.., is_due).collect();
         let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE)).min();
         // Ending a process takes a moment, for which nobody shall find the pool taken.

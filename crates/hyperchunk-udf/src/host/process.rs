@@ -1,5 +1,6 @@
 //! Starting and stopping processes without threads, signal handlers or effects on the host's other children.
 
+use super::lasting;
 use crate::error::{Error, Result, fail};
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -112,48 +113,15 @@ pub(crate) fn spawn(
     for (name, value) in more {
         environment.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
     }
-    let list = |v: &[CString]| {
-        v.iter().map(|w| w.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect::<Vec<_>>()
-    };
-    let (argv, envp) = (list(&words), list(&environment));
     // Above every number that the new process will use, so that no dup2 overwrites a source.
     let high: Vec<OwnedFd> =
         [stdout, stderr].iter().chain(fds).map(|&fd| duplicate_high(fd)).collect::<Result<_>>()?;
-    let mut pid = 0;
-    // SAFETY: the attribute objects are initialised before they are used and destroyed after; every pointer is to live
-    // NUL-terminated data; both lists end with null.
-    let rc = unsafe {
-        let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
-        let mut attributes: libc::posix_spawnattr_t = std::mem::zeroed();
-        libc::posix_spawn_file_actions_init(&raw mut actions);
-        libc::posix_spawnattr_init(&raw mut attributes);
-        let mut signals: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut signals);
-        libc::posix_spawnattr_setsigmask(&raw mut attributes, &raw const signals);
-        libc::sigfillset(&raw mut signals);
-        libc::posix_spawnattr_setsigdefault(&raw mut attributes, &raw const signals);
-        let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
-        libc::posix_spawnattr_setflags(&raw mut attributes, libc::c_short::try_from(flags).unwrap_or(0));
-        libc::posix_spawn_file_actions_addopen(&raw mut actions, 0, c"/dev/null".as_ptr(), libc::O_RDONLY, 0);
-        for (target, fd) in (1..).zip(&high) {
-            libc::posix_spawn_file_actions_adddup2(&raw mut actions, fd.as_raw_fd(), target);
-        }
-        let rc = libc::posix_spawn(
-            &raw mut pid,
-            path.as_ptr(),
-            &raw const actions,
-            &raw const attributes,
-            argv.as_ptr(),
-            envp.as_ptr(),
-        );
-        libc::posix_spawn_file_actions_destroy(&raw mut actions);
-        libc::posix_spawnattr_destroy(&raw mut attributes);
-        rc
+    let launch = Launch { path, words, environment, high };
+    // The new process ends with the thread that starts it.
+    let pid = match lasting::run(move || launch.start())? {
+        Ok(pid) => pid,
+        Err(error) => fail!(Worker, "starting {}: {error}", program.display()),
     };
-    if rc != 0 {
-        let error = std::io::Error::from_raw_os_error(rc);
-        fail!(Worker, "starting {}: {error}", program.display())
-    }
     let mut process = Process { pid, handle: None, child: true, reaped: None };
     match open_handle(pid) {
         Ok(handle) => process.handle = handle,
@@ -164,6 +132,62 @@ pub(crate) fn spawn(
         }
     }
     Ok(process)
+}
+
+/// All that a process is started with.
+struct Launch {
+    path: CString,
+    words: Vec<CString>,
+    environment: Vec<CString>,
+    /// Its descriptors from 1 on.
+    high: Vec<OwnedFd>,
+}
+
+impl Launch {
+    fn start(&self) -> std::io::Result<libc::pid_t> {
+        let list = |v: &[CString]| {
+            v.iter().map(|w| w.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect::<Vec<_>>()
+        };
+        let (argv, envp) = (list(&self.words), list(&self.environment));
+        let mut pid = 0;
+        // SAFETY: the attribute objects are initialised before they are used and destroyed after; every pointer is to live
+        // NUL-terminated data; both lists end with null.
+        let rc = unsafe {
+            let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
+            let mut attributes: libc::posix_spawnattr_t = std::mem::zeroed();
+            libc::posix_spawn_file_actions_init(&raw mut actions);
+            libc::posix_spawnattr_init(&raw mut attributes);
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut signals);
+            libc::posix_spawnattr_setsigmask(&raw mut attributes, &raw const signals);
+            libc::sigfillset(&raw mut signals);
+            libc::posix_spawnattr_setsigdefault(&raw mut attributes, &raw const signals);
+            let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+            libc::posix_spawnattr_setflags(&raw mut attributes, libc::c_short::try_from(flags).unwrap_or(0));
+            libc::posix_spawn_file_actions_addopen(
+                &raw mut actions,
+                0,
+                c"/dev/null".as_ptr(),
+                libc::O_RDONLY,
+                0,
+            );
+            for (target, fd) in (1..).zip(&self.high) {
+                libc::posix_spawn_file_actions_adddup2(&raw mut actions, fd.as_raw_fd(), target);
+            }
+            let rc = libc::posix_spawn(
+                &raw mut pid,
+                self.path.as_ptr(),
+                &raw const actions,
+                &raw const attributes,
+                argv.as_ptr(),
+                envp.as_ptr(),
+            );
+            libc::posix_spawn_file_actions_destroy(&raw mut actions);
+            libc::posix_spawnattr_destroy(&raw mut attributes);
+            rc
+        };
+        if rc == 0 { Ok(pid) } else { Err(std::io::Error::from_raw_os_error(rc)) }
+    }
 }
 
 /// A new process uses fewer descriptors than this.
@@ -290,19 +314,32 @@ impl Process {
         unsafe { libc::sched_setaffinity(self.pid, size_of::<libc::cpu_set_t>(), cpus) };
     }
 
-    /// Allows it `seconds` of processor time from now on.
-    pub(crate) fn allow_cpu(&self, seconds: u64) {
+    /// Allows it `seconds` of processor time from now on. `false`: it has not so much left of the time that it has for life.
+    pub(crate) fn allow_cpu(&self, seconds: u64) -> bool {
+        let Some(used) = self.cpu_used() else { return true };
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a live buffer of the size of a limit.
+        if unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) } != 0 {
+            return true;
+        }
+        let wanted = used.as_secs().saturating_add(seconds).saturating_add(1);
+        if wanted > limit.rlim_max {
+            return false;
+        }
+        limit.rlim_cur = wanted;
+        // SAFETY: as above.
+        unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut()) };
+        true
+    }
+
+    /// The processor time that it has used.
+    pub(crate) fn cpu_used(&self) -> Option<Duration> {
         let clock = (!self.pid << 3) | 2;
         let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the clock of a process; all buffers are live.
-        unsafe {
-            libc::clock_gettime(clock, &raw mut used);
-            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            if libc::prlimit(self.pid, libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) == 0 {
-                let used = u64::try_from(used.tv_sec).unwrap_or(0);
-                limit.rlim_cur = used.saturating_add(seconds).saturating_add(1).min(limit.rlim_max);
-                libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut());
-            }
+        // SAFETY: the clock of a process, and a live buffer.
+        if unsafe { libc::clock_gettime(clock, &raw mut used) } != 0 {
+            return None;
         }
+        Some(Duration::new(u64::try_from(used.tv_sec).ok()?, u32::try_from(used.tv_nsec).ok()?))
     }
 }

@@ -37,6 +37,9 @@ const START: Duration = Duration::from_secs(30);
 /// data and whose wake-up is a tenth as dear.
 const HEAVY: Duration = Duration::from_millis(2);
 
+/// A worker that nobody calls may compute so long: threads of libraries wind down.
+const IDLE_CPU: Duration = Duration::from_millis(100);
+
 /// Where a slot's data comes from or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
@@ -122,6 +125,8 @@ pub struct Session {
     partial: bool,
     cpu: Option<usize>,
     cpu_allowed: Instant,
+    /// The processor time that it had used when it was asked to look.
+    idle_cpu: Duration,
     ended_idle: bool,
     /// The source, while its worker has not all modules.
     partial_source: Option<String>,
@@ -243,6 +248,7 @@ impl Session {
             partial: false,
             cpu: None,
             cpu_allowed: Instant::now(),
+            idle_cpu: Duration::ZERO,
             ended_idle: false,
             partial_source: modules.partial.then(|| job.source.to_owned()),
             lacked_modules: false,
@@ -369,8 +375,11 @@ impl Session {
             self.roam();
         }
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
-            if self.worker.process.is_there() {
-                self.worker.process.allow_cpu(self.profile.limits.cpu_s);
+            if self.worker.process.is_there() && !self.worker.process.allow_cpu(self.profile.limits.cpu_s) {
+                self.worker.process.kill();
+                // Another one is to be tried.
+                self.ended_idle = true;
+                fail!(Limit, "the worker has used up its processor time")
             }
             self.cpu_allowed = start;
         }
@@ -417,7 +426,7 @@ impl Session {
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn lend(&mut self, memory: BorrowedFd<'_>, bytes: u64) -> Result<Option<String>> {
-        let asked = protocol::encode_lending(Asked::Lend(bytes));
+        let asked = protocol::encode_asked(Asked::Lend(bytes));
         for (bytes, fds) in [(asked.as_slice(), [].as_slice()), (b"memory", &[memory])] {
             let sent = socket::send_now(self.worker.socket.as_fd(), bytes, fds);
             self.told(sent)?;
@@ -431,7 +440,7 @@ impl Session {
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn take_back(&mut self) -> Result<()> {
         let sent =
-            socket::send_now(self.worker.socket.as_fd(), &protocol::encode_lending(Asked::TakeBack), &[]);
+            socket::send_now(self.worker.socket.as_fd(), &protocol::encode_asked(Asked::TakeBack), &[]);
         self.told(sent)?;
         match self.receive_lent()? {
             None => Ok(()),
@@ -568,6 +577,22 @@ impl Session {
     /// Whether the worker has ended by itself, as it does when nobody calls for a while.
     pub fn is_over(&self) -> bool {
         self.worker.is_over()
+    }
+
+    /// Has an idle worker show that it waits for calls: [`Session::has_looked`] tells. `false` if it takes nothing any more.
+    pub(super) fn ask_to_look(&mut self) -> bool {
+        self.idle_cpu = self.worker.process.cpu_used().unwrap_or_default();
+        let asked = protocol::encode_asked(Asked::Look);
+        matches!(socket::send_now(self.worker.socket.as_fd(), &asked, &[]), Ok(true))
+    }
+
+    /// Whether an idle worker has read what [`Session::ask_to_look`] sent, and has computed nothing since.
+    pub(super) fn has_looked(&self) -> bool {
+        // A driver has threads of its own, and no code of a function runs beside it.
+        let computes = self.decodes == Decodes::Nothing
+            && self.worker.process.is_there()
+            && self.worker.process.cpu_used().unwrap_or_default().saturating_sub(self.idle_cpu) > IDLE_CPU;
+        !computes && socket::is_taken(self.worker.socket.as_fd())
     }
 
     /// Clears the outputs that the last call left: those that nobody took, and what it wrote past its block.

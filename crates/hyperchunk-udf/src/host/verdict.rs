@@ -48,7 +48,7 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
             );
             (ErrorKind::Limit, text)
         }
-        (None, Exit::Signal(libc::SIGSEGV)) => {
+        (Some((StopReason::Fault, _)), _) | (None, Exit::Signal(libc::SIGSEGV)) => {
             (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into())
         }
         (None, Exit::Signal(libc::SIGBUS)) => {

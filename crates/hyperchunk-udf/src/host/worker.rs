@@ -48,7 +48,7 @@ impl Worker {
             }
             backend => process::spawn(
                 &if backend == Backend::Wasm { programs.wasm_worker()? } else { programs.worker()? },
-                &["serve".as_ref()],
+                &["serve".as_ref(), std::process::id().to_string().as_ref()],
                 &[theirs.as_fd()],
                 out_theirs.as_fd(),
                 err_theirs.as_fd(),

@@ -152,12 +152,13 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let (socket, theirs) = socket::pair()?;
     let (printed, pipe) = Printed::new()?;
     let main = programs.python_main();
-    let arguments: Vec<&std::ffi::OsStr> = match &main {
-        Some(path) => vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref(), path.as_os_str()],
-        None => {
-            vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref(), "-m".as_ref(), "hyperchunk._zygote".as_ref()]
-        }
-    };
+    let host = std::process::id().to_string();
+    let mut arguments: Vec<&std::ffi::OsStr> = vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref()];
+    match &main {
+        Some(path) => arguments.push(path.as_os_str()),
+        None => arguments.extend(["-m", "hyperchunk._zygote"].map(std::ffi::OsStr::new)),
+    }
+    arguments.push(host.as_ref());
     let process = process::spawn(&python, &arguments, &[theirs.as_fd()], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop((theirs, pipe));
     socket::set_timeout(socket.as_fd(), START)?;

@@ -42,6 +42,7 @@ use crate::protocol::{
 use crate::record::seed_of_block;
 use crate::socket::{self, Received};
 use crate::stored::Decodes;
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -142,7 +143,12 @@ pub trait Runtime {
 pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend, &[OwnedFd]) -> Result<Box<dyn Runtime>>;
 
 /// Serves the host at [`SOCKET`] until it goes away; returns the exit status.
-pub fn serve(make: MakeRuntime<'_>) -> i32 {
+///
+/// The first of `arguments` is the host's number, where it is not [told](threads::end_with_parent) before.
+pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
+    if let Some(host) = arguments.first().and_then(|pid| pid.to_str()).and_then(|pid| pid.parse().ok()) {
+        lockdown::set_host(host);
+    }
     // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     match run(socket, make) {
@@ -262,6 +268,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
                 answer(&Answer::Lent(runtime.lend(memory, bytes)?))?;
                 continue;
             }
+            // That it was read is all that the host wants to know.
+            Asked::Look => continue,
             Asked::TakeBack => {
                 runtime.take_back();
                 answer(&Answer::Lent(None))?;

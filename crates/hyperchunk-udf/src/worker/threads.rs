@@ -23,6 +23,19 @@ pub fn adopt_orphans() -> Result<()> {
     Ok(())
 }
 
+/// Ends this process, whose children are workers, and them with it, when its parent ends, which is the host of this number.
+///
+/// # Errors
+/// `Io`.
+pub fn end_with_parent(host: i32) -> Result<()> {
+    super::lockdown::set_host(host);
+    super::lockdown::die_with_host()?;
+    super::lockdown::first_to_go();
+    // What it forks from now on.
+    super::lockdown::set_host(std::process::id().cast_signed());
+    Ok(())
+}
+
 /// The number of this process's threads.
 fn count() -> Result<usize> {
     let failed = |error: std::io::Error| super::lockdown::no_proc("/proc/self/task", &error);

@@ -34,7 +34,6 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_restart_syscall,
     libc::SYS_rseq,
-    libc::SYS_rt_sigreturn,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,

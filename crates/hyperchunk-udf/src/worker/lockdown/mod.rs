@@ -40,7 +40,8 @@ use crate::error::{Result, fail};
 use crate::profile::Grants;
 
 pub use layers::Layers;
-pub(super) use process::no_proc;
+pub(super) use parent::{die_with_host, set_host};
+pub(super) use process::{first_to_go, no_proc};
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
 pub use syscall_names::syscall_name;
 
@@ -139,10 +140,14 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
         process::require_one_thread()?;
     }
     if UNCONTAINED {
-        parent::die_with_host()?;
+        die_with_host()?;
         return Ok(Report { layers: Layers::NONE, landlock_abi: 0 });
     }
     process::leave_session();
+    if policy.runtime != Runtime::Python {
+        // Those of Python have it from the process that forks them.
+        first_to_go();
+    }
     process::default_signals(policy.runtime)?;
     process::no_new_privileges()?;
     process::close_descriptors_but(&policy.keep_descriptors)?;
@@ -154,7 +159,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     process::drop_capabilities()?;
     process::clear_personality()?;
     // Both are reset by the kernel when the credentials change, so not before this point.
-    parent::die_with_host()?;
+    die_with_host()?;
     process::forbid_inspection()?;
     let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::of(&policy.grants) };
     if access.coarse_clocks && process::forbid_cycle_counter() {

@@ -49,6 +49,11 @@ pub(super) fn require_one_thread() -> Result<()> {
     )
 }
 
+/// Where memory runs out, the kernel ends this process before others. It fails where no /proc can be written, and is no wall.
+pub(in crate::worker) fn first_to_go() {
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+}
+
 /// Leaves the terminal and the host's process group. It fails only for a process that leads a group already.
 pub(super) fn leave_session() {
     // SAFETY: setsid has no memory effects.

@@ -13,6 +13,9 @@ type Resource = libc::c_int;
 /// Processes of a compiler (driver, compiler proper, assembler, linker and its helpers), or threads of a function.
 const MANY_PROCESSES: u64 = 64;
 
+/// A worker may use so many times the processor time of one run in its life; the host starts another one before.
+const LIFE: u64 = 4;
+
 /// Sets every limit. A limit that is lower already stays.
 pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_CORE", libc::RLIMIT_CORE, 0)?;
@@ -45,9 +48,10 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     if policy.runtime == Runtime::Compiler {
         return set("RLIMIT_CPU", libc::RLIMIT_CPU, policy.cpu_seconds);
     }
-    // Soft only: the host raises it before each run, which it could not do (unless it is root) had the hard limit been
-    // lowered. The function cannot: the filter has no setrlimit and no prlimit.
-    let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max;
+    // The host raises the soft limit before each run, up to the hard one, at which the kernel kills: the signal at the soft
+    // one can be blocked. The function can raise neither: the filter has no setrlimit and no prlimit.
+    let life = policy.cpu_seconds.saturating_add(1).saturating_mul(LIFE);
+    let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max.min(life);
     put(
         "RLIMIT_CPU",
         libc::RLIMIT_CPU,

@@ -38,6 +38,8 @@ pub enum StopReason {
     ExecutableMemory = 2,
     /// It read the processor's counter of cycles, which all fine clocks are made of.
     FineClock = 3,
+    /// It used memory that is not its own.
+    Fault = 4,
 }
 
 impl StatusPage {
@@ -47,6 +49,7 @@ impl StatusPage {
             1 => StopReason::DeniedCall,
             2 => StopReason::ExecutableMemory,
             3 => StopReason::FineClock,
+            4 => StopReason::Fault,
             _ => return None,
         };
         Some((reason, self.syscall.load(Ordering::Relaxed)))
@@ -107,13 +110,13 @@ pub unsafe fn prepare(status: *mut StatusPage) {
 }
 
 /// Has reads of the processor's counter of cycles, where they are [forbidden](super::process::forbid_cycle_counter), end the process
-/// with a word about it. Any other fault ends it as it would without.
+/// with a word about it, and any other fault with a word about that: a handler that returned would need `rt_sigreturn`.
 pub(super) fn tell_fine_clocks() -> Result<()> {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
     // SAFETY: sigaction is a plain C structure for which all zeros is a valid value (no flags, empty mask).
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler as usize;
-    // Once: an instruction that faults for another reason does so again, and that ends the process.
+    // Once: a fault of the handler itself ends the process.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
     // SAFETY: the handler has the signature that SA_SIGINFO asks for and does async-signal-safe things only.
     if unsafe { libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut()) } != 0 {
@@ -127,12 +130,11 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let by_kernel = unsafe { info.as_ref() }.is_some_and(|info| info.si_code == SI_KERNEL);
     // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address let it read.
-    if !by_kernel || !unsafe { reads_cycles(context) } {
-        return;
-    }
+    let reads_cycles = by_kernel && unsafe { reads_cycles(context) };
+    let reason = if reads_cycles { StopReason::FineClock } else { StopReason::Fault };
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
     if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
-        page.reason.store(StopReason::FineClock as u32, Ordering::Release);
+        page.reason.store(reason as u32, Ordering::Release);
     }
     // SAFETY: _exit is async-signal-safe and does not return.
     unsafe { libc::_exit(DENIED_EXIT_CODE) }

@@ -102,7 +102,10 @@ fn strangers_have_coarse_clocks() {
     let stopped = |outcome: &Outcome, reason: StopReason| {
         outcome.code == i64::from(DENIED_EXIT_CODE) && outcome.reason == reason as i64
     };
-    let crashed = |outcome: &Outcome| outcome.signal == i64::from(libc::SIGSEGV) && outcome.reason == 0;
+    let crashed = |outcome: &Outcome| {
+        (outcome.signal == i64::from(libc::SIGSEGV) && outcome.reason == 0)
+            || stopped(outcome, StopReason::Fault)
+    };
     for (way, _) in WAYS {
         let control = find(format!("control/{way}"));
         // Kernels without the old page.

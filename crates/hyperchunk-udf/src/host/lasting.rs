@@ -1,0 +1,67 @@
+//! A thread that lasts as long as the process: the kernel ends a worker when the thread that started it ends, and those of a program's
+//! thread pools come and go.
+
+use super::{cache, idle, keep_loaded};
+use crate::error::{Result, fail};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The process that has the thread, and how it is told. After a fork, the child has none.
+static THREAD: Mutex<Option<(u32, Sender<Work>)>> = Mutex::new(None);
+/// The thread's stack: it calls little.
+const STACK_BYTES: usize = 128 << 10;
+/// After a fork, a thread that has the lock may not be there any more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Does `work` on a thread that ends with the process: the first, where that is the caller, or one of ours.
+///
+/// # Errors
+/// `Worker` where there is no such thread and none can be started.
+pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    // SAFETY: neither has preconditions.
+    if unsafe { libc::gettid() == libc::getpid() } {
+        return Ok(work());
+    }
+    let (tell, told) = mpsc::sync_channel(1);
+    let work: Work = Box::new(move || {
+        // The caller waits.
+        let _ = tell.send(work());
+    });
+    let sent = sender()?.send(work);
+    match (sent, told.recv()) {
+        (Ok(()), Ok(result)) => Ok(result),
+        _ => fail!(Worker, "the thread that starts workers has ended"),
+    }
+}
+
+fn sender() -> Result<Sender<Work>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut thread = loop {
+        match cache(&THREAD) {
+            Some(guard) => break guard,
+            None if Instant::now() > deadline => {
+                fail!(Worker, "workers are being started for another thread")
+            }
+            None => std::thread::sleep(Duration::from_micros(100)),
+        }
+    };
+    let own = std::process::id();
+    if let Some((owner, sender)) = thread.as_ref()
+        && *owner == own
+    {
+        return Ok(sender.clone());
+    }
+    let (sender, works) = mpsc::channel::<Work>();
+    keep_loaded();
+    let serve = move || works.into_iter().for_each(|work| work());
+    let builder = std::thread::Builder::new().name("hyperchunk-start".into()).stack_size(STACK_BYTES);
+    if let Err(error) = idle::without_signals(|| builder.spawn(serve).map(drop)) {
+        fail!(Worker, "a thread that starts workers, which end with it: {error}")
+    }
+    // What the parent of a fork shares with its thread is not to be touched here.
+    std::mem::forget(thread.replace((own, sender.clone())));
+    Ok(sender)
+}
