@@ -31,7 +31,16 @@ with netCDF4.Dataset(sys.argv[1]) as file:
 
 def environment(config: Path | None = None, **more: str) -> dict[str, str]:
     """The environment of a shell in which only HDF5_PLUGIN_PATH was set (and where the keys are)."""
-    keep = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "HYPERCHUNK_CODE_CACHE", *ANOTHER_PYTHON)
+    keep = (
+        "PATH",
+        "LANG",
+        "LC_ALL",
+        "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "HYPERCHUNK_CODE_CACHE",
+        "HYPERCHUNK_PRINT",
+        *ANOTHER_PYTHON,
+    )
     env = {name: os.environ[name] for name in keep if name in os.environ}
     env["HDF5_PLUGIN_PATH"] = str(hyperchunk.plugins.folder())
     env["XDG_CONFIG_HOME"] = str(config or os.environ["XDG_CONFIG_HOME"])

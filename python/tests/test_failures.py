@@ -199,11 +199,11 @@ def test_prints_reach_the_reader_once(language: str, scene: Any, attach: Any) ->
     escape = r"\027[31mred" if language == "lua" else r"\033[31mred"
     attach(file, language, PRINT[language] % escape, "out:2:float")
     done = run_python(READER, file)
-    assert done.stdout.count("hello world\n") == 1
+    assert done.stderr.count(": hello world\n") == 1
     assert done.stdout.count("before\n") == done.stdout.count("after\n") == 1
-    assert "\x1b" not in done.stdout
-    assert "\\u{1b}[31mred\n" in done.stdout
-    assert done.stderr == ""
+    assert "\x1b" not in done.stderr
+    assert "\\u{1b}[31mred\n" in done.stderr
+    assert "hello" not in done.stdout
 
 
 def test_nothing_is_printed_when_attaching(scene: Any, attach: Any, capfd: pytest.CaptureFixture[str]) -> None:

@@ -177,6 +177,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         }
     };
     let library = libhdf5.as_deref();
+    // What is printed is data.
+    hyperchunk_udf::host::keep_output_clean();
     hyperchunk_arrow::flight::enable();
     let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);

@@ -289,6 +289,7 @@ def text_for_a_file_of_the_readers_own(folder: Path) -> None:
     path = write(
         folder, make('function dynamic_dataset() print(("#"):rep(40)) end', "lua", Slot("out", "double", (1,)))
     )
+    os.environ["HYPERCHUNK_PRINT"] = "streams"
     os.close(1)
     own = os.open(folder / "own.bin", os.O_RDWR | os.O_CREAT, 0o600)
     assert own == 1
@@ -325,8 +326,16 @@ def text_for_nobody(folder: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     environment = dict(os.environ) | {"HDF5_PLUGIN_PATH": str(hyperchunk.plugins.folder())}
-    done = subprocess.run([folder / "reader", path], stdout=writing, env=environment, restore_signals=True, check=False)
-    assert done.returncode == 0
+    for streams in ({"HYPERCHUNK_PRINT": "streams"}, {}):
+        done = subprocess.run(
+            [folder / "reader", path],
+            stdout=writing,
+            stderr=writing,
+            env=environment | streams,
+            restore_signals=True,
+            check=False,
+        )
+        assert done.returncode == 0
 
 
 @scenario

@@ -1,13 +1,71 @@
 //! What a function prints: read from a pipe that never blocks anybody, cleaned, and passed on.
 
+use super::cache;
 use crate::error::{Error, Result};
-use crate::escape::escape_lines;
+use crate::escape::{escape, escape_lines};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Kept of what one evaluation prints: a thousand lines and more, and no large part of the pipes that a user may have.
 const MAX_BYTES: usize = 256 << 10;
+
+/// Switches on HDF5-UDF's way: what a function prints goes to the stream of the same name, as it is.
+const VARIABLE: &str = "HYPERCHUNK_PRINT";
+
+/// How lines of a dataset of a file begin.
+pub(super) fn label(file_path: &str, name: &str) -> String {
+    format!("{}:/{}", escape(file_path, 200), escape(name.trim_start_matches('/'), 80))
+}
+
+/// Whether this program's standard output is data, so that no function's text may go there.
+static OUTPUT_IS_DATA: AtomicBool = AtomicBool::new(false);
+
+/// Says that this program's standard output is data: whatever the user switched on, what functions print goes to standard error.
+pub fn keep_output_clean() {
+    OUTPUT_IS_DATA.store(true, Ordering::Relaxed);
+}
+
+fn keeps_streams() -> bool {
+    !OUTPUT_IS_DATA.load(Ordering::Relaxed)
+        && std::env::var_os(VARIABLE).is_some_and(|word| word == "streams")
+}
+
+/// Bytes that all functions of this process may print, and how many come to it in a second: what one read prints is bounded, in
+/// however many blocks it is computed.
+const BUDGET: usize = 256 << 10;
+const BYTES_A_SECOND: f64 = 4096.0;
+
+/// What is left of it, when that was so, and whether it was said that something is not shown.
+static LEFT: Mutex<(usize, Option<Instant>, bool)> = Mutex::new((BUDGET, None, false));
+
+/// What of a text may be printed.
+fn within_budget(mut text: String) -> String {
+    // Where another thread is printing, this one has to wait for a moment; after a fork, nobody may be there any more.
+    let Some(mut budget) = (if text.is_empty() { None } else { cache(&LEFT) }) else { return text };
+    let (left, since, told) = &mut *budget;
+    let now = Instant::now();
+    let seconds = since.replace(now).map_or(0.0, |since| now.duration_since(since).as_secs_f64());
+    *left = left.saturating_add((seconds * BYTES_A_SECOND).min(1e9) as usize).min(BUDGET);
+    if text.len() <= *left {
+        *left -= text.len();
+        *told = false;
+        return text;
+    }
+    let end = text.floor_char_boundary(*left);
+    text.truncate(end);
+    *left = 0;
+    if !std::mem::replace(told, true) {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str("(more was printed, and is not shown)\n");
+    }
+    text
+}
 
 /// A pipe from a worker.
 #[derive(Debug)]
@@ -43,19 +101,26 @@ impl Printed {
         escape_lines(&String::from_utf8_lossy(&bytes), MAX_BYTES)
     }
 
-    /// Writes what waits in a worker's pipes to this process's standard output and standard error, as HDF5-UDF does.
+    /// Writes what waits in a worker's pipes to this process's standard error, each line behind `label`, which names the dataset.
     /// Tells whether something waits at `socket`, too, which costs nothing here.
-    pub(super) fn forward(pipes: &mut [Printed; 2], socket: BorrowedFd<'_>) -> bool {
+    pub(super) fn forward(pipes: &mut [Printed; 2], socket: BorrowedFd<'_>, label: &str) -> bool {
         let mut polls = [socket.as_raw_fd(), pipes[0].0.as_raw_fd(), pipes[1].0.as_raw_fd()]
             .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         // SAFETY: three live rows, no waiting.
         if unsafe { libc::poll(polls.as_mut_ptr(), 3, 0) } <= 0 {
             return false;
         }
-        let [out, err] = pipes;
-        // A closed standard output is no reason to fail a read.
-        let _ = write(libc::STDOUT_FILENO, &mut std::io::stdout().lock(), &out.take());
-        let _ = write(libc::STDERR_FILENO, &mut std::io::stderr().lock(), &err.take());
+        let [out, err] = pipes.each_mut().map(|pipe| within_budget(pipe.take()));
+        // A closed stream is no reason to fail a read.
+        if out.is_empty() && err.is_empty() {
+        } else if keeps_streams() {
+            let _ = write(libc::STDOUT_FILENO, &mut std::io::stdout().lock(), &out);
+            let _ = write(libc::STDERR_FILENO, &mut std::io::stderr().lock(), &err);
+        } else {
+            let lines = out.lines().chain(err.lines());
+            let text: String = lines.map(|line| format!("{label}: {line}\n")).collect();
+            let _ = write(libc::STDERR_FILENO, &mut std::io::stderr().lock(), &text);
+        }
         polls[0].revents != 0
     }
 }

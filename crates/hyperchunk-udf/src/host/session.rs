@@ -5,7 +5,7 @@ use super::interrupt;
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::modules::{self, Modules};
-use super::printed::Printed;
+use super::printed::{self, Printed};
 use super::process::Exit;
 use super::processor;
 use super::worker::Worker;
@@ -106,6 +106,8 @@ pub struct Session {
     arena: Shared,
     inputs: Option<Shared>,
     slots: Vec<JobSlot>,
+    /// What the lines that it prints begin with.
+    label: String,
     regions: Vec<Region>,
     /// What is known of each slot's memory.
     written: Vec<Written>,
@@ -234,6 +236,7 @@ impl Session {
             written: regions.iter().map(|_| Written::default()).collect(),
             regions,
             slots: job.slots.clone(),
+            label: printed::label(job.file_path, job.slots.first().map_or("", |slot| &slot.name)),
             profile: job.profile.clone(),
             layers: Layers(0),
             landlock_abi: 0,
@@ -401,7 +404,7 @@ impl Session {
             }
             other => return Err(self.unexpected(&other)),
         }
-        if Printed::forward(&mut self.worker.printed, self.worker.socket.as_fd()) {
+        if Printed::forward(&mut self.worker.printed, self.worker.socket.as_fd(), &self.label) {
             // Nothing but the message of a call that was seen to be done without it.
             match self.receive(Duration::from_secs(1))? {
                 Answer::Done(seq) if seq == self.seq => {}
