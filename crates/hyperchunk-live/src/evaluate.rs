@@ -2,6 +2,7 @@
 
 use crate::plan::{self, Plan, about_input};
 use crate::{expression, inputs, stored, texts};
+use hyperchunk::live::spent;
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::expression::as_room;
@@ -11,14 +12,30 @@ use hyperchunk_udf::record::{Block, Slot};
 use hyperchunk_udf::stored::Decodes;
 use hyperchunk_udf::stub::{Place, Stub};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Computes the chunk that `stub` stands for.
 pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
     let (stub, plan) = planned(dataset, stub)?;
+    let account = spent();
+    let before = account.as_ref().map_or(Duration::ZERO, |account| account.so_far());
+    if before > Duration::from_secs(plan.profile.limits.read_s) {
+        let message = format!(
+            "over the limit of {} s of computing for one read (profile {}, `read_s`); read it in parts, or raise the limit",
+            plan.profile.limits.read_s, plan.profile.name
+        );
+        return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
+    }
+    let start = Instant::now();
     let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
         let (offset, shape) = plan.record.block(&stub.chunk)?;
-        compute(dataset.object().file(), &plan, (&offset, &shape), to)
+        inputs::allowed(&plan.profile, || compute(dataset.object().file(), &plan, (&offset, &shape), to))
     });
+    if let Some(account) = account {
+        // What those inside took is a part of it.
+        let inside = account.so_far().saturating_sub(before);
+        account.add(start.elapsed().saturating_sub(inside));
+    }
     plan.note(computed.as_ref().err());
     computed.map_err(|error| plan.explain(&error))
 }

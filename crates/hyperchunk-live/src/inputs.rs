@@ -2,7 +2,8 @@
 
 use crate::attributes;
 use crate::of_function;
-use hyperchunk::live::on_this_thread;
+use hyperchunk::ExternalPolicy;
+use hyperchunk::live::{on_this_thread, with_inputs};
 use hyperchunk::model::{
     ByteOrder, CharacterSet, Class, Dataspace, Datatype, EnumMember, Layout, Member, StringPadding,
 };
@@ -11,6 +12,7 @@ use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::profile::{InputFiles, Profile};
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 
 /// What elements are in memory, as functions see them, and what the engine reads for that. Small floats become `float`,
@@ -236,6 +238,16 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset>
     Ok(dataset)
 }
 
+/// Reads inputs as a profile lets them come: from the file alone, or from others, too.
+pub(crate) fn allowed<T>(profile: &Profile, read: impl FnOnce() -> T) -> T {
+    let policy = match profile.inputs {
+        InputFiles::File => ExternalPolicy::Never,
+        InputFiles::Beside => ExternalPolicy::Beside,
+        InputFiles::Any => ExternalPolicy::Anywhere,
+    };
+    with_inputs(policy, read)
+}
+
 /// Whether the values of a dataset lie in this file, and are not made of what may lie in others.
 pub(crate) fn lies_in(file: &File, dataset: &Dataset) -> bool {
     dataset.external().is_empty()
@@ -294,6 +306,10 @@ pub(crate) fn read_block(
     let block = choice(offset, shape);
     let mut read = || dataset.read_as(&block, memory, to);
     // What is computed itself stays on this thread, which knows what it is computing.
-    let computed = dataset.is_live() || matches!(dataset.layout(), Layout::Virtual { .. });
+    // So does what may lead to other files, which this thread knows which it may open of.
+    let computed = dataset.is_live()
+        || matches!(dataset.layout(), Layout::Virtual { .. })
+        || !dataset.external().is_empty()
+        || dataset.store().is_some();
     if computed { on_this_thread(read) } else { read() }.map_err(|error| of_function(&error))
 }

@@ -148,10 +148,12 @@ impl Plan {
             legacy: legacy.is_some(),
             constant: true,
         };
-        let (key, constant) = plan.checked(dataset).map_err(|error| plan.explain(&error))?;
+        let (key, constant) =
+            inputs::allowed(&plan.profile, || plan.checked(dataset)).map_err(|error| plan.explain(&error))?;
         (plan.key, plan.constant) = (Arc::new(key), constant);
         if plan.record.backend == Backend::Expression {
-            let program = expression::prepare(file, &plan.record).map_err(|error| plan.explain(&error))?;
+            let program = inputs::allowed(&plan.profile, || expression::prepare(file, &plan.record));
+            let program = program.map_err(|error| plan.explain(&error))?;
             plan.program = Some(program);
         }
         Ok(plan)

@@ -29,6 +29,8 @@ pub struct Limits {
     pub wall_s: u64,
     /// Seconds of processor time that one evaluation may take.
     pub cpu_s: u64,
+    /// Seconds that functions may compute for one read through `hyperchunk.open`, in however many blocks, all threads together.
+    pub read_s: u64,
     /// Bytes of memory, beside inputs and outputs.
     pub memory: u64,
     /// Bytes that one evaluation may read and write.
@@ -48,6 +50,18 @@ pub struct Require {
     pub landlock: u32,
 }
 
+/// Where the inputs of a function may lie: the file says what they are, and who reads it may have other files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InputFiles {
+    /// In the file of the live dataset alone.
+    File,
+    /// Also in files of the same folder, and below it.
+    #[default]
+    Beside,
+    /// In any regular file that the reader may read, but not in `/proc`, `/sys` and `/dev`.
+    Any,
+}
+
 /// A trust profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -61,14 +75,23 @@ pub struct Profile {
     pub fine_clocks: bool,
     /// Its limits.
     pub limits: Limits,
+    /// Where inputs may lie, expressions' too.
+    pub inputs: InputFiles,
     /// What it lets functions have beside their inputs and outputs.
     pub grants: Grants,
     /// What the sandbox must reach.
     pub require: Require,
 }
 
-const LIMITS: Limits =
-    Limits { wall_s: 60, cpu_s: 60, memory: 4 << 30, data: 16 << 30, chain_depth: 8, file: 1 << 30 };
+const LIMITS: Limits = Limits {
+    wall_s: 60,
+    cpu_s: 60,
+    read_s: 3600,
+    memory: 4 << 30,
+    data: 16 << 30,
+    chain_depth: 8,
+    file: 1 << 30,
+};
 
 impl Profile {
     /// The names of the profiles that come with the program, from the least trusted to the most.
@@ -81,7 +104,7 @@ impl Profile {
             backends: vec![Backend::Python, Backend::Lua, Backend::Wasm],
             jit: false,
             fine_clocks: false,
-            limits: Limits { wall_s: 10, cpu_s: 10, memory: 1 << 30, data: 8 << 30, ..LIMITS },
+            limits: Limits { wall_s: 10, cpu_s: 10, read_s: 30, memory: 1 << 30, data: 8 << 30, ..LIMITS },
             ..Profile::like_default("untrusted")
         }
     }
@@ -103,6 +126,7 @@ impl Profile {
             jit: true,
             fine_clocks: true,
             limits: LIMITS,
+            inputs: InputFiles::default(),
             grants: Grants::default(),
             require: Require::default(),
         }

@@ -2,6 +2,7 @@
 
 use crate::file::{ExternalPolicy, File};
 use crate::io::{LocalFile, Source, rounds};
+use crate::live;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
 use std::collections::HashMap;
@@ -25,6 +26,11 @@ impl ExternalFiles {
     pub(crate) fn new(path: Option<&Path>, policy: ExternalPolicy) -> Self {
         let folder = path.map(|path| path.parent().unwrap_or(Path::new("")).to_owned());
         Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default() }
+    }
+
+    /// Which files it may lead to now: fewer where the inputs of a function are read.
+    fn policy(&self) -> ExternalPolicy {
+        live::inputs_policy().map_or(self.policy, |inputs| inputs.max(self.policy))
     }
 
     /// The HDF5 file of that name.
@@ -58,7 +64,7 @@ impl ExternalFiles {
         open: impl Fn(Arc<dyn Source>, &Path) -> Result<T>,
     ) -> Option<Result<T>> {
         let remote = from.0.source.remote()?;
-        if self.policy == ExternalPolicy::Never {
+        if self.policy() == ExternalPolicy::Never {
             return Some(Err(refused(name)));
         }
         let Some(text) = name.as_str() else {
@@ -90,7 +96,7 @@ impl ExternalFiles {
         open: impl Fn(&Path) -> Result<T>,
     ) -> Result<T> {
         let given = to_path(name)?;
-        if self.policy == ExternalPolicy::Never {
+        if self.policy() == ExternalPolicy::Never {
             return Err(refused(name));
         }
         let mut candidates = Vec::new();
@@ -107,8 +113,20 @@ impl ExternalFiles {
         }
         let mut refused = None;
         for path in candidates {
-            if self.policy == ExternalPolicy::Beside && !self.is_beside(&path) {
+            if live::inputs_policy().is_some() && is_special(&path) {
+                let message = format!(
+                    "it leads to `{name}`, which is no regular file, or one of the system's, and so no input"
+                );
+                return Err(Error::new(ErrorKind::Refused, message));
+            }
+            if self.policy() == ExternalPolicy::Beside && !self.is_beside(&path) {
                 refused.get_or_insert_with(|| {
+                    if live::inputs_policy().is_some() && self.policy != ExternalPolicy::Beside {
+                        let message = format!(
+                            "it leads to the file `{name}`, outside this file's folder, from where functions get no inputs (profile, `inputs`)"
+                        );
+                        return Error::new(ErrorKind::Refused, message);
+                    }
                     let message = format!(
                         "it leads to the file `{name}`, outside this file's folder (option `external`)"
                     );
@@ -142,14 +160,21 @@ impl ExternalFiles {
         let real = |path: &Path| {
             std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
         };
-        within
-            && match (real(path), self.folder.as_deref().and_then(real)) {
-                (Some(path), Some(folder)) => path.starts_with(folder),
-                // It is not there: opening it will say so.
-                (None, _) => true,
-                _ => false,
-            }
+        // The path of this file and that of the other may be written differently.
+        match (real(path), self.folder.as_deref().and_then(real)) {
+            (Some(path), Some(folder)) => path.starts_with(folder),
+            // It is not there: opening it will say so.
+            (None, _) => within,
+            _ => false,
+        }
     }
+}
+
+/// Whether a path that is there leads to what is no regular file, or to one that the kernel makes up.
+fn is_special(path: &Path) -> bool {
+    let Ok(real) = std::fs::canonicalize(path) else { return false };
+    let made_up = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
+    made_up || !std::fs::metadata(&real).is_ok_and(|metadata| metadata.is_file())
 }
 
 pub(crate) fn refused(name: &Name) -> Error {

@@ -46,7 +46,7 @@ pub struct OpenOptions {
 }
 
 /// Which other files a file may make us read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExternalPolicy {
     /// Any, as HDF5's own library does.
     #[default]

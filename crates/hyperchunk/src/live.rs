@@ -1,9 +1,12 @@
 //! Live datasets: their chunks hold a note of which function computes them. This engine knows no function; whoever runs them
 //! says so once for the process.
 
+use crate::file::ExternalPolicy;
 use crate::{Dataset, Error, Result};
-use std::cell::Cell;
-use std::sync::OnceLock;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The number of the filter of live datasets.
 pub const FILTER: u16 = 31300;
@@ -31,6 +34,75 @@ pub fn on_this_thread<T>(work: impl FnOnce() -> T) -> T {
         }
     }
     let _before = Before(ALONE.replace(true));
+    work()
+}
+
+thread_local! {
+    static INPUTS: Cell<Option<ExternalPolicy>> = const { Cell::new(None) };
+}
+
+/// Reads inputs of a function: of the other files that the file names, at most those of `policy` are opened on this thread, and
+/// only regular files outside of `/proc`, `/sys` and `/dev`.
+pub fn with_inputs<T>(policy: ExternalPolicy, work: impl FnOnce() -> T) -> T {
+    struct Before(Option<ExternalPolicy>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            INPUTS.set(self.0);
+        }
+    }
+    let before = INPUTS.get();
+    let _before = Before(before);
+    // The inputs of a live dataset that is an input are inputs of the outer one, too.
+    INPUTS.set(Some(before.map_or(policy, |before| before.max(policy))));
+    work()
+}
+
+/// Which other files may be opened for what this thread reads, if that are inputs of a function.
+pub(crate) fn inputs_policy() -> Option<ExternalPolicy> {
+    INPUTS.get()
+}
+
+thread_local! {
+    static READ: RefCell<Option<Arc<Spent>>> = const { RefCell::new(None) };
+}
+
+/// The time that functions have computed for one read of a program's, with all that it sets off.
+#[derive(Debug, Default)]
+pub struct Spent(AtomicU64);
+
+impl Spent {
+    /// The time so far, of all threads together.
+    #[must_use]
+    pub fn so_far(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Adds to it.
+    pub fn add(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        // A sum of times that have passed does not overflow.
+        self.0.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+/// What functions have spent of the read that this thread is part of.
+#[must_use]
+pub fn spent() -> Option<Arc<Spent>> {
+    READ.with_borrow(Clone::clone)
+}
+
+/// Does a part of a read: of the one that `of` is the account of, or of this thread's, or of a new one.
+pub(crate) fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -> T {
+    struct Before(Option<Arc<Spent>>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            READ.set(self.0.take());
+        }
+    }
+    let before = spent();
+    let account = of.or_else(|| before.clone()).unwrap_or_default();
+    READ.set(Some(account));
+    let _before = Before(before);
     work()
 }
 

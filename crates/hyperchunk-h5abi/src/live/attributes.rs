@@ -1,6 +1,6 @@
 //! Attributes as inputs of functions: small, and read whole, by value.
 
-use super::plan::absolute;
+use super::plan::{Plan, absolute};
 use crate::errors::{Quiet, failure};
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
@@ -20,6 +20,16 @@ pub(crate) struct Found {
     pub(crate) datatype: Datatype,
     /// What it is in an expression.
     pub(crate) kind: Option<Kind>,
+}
+
+/// Fails where the attribute that an input is lies in a file that inputs may not come from.
+pub(super) fn check_place(library: &'static Library, plan: &Plan, file: &Handle, slot: &Slot) -> Result<()> {
+    let Some((object, _)) = plan.verified.record.attribute_of(slot) else { return Ok(()) };
+    let path = c_name(&absolute(object))?;
+    // SAFETY: a NUL-terminated name; 0 is the default access list.
+    let object =
+        library.wrap_object(unsafe { (library.f.object_open)(file.id, path.as_ptr(), 0) }, "the object")?;
+    plan.outside(library, file)?.check_object(object.id)
 }
 
 /// An open attribute.

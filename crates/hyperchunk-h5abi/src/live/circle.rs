@@ -7,6 +7,7 @@
 use super::legacy;
 use super::locate::is_client_data_of;
 use super::locate::is_computed;
+use super::outside::Outside;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::static_symbols::is_absent;
@@ -44,23 +45,27 @@ pub(super) fn check(found: &[Live]) -> Result<()> {
     })
 }
 
-/// The live datasets that reading `dataset` reads, without those that they read.
-pub(super) fn live_in(library: &'static Library, dataset: Hid) -> Result<Vec<Live>> {
-    let mut walk = Walk { library, found: Vec::new(), left: MOST };
+/// The live datasets that reading `dataset` reads, without those that they read. Fails where it would read files that inputs may not
+/// come from.
+pub(super) fn live_in(library: &'static Library, dataset: Hid, outside: &Outside) -> Result<Vec<Live>> {
+    let mut walk = Walk { library, outside, found: Vec::new(), left: MOST };
     walk.dataset(dataset, 0)?;
     Ok(walk.found)
 }
 
-struct Walk {
+struct Walk<'a> {
     library: &'static Library,
+    outside: &'a Outside,
     found: Vec<Live>,
     left: usize,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn dataset(&mut self, dataset: Hid, depth: usize) -> Result<()> {
         let library = self.library;
         let plist = library.create_plist(dataset)?;
+        self.outside.check_object(dataset)?;
+        self.outside.check_raw(dataset, plist.id)?;
         let filter = library.live_filter(plist.id).filter(|_| is_computed(library, dataset, plist.id));
         match filter {
             Some(words) if words.is_empty() => {
@@ -90,10 +95,19 @@ impl Walk {
                 self.source(file.id, &source, depth)?;
                 continue;
             }
+            // libhdf5 takes the first that it can open.
+            let mut is_open = false;
             for place in self.places(dataset, &file, Path::new(&name)).iter().filter(|place| place.exists()) {
+                if !is_open {
+                    self.outside.check(place)?;
+                }
+                if !place.is_file() {
+                    continue;
+                }
                 let Ok(path) = CString::new(place.as_os_str().as_bytes()) else { continue };
                 // What cannot be opened here, libhdf5 does not open either.
                 if let Ok(other) = self.open(&file, &path) {
+                    is_open = true;
                     self.source(other.id, &source, depth)?;
                 }
             }

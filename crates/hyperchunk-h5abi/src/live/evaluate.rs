@@ -154,7 +154,8 @@ pub(super) fn read_input(
     if plan.verified.record.attribute_of(slot).is_some() {
         let _quiet = Quiet::new(library);
         let file = library.file_of(live)?;
-        let read = attributes::read(library, &plan.verified.record, file.id, slot, to);
+        let read = attributes::check_place(library, plan, &file, slot)
+            .and_then(|()| attributes::read(library, &plan.verified.record, file.id, slot, to));
         return read.map_err(|e| of_input(&e, plan, slot));
     }
     if plan.read_by_engine(library, live, slot, block, to) {
@@ -191,7 +192,7 @@ fn read_block(
     let file = library.file_of(live)?;
     let dataset = library.open_dataset(file.id, &name)?;
     // HDF5 does not bear reading a dataset while it is being read, so a circle is looked for before.
-    circle::check(&plan.live_in(library, dataset.id, &slot.name)?)?;
+    circle::check(&plan.live_in(library, &file, (dataset.id, &slot.name))?)?;
     let (native, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
     if datatype != slot.datatype || !record.fits(slot, &library.dims(space.id)?) {

@@ -11,6 +11,7 @@ mod expression;
 pub(crate) mod legacy;
 mod locate;
 mod number;
+mod outside;
 mod plan;
 pub(crate) mod record;
 mod stored;

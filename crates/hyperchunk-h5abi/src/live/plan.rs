@@ -3,6 +3,7 @@
 use super::ahead::Engine;
 use super::attributes;
 use super::circle::{self, Live};
+use super::outside::Outside;
 use super::record::Verified;
 use super::stored::Form;
 use crate::handles::{Handle, c_name};
@@ -77,12 +78,23 @@ impl Plan {
         self.chunked && engine().as_ref().is_some_and(|engine| engine.read(record, slot, part, to, disk))
     }
 
+    /// Where inputs may come from; `file` is that of the live dataset.
+    pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<Outside> {
+        Outside::new(library, file, self.profile.inputs)
+    }
+
     /// The live datasets that an input, which is open, is made of.
-    pub(super) fn live_in(&self, library: &'static Library, input: Hid, name: &str) -> Result<Arc<[Live]>> {
+    /// Fails where it comes from files that inputs may not come from.
+    pub(super) fn live_in(
+        &self,
+        library: &'static Library,
+        file: &Handle,
+        (input, name): (Hid, &str),
+    ) -> Result<Arc<[Live]>> {
         if let Some(known) = cache(&self.made_of).and_then(|made_of| made_of.get(name).map(Arc::clone)) {
             return Ok(known);
         }
-        let found: Arc<[Live]> = circle::live_in(library, input)?.into();
+        let found: Arc<[Live]> = circle::live_in(library, input, &self.outside(library, file)?)?.into();
         if self.read_only
             && let Some(mut made_of) = cache(&self.made_of)
         {

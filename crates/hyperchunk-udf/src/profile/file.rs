@@ -1,6 +1,6 @@
 //! `profile.toml`.
 
-use super::{Grants, Limits, Profile, wrong};
+use super::{Grants, InputFiles, Limits, Profile, wrong};
 use crate::backend::Backend;
 use crate::error::{Result, fail};
 use crate::network::Endpoint;
@@ -16,6 +16,7 @@ struct File {
     version: u32,
     languages: Option<Vec<String>>,
     lua_compiler: Option<bool>,
+    inputs: Option<String>,
     #[serde(default)]
     require: Vec<String>,
     #[serde(default)]
@@ -30,6 +31,7 @@ struct File {
 pub(crate) struct FileLimits {
     wall_s: Option<u64>,
     cpu_s: Option<u64>,
+    read_s: Option<u64>,
     memory: Option<String>,
     data: Option<String>,
     chain_depth: Option<usize>,
@@ -53,6 +55,7 @@ impl FileLimits {
         let set = |to: &mut u64, from: Option<u64>| *to = from.map_or(*to, |new| choose(*to, new));
         set(&mut limits.wall_s, self.wall_s);
         set(&mut limits.cpu_s, self.cpu_s);
+        set(&mut limits.read_s, self.read_s);
         set(&mut limits.memory, size(self.memory.as_deref())?);
         set(&mut limits.data, size(self.data.as_deref())?);
         set(&mut limits.file, size(self.file.as_deref())?);
@@ -60,7 +63,7 @@ impl FileLimits {
             let depth = choose(limits.chain_depth as u64, depth as u64);
             limits.chain_depth = usize::try_from(depth).unwrap_or(usize::MAX).min(64);
         }
-        if limits.wall_s == 0 || limits.cpu_s == 0 {
+        if limits.wall_s == 0 || limits.cpu_s == 0 || limits.read_s == 0 {
             fail!(Key, "a limit of 0 seconds lets nothing run")
         }
         Ok(())
@@ -86,6 +89,18 @@ impl Profile {
                 )
             }
             self.jit = compiler;
+        }
+        if let Some(word) = &file.inputs {
+            self.inputs = match word.as_str() {
+                "file" => InputFiles::File,
+                "beside" => InputFiles::Beside,
+                "any" if self.name == "untrusted" => fail!(
+                    Key,
+                    "profile untrusted cannot have `inputs = \"any\"`: a stranger's file would choose which of your files its function sees"
+                ),
+                "any" => InputFiles::Any,
+                _ => fail!(Key, "{word:?} in `inputs` is none of \"file\", \"beside\" and \"any\""),
+            };
         }
         for word in &file.require {
             self.demand(word)?;

@@ -7,7 +7,7 @@ use super::output::Output;
 use super::table::StoredChunk;
 use super::workers::spread;
 use crate::dataset::Dataset;
-use crate::live::Evaluator;
+use crate::live::{Evaluator, spent, within_read};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Chunked;
 use hyperchunk_format::select::{Choice, Piece};
@@ -41,6 +41,10 @@ pub(super) fn read(
     let notes = if dataset.object().file().is_remote() { Some(fetched(dataset, &jobs)?) } else { None };
     let threads = dataset.object().file().options().thread_count().min(jobs.len());
     let state = || (Scratch::default(), Vec::new());
+    let account = spent();
+    let evaluate = |note: &[u8], chunk: &mut [u8]| {
+        within_read(account.clone(), || evaluator.evaluate(dataset, note, chunk))
+    };
     spread(threads, jobs.into_iter(), state, |(scratch, own), (piece, chunk)| {
         let key = (dataset.object().address(), chunk.address);
         let cache = &dataset.object().file().0.chunks;
@@ -58,10 +62,10 @@ pub(super) fn read(
         };
         // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
         if let Some(straight) = unsafe { reading.whole_chunk(&piece) }? {
-            return evaluator.evaluate(dataset, note, straight);
+            return evaluate(note, straight);
         }
         scratch.stored.resize(reading.chunk_bytes(), 0);
-        evaluator.evaluate(dataset, note, &mut scratch.stored)?;
+        evaluate(note, &mut scratch.stored)?;
         if kept {
             cache.insert(key, &scratch.stored);
         }

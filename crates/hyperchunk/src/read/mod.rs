@@ -25,6 +25,7 @@ pub(crate) use table::{ChunkTable, all_chunks};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
+use crate::live::within_read;
 use crate::{Error, Result};
 pub use boxes::{StoredBox, StoredPiece};
 use hyperchunk_format::convert::Conversion;
@@ -142,6 +143,14 @@ impl Dataset {
 
     /// Reads into an output that has the right size.
     fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
+        // What a read costs that may set off functions is that of one account.
+        if matches!(self.layout(), Layout::Virtual { .. }) || self.evaluator()?.is_some() {
+            return within_read(None, || self.fill_by_layout(choice, output));
+        }
+        self.fill_by_layout(choice, output)
+    }
+
+    fn fill_by_layout(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
         let file = self.object().file();
         if let (Some(evaluator), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) {
             self.prepare(choice)?;
