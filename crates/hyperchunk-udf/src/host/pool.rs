@@ -13,8 +13,10 @@ const MAX_IDLE: usize = 16;
 /// A session with more memory than this is not kept.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 
-/// So long after a call, and after it was asked to, an idle worker shows that it waits for the next.
+/// So long after a call, an idle worker is asked to show that it waits for the next.
 const SETTLED: Duration = Duration::from_millis(200);
+/// So long after that it has to have done so: on a busy machine, it has to wait for its turn.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What makes two evaluations the same work in the same place, so that one worker may serve both. A worker never
 /// serves another file or another record: it could carry what it saw from one to the other.
@@ -63,7 +65,7 @@ impl Idle {
                 self.asked = Some(now);
                 self.session.ask_to_look()
             }
-            Some(asked) if now.duration_since(asked) >= SETTLED => self.session.has_looked(),
+            Some(asked) if now.duration_since(asked) >= PATIENCE => self.session.has_looked(),
             _ => true,
         }
     }

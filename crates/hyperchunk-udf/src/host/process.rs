@@ -323,10 +323,11 @@ impl Process {
             return true;
         }
         let wanted = used.as_secs().saturating_add(seconds).saturating_add(1);
-        if wanted > limit.rlim_max {
+        // A new one has what it has: the user's own limit may be lower.
+        if wanted > limit.rlim_max && used.as_secs() >= seconds {
             return false;
         }
-        limit.rlim_cur = wanted;
+        limit.rlim_cur = wanted.min(limit.rlim_max);
         // SAFETY: as above.
         unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut()) };
         true
