@@ -161,6 +161,11 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     // Both are reset by the kernel when the credentials change, so not before this point.
     die_with_host()?;
     process::forbid_inspection()?;
+    if policy.runtime == (Runtime::Lua { jit: false })
+        || (policy.runtime == Runtime::Python && !policy.grants.jit)
+    {
+        process::forbid_new_code();
+    }
     let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::of(&policy.grants) };
     if access.coarse_clocks && process::forbid_cycle_counter() {
         status::tell_fine_clocks()?;

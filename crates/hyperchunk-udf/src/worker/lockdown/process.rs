@@ -118,6 +118,13 @@ pub(super) fn forbid_cycle_counter() -> bool {
     prctl("PR_SET_TSC", libc::PR_SET_TSC, unsigned(libc::PR_TSC_SIGSEGV)).is_ok()
 }
 
+/// What is writable now, or was, never becomes executable, beside what the system call filter says. Older kernels have no such switch.
+pub(super) fn forbid_new_code() {
+    const PR_SET_MDWE: c_int = 65;
+    const REFUSE_EXEC_GAIN: c_ulong = 1;
+    let _ = prctl("PR_SET_MDWE", PR_SET_MDWE, REFUSE_EXEC_GAIN);
+}
+
 /// Closes every descriptor that is not in `keep`.
 pub(super) fn close_descriptors_but(keep: &[RawFd]) -> Result<()> {
     for (first, last) in gaps(keep)? {
