@@ -99,3 +99,19 @@ def test_a_log_that_cannot_be_written_keeps_nobody_from_reading(
     (config / "hyperchunk" / "audit.toml").write_text("nonsense")
     monkeypatch.delenv("HYPERCHUNK_AUDIT")
     assert read(file)[0] == 7
+
+
+def test_one_file_does_not_push_out_what_others_left(
+    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file with many live datasets would have the log rotated twice; of each file, the first are noted."""
+    log = tmp_path / "log.jsonl"
+    monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
+    file = scene(a=A)
+    for n in range(80):
+        hyperchunk.udf.attach(file, outputs=f"e{n}:1:double", expression=f"a * 0 + {n}")
+    for n in range(80):
+        read(file, f"e{n}")
+    rows = lines(log)
+    assert len(rows) == 64
+    assert rows[-1]["verdict"] == "more"

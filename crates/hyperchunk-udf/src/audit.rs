@@ -13,7 +13,7 @@ use crate::signature::Fingerprint;
 use crate::stub::RecordDigest;
 use crate::system;
 use serde::Deserialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
@@ -25,6 +25,8 @@ use std::sync::Mutex;
 const MAX_BYTES: u64 = 10 << 20;
 /// What was noted is remembered for so many datasets.
 const MAX_NOTED: usize = 4096;
+/// Lines of one file in one process.
+const MAX_OF_FILE: usize = 64;
 const VARIABLE: &str = "HYPERCHUNK_AUDIT";
 
 /// Where the log is.
@@ -69,6 +71,20 @@ impl<'a> Event<'a> {
             Some(ErrorKind::Limit) => "limit",
             Some(_) => "failed",
         }
+    }
+
+    /// The line in place of those that are not written.
+    fn last_line(&self, now: &str) -> String {
+        let mut line = serde_json::json!({
+            "time": now,
+            "verdict": "more",
+            "file": absolute(self.file).chars().take(1000).collect::<String>(),
+            "reason": format!("more than {MAX_OF_FILE} events of this file in one process: the rest is not noted"),
+            "pid": std::process::id(),
+        })
+        .to_string();
+        line.push('\n');
+        line
     }
 
     fn line(&self, now: &str) -> String {
@@ -177,30 +193,44 @@ fn default_file() -> Result<PathBuf> {
 struct Noted {
     process: u32,
     events: HashSet<u64>,
+    /// How many of each file there were.
+    files: HashMap<u64, usize>,
 }
 
 static NOTED: Mutex<Option<Noted>> = Mutex::new(None);
 
-/// Notes `event`, once in this process, if the user wants a log.
+/// Notes `event`, once in this process, if the user wants a log. Of a file with many live datasets, the first are noted, and that there are
+/// more: one file cannot push out what others left in the log.
 pub fn note(event: &Event<'_>) {
-    if is_new(event)
+    let count = number_of(event);
+    if (1..=MAX_OF_FILE).contains(&count)
         && let Ok(Some(setting)) = setting()
     {
+        let now = keys::now();
+        let line = if count < MAX_OF_FILE { event.line(&now) } else { event.last_line(&now) };
         // A log that cannot be written is no reason not to read.
-        let _ = append(&setting, event.line(&keys::now()).as_bytes());
+        let _ = append(&setting, line.as_bytes());
     }
 }
 
-fn is_new(event: &Event<'_>) -> bool {
+/// Its number among those of its file; 0 if it was there.
+fn number_of(event: &Event<'_>) -> usize {
     let mut hasher = DefaultHasher::new();
     (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);
-    let Some(mut noted) = cache(&NOTED) else { return true };
+    let Some(mut noted) = cache(&NOTED) else { return 1 };
     let process = std::process::id();
     let noted = match noted.as_mut() {
         Some(noted) if noted.process == process && noted.events.len() < MAX_NOTED => noted,
-        _ => noted.insert(Noted { process, events: HashSet::new() }),
+        _ => noted.insert(Noted { process, events: HashSet::new(), files: HashMap::new() }),
     };
-    noted.events.insert(hasher.finish())
+    if !noted.events.insert(hasher.finish()) {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    event.file.hash(&mut hasher);
+    let count = noted.files.entry(hasher.finish()).or_default();
+    *count += 1;
+    *count
 }
 
 /// Appends a line.

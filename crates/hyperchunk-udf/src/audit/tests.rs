@@ -69,3 +69,28 @@ fn settings() {
         assert!(read(bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn one_file_writes_so_many_lines() {
+    let numbers = |file: &'static str| {
+        (0..MAX_OF_FILE + 3)
+            .map(|n| {
+                let dataset = format!("/{file}/{n}");
+                number_of(&Event {
+                    file,
+                    dataset: &dataset,
+                    record: RecordDigest([1; 16]),
+                    signer: None,
+                    profile: None,
+                    language: "lua",
+                    error: None,
+                })
+            })
+            .collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = (1..=MAX_OF_FILE + 3).collect();
+    assert_eq!(numbers("many.h5"), expected);
+    // What was noted is not noted again, and another file has lines of its own.
+    assert_eq!(numbers("many.h5"), vec![0; MAX_OF_FILE + 3]);
+    assert_eq!(numbers("other.h5"), expected);
+}
