@@ -10,7 +10,7 @@ use crate::protocol::MAX_TEXT;
 use crate::socket;
 use crate::worker::SOCKET;
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn connection(arguments: &[OsString]) -> Result<TcpStream> {
     let deadline = Instant::now() + Duration::from_millis(milliseconds);
     let endpoint = Endpoint::parse(target)?;
     let literal: Vec<IpAddr> = literal.split(',').filter_map(|a| a.parse().ok()).collect();
-    connect(&choose(&endpoint, look_up(&endpoint)?, &literal)?, deadline)
+    connect(&choose(&endpoint, look_up(&endpoint)?, &literal, is_own)?, deadline)
 }
 
 fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
@@ -61,11 +61,23 @@ fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// The addresses that may be connected: what was written as an address, and what a name leads to in the public network.
+/// Whether an address is this machine's, whatever network it belongs to: what is sent there would come from it. Nothing is sent.
+fn is_own(address: IpAddr) -> bool {
+    let any = if address.is_ipv4() { IpAddr::from([0_u8; 4]) } else { IpAddr::from([0_u8; 16]) };
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    from.is_ok_and(|from| from.ip() == address)
+}
+
+/// The addresses that may be connected: what was written as an address, and what a name leads to in the public network, other than this
+/// machine.
 pub(super) fn choose(
     endpoint: &Endpoint,
     found: Vec<SocketAddr>,
     literal: &[IpAddr],
+    is_own: impl Fn(IpAddr) -> bool,
 ) -> Result<Vec<SocketAddr>> {
     let first = found.first().copied();
     // This machine, by the name that every system has for it (RFC 6761), which no server is asked for.
@@ -73,7 +85,7 @@ pub(super) fn choose(
     let may = |address: IpAddr| {
         endpoint.address() == Some(address)
             || literal.contains(&address)
-            || if local { address.is_loopback() } else { is_public(address) }
+            || if local { address.is_loopback() } else { is_public(address) && !is_own(address) }
     };
     let chosen: Vec<_> = found.into_iter().filter(|a| may(a.ip())).take(MAX_ADDRESSES).collect();
     match first {
@@ -86,7 +98,7 @@ pub(super) fn choose(
 
 fn not_public(address: &impl std::fmt::Display) -> String {
     format!(
-        "the name leads to {address}, which is not in the public network; if that is meant, `connect` has to list \"{address}\", too"
+        "the name leads to {address}, which is this machine, or not in the public network; if that is meant, `connect` has to list \"{address}\", too"
     )
 }
 
