@@ -312,3 +312,30 @@ def test_a_file_that_is_open_for_writing(scene: Any, source: Any, command: Any) 
         done = command("udf", "attach", file, source("lua", PLUS_ONE["lua"]))
     assert done.returncode == 1
     assert "another program has it open" in done.stderr
+
+
+def test_errors_show_names_without_what_terminals_obey(tmp_path: Path, command: Any) -> None:
+    """Names from files, in errors of commands and of the reader, with control characters written out."""
+    escape = "\x1b]0;title\x07\x1b[31m\u202e"
+    file = tmp_path / "m.h5"
+    with h5py.File(file, "w") as opened:
+        opened["soft"] = h5py.SoftLink(f"/x{escape}")
+        opened["loop"] = h5py.SoftLink(f"/loop{escape}")
+        opened["outside"] = h5py.ExternalLink(f"f{escape}.h5", f"/p{escape}")
+        opened[f"c{escape}"] = np.zeros(3, dtype=[(f"a{escape}", "f4")])
+    obeyed = set("\x1b\x07\u202e")
+    for name in ("soft", "loop", "outside", f"c{escape}", "table"):
+        for words in (
+            ("get", file, f"/{name}"),
+            ("dump", f"{file}:/{name}"),
+            ("store", "query", file, f"/{name}", "value > 1"),
+        ):
+            done = command(*words)
+            assert not obeyed & set(done.stdout + done.stderr), (words, done.stderr)
+    for name in ("soft", "loop", "outside"):
+        with (
+            hyperchunk.open(file) as opened,
+            pytest.raises((hyperchunk.HyperchunkError, KeyError)) as raised,
+        ):
+            opened[name]
+        assert not obeyed & set(str(raised.value))

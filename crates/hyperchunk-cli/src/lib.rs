@@ -208,7 +208,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     match outcome {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("hyperchunk: {error}");
+            eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape_lines(&error.to_string(), 20_000));
             error.downcast_ref::<Status>().map_or(1, |status| status.0)
         }
     }

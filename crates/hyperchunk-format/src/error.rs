@@ -1,6 +1,6 @@
 //! The one error of the format and the engine: a stable kind, and where in which file it happened.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 /// What went wrong, for programs.
@@ -185,12 +185,12 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        f.write_str(&inner.message)?;
+        Harmless { to: f, lines: true }.write_str(&inner.message)?;
         let mut separator = " (";
         let mut place = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
             f.write_str(separator)?;
             separator = ", ";
-            f.write_fmt(text)
+            Harmless { to: f, lines: false }.write_fmt(text)
         };
         if let Some(file) = &inner.file {
             place(f, format_args!("file {file}"))?;
@@ -205,6 +205,35 @@ impl fmt::Display for Error {
             place(f, format_args!("at offset {offset}"))?;
         }
         if separator == ", " { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+/// Writes names from files so that no terminal obeys them: control characters and those that turn the direction of a line are written
+/// out.
+struct Harmless<'a, 'b> {
+    to: &'a mut fmt::Formatter<'b>,
+    /// Whether line breaks stay.
+    lines: bool,
+}
+
+impl fmt::Write for Harmless<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let stays = |c: char| {
+            let turns = matches!(
+                c,
+                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+            );
+            let hidden = matches!(c, '\u{e0000}'..='\u{e007f}');
+            (self.lines && matches!(c, '\n' | '\t')) || !(c.is_control() || turns || hidden)
+        };
+        let mut rest = text;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| !stays(*c)) {
+            let (before, from) = rest.split_at(at);
+            self.to.write_str(before)?;
+            write!(self.to, "{}", c.escape_unicode())?;
+            rest = from.get(c.len_utf8()..).unwrap_or_default();
+        }
+        self.to.write_str(rest)
     }
 }
 
