@@ -1,7 +1,7 @@
 """Nothing of a stranger's function outlives its reader, or goes on after it said that it is done.
 
-A function could block the signal by which it learned of its reader's end, by a forged return from a signal handler, and say that it
-is done: it slept or computed on for ever, with what memory it had. See `hostile/killed.py`.
+A function could block the signal by which it learned of its reader's end, by a forged return from a signal handler, and
+say that it is done: it slept or computed on for ever, with what memory it had. See `hostile/killed.py`.
 """
 
 import functools

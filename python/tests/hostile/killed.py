@@ -1,11 +1,13 @@
 """Readers that are killed at random while strangers' functions run: nothing of them may be there 2 seconds later.
 
-A program for the jail. Its argument is the number of readers. Forked readers read hostile files, in threads of all kinds, and
-get SIGKILL at any moment; this process, which runs no function itself, looks at all processes of the jail.
+A program for the jail. Its argument is the number of readers. Forked readers read hostile files, in threads of all
+kinds, and get SIGKILL at any moment; this process, which runs no function itself, looks at all processes of the jail.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import random
@@ -22,6 +24,7 @@ from hostile.records import Slot, make, store
 AT_ONCE = 20
 LONGEST = 1.2
 GONE_AFTER = 2.0
+PR_SET_CHILD_SUBREAPER = 36
 
 # Says that it is done, blocks all signals by the frame of a signal that never came, and sleeps.
 FORGED_RETURN = r"""
@@ -40,7 +43,8 @@ def dynamic_dataset():
     ctypes.c_uint64.from_address(top - 8).value = poll
     words = [0] * 80
     # The registers begin at word 5 of the frame, whose first word is the return address of syscall().
-    frame = {3: 2, 5 + 12: 2**64 - 1, 5 + 15: top - 8, 5 + 16: poll, 5 + 17: 0x202, 5 + 18: 0x002B000000000033, 37: 2**64 - 1}
+    registers = {5 + 12: 2**64 - 1, 5 + 15: top - 8, 5 + 16: poll, 5 + 17: 0x202, 5 + 18: 0x002B000000000033}
+    frame = {3: 2, 37: 2**64 - 1} | registers
     for index, value in frame.items():
         words[index - 1] = value
     call = libc.syscall
@@ -145,9 +149,18 @@ def others(known: set[int]) -> dict[int, str]:
     return found
 
 
+def reap() -> None:
+    """Clears away what has ended: the readers, and what they have left to this process."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def kill_readers(count: int) -> dict[str, object]:
     """Starts and kills so many; tells what was left of them."""
     paths = files()
+    # The first process of a jail reaps nothing, and what has ended counts.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     known = set(others(set()))
     left: list[str] = []
     seen = 0
@@ -158,9 +171,8 @@ def kill_readers(count: int) -> dict[str, object]:
             time.sleep(max(0, when - time.monotonic()))
             seen = max(seen, len(others(known)) - len(readers))
             os.kill(pid, signal.SIGKILL)
-        for pid in readers:
-            os.waitpid(pid, 0)
         time.sleep(GONE_AFTER)
+        reap()
         left += others(known).values()
     return {"killed": count, "left": left, "workers_seen": seen}
 
@@ -182,7 +194,7 @@ def workers() -> int:
 
 
 def idle_workers() -> dict[str, int]:
-    """How many workers there are 2 seconds after each of these said that it is done, while their reader does nothing."""
+    """How many workers there are 2 seconds after each of these said that it is done; their reader does nothing."""
     import hyperchunk
 
     outcome = {}
