@@ -109,7 +109,7 @@ def test_one_file_does_not_push_out_what_others_left(
     monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
     file = scene(a=A)
     for n in range(80):
-        hyperchunk.udf.attach(file, outputs=f"e{n}:1:double", expression=f"a * 0 + {n}")
+        hyperchunk.udf.attach(file, outputs=f"e{n}", expression=f"a * 0 + {n}")
     for n in range(80):
         read(file, f"e{n}")
     rows = lines(log)

@@ -34,31 +34,71 @@ fn keeps_streams() -> bool {
         && std::env::var_os(VARIABLE).is_some_and(|word| word == "streams")
 }
 
-/// Bytes that all functions of this process may print, and how many come to it in a second: what one read prints is bounded, in
-/// however many blocks it is computed.
-const BUDGET: usize = 256 << 10;
-const BYTES_A_SECOND: f64 = 4096.0;
+/// Bytes that may be printed at once, and how many come to it in a second.
+struct Budget(usize, usize);
 
-/// What is left of it, when that was so, and whether it was said that something is not shown.
-static LEFT: Mutex<(usize, Option<Instant>, bool)> = Mutex::new((BUDGET, None, false));
+/// What one dataset may print: what one read prints is bounded, in however many blocks it is computed.
+const OF_DATASET: Budget = Budget(256 << 10, 4096);
+/// What all functions of this process may print.
+const OF_ALL: Budget = Budget(4 << 20, 65536);
+/// Datasets whose text is counted each by itself.
+const DATASETS: usize = 64;
 
-/// What of a text may be printed.
-fn within_budget(mut text: String) -> String {
-    // Where another thread is printing, this one has to wait for a moment; after a fork, nobody may be there any more.
-    let Some(mut budget) = (if text.is_empty() { None } else { cache(&LEFT) }) else { return text };
-    let (left, since, told) = &mut *budget;
-    let now = Instant::now();
-    let seconds = since.replace(now).map_or(0.0, |since| now.duration_since(since).as_secs_f64());
-    *left = left.saturating_add((seconds * BYTES_A_SECOND).min(1e9) as usize).min(BUDGET);
-    if text.len() <= *left {
-        *left -= text.len();
-        *told = false;
-        return text;
+/// What is left of a budget, and when that was so.
+struct Left {
+    bytes: usize,
+    since: Instant,
+    /// Whether it was said that something is not shown.
+    told: bool,
+}
+
+impl Left {
+    fn new(budget: &Budget) -> Self {
+        Left { bytes: budget.0, since: Instant::now(), told: false }
     }
-    let end = text.floor_char_boundary(*left);
+
+    fn now(&mut self, budget: &Budget) -> usize {
+        let millis = usize::try_from(self.since.elapsed().as_millis()).unwrap_or(usize::MAX);
+        let fresh = millis.saturating_mul(budget.1) / 1000;
+        if fresh > 0 {
+            self.since = Instant::now();
+            self.bytes = self.bytes.saturating_add(fresh).min(budget.0);
+        }
+        self.bytes
+    }
+}
+
+/// What is left of all, and of datasets by how their lines begin.
+struct Lefts {
+    all: Option<Left>,
+    datasets: Vec<(String, Left)>,
+}
+
+static LEFT: Mutex<Lefts> = Mutex::new(Lefts { all: None, datasets: Vec::new() });
+
+/// What of a text of a dataset may be printed.
+fn within_budget(mut text: String, label: &str) -> String {
+    // A budget that another thread holds is not waited for: after a fork, it may not be there any more.
+    let Some(mut left) = (if text.is_empty() { None } else { cache(&LEFT) }) else { return text };
+    let Lefts { all, datasets } = &mut *left;
+    let all = all.get_or_insert_with(|| Left::new(&OF_ALL));
+    if !datasets.iter().any(|(known, _)| known == label) {
+        if datasets.len() >= DATASETS {
+            datasets.remove(0);
+        }
+        datasets.push((label.to_owned(), Left::new(&OF_DATASET)));
+    }
+    let Some((_, own)) = datasets.iter_mut().find(|(known, _)| known == label) else { return text };
+    let most = all.now(&OF_ALL).min(own.now(&OF_DATASET));
+    let whole = text.len();
+    let end = (0..=most.min(whole)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.truncate(end);
-    *left = 0;
-    if !std::mem::replace(told, true) {
+    all.bytes = all.bytes.saturating_sub(text.len());
+    own.bytes = own.bytes.saturating_sub(text.len());
+    if text.len() == whole {
+        own.told = false;
+    } else if !std::mem::replace(&mut own.told, true) {
+        own.bytes = 0;
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -110,7 +150,7 @@ impl Printed {
         if unsafe { libc::poll(polls.as_mut_ptr(), 3, 0) } <= 0 {
             return false;
         }
-        let [out, err] = pipes.each_mut().map(|pipe| within_budget(pipe.take()));
+        let [out, err] = pipes.each_mut().map(|pipe| within_budget(pipe.take(), label));
         // A closed stream is no reason to fail a read.
         if out.is_empty() && err.is_empty() {
         } else if keeps_streams() {
