@@ -100,7 +100,7 @@ impl Pool {
 
     /// Puts a session back for the next read.
     pub fn put(&self, key: Arc<SessionKey>, session: Session) {
-        if session.shared_bytes() > MAX_KEPT_BYTES {
+        if session.shared_bytes() > MAX_KEPT_BYTES || session.is_worn {
             return;
         }
         let Some(mut idle) = cache(&self.0) else { return };

@@ -314,23 +314,21 @@ impl Process {
         unsafe { libc::sched_setaffinity(self.pid, size_of::<libc::cpu_set_t>(), cpus) };
     }
 
-    /// Allows it `seconds` of processor time from now on. `false`: it has not so much left of the time that it has for life.
-    pub(crate) fn allow_cpu(&self, seconds: u64) -> bool {
-        let Some(used) = self.cpu_used() else { return true };
+    /// Allows it `seconds` of processor time from now on. Returns for how many more runs of as much it has time in its life.
+    pub(crate) fn allow_cpu(&self, seconds: u64) -> u64 {
+        let Some(used) = self.cpu_used() else { return u64::MAX };
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: a live buffer of the size of a limit.
         if unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) } != 0 {
-            return true;
+            return u64::MAX;
         }
         let wanted = used.as_secs().saturating_add(seconds).saturating_add(1);
-        // A new one has what it has: the user's own limit may be lower.
-        if wanted > limit.rlim_max && used.as_secs() >= seconds {
-            return false;
-        }
         limit.rlim_cur = wanted.min(limit.rlim_max);
         // SAFETY: as above.
         unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut()) };
-        true
+        // A new one has what it has: the user's own limit may be lower.
+        let is_new = used.as_secs() < seconds;
+        if is_new { u64::MAX } else { limit.rlim_max.saturating_sub(wanted) / seconds.saturating_add(1) }
     }
 
     /// The processor time that it has used.

@@ -127,6 +127,8 @@ pub struct Session {
     partial: bool,
     cpu: Option<usize>,
     cpu_allowed: Instant,
+    /// Whether the processor time of its life is nearly used up, so that another worker is to take its place.
+    pub(super) is_worn: bool,
     /// The processor time that it had used when it was asked to look.
     idle_cpu: Duration,
     ended_idle: bool,
@@ -251,6 +253,7 @@ impl Session {
             partial: false,
             cpu: None,
             cpu_allowed: Instant::now(),
+            is_worn: false,
             idle_cpu: Duration::ZERO,
             ended_idle: false,
             partial_source: modules.partial.then(|| job.source.to_owned()),
@@ -378,11 +381,8 @@ impl Session {
             self.roam();
         }
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
-            if self.worker.process.is_there() && !self.worker.process.allow_cpu(self.profile.limits.cpu_s) {
-                self.worker.process.kill();
-                // Another one is to be tried.
-                self.ended_idle = true;
-                fail!(Limit, "the worker has used up its processor time")
+            if self.worker.process.is_there() {
+                self.is_worn = self.worker.process.allow_cpu(self.profile.limits.cpu_s) == 0;
             }
             self.cpu_allowed = start;
         }

@@ -55,7 +55,10 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
             (ErrorKind::Failed, "crashed (SIGBUS): was the file cut short while it was read?".into())
         }
         (None, Exit::Signal(libc::SIGKILL)) => {
-            (ErrorKind::Limit, "was killed from outside; is the machine out of memory?".into())
+            (
+                ErrorKind::Limit,
+                "was killed from outside, or over the processor time that a worker has in its life; is the machine out of memory?".into(),
+            )
         }
         (None, Exit::Signal(n)) => (ErrorKind::Failed, format!("crashed (signal {n})")),
         (None, Exit::Status(n)) => (ErrorKind::Failed, format!("ended without a result (exit status {n})")),

@@ -14,7 +14,7 @@ type Resource = libc::c_int;
 const MANY_PROCESSES: u64 = 64;
 
 /// A worker may use so many times the processor time of one run in its life; the host starts another one before.
-const LIFE: u64 = 4;
+const LIFE: u64 = 60;
 
 /// Sets every limit. A limit that is lower already stays.
 pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {

@@ -245,7 +245,7 @@ fn memory_and_time_are_limited() {
     assert!(memory.values[1] > 0, "{memory:?}");
     assert_eq!(memory.values[3], 1);
     assert_eq!(find(&outcomes, "cpu").signal, i64::from(libc::SIGXCPU));
-    assert_eq!(find(&outcomes, "values").values[..5], [1, 5, 24, 64, -1]);
+    assert_eq!(find(&outcomes, "values").values[..5], [1, 5, 360, 64, -1]);
 }
 
 #[test]
