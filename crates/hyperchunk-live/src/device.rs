@@ -4,6 +4,7 @@
 //! no worker ever sees.
 
 use crate::evaluate::{Inputs, calls, planned};
+use crate::inputs::allowed;
 use crate::of_engine;
 use crate::plan::Plan;
 use hyperchunk::select::Choice;
@@ -121,7 +122,7 @@ fn block(
 ) -> hyperchunk_udf::error::Result<Vec<u64>> {
     let _active = Active::enter(stub.id, &plan.profile)?;
     let (offset, shape) = plan.record.block(&stub.chunk)?;
-    lending.compute((&offset, &shape))?;
+    allowed(&plan.profile, || lending.compute((&offset, &shape)))?;
     Ok(shape)
 }
 
