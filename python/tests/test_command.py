@@ -326,7 +326,7 @@ def test_errors_show_names_without_what_terminals_obey(tmp_path: Path, command: 
     obeyed = set("\x1b\x07\u202e")
     for name in ("soft", "loop", "outside", f"c{escape}", "table"):
         for words in (
-            ("get", file, f"/{name}"),
+            ("get", file, f"/{name}", "-o", tmp_path / "values.npy"),
             ("dump", f"{file}:/{name}"),
             ("store", "query", file, f"/{name}", "value > 1"),
         ):
