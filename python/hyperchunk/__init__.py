@@ -91,7 +91,22 @@ _HOMES = {
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset(("cuda", "exceptions", "executors", "layouts", "plugins", "trust", "udf"))
+_MODULES = frozenset(
+    [
+        "arrow",
+        "cuda",
+        "exceptions",
+        "executors",
+        "h5coro",
+        "layouts",
+        "netcdf",
+        "plugins",
+        "pool",
+        "store",
+        "trust",
+        "udf",
+    ]
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -467,7 +467,7 @@ class Dataset(HLObject):
         """Where values lie that `predicate` asks for, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
         return Query(self, predicate, box)
 
-    def shards(self, box: BoxLike = None) -> Shards:
+    def zones(self, box: BoxLike = None) -> Shards:
         """Its zones, with what their values are like, where statistics were kept (:func:`hyperchunk.query`)."""
         return Shards(self, box)
 

@@ -116,7 +116,9 @@ class File(Group):
         elif storage_options or network:
             raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
         else:
-            recipe = Recipe(path.removeprefix("file://"), driver or "sec2", options)
+            path = path.removeprefix("file://")
+            folder = "" if Path(path).is_absolute() else str(Path.cwd())
+            recipe = Recipe(path, driver or "sec2", options, None, folder)
         opened = Opened(open_core(recipe), recipe)
         super().__init__(opened, opened.need().root, "/")
         if userblock_size is not None and userblock_size != self.userblock_size:

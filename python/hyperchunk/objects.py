@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 
@@ -28,6 +29,8 @@ class Recipe(NamedTuple):
     options: dict[str, Any]
     #: What gets its bytes, where that is neither a path nor a URL.
     source: Any = None
+    #: The working directory when it was opened, for a relative path.
+    folder: str = ""
 
 
 #: What `_core` has of a file, whether it is read or written.
@@ -98,7 +101,10 @@ class Opened:
         """How another process opens it."""
         if self.driver == "core":
             raise TypeError("files that lie in memory cannot be pickled")
-        return self.recipe
+        if not self.recipe.folder:
+            return self.recipe
+        filename = str(Path(self.recipe.folder) / self.filename)
+        return self.recipe._replace(filename=filename, folder="")
 
 
 # Files that objects from other processes lie in, so that each is opened once.

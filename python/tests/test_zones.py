@@ -51,7 +51,7 @@ def test_answers_are_those_of_numpy(tmp_path_factory: pytest.TempPathFactory, da
             check(file["a"], predicate, holds)
             check(file["a"], predicate, holds, box)
         whole = file["a"][...].astype("f8")
-        for shard in file["a"].shards().top(1):
+        for shard in file["a"].zones().top(1):
             assert whole[shard.index] == shard.value
 
 
@@ -73,7 +73,7 @@ def test_a_file_is_analysed_once_and_little_is_read_then(tmp_path: Path) -> None
         assert query.read()[0].tolist() == [[123, 456]]
     packed = hyperchunk.open(path)["group/packed"]
     assert packed.query("value > 6").boxes == [(slice(100, 150), slice(400, 500))]
-    top = packed.shards().top(1)
+    top = packed.zones().top(1)
     assert (top[0].value, top[0].index) == (7, (123, 456))
     assert top.looked_at < values.nbytes / 100
 

@@ -220,7 +220,7 @@ class Store:
     def shards(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Shards:
         """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)``
         tells the largest value, where it is, and who wrote it."""
-        return self._dataset(path, epoch).shards(box)
+        return self._dataset(path, epoch).zones(box)
 
     def follow(
         self,

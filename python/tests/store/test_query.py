@@ -95,12 +95,12 @@ def test_answers_are_those_of_numpy(tmp_path_factory: pytest.TempPathFactory, da
             check(dataset, predicate, holds)
             check(dataset, predicate, holds, box)
         whole = dataset[...].astype("f8")
-        top = dataset.shards().top(1)
+        top = dataset.zones().top(1)
         if len(top):
             assert float(whole[top[0].index]) == top[0].value
             beyond = whole > top[0].value
             assert (whole[beyond] == float(fill or 0)).all(), "only what nobody wrote may be larger"
-        mine = [zone for zone in dataset.shards() if zone.summary is not None and zone.exact]
+        mine = [zone for zone in dataset.zones() if zone.summary is not None and zone.exact]
         for zone in mine:
             values = whole[zone.boxes[0]]
             numbers = values[~np.isnan(values)]
