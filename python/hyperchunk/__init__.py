@@ -92,7 +92,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset(
-    [
+    (
         "arrow",
         "cuda",
         "exceptions",
@@ -105,7 +105,7 @@ _MODULES = frozenset(
         "store",
         "trust",
         "udf",
-    ]
+    )
 )
 
 

@@ -1,4 +1,4 @@
-"""Datasets that go to other places: Dask, pickles that are used in another working directory, modules by their names."""
+"""Datasets that go to other places: Dask, pickles that are used in another working directory, modules by name."""
 
 import pickle
 import subprocess
