@@ -15,6 +15,7 @@ mod commit;
 mod companion;
 mod dataset;
 mod encoding;
+mod fits;
 mod heap;
 mod journal;
 mod key;

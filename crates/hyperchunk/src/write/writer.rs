@@ -4,6 +4,7 @@ use super::based::Based;
 use super::chunks::{Chunks, Data, NewChunk};
 use super::companion::Companion;
 use super::dataset::DatasetWriter;
+use super::fits;
 use super::heap::Heap;
 use super::journal::{Entry, Journal, Made};
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
@@ -381,7 +382,8 @@ impl Writer {
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
     pub fn commit_datatype(&self, parent: NodeId, name: &[u8], datatype: Datatype) -> Result<NodeId> {
-        let (age, _) = self.0.able(|age| encode::message::datatype::encode(&datatype, age))?;
+        let (age, encoded) = self.0.able(|age| encode::message::datatype::encode(&datatype, age))?;
+        fits::datatype(&encoded).map_err(|error| self.0.named(error.object(Name::from(name))))?;
         self.0.notice(age, || format!("the datatype {}", Name::from(name)));
         let node = Node::new(NodeKind::Datatype(datatype.clone()), false);
         self.add((parent, name), node, Entry::Datatype(datatype), |_| ())
@@ -478,6 +480,7 @@ impl Writer {
     /// Invalid if the name is taken or cannot be one.
     pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
         self.change(|tree, done| {
+            fits::link(name, &target)?;
             tree.link(group, name, target.clone())?;
             done.push(Entry::Link { group, name: name.into(), target });
             Ok(())
@@ -501,7 +504,9 @@ impl Writer {
     /// # Errors
     /// Invalid if it has no name or its data have another size than its type and extent say.
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
-        let (age, _) = self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
+        let (age, encoded) =
+            self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
+        fits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
         self.0.notice(age, || format!("the datatype of the attribute {}", attribute.name));
         if self.0.journal.is_some() && attribute.datatype.has_vlen() {
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
@@ -632,6 +637,10 @@ fn first_of(options: &CreateOptions) -> Result<u64> {
 pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Oldest) -> Result<DatasetNode> {
     let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
     let mut needs = needs(&datatype, oldest, newest)?;
+    if committed.is_none() {
+        fits::datatype(&encode::message::datatype::encode(&datatype, needs)?)?;
+    }
+    fits::fill(&fill.value)?;
     if let Dataspace::Simple { dims, max } = &dataspace {
         if dims.len() != max.len() || dims.len() > 32 {
             return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
@@ -671,7 +680,10 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
             Data::Compact(RwLock::new(Vec::new()))
         }
         NewLayout::Contiguous => Data::Contiguous { address: Mutex::new(None), size: size()? },
-        NewLayout::External(files) => Data::External(files),
+        NewLayout::External(files) => {
+            fits::external_files(files.len())?;
+            Data::External(files)
+        }
         NewLayout::Virtual(mappings) => {
             needs = needs.max(Oldest::V110);
             Data::Virtual(mappings)

@@ -1,0 +1,63 @@
+//! Bounds of object header messages, checked at the call: later, at a commit, one object would cost the whole file.
+
+use super::tree::NewLink;
+use crate::{Error, Result};
+use hyperchunk_format::model::FillWhen;
+
+/// The largest message of an object header, in bytes: its size has 16 bits and is padded to eight bytes.
+const MAX_MESSAGE_BYTES: usize = 65_528;
+/// Bytes of a fill value's or a link's message beside the value and the names.
+const MESSAGE_OVERHEAD_BYTES: usize = 32;
+/// Bytes of one file in the message that lists external files.
+const EXTERNAL_FILE_BYTES: usize = 24;
+
+fn check(what: &str, bytes: usize) -> Result<()> {
+    if bytes <= MAX_MESSAGE_BYTES {
+        return Ok(());
+    }
+    Err(Error::limit(format!(
+        "cannot store {what} of {bytes} bytes: an object header message of HDF5 has at most {MAX_MESSAGE_BYTES}"
+    )))
+}
+
+/// Checks an encoded datatype.
+///
+/// # Errors
+/// Limit if it is too large for a message.
+pub(super) fn datatype(encoded: &[u8]) -> Result<()> {
+    check("a datatype", encoded.len())
+}
+
+/// Checks a fill value.
+///
+/// # Errors
+/// As [`datatype`].
+pub(super) fn fill(fill: &FillWhen) -> Result<()> {
+    match fill {
+        FillWhen::User(value) => check("a fill value", value.len().saturating_add(MESSAGE_OVERHEAD_BYTES)),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a list of external files.
+///
+/// # Errors
+/// As [`datatype`].
+pub(super) fn external_files(count: usize) -> Result<()> {
+    let bytes = count.saturating_mul(EXTERNAL_FILE_BYTES).saturating_add(MESSAGE_OVERHEAD_BYTES);
+    check("a list of external files", bytes)
+}
+
+/// Checks a link's name and value.
+///
+/// # Errors
+/// As [`datatype`].
+pub(super) fn link(name: &[u8], target: &NewLink) -> Result<()> {
+    let value = match target {
+        NewLink::Hard(_) => 8,
+        NewLink::Soft(path) => path.as_bytes().len(),
+        NewLink::External { file, path } => file.as_bytes().len().saturating_add(path.as_bytes().len()),
+        NewLink::User { data, .. } => data.len(),
+    };
+    check("a link", name.len().saturating_add(value).saturating_add(MESSAGE_OVERHEAD_BYTES))
+}

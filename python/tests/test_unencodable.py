@@ -1,0 +1,60 @@
+"""What HDF5 cannot hold is an error at the call, and everything else of the file is there after `close`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+
+WIDE = np.dtype([(f"field_{i}", "f4") for i in range(3000)])
+LONG = "x" * 70_000
+RAW = [("raw", number, 1) for number in range(4000)]
+
+
+def _enum(file: Any) -> None:
+    file.create_dataset("w", data=np.zeros(3, "i4"), dtype=h5py.enum_dtype({f"N_{i}": i for i in range(9000)}, "i4"))
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "compound": lambda file: file.create_dataset("w", data=np.zeros(3, WIDE)),
+    "array of compounds": lambda file: file.create_dataset("w", (3,), np.dtype((WIDE, (2,)))),
+    "compound in a compound": lambda file: file.create_dataset("w", (3,), np.dtype([("a", WIDE), ("b", "i4")])),
+    "sequence of compounds": lambda file: file.create_dataset("w", (3,), h5py.vlen_dtype(WIDE)),
+    "enumeration": _enum,
+    "chunked compound": lambda file: file.create_dataset("w", (30,), WIDE, chunks=(10,), compression="gzip"),
+    "attribute": lambda file: file.attrs.__setitem__("w", np.zeros((), WIDE)),
+    "attribute of a dataset": lambda file: file["hours"].attrs.__setitem__("w", np.zeros(2, WIDE)),
+    "committed datatype": lambda file: file.__setitem__("w", WIDE),
+    "fill value": lambda file: file.create_dataset("w", (2,), "S1000000", fillvalue=b"x" * 1_000_000),
+    "fill value of 65,530 bytes": lambda file: file.create_dataset("w", (2,), "S65530", fillvalue=b"x" * 65_530),
+    "soft link": lambda file: file.__setitem__("w", hyperchunk.SoftLink("/x" * 50_000)),
+    "soft link of 65,530 bytes": lambda file: file.__setitem__("w", hyperchunk.SoftLink("x" * 65_530)),
+    "external link": lambda file: file.__setitem__("w", hyperchunk.ExternalLink("f" * 40_000, "/p" * 20_000)),
+    "name": lambda file: file.__setitem__(LONG, 1),
+    "name of an attribute": lambda file: file.attrs.__setitem__(LONG, 1),
+    "compact": lambda file: file.create_dataset("w", data=np.zeros(100_000, "u1"), layout="compact"),
+    "rank 33": lambda file: file.create_dataset("w", (1,) * 33, "u1"),
+    "external files": lambda file: file.create_dataset(
+        "w", (4000,), "u1", external=[("raw", i, 1) for i in range(4000)]
+    ),
+}
+
+
+@pytest.mark.parametrize("libver", ["v108", "v110", "v200"])
+@pytest.mark.parametrize("what", CALLS)
+def test_call_is_refused_and_the_file_stays(tmp_path: Path, what: str, libver: str) -> None:
+    path = tmp_path / "a.h5"
+    with hyperchunk.open(path, "w", libver=libver) as file:
+        file.create_dataset("hours", data=np.arange(1000), chunks=(100,), compression="gzip")
+        with pytest.raises(hyperchunk.HyperchunkError):
+            CALLS[what](file)
+        file["after"] = 7
+    with h5py.File(path) as file:
+        assert sorted(file) == ["after", "hours"]
+        assert [*file.attrs, *file["hours"].attrs] == []
+        assert np.array_equal(file["hours"][()], np.arange(1000))
+        assert file["after"][()] == 7
+    assert [found.name for found in tmp_path.iterdir()] == ["a.h5"]
