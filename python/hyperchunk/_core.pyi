@@ -187,6 +187,7 @@ class File:
         virtualizarr: str | None,
         name: str | None,
         from_kerchunk: str | None,
+        overwrite: bool,
     ) -> str: ...
     def check(self, given: str, latency: float, bandwidth: float) -> str: ...
     @property

@@ -130,6 +130,7 @@ def index(
     virtualizarr: PathLike | None = None,
     name: str | None = None,
     from_kerchunk: PathLike | None = None,
+    overwrite: bool = False,
     **options: Any,
 ) -> Indexed:
     """Make a sidecar index of a file: its structure and where its chunks are. With it, reading takes one round trip.
@@ -146,6 +147,7 @@ def index(
         virtualizarr: The same as metadata and chunk manifests for VirtualiZarr.
         name: What references call the file, if not `file`.
         from_kerchunk: Take the places of chunks from this JSON, instead of from the file's own indexes of chunks.
+        overwrite: Replace `output`, `kerchunk` and `virtualizarr` if they are there.
         options: As for :func:`hyperchunk.open`: ``storage_options``, ``network`` and the rest.
 
     Raises:
@@ -172,6 +174,7 @@ def index(
             virtualizarr=_path(virtualizarr),
             name=name,
             from_kerchunk=_path(from_kerchunk),
+            overwrite=overwrite,
         )
     result: Indexed = json.loads(made)
     return result

@@ -142,7 +142,7 @@ impl File {
     }
 
     /// What the command `index` does, with what it says as JSON. `given` is the path or URL that the file was opened by.
-    #[pyo3(signature = (given, *, output, cache, kerchunk, virtualizarr, name, from_kerchunk))]
+    #[pyo3(signature = (given, *, output, cache, kerchunk, virtualizarr, name, from_kerchunk, overwrite))]
     #[expect(clippy::too_many_arguments, reason = "the options of the command")]
     fn make_index(
         &self,
@@ -154,8 +154,9 @@ impl File {
         virtualizarr: Option<PathBuf>,
         name: Option<String>,
         from_kerchunk: Option<PathBuf>,
+        overwrite: bool,
     ) -> PyResult<String> {
-        let what = Indexing { output, cache, kerchunk, virtualizarr, name, from_kerchunk };
+        let what = Indexing { output, cache, kerchunk, virtualizarr, name, from_kerchunk, overwrite };
         let made = py.detach(|| what.make(&self.0, given)).map_err(|e| to_python(py, &e))?;
         Ok(made.to_json())
     }

@@ -92,7 +92,9 @@ def test_get_into_a_pipe_and_through_a_link(scene: Any, command: Any, tmp_path: 
     assert command("get", file, "a", "-o", pipe).returncode == 0
     out, _ = reader.communicate(timeout=30)
     link.symlink_to(far.name)
-    assert command("get", file, "a", "-o", link).returncode == 0
+    assert command("get", file, "a", "-o", link).returncode == 1
+    assert not far.exists()
+    assert command("get", file, "a", "-o", link, "--overwrite").returncode == 0
     assert (stat.S_ISFIFO(pipe.stat().st_mode), link.is_symlink()) == (True, True)
     assert far.read_bytes() == out
     np.testing.assert_array_equal(np.load(far), A)

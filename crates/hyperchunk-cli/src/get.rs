@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// output. Without it, the dataset's name and .npy.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Replace the output if it is there.
+    #[arg(long)]
+    overwrite: bool,
     /// Which part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for all axes that are not named.
     #[arg(long, value_name = "SLICES", allow_hyphen_values = true)]
     slice: Option<String>,
@@ -33,6 +36,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     source: SourceOptions,
 }
+
+/// What names of HDF5 files end with.
+const HDF5_SUFFIXES: [&str; 5] = ["h5", "hdf5", "hdf", "nc", "he5"];
 
 const HELP: &str = "\
 Examples:
@@ -51,6 +57,18 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let standard = output.as_os_str() == "-";
     let kind = output.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase();
+    if !standard && !output::is_stream(&output) {
+        if kind != "npy" && !HDF5_SUFFIXES.contains(&&*kind) {
+            let known = HDF5_SUFFIXES.join(", .");
+            return Err(format!(
+                "cannot write {}: expected a name that ends with .npy (an array) or .{known} (HDF5)",
+                hyperchunk_udf::escape::escape(&output.display().to_string(), 2000)
+            )
+            .into());
+        }
+        let input = arguments.file.strip_prefix("file://").unwrap_or(&arguments.file);
+        output::check(&output, arguments.overwrite, &[Path::new(input)])?;
+    }
     // Through links: what they lead to is written, and they stay.
     let output = if standard { output } else { output::resolved(&output)? };
     let file = arguments.source.open(&arguments.file)?;
@@ -60,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err("the dataset is null: it has no elements and no shape".into());
     }
     let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
-    if !standard && ["h5", "hdf5", "hdf", "nc", "he5"].contains(&kind.as_str()) {
+    if !standard && HDF5_SUFFIXES.contains(&&*kind) {
         if output::is_stream(&output) {
             return Err(
                 "an HDF5 file cannot be written to a device or a pipe; write an array (.npy), or a file"

@@ -50,6 +50,9 @@ pub struct Indexing {
     /// As --kerchunk: for each array its metadata and a chunk manifest of VirtualiZarr's.
     #[arg(long, value_name = "JSON")]
     pub virtualizarr: Option<PathBuf>,
+    /// Replace what --output, --kerchunk and --virtualizarr name if it is there.
+    #[arg(long)]
+    pub overwrite: bool,
     /// What references call the file, if not by the name given here.
     #[arg(long, value_name = "URL")]
     pub name: Option<String>,
@@ -102,6 +105,7 @@ impl Indexing {
     /// Those of reading the file; Invalid for references that are not of it; Io from writing.
     pub fn make(&self, file: &File, given: &str) -> Result<Indexed, Error> {
         let place = self.place(given)?;
+        self.check(&place, given)?;
         let name = self.name.as_deref().unwrap_or(given);
         let known = match &self.from_kerchunk {
             Some(path) => {
@@ -130,6 +134,25 @@ impl Indexing {
         crate::output::write(&place, bytes).map_err(|text| Error::new(ErrorKind::Io, text))?;
         made.path = Some(place);
         Ok(made)
+    }
+
+    /// Refuses outputs that are inputs, or each other, or are there. An index at its usual place is made anew.
+    fn check(&self, place: &Path, given: &str) -> Result<(), Error> {
+        let given = Path::new(given.strip_prefix("file://").unwrap_or(given));
+        let inputs: Vec<&Path> = [Some(given), self.from_kerchunk.as_deref()].into_iter().flatten().collect();
+        let named: Vec<&Path> = [&self.output, &self.kerchunk, &self.virtualizarr]
+            .into_iter()
+            .filter_map(Option::as_deref)
+            .collect();
+        let checked = named.iter().try_for_each(|path| crate::output::check(path, self.overwrite, &inputs));
+        checked.and_then(|()| crate::output::check(place, true, &inputs)).map_err(Error::invalid)?;
+        for (number, path) in named.iter().enumerate() {
+            if named.iter().skip(number + 1).any(|other| other == path) {
+                let message = format!("cannot write {}: two outputs have this name", path.display());
+                return Err(Error::invalid(message));
+            }
+        }
+        Ok(())
     }
 
     /// Where the index goes.

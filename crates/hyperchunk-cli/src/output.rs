@@ -1,5 +1,6 @@
 //! Files that commands write: whole or not at all.
 
+use hyperchunk_udf::escape::escape;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,7 +31,12 @@ impl Output {
     /// Gives the file its name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if let (Some(file), Some((temporary, path))) = (self.file.take(), self.names.take()) {
+            let synced = file.sync_all();
             drop(file);
+            if let Err(error) = synced {
+                let _ = std::fs::remove_file(&temporary);
+                return Err(error);
+            }
             if let Err(error) = std::fs::rename(&temporary, &path) {
                 let _ = std::fs::remove_file(&temporary);
                 return Err(error);
@@ -38,6 +44,38 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// Refuses an output that would destroy something: one of the inputs, by whatever name or link, or without `overwrite`
+/// anything that is there. Devices and pipes are written to and never replaced.
+pub(crate) fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<(), String> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let name = escape(&path.display().to_string(), 2000);
+    if inputs.iter().any(|input| same_file(path, input)) {
+        return Err(format!("cannot write {name}: it is an input of this command; name another output"));
+    }
+    if !overwrite && !is_stream(path) {
+        return Err(format!("cannot write {name}: it exists (--overwrite replaces it)"));
+    }
+    Ok(())
+}
+
+/// Whether two names lead to one file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let identity = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+        };
+        identity(one).is_some_and(|found| identity(other) == Some(found))
+    }
+    #[cfg(not(unix))]
+    std::fs::canonicalize(one)
+        .is_ok_and(|found| std::fs::canonicalize(other).is_ok_and(|other| other == found))
 }
 
 /// Where `path` leads: renaming a file onto a link would replace the link.
