@@ -182,21 +182,48 @@ impl Error {
     }
 }
 
+/// A text of a file, for a terminal: what would move its cursor, change its direction or not be seen is written as `\\u{…}`.
+struct Shown<'a> {
+    text: &'a str,
+    lines: bool,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.text;
+        while let Some((place, c)) =
+            rest.char_indices().find(|(_, c)| is_unseen(*c) && !(self.lines && matches!(c, '\n' | '\t')))
+        {
+            let (before, after) = rest.split_at_checked(place).unwrap_or((rest, ""));
+            f.write_str(before)?;
+            write!(f, "{}", c.escape_unicode())?;
+            rest = after.get(c.len_utf8()..).unwrap_or_default();
+        }
+        f.write_str(rest)
+    }
+}
+
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        Harmless { to: f, lines: true }.write_str(&inner.message)?;
+        Shown { text: &inner.message, lines: true }.fmt(f)?;
         let mut separator = " (";
         let mut place = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
             f.write_str(separator)?;
             separator = ", ";
-            Harmless { to: f, lines: false }.write_fmt(text)
+            f.write_fmt(text)
         };
         if let Some(file) = &inner.file {
-            place(f, format_args!("file {file}"))?;
+            place(f, format_args!("file {}", Shown { text: file, lines: false }))?;
         }
         if let Some(object) = &inner.object {
-            place(f, format_args!("object {object}"))?;
+            place(f, format_args!("object {}", Shown { text: object, lines: false }))?;
         }
         if let Some(structure) = inner.structure {
             place(f, format_args!("in {structure}"))?;
@@ -205,35 +232,6 @@ impl fmt::Display for Error {
             place(f, format_args!("at offset {offset}"))?;
         }
         if separator == ", " { f.write_str(")") } else { Ok(()) }
-    }
-}
-
-/// Writes names from files so that no terminal obeys them: control characters and those that turn the direction of a line are written
-/// out.
-struct Harmless<'a, 'b> {
-    to: &'a mut fmt::Formatter<'b>,
-    /// Whether line breaks stay.
-    lines: bool,
-}
-
-impl fmt::Write for Harmless<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let stays = |c: char| {
-            let turns = matches!(
-                c,
-                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
-            );
-            let hidden = matches!(c, '\u{e0000}'..='\u{e007f}');
-            (self.lines && matches!(c, '\n' | '\t')) || !(c.is_control() || turns || hidden)
-        };
-        let mut rest = text;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| !stays(*c)) {
-            let (before, from) = rest.split_at(at);
-            self.to.write_str(before)?;
-            write!(self.to, "{}", c.escape_unicode())?;
-            rest = from.get(c.len_utf8()..).unwrap_or_default();
-        }
-        self.to.write_str(rest)
     }
 }
 
