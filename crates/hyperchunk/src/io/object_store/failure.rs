@@ -2,6 +2,7 @@
 //!
 //! Nothing of `object_store`'s messages is passed on as it is: they hold URLs, which may hold signatures.
 
+use super::redirects::Refused;
 use super::store::innermost;
 use super::wire::Seen;
 use crate::{Error, ErrorKind};
@@ -127,6 +128,9 @@ pub(super) fn of_writing(error: &object_store::Error, seen: &Seen) -> Failure {
 /// No response came.
 fn of_transport(error: &object_store::Error) -> Failure {
     let cause = innermost(error);
+    if let Some(refused) = refused(error) {
+        return Failure::Final(Error::invalid(refused.to_string()));
+    }
     if cause.contains("certificate") {
         let message = format!(
             "the server's certificate is not trusted: {cause}; `SSL_CERT_FILE` in the environment may name a file of others"
@@ -147,6 +151,18 @@ fn of_transport(error: &object_store::Error) -> Failure {
         Some(HttpErrorKind::Timeout) => Failure::passing("the server did not answer in time"),
         _ => Failure::passing(format!("the connection broke: {cause}")),
     }
+}
+
+/// Why a redirect was not followed, if that is the reason.
+fn refused(error: &object_store::Error) -> Option<&Refused> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(refused) = error.downcast_ref() {
+            return Some(refused);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// No request was made.

@@ -12,6 +12,7 @@ mod location;
 mod objects;
 mod process;
 mod profile;
+mod redirects;
 mod request;
 mod settings;
 mod store;

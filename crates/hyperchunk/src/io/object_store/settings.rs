@@ -2,6 +2,7 @@
 
 use super::location::{Kind, Location};
 use super::profile;
+use super::redirects;
 use crate::{Error, Result};
 use object_store::aws::AmazonS3ConfigKey;
 use object_store::azure::AzureConfigKey;
@@ -149,6 +150,7 @@ fn full_name(kind: Kind, name: &str) -> Option<String> {
     let usual = match (kind, lower.as_str()) {
         (Kind::Http, "anonymous" | "anon" | ANONYMOUS) => return Some(ANONYMOUS.into()),
         (Kind::Http, "token" | BEARER) => return Some(BEARER.into()),
+        (Kind::Http, redirects::OPTION) => return Some(redirects::OPTION.into()),
         (Kind::S3, "profile" | PROFILE) => return Some(PROFILE.into()),
         (_, "anonymous" | "anon") => ANONYMOUS,
         (_, "proxy") => "proxy_url",

@@ -1,6 +1,7 @@
 //! The client for web servers. Archives often answer with a redirect to a store, signed for an hour: it is followed once, not
-//! for every range.
+//! for every range, and only where [`Redirects`] allow it.
 
+use super::redirects::{self, MAX_REDIRECTS, Redirects, Refused, resolver};
 use super::settings::{ANONYMOUS, BEARER};
 use super::store::{Connection, USER_AGENT, innermost};
 use http_body_util::BodyExt;
@@ -23,6 +24,9 @@ const MOST: usize = 256;
 
 pub(super) struct Web {
     client: Client,
+    /// For other servers than the one that was named: what a name leads to is looked at.
+    elsewhere: Client,
+    redirects: Redirects,
     /// Sent where the caller's URL leads, never elsewhere.
     authorization: Option<HeaderValue>,
     ends: Mutex<HashMap<Url, (Url, Instant)>>,
@@ -32,16 +36,44 @@ impl Web {
     pub(super) fn new(connection: &Connection) -> object_store::Result<Self> {
         let unfit = |source: String| object_store::Error::Generic { store: "web", source: source.into() };
         let authorization = authorization(connection).map_err(unfit)?;
-        Ok(Self { client: client(connection).map_err(unfit)?, authorization, ends: Mutex::default() })
+        let redirects = Redirects::parse(connection.settings.get(redirects::OPTION)).map_err(unfit)?;
+        let own = client(connection, false).map_err(unfit)?;
+        let elsewhere = client(connection, redirects != Redirects::Any).map_err(unfit)?;
+        Ok(Self { client: own, elsewhere, redirects, authorization, ends: Mutex::default() })
     }
 
-    async fn get(&self, url: &Url, request: &HttpRequest, authorized: bool) -> Result<Response, HttpError> {
+    /// Asks the server at `origin` or, where it was led there, another one, once.
+    async fn ask(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
         let mut asked = Request::new(request.method().clone(), url.clone());
         *asked.headers_mut() = request.headers().clone();
-        if let Some(value) = self.authorization.as_ref().filter(|_| authorized) {
+        let own = origin.origin() == url.origin();
+        if let Some(value) = self.authorization.as_ref().filter(|_| own) {
             asked.headers_mut().insert("authorization", value.clone());
         }
-        self.client.execute(asked).await.map_err(error)
+        let client = if own { &self.client } else { &self.elsewhere };
+        client.execute(asked).await.map_err(error)
+    }
+
+    /// Asks for `url`, to which `origin` led, and follows redirects.
+    async fn get(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
+        let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
+        let mut url = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.ask(origin, &url, request).await?;
+            let location = response.headers().get("location").filter(|_| response.status().is_redirection());
+            let Some(location) = location else { return Ok(response) };
+            let next = location.to_str().ok().and_then(|location| url.join(location).ok());
+            let mut next = next.ok_or_else(|| refused(Refused("to what is no URL".into())))?;
+            // Users and passwords in it would be sent as an authorization that nobody here gave.
+            let _ = next.set_username("");
+            let _ = next.set_password(None);
+            self.redirects.check(&url, &next).map_err(refused)?;
+            if next == url {
+                return Err(refused(Refused("to where it came from".into())));
+            }
+            url = next;
+        }
+        Err(refused(Refused(format!("after {MAX_REDIRECTS} others"))))
     }
 
     /// Where a redirect from this URL led lately.
@@ -67,7 +99,7 @@ impl Web {
         let url = Url::parse(&request.uri().to_string())
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         if let Some(end) = self.end(&url) {
-            let response = self.get(&end, &request, end.origin() == url.origin()).await;
+            let response = self.get(&url, &end, &request).await;
             // When a signature has run out or a server has gone, the first one knows a new one.
             let refused = |status: u16| (400..500).contains(&status) && !matches!(status, 412 | 416 | 429);
             match response {
@@ -75,7 +107,7 @@ impl Web {
                 _ => self.remember(&url, None),
             }
         }
-        let response = self.get(&url, &request, true).await?;
+        let response = self.get(&url, &url, &request).await?;
         if response.status().is_success() && *response.url() != url {
             self.remember(&url, Some(response.url()));
         }
@@ -123,15 +155,19 @@ fn error(error: reqwest::Error) -> HttpError {
     HttpError::new(kind, error.without_url())
 }
 
-fn client(connection: &Connection) -> Result<Client, String> {
+fn client(connection: &Connection, only_public: bool) -> Result<Client, String> {
     let settings = &connection.settings;
     let text = |error: reqwest::Error| innermost(&error.without_url());
     let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
         .user_agent(USER_AGENT)
         .connect_timeout(connection.connect_timeout)
         .http1_only()
         .https_only(!settings.is_on("allow_http"))
         .danger_accept_invalid_certs(settings.is_on("allow_invalid_certificates"));
+    if only_public {
+        builder = builder.dns_resolver(resolver());
+    }
     if let Some(url) = settings.get("proxy_url") {
         let mut proxy = Proxy::all(url).map_err(text)?;
         if let Some(excluded) = settings.get("proxy_excludes") {

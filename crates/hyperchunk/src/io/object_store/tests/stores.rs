@@ -97,6 +97,40 @@ fn siblings_are_opened_beside() {
     assert_eq!(server.log().len(), 2);
 }
 
+/// A server that leads to what only this machine may ask, or round and round.
+#[test]
+fn redirects_that_lead_astray_are_not_followed() {
+    let inside = Server::new(pattern(5000), |_| Answer::Right);
+    let leads = |to: String, policy: Option<&str>| {
+        let location: &'static str = format!("location: {to}\r\n").leak();
+        let server = Server::new(Vec::new(), move |_| Answer::Status(302, location, ""));
+        let mut options = options();
+        options.store.extend(policy.map(|policy| ("redirects".to_owned(), policy.to_owned())));
+        let error = open(&server.url("x.h5"), &options).unwrap_err();
+        (error, server.log().len())
+    };
+    let (error, asked) = leads(inside.url("secret"), None);
+    assert!(error.to_string().contains("cannot follow the server's redirect"), "{error}");
+    assert_eq!(asked, 1);
+    for policy in ["never", "same-origin", "public"] {
+        assert_eq!(leads(inside.url("secret"), Some(policy)).1, 1, "{policy}");
+    }
+    let by_name = inside.url("secret").replace("127.0.0.1", "localhost");
+    let (error, _) = leads(by_name, None);
+    assert!(error.to_string().contains("no public address"), "{error}");
+    assert!(inside.log().is_empty());
+    let (error, asked) = leads("/x.h5".into(), None);
+    assert!(error.to_string().contains("to where it came from") && asked == 1, "{error}, {asked}");
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    let round = Server::new(Vec::new(), move |_| {
+        let number = turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Answer::Status(302, if number % 2 == 0 { "location: /a\r\n" } else { "location: /b\r\n" }, "")
+    });
+    let error = open(&round.url("a"), &options()).unwrap_err();
+    assert!(error.to_string().contains("after 10 others"), "{error}");
+    assert_eq!(round.log().len(), 11);
+}
+
 /// An archive that hands out signed URLs of a store.
 #[test]
 fn redirects_are_followed_once() {
@@ -108,6 +142,7 @@ fn redirects_are_followed_once() {
     let archive = Server::new(Vec::new(), move |_| Answer::Status(302, location, ""));
     let mut options = options();
     options.store.push(("token".into(), "secret".into()));
+    options.store.push(("redirects".into(), "any".into()));
     let source = open(&archive.url("x.h5"), &options).unwrap();
     for _ in 0..3 {
         assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000]);
