@@ -58,7 +58,7 @@ struct Declaring {
 #[pyo3(signature = (path, source, **keywords))]
 fn analysis_make<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     source: String,
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
@@ -114,7 +114,11 @@ fn describe<'py>(py: Python<'py>, analysis: &Analysis) -> PyResult<Bound<'py, Py
 
 /// The analyses of an epoch: what each is, or why its record does not hold.
 #[pyfunction]
-fn store_analyses<'py>(py: Python<'py>, path: PathBuf, epoch: Option<u64>) -> PyResult<Bound<'py, PyList>> {
+fn store_analyses<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+    epoch: Option<u64>,
+) -> PyResult<Bound<'py, PyList>> {
     let path = hyperchunk::store::real_file(&path);
     let listed = py.detach(|| summary::list(&path, &*summary::epoch(&path, epoch)?));
     let rows = PyList::empty(py);
@@ -158,7 +162,7 @@ fn pairs<'py>(py: Python<'py>, pairs: &Pairs) -> PyResult<Bound<'py, PyDict>> {
 #[pyfunction]
 fn store_results<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     dataset: Vec<u8>,
     epoch: Option<u64>,
     run: bool,
@@ -211,7 +215,7 @@ fn store_results<'py>(
 #[pyfunction]
 fn store_backfill(
     py: Python<'_>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     record: Vec<u8>,
     epochs: (u64, u64),
     threads: usize,
@@ -231,7 +235,7 @@ fn store_backfill(
 #[pyo3(signature = (path, record, epochs, epoch=None))]
 fn store_unseen(
     py: Python<'_>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     record: Vec<u8>,
     epochs: (u64, u64),
     epoch: Option<u64>,
@@ -251,7 +255,7 @@ fn store_unseen(
 #[pyfunction]
 fn store_look<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     record: Vec<u8>,
     epochs: (u64, u64),
     epoch: u64,

@@ -103,7 +103,7 @@ impl DualWriter {
     #[pyo3(signature = (path, stream, group, row_group, growable, **keywords))]
     fn of_stream(
         py: Python<'_>,
-        path: PathBuf,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         stream: &ArrowStream,
         group: String,
         row_group: Option<u64>,
@@ -120,7 +120,7 @@ impl DualWriter {
     #[pyo3(signature = (path, columns, group, row_group, growable, **keywords))]
     fn of_columns(
         py: Python<'_>,
-        path: PathBuf,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         columns: Vec<(String, PyRef<'_, Datatype>, Vec<u64>)>,
         group: String,
         row_group: Option<u64>,

@@ -67,8 +67,8 @@ impl From<Value> for edit::Value {
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
-    file: PathBuf,
-    source: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::optional)] source: Option<PathBuf>,
     expression: Option<String>,
     backend: Option<String>,
     inputs: Vec<String>,
@@ -81,7 +81,7 @@ fn attach(
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     py.detach(|| {
         let growth = chunking::growth(maxshape.as_deref())?;
@@ -119,7 +119,11 @@ fn attach(
 type Row = (String, String, u64, Option<String>, Option<String>, Option<String>);
 
 #[pyfunction]
-fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResult<Vec<Row>> {
+fn list_live(
+    py: Python<'_>,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
+) -> PyResult<Vec<Row>> {
     let entries = py
         .detach(|| edit::list(Library::load(libhdf5.as_deref())?, &file))
         .map_err(|e: Error| to_python(py, &e))?;
@@ -136,10 +140,10 @@ fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResul
 #[pyfunction]
 fn extend(
     py: Python<'_>,
-    file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
     to: Option<Vec<u64>>,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<u64>> {
     py.detach(|| edit::extend(Library::load(libhdf5.as_deref())?, &file, &dataset, to.as_deref()))
         .map(|extended| extended.dims)
@@ -147,7 +151,12 @@ fn extend(
 }
 
 #[pyfunction]
-fn remove(py: Python<'_>, file: PathBuf, dataset: String, libhdf5: Option<PathBuf>) -> PyResult<()> {
+fn remove(
+    py: Python<'_>,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
+    dataset: String,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
+) -> PyResult<()> {
     py.detach(|| edit::remove(Library::load(libhdf5.as_deref())?, &file, &dataset))
         .map_err(|e: Error| to_python(py, &e))
 }
@@ -158,9 +167,9 @@ type Verdict = (String, Option<String>, Option<u64>, Option<String>, Option<Stri
 #[pyfunction]
 fn verify_live(
     py: Python<'_>,
-    file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: Option<String>,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<Verdict>> {
     let check = || -> Result<Vec<Verdict>, Error> {
         let library = Library::load(libhdf5.as_deref())?;
@@ -187,9 +196,9 @@ fn verify_live(
 #[pyfunction]
 fn explain_live(
     py: Python<'_>,
-    file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<String> {
     py.detach(|| hyperchunk_cli::explanation(Library::load(libhdf5.as_deref())?, &file, &dataset))
         .map_err(|e| to_python(py, &e))
@@ -198,10 +207,10 @@ fn explain_live(
 #[pyfunction]
 fn rebuild_live(
     py: Python<'_>,
-    file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
     take_over: bool,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<String> {
     py.detach(|| edit::rebuild(Library::load(libhdf5.as_deref())?, &file, &dataset, take_over))
         .map(|one| one.json)
@@ -211,10 +220,10 @@ fn rebuild_live(
 #[pyfunction]
 fn convert_live(
     py: Python<'_>,
-    file: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
     dry_run: bool,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     let options = edit::Options { dry_run, ..edit::Options::default() };
     py.detach(|| edit::convert(Library::load(libhdf5.as_deref())?, &file, &dataset, &options))

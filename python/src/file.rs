@@ -89,7 +89,11 @@ impl File {
     /// Opens a file by its path.
     #[staticmethod]
     #[pyo3(signature = (path, **keywords))]
-    fn open(py: Python<'_>, path: PathBuf, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn open(
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let options = options(given(keywords)?)?;
         py.detach(|| hyperchunk::File::open(path, &options)).map(Self).map_err(|e| opening(py, &e))
     }
@@ -121,7 +125,7 @@ impl File {
     fn from_source(
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
-        path: Option<PathBuf>,
+        #[pyo3(from_py_with = crate::paths::optional)] path: Option<PathBuf>,
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = options(given(keywords)?)?;
@@ -148,12 +152,12 @@ impl File {
         &self,
         py: Python<'_>,
         given: &str,
-        output: Option<PathBuf>,
+        #[pyo3(from_py_with = crate::paths::optional)] output: Option<PathBuf>,
         cache: bool,
-        kerchunk: Option<PathBuf>,
-        virtualizarr: Option<PathBuf>,
+        #[pyo3(from_py_with = crate::paths::optional)] kerchunk: Option<PathBuf>,
+        #[pyo3(from_py_with = crate::paths::optional)] virtualizarr: Option<PathBuf>,
         name: Option<String>,
-        from_kerchunk: Option<PathBuf>,
+        #[pyo3(from_py_with = crate::paths::optional)] from_kerchunk: Option<PathBuf>,
         overwrite: bool,
     ) -> PyResult<String> {
         let what = Indexing { output, cache, kerchunk, virtualizarr, name, from_kerchunk, overwrite };

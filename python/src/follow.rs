@@ -29,7 +29,12 @@ pub(crate) struct StoreFollow(Mutex<Follow>);
 impl StoreFollow {
     /// Begins to follow a dataset.
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, dataset: &str, predicate: &str) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        dataset: &str,
+        predicate: &str,
+    ) -> PyResult<Self> {
         let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
         let follow = py.detach(|| Follow::new(&path, dataset.as_bytes(), predicate));
         follow.map(|follow| Self(Mutex::new(follow))).map_err(|e| to_python(py, &e))

@@ -20,6 +20,7 @@ mod names;
 mod network;
 mod node;
 mod object;
+mod paths;
 #[cfg(target_os = "linux")]
 mod pool;
 mod query;
@@ -27,6 +28,7 @@ mod restructure;
 mod store;
 mod table;
 mod trust;
+mod warnings;
 mod worker;
 mod writer;
 
@@ -37,7 +39,11 @@ use std::path::PathBuf;
 /// Runs the `hyperchunk` command; returns its exit status.
 #[pyfunction]
 #[pyo3(signature = (arguments, libhdf5=None))]
-fn run_command(py: Python<'_>, arguments: Vec<OsString>, libhdf5: Option<PathBuf>) -> PyResult<i32> {
+fn run_command(
+    py: Python<'_>,
+    arguments: Vec<OsString>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
+) -> PyResult<i32> {
     errors::command(|| py.detach(|| hyperchunk_cli::run(arguments, libhdf5)))
 }
 
@@ -49,7 +55,7 @@ fn prepend_plugin_folder(folder: CString) -> usize {
 
 /// Tells where the package lies.
 #[pyfunction]
-fn set_package_dir(folder: PathBuf) {
+fn set_package_dir(#[pyo3(from_py_with = crate::paths::path)] folder: PathBuf) {
     hyperchunk_udf::host::set_package_dir(folder);
 }
 
@@ -62,6 +68,7 @@ fn idle_workers() -> Vec<i32> {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hyperchunk::io::set_interrupt(errors::interrupted);
+    hyperchunk::companion::set_warning(warnings::later);
     hyperchunk_arrow::flight::enable();
     hyperchunk_live::enable();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

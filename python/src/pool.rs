@@ -22,7 +22,12 @@ pub(crate) struct Pool(pool::Pool);
 impl Pool {
     /// Makes a pool.
     #[staticmethod]
-    fn create(py: Python<'_>, name: &str, quota: Option<u64>, spill: Option<PathBuf>) -> PyResult<Self> {
+    fn create(
+        py: Python<'_>,
+        name: &str,
+        quota: Option<u64>,
+        #[pyo3(from_py_with = crate::paths::optional)] spill: Option<PathBuf>,
+    ) -> PyResult<Self> {
         let mut options = PoolOptions::default();
         (options.quota, options.spill) = (quota, spill);
         py.detach(|| pool::Pool::create(name, &options)).map(Self).map_err(|e| opening(py, &e))

@@ -23,7 +23,12 @@ impl Restructuring {
     /// What a request (JSON) asks for of a file. Nothing is written.
     #[new]
     #[pyo3(signature = (file, request, output=None))]
-    fn new(py: Python<'_>, file: &str, request: &str, output: Option<PathBuf>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        file: &str,
+        request: &str,
+        #[pyo3(from_py_with = crate::paths::optional)] output: Option<PathBuf>,
+    ) -> PyResult<Self> {
         let job = py
             .detach(|| Job::new(file, Request::parse(request)?, output.as_deref(), &OpenOptions::default()));
         job.map(Self).map_err(|e| opening(py, &e))
@@ -100,7 +105,10 @@ type Listed = (String, String, PathBuf, u64, &'static str);
 
 /// The layouts of a file: name, request, the file if it is read and else the folder, bytes, and what they are good for.
 #[pyfunction]
-fn layouts(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Listed>> {
+fn layouts(
+    py: Python<'_>,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
+) -> PyResult<Vec<Listed>> {
     let all = py.detach(|| restructure::layouts(&file)).map_err(|e| opening(py, &e))?;
     let all = all.into_iter().map(|one| {
         let state = match one.state {
@@ -116,7 +124,11 @@ fn layouts(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Listed>> {
 
 /// Deletes a layout.
 #[pyfunction]
-fn remove_layout(py: Python<'_>, file: PathBuf, id: &str) -> PyResult<()> {
+fn remove_layout(
+    py: Python<'_>,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
+    id: &str,
+) -> PyResult<()> {
     let removed = py.detach(|| restructure::remove(Path::new(&file), id));
     removed.map(drop).map_err(|e| to_python(py, &e))
 }

@@ -39,7 +39,7 @@ fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
 
 /// The file that a path leads to, symbolic links being followed: what a store's folder lies beside.
 #[pyfunction]
-pub(crate) fn store_real_file(path: PathBuf) -> PathBuf {
+pub(crate) fn store_real_file(#[pyo3(from_py_with = crate::paths::path)] path: PathBuf) -> PathBuf {
     store::real_file(&path)
 }
 
@@ -203,7 +203,7 @@ impl StoreWriter {
     #[pyo3(signature = (path, *, network = None, **keywords))]
     fn create(
         py: Python<'_>,
-        path: PathBuf,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         network: Option<&Bound<'_, PyDict>>,
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
@@ -427,7 +427,7 @@ pub(crate) struct FreshStore(Fresh);
 #[pyo3(signature = (path, definitions, image, replaces, sync, network = None))]
 pub(crate) fn store_create(
     py: Python<'_>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     definitions: Vec<PyRef<'_, StoreDefinition>>,
     image: Option<Vec<u8>>,
     replaces: bool,
@@ -456,7 +456,7 @@ impl StoreBegun {
     #[pyo3(signature = (path, replaces, network = None))]
     fn begin(
         py: Python<'_>,
-        path: PathBuf,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         replaces: bool,
         network: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Option<Self>> {
@@ -519,7 +519,7 @@ fn text(bytes: &[u8]) -> String {
 #[pyo3(signature = (path, *, network = None, **keywords))]
 pub(crate) fn store_commit(
     py: Python<'_>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     network: Option<&Bound<'_, PyDict>>,
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Outcome> {
@@ -594,7 +594,7 @@ type LookedUp = (Option<StoreKnown>, Vec<(Py<PyBytes>, Py<PyBytes>)>);
 #[pyo3(signature = (path, network = None))]
 pub(crate) fn store_look_up(
     py: Python<'_>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     network: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<LookedUp> {
     let site = site(&path, network)?;
@@ -616,7 +616,7 @@ type Table = (u64, String, Vec<String>, u64, Vec<(PathBuf, Vec<Batch>)>);
 #[pyfunction]
 pub(crate) fn store_fragments(
     py: Python<'_>,
-    path: PathBuf,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     table: String,
     epoch: Option<u64>,
 ) -> PyResult<Table> {

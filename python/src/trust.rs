@@ -60,7 +60,7 @@ fn trust_add(
     profile: String,
     name: Option<String>,
     even_if_revoked: bool,
-    libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Key> {
     let put = || -> Result<_, Error> {
         let mut listed = edit::named_key(&key, &profile, || Library::load(libhdf5.as_deref()))?;
@@ -98,7 +98,12 @@ fn trust_remove(py: Python<'_>, fingerprint: String) -> PyResult<()> {
 type Imported = (String, Vec<String>, Option<String>, Option<PathBuf>);
 
 #[pyfunction]
-fn trust_import(py: Python<'_>, file: PathBuf, name: Option<String>, dry_run: bool) -> PyResult<Imported> {
+fn trust_import(
+    py: Python<'_>,
+    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
+    name: Option<String>,
+    dry_run: bool,
+) -> PyResult<Imported> {
     let imported =
         py.detach(|| profile::import_file(&file, name.as_deref(), dry_run)).map_err(|e| to_python(py, &e))?;
     let (name, path) = imported.made.unzip();

@@ -108,7 +108,11 @@ impl Writer {
     /// Starts a file; it has its name when it is first flushed or closed.
     #[staticmethod]
     #[pyo3(signature = (path, **keywords))]
-    fn create(py: Python<'_>, path: PathBuf, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn create(
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let options = options(keywords)?;
         let made = py.detach(|| write::Writer::create(path, &options));
         made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))

@@ -129,9 +129,14 @@ impl Indexing {
         let folder = place.parent().filter(|_| self.output.is_none());
         if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| failed("make the folder", folder, &error))?;
+            if self.cache {
+                hyperchunk::companion::tighten(folder, Path::new(""));
+            }
         }
         let bytes = &made.built.bytes;
         crate::output::write(&place, bytes).map_err(|text| Error::new(ErrorKind::Io, text))?;
+        let of = if self.cache { "" } else { given.strip_prefix("file://").unwrap_or(given) };
+        hyperchunk::companion::tighten(&place, Path::new(of));
         made.path = Some(place);
         Ok(made)
     }

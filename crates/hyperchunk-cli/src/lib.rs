@@ -180,6 +180,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     // What is printed is data.
     hyperchunk_udf::host::keep_output_clean();
     hyperchunk_arrow::flight::enable();
+    hyperchunk::companion::set_warning(|text| complain(&format!("warning: {text}")));
     let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
     let outcome = match arguments.command {
@@ -208,7 +209,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     match outcome {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape_lines(&error.to_string(), 20_000));
+            eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape_lines(&error.to_string(), 100_000));
             error.downcast_ref::<Status>().map_or(1, |status| status.0)
         }
     }

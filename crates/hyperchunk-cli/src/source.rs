@@ -123,7 +123,9 @@ impl SourceOptions {
 
     pub(crate) fn open_with(name: &str, options: &OpenOptions) -> Result<File, Error> {
         let file = File::open_url(name, options)?;
-        if let IndexState::Ignored(why) = file.index_state() {
+        if let IndexState::Ignored(why) = file.index_state()
+            && !hyperchunk::companion::is_distrust(why)
+        {
             crate::complain(&format!("warning: the index is not used: {why}"));
         }
         Ok(file)

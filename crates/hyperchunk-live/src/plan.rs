@@ -88,6 +88,7 @@ impl Plan {
         let name = dataset.object().path().unwrap_or("(no name)").to_owned();
         let file_path =
             file.path().map_or_else(|| "(in memory)".to_owned(), |path| path.display().to_string());
+        let shown = file.options().shown_as.as_ref().map(|path| path.display().to_string());
         let named = |error: Error| error.about(format!("{file_path}:{name}"));
         let verified = match legacy {
             Some(legacy) => of_legacy(dataset, legacy),
@@ -135,7 +136,7 @@ impl Plan {
                 version: (0, 0, 0),
                 record: stub.record,
                 profile: profile.clone(),
-                file_path: file_path.clone(),
+                file_path: shown.unwrap_or_else(|| file_path.clone()),
                 slots: Vec::new(),
             }),
             record,
@@ -220,7 +221,9 @@ impl Plan {
         slots.extend(record.scratch.iter().map(output));
         let mut key = SessionKey { slots, ..SessionKey::clone(&self.key) };
         if let Some(m) = on_disk {
-            if let Ok(path) = std::path::absolute(&key.file_path) {
+            if file.options().shown_as.is_none()
+                && let Ok(path) = std::path::absolute(&key.file_path)
+            {
                 key.file_path = path.display().to_string();
             }
             (key.file, key.version) = state(&m);

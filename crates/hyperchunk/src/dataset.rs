@@ -133,7 +133,7 @@ impl Dataset {
                 let message = format!("a fill value of {} bytes for elements of {size}", bytes.len());
                 Err(self.name(Error::corrupt(message)))
             }
-            _ => Ok(vec![0; size]),
+            _ => crate::room::zeros(size).map_err(|error| self.name(error)),
         }
     }
 

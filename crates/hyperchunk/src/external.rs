@@ -1,5 +1,6 @@
 //! Other files that a file names: by external links, as sources of virtual datasets, for raw data.
 
+use crate::companion;
 use crate::file::{ExternalPolicy, File};
 use crate::io::{LocalFile, Source, rounds};
 use crate::live;
@@ -46,7 +47,14 @@ impl ExternalFiles {
 
     /// The file of raw data of that name.
     pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<dyn Source>> {
-        let open = |path: &Path| LocalFile::open(path).map(|file| Arc::new(file) as Arc<dyn Source>);
+        let open = |path: &Path| {
+            // The logs of a store are what lies beside its file, also where they are named as raw data.
+            let file = match companion::owner_of_log(path).filter(|owner| owner.is_file()) {
+                Some(owner) => companion::open_of_store(&owner, path),
+                None => LocalFile::open(path),
+            };
+            file.map(|file| Arc::new(file) as Arc<dyn Source>)
+        };
         let found = match self.sibling(from, name, &self.raw, |source, _| Ok(source)) {
             Some(found) => found,
             None => self.find(name, &self.raw, open),
@@ -64,12 +72,16 @@ impl ExternalFiles {
         open: impl Fn(Arc<dyn Source>, &Path) -> Result<T>,
     ) -> Option<Result<T>> {
         let remote = from.0.source.remote()?;
-        if self.policy() == ExternalPolicy::Never {
+        if matches!(self.policy(), ExternalPolicy::Never | ExternalPolicy::Own) {
             return Some(Err(refused(name)));
         }
         let Some(text) = name.as_str() else {
             return Some(Err(Error::unsupported(format!("the file name `{name}` is not UTF-8"))));
         };
+        let upward = text.split('/').any(|part| part == "..");
+        if upward && self.policy != ExternalPolicy::Anywhere {
+            return Some(Err(outside(name)));
+        }
         let key = PathBuf::from(text);
         if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Some(Ok(file.clone()));
@@ -96,7 +108,7 @@ impl ExternalFiles {
         open: impl Fn(&Path) -> Result<T>,
     ) -> Result<T> {
         let given = to_path(name)?;
-        if self.policy() == ExternalPolicy::Never {
+        if matches!(self.policy(), ExternalPolicy::Never | ExternalPolicy::Own) {
             return Err(refused(name));
         }
         let mut candidates = Vec::new();
@@ -119,18 +131,15 @@ impl ExternalFiles {
                 );
                 return Err(Error::new(ErrorKind::Refused, message));
             }
-            if self.policy() == ExternalPolicy::Beside && !self.is_beside(&path) {
+            if self.policy() != ExternalPolicy::Anywhere && !self.is_beside(&path) {
                 refused.get_or_insert_with(|| {
-                    if live::inputs_policy().is_some() && self.policy != ExternalPolicy::Beside {
+                    if live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere {
                         let message = format!(
                             "it leads to the file `{name}`, outside this file's folder, from where functions get no inputs (profile, `inputs`)"
                         );
                         return Error::new(ErrorKind::Refused, message);
                     }
-                    let message = format!(
-                        "it leads to the file `{name}`, outside this file's folder (option `external`)"
-                    );
-                    Error::new(ErrorKind::Invalid, message)
+                    outside(name)
                 });
                 continue;
             }
@@ -162,7 +171,10 @@ impl ExternalFiles {
         };
         // The path of this file and that of the other may be written differently.
         match (real(path), self.folder.as_deref().and_then(real)) {
-            (Some(path), Some(folder)) => path.starts_with(folder),
+            (Some(path), Some(folder)) => path.strip_prefix(folder).is_ok_and(|below| {
+                self.policy != ExternalPolicy::Listed
+                    || below.components().all(|part| !part.as_os_str().as_encoded_bytes().starts_with(b"."))
+            }),
             // It is not there: opening it will say so.
             (None, _) => within,
             _ => false,
@@ -175,6 +187,10 @@ fn is_special(path: &Path) -> bool {
     let Ok(real) = std::fs::canonicalize(path) else { return false };
     let made_up = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
     made_up || !std::fs::metadata(&real).is_ok_and(|metadata| metadata.is_file())
+}
+
+fn outside(name: &Name) -> Error {
+    Error::invalid(format!("it leads to the file `{name}`, outside this file's folder (option `external`)"))
 }
 
 pub(crate) fn refused(name: &Name) -> Error {

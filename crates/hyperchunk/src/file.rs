@@ -41,6 +41,8 @@ pub struct OpenOptions {
     pub epoch: Option<u64>,
     /// Takes datasets of sharded stores for what libhdf5 takes them: data in external files.
     pub ignore_stores: bool,
+    /// The name of the file for the functions of live datasets, in place of its path.
+    pub shown_as: Option<PathBuf>,
     /// Reads datasets from where they are, also where another layout would cost less ([`crate::restructure`]).
     pub ignore_layouts: bool,
 }
@@ -53,6 +55,11 @@ pub enum ExternalPolicy {
     Anywhere,
     /// Those in the file's folder and below it.
     Beside,
+    /// The same, but for those whose name, or the name of a folder of theirs below the file's, begins with a dot: what a
+    /// server of that folder lists.
+    Listed,
+    /// None but what belongs to the file itself, its store: what a server of that one file may read.
+    Own,
     /// None.
     Never,
 }

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
 pub mod check;
+pub mod companion;
 mod dataset;
 pub mod digest;
 mod external;
@@ -25,6 +26,7 @@ mod read;
 mod recent;
 pub mod references;
 pub mod restructure;
+mod room;
 pub mod slabs;
 pub mod store;
 mod survey;

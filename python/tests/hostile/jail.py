@@ -32,6 +32,7 @@ TOOLS = ("unshare", "setpriv", "prlimit", "timeout", "mount", "umount")
 SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")
 ADDRESS_SPACE = 6 << 30
 LARGEST_FILE = 256 << 20
+LARGEST_SPARSE_FILE = 5 << 30
 
 
 class JailError(RuntimeError):
@@ -80,16 +81,25 @@ def missing() -> str | None:
     return None
 
 
-def run(program: Path, *arguments: str, seconds: float) -> Any:
+def no_users() -> str | None:
+    """Why programs of several users cannot be run here."""
+    if os.name == "posix" and os.geteuid() != 0:
+        return "several users need root, who makes them in private namespaces"
+    return missing()
+
+
+def run(program: Path, *arguments: str, seconds: float, users: bool = False) -> Any:
     """The JSON that a Python program prints, run in the jail for at most `seconds`.
 
     Args:
         program: A file below the tests' folder.
         arguments: Its arguments.
         seconds: After that, everything in the jail is killed and `JailError` raised.
+        users: Runs it as root of the jail, to start programs of several users and nothing else.
     """
     outside = json.dumps(namespaces())
-    command = [*_enter(), sys.executable, "-I", __file__, outside, str(seconds), str(program), *arguments]
+    who = "root" if users else "nobody"
+    command = [*_enter(), sys.executable, "-I", __file__, outside, str(seconds), who, str(program), *arguments]
     try:
         done = subprocess.run(
             command,
@@ -120,7 +130,7 @@ def _environment() -> dict[str, str]:
 # From here on: inside, and still able to mount.
 
 
-def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
+def _main(outside: str, seconds: str, who: str, program: str, *arguments: str) -> None:
     for name, there in json.loads(outside).items():
         if namespaces()[name] == there:
             raise JailError(f"not in a {name} namespace of its own")
@@ -138,17 +148,21 @@ def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
     environment = _environment() | {"HOME": str(home), OUTSIDE: outside, "PYTHONDONTWRITEBYTECODE": "1"}
     # Beside the home, in which nothing may change.
     environment["HYPERCHUNK_CODE_CACHE"] = str(WORK / "code")
-    if nested:
+    if who == "root":
+        if nested:
+            raise JailError("several users need root, and this is a user namespace")
+        drop = ["setpriv"]
+    elif nested:
         drop = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "setpriv"]
     else:
         drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    drop += ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+    drop += ["--no-new-privs"] if who == "root" else ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
     limits = [
         "prlimit",
         f"--as={ADDRESS_SPACE}",
         "--core=0",
         "--nproc=1000",
-        f"--fsize={LARGEST_FILE}",
+        f"--fsize={LARGEST_SPARSE_FILE if who == 'root' else LARGEST_FILE}",
         "--nofile=1024",
     ]
     limits += ["timeout", "--kill-after=2", seconds]

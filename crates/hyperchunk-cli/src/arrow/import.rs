@@ -93,9 +93,10 @@ fn size(path: &Path) -> u64 {
     let mut total = 0_u64;
     let mut open = vec![path.to_owned()];
     while let Some(path) = open.pop() {
+        let Ok(metadata) = path.symlink_metadata() else { continue };
         match std::fs::read_dir(&path) {
-            Ok(files) => open.extend(files.flatten().map(|file| file.path())),
-            Err(_) => total += path.symlink_metadata().map_or(0, |metadata| metadata.len()),
+            Ok(files) if metadata.is_dir() => open.extend(files.flatten().map(|file| file.path())),
+            _ => total += metadata.len(),
         }
     }
     total

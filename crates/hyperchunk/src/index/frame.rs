@@ -1,6 +1,7 @@
 //! What small files beside others begin with: a header, and a head whose digest covers both. Packed sections follow.
 
 use super::{Identity, put, take};
+use crate::io::Source;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use sha2::{Digest as _, Sha256};
@@ -9,6 +10,11 @@ use std::ops::Range;
 
 /// Signature, version, flags, the head's length, the whole length, a digest.
 pub(crate) const HEADER: usize = 8 + 2 + 2 + 4 + 8 + 32;
+
+/// The largest such file that is read, in bytes.
+const LARGEST: u64 = 4 << 30;
+/// Bytes that are read before anything is known.
+const FIRST: usize = 64 << 10;
 
 /// A kind of such files.
 pub(crate) struct Frame {
@@ -43,8 +49,36 @@ impl Frame {
         Ok(bytes)
     }
 
-    /// The head of a file, whose sections begin behind it.
-    pub(crate) fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    /// Reads a file, from its start on: memory is taken for it as far as its header and then its digest justify.
+    pub(crate) fn read(&self, source: &dyn Source) -> Result<Vec<u8>> {
+        let size = source.size();
+        if size > LARGEST {
+            return Err(Error::limit(format!("{} of more than {LARGEST} bytes", self.one)));
+        }
+        let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
+        let mut bytes = Vec::new();
+        let fill = |bytes: &mut Vec<u8>, end: usize| {
+            let start = bytes.len();
+            if end <= start {
+                return Ok(());
+            }
+            let room = bytes.try_reserve_exact(end - start);
+            room.map_err(|_| Error::limit(format!("no memory for {} of {end} bytes", self.one)))?;
+            bytes.resize(end, 0);
+            source.read_at(start as u64, bytes.get_mut(start..).unwrap_or_default())
+        };
+        fill(&mut bytes, size.min(FIRST))?;
+        if size > FIRST {
+            let (head, _) = self.sizes(&bytes, size as u64)?;
+            fill(&mut bytes, head)?;
+            self.head_of(&bytes, size as u64)?;
+            fill(&mut bytes, size)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Where the head ends, by the header, and the digest.
+    fn sizes<'a>(&self, bytes: &'a [u8], whole: u64) -> Result<(usize, &'a [u8])> {
         if !bytes.starts_with(self.signature) {
             return Err(Error::invalid(format!("not {} of Hyperchunk: there is no signature", self.one)));
         }
@@ -56,14 +90,27 @@ impl Frame {
                 format!("version {version} of the format, flags {flags:#06x}; {} is known", self.version);
             return Err(Error::unsupported(message).within(self.name));
         }
-        let (length, whole) = (cursor.u32()?, cursor.u64()?);
-        if whole != bytes.len() as u64 {
-            let message = format!("{} of {whole} bytes is {} long", self.one, bytes.len());
+        let (length, said) = (cursor.u32()?, cursor.u64()?);
+        if said != whole {
+            let message = format!("{} of {said} bytes is {whole} long", self.one);
             return Err(Error::new(ErrorKind::Truncated, message).within(self.name));
         }
-        let before = bytes.get(..cursor.position()).unwrap_or_default();
         let digest = cursor.take(32)?;
-        let head = cursor.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+        let end = (HEADER as u64).saturating_add(u64::from(length));
+        let end = usize::try_from(end).ok().filter(|_| end <= whole);
+        Ok((end.ok_or_else(|| cursor.error("a head beyond the end".into()))?, digest))
+    }
+
+    /// The head of a file, whose sections begin behind it.
+    pub(crate) fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+        self.head_of(bytes, bytes.len() as u64)
+    }
+
+    /// The head of a file of `whole` bytes, by its start.
+    fn head_of<'a>(&self, bytes: &'a [u8], whole: u64) -> Result<&'a [u8]> {
+        let (end, digest) = self.sizes(bytes, whole)?;
+        let before = bytes.get(..HEADER - 32).unwrap_or_default();
+        let head = bytes.get(HEADER..end).unwrap_or_default();
         if Sha256::new().chain_update(before).chain_update(head).finalize()[..] != *digest {
             return Err(Error::corrupt("its digest is wrong: it is damaged").within(self.name));
         }

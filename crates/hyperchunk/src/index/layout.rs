@@ -7,7 +7,8 @@ use crate::Result;
 use hyperchunk_format::Cursor;
 use std::ops::Range;
 
-const INDEX: Frame = Frame { signature: b"\x89HCI\r\n\x1a\n", version: 1, name: "index", one: "an index" };
+pub(super) const INDEX: Frame =
+    Frame { signature: b"\x89HCI\r\n\x1a\n", version: 1, name: "index", one: "an index" };
 pub(super) const STRUCTURE: &str = "structure in an index";
 
 /// No chunk takes more bytes in a table: address, size, mask, and its place.

@@ -11,6 +11,7 @@ pub use build::{Built, Known, Tables};
 pub(crate) use packed::{put, take};
 pub(crate) use view::Indexed;
 
+use crate::companion::{self, Trust};
 use crate::io::{self, LocalFile, Source};
 use crate::{Error, ErrorKind, Limits, OpenOptions, Result};
 use bytes::Bytes;
@@ -23,9 +24,6 @@ use std::sync::{Arc, OnceLock};
 
 /// What is appended to a file's name for that of its index.
 pub const SUFFIX: &str = ".hcindex";
-
-/// The largest index that is read, in bytes.
-const LARGEST: u64 = 4 << 30;
 
 /// Where the index of a file is looked for.
 #[derive(Debug, Clone, Default)]
@@ -112,16 +110,7 @@ impl Index {
     }
 
     fn from_source(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
-        let read = || {
-            if source.size() > LARGEST {
-                return Err(Error::limit(format!("an index of more than {LARGEST} bytes")));
-            }
-            let size = usize::try_from(source.size()).map_err(|_| Error::limit("larger than memory"))?;
-            let mut bytes = vec![0; size];
-            source.read_at(0, &mut bytes)?;
-            Ok(bytes)
-        };
-        let bytes = read().map_err(|error: Error| error.file(name))?;
+        let bytes = layout::INDEX.read(source).map_err(|error| error.file(name))?;
         Self::open(bytes, name, limits)
     }
 
@@ -313,13 +302,37 @@ pub(crate) fn find(
             None
         }
     };
-    let found = candidates(name, source).into_iter().find_map(|path| look(Index::read(&path, limits)));
+    let mut distrusted = None;
+    let mut opened = |found: Result<Option<LocalFile>>| match found {
+        Ok(found) => found,
+        Err(error) => {
+            companion::warn("an index", &error);
+            distrusted.get_or_insert(error);
+            None
+        }
+    };
+    let mut read =
+        |path: PathBuf, file: LocalFile| look(Index::from_source(&file, &path.display().to_string(), limits));
+    let beside = source.remote().is_none().then(|| PathBuf::from(format!("{name}{SUFFIX}")));
+    let found = beside
+        .and_then(|path| {
+            let file = opened(Trust::of(source, Path::new(name)).open(&path, 0))?;
+            read(path, file)
+        })
+        .or_else(|| {
+            let path = in_cache(name, source)?;
+            let file = opened(open_cached(&path))?;
+            read(path, file)
+        });
     let found = found.or_else(|| {
         let remote = source.remote().filter(|_| matches!(option, IndexOption::Beside))?;
         let path = name.split(['?', '#']).next().unwrap_or_default();
         let beside = format!("{}{SUFFIX}", path.rsplit('/').next().unwrap_or_default());
         look(remote.sibling(&beside)?.and_then(|source| Index::from_source(&*source, &beside, limits)))
     });
+    if let (IndexState::None, Some(error)) = (&state, distrusted) {
+        state = IndexState::Ignored(error.to_string());
+    }
     Ok(found.unwrap_or((None, state)))
 }
 
@@ -343,15 +356,23 @@ pub(crate) fn open_url(name: &str, options: &OpenOptions) -> Result<(Arc<dyn Sou
     Ok((source, options))
 }
 
-/// Where the index of a file may lie.
-fn candidates(name: &str, source: &dyn Source) -> Vec<PathBuf> {
-    let local = source.remote().is_none();
-    let beside = local.then(|| PathBuf::from(format!("{name}{SUFFIX}")));
-    let cached = match local {
-        true => std::path::absolute(name).ok().and_then(|path| cached(&path.display().to_string())),
-        false => cached(name),
-    };
-    beside.into_iter().chain(cached).collect()
+/// Where the cache may have the index of a file.
+fn in_cache(name: &str, source: &dyn Source) -> Option<PathBuf> {
+    match source.remote() {
+        None => std::path::absolute(name).ok().and_then(|path| cached(&path.display().to_string())),
+        Some(_) => cached(name),
+    }
+}
+
+/// Opens a file in the cache folder, which counts as what lies in it does.
+///
+/// # Errors
+/// As [`Trust::open`].
+pub(crate) fn open_cached(path: &Path) -> Result<Option<LocalFile>> {
+    if !Trust::cache(path.parent().unwrap_or(Path::new(".")))? {
+        return Ok(None);
+    }
+    Trust::of_reader().open(path, 0)
 }
 
 /// Where the cache folder has the index of a file of this absolute path or URL, if there is one. The folder is

@@ -2,7 +2,7 @@
 
 use super::{Source, ends_before};
 use crate::{Error, ErrorKind, Result};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 pub struct LocalFile {
     file: File,
     size: u64,
-    modified: Option<SystemTime>,
+    version: Option<String>,
 }
 
 impl LocalFile {
@@ -35,7 +35,18 @@ impl LocalFile {
         }
         let file = File::open(path).map_err(|error| cannot("open", &error))?;
         let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
-        Ok(Self { file, size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(Self::of(file, &metadata))
+    }
+
+    /// A file that was opened and looked at.
+    pub(crate) fn of(file: File, metadata: &Metadata) -> Self {
+        Self { file, size: metadata.len(), version: version(metadata) }
+    }
+
+    /// The file, to be read in other ways.
+    #[must_use]
+    pub fn into_file(self) -> File {
+        self.file
     }
 
     /// The file, for its identity.
@@ -45,16 +56,23 @@ impl LocalFile {
     }
 }
 
-/// The version of a file that was last written to at a time.
-fn version(modified: SystemTime) -> Option<String> {
-    let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()))
+/// The version of a file: when it was last written to, and when anything of it last changed. The first can be set to any time
+/// (`cp -p`, `rsync -t`, a restored backup), so it tells nothing about another file of the same size; the second cannot.
+fn version(metadata: &Metadata) -> Option<String> {
+    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let written = format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos());
+    #[cfg(unix)]
+    let written = {
+        use std::os::unix::fs::MetadataExt as _;
+        format!("{written};changed:{}.{:09}", metadata.ctime(), metadata.ctime_nsec())
+    };
+    Some(written)
 }
 
 /// The size and the version that a file has now: it may have been written to since it was opened.
 pub(crate) fn now(file: &File) -> Option<(u64, String)> {
     let metadata = file.metadata().ok()?;
-    Some((metadata.len(), version(metadata.modified().ok()?)?))
+    Some((metadata.len(), version(&metadata)?))
 }
 
 fn cannot(what: &str, error: &io::Error) -> Error {
@@ -68,7 +86,7 @@ impl Source for LocalFile {
     }
 
     fn version(&self) -> Option<String> {
-        version(self.modified?)
+        self.version.clone()
     }
 
     fn file(&self) -> Option<&File> {

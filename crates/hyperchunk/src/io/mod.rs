@@ -23,7 +23,7 @@ mod view;
 
 pub use blocks::set_metadata_cache_bytes;
 pub(crate) use blocks::{NEAR, metadata_cache_bytes, structure_requests};
-pub use interrupt::{is_wanted as is_interrupted, set_interrupt};
+pub use interrupt::{Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt};
 pub use local::LocalFile;
 pub(crate) use local::now;
 pub use memory::Memory;
@@ -162,8 +162,8 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Which version of the file this is: two sources of one file with equal versions have equal bytes. `time:…` for files of
-    /// this machine, `etag:…` where there are ETags; `None` if it cannot be told.
+    /// Which version of the file this is: two sources of one file with equal versions have equal bytes. `time:…;changed:…` for files
+    /// of this machine, `etag:…` where there are ETags; `None` if it cannot be told.
     fn version(&self) -> Option<String> {
         self.remote().map(|remote| remote.identity().to_owned())
     }

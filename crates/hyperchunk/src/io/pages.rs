@@ -56,7 +56,7 @@ impl View for Pages {
         end.ok_or_else(|| ends_before(self.size(), offset, length))?;
         let mut bytes = Vec::new();
         if length >= LARGE {
-            bytes.resize(length, 0);
+            crate::room::resize(&mut bytes, length)?;
             self.source.read_at(offset, &mut bytes)?;
             return Ok(Cow::Owned(bytes));
         }

@@ -370,7 +370,7 @@ pub(super) fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut V
     if buffer.len() > length {
         buffer.truncate(length);
     } else {
-        buffer.resize(length, 0);
+        crate::room::resize(buffer, length)?;
     }
     dataset.object().file().0.source.read_at(range.start, buffer)
 }

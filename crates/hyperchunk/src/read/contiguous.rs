@@ -55,7 +55,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
             // SAFETY: jobs have disjoint targets.
             return bytes.read(job.offset, unsafe { output.direct(target, count) }?);
         }
-        scratch.resize(count_of(job.length)?, 0);
+        crate::room::resize(scratch, count_of(job.length)?)?;
         bytes.read(job.offset, scratch)?;
         job.scatter(output, scratch)
     })

@@ -64,7 +64,7 @@ pub(super) fn read(
         if let Some(straight) = unsafe { reading.whole_chunk(&piece) }? {
             return evaluate(note, straight);
         }
-        scratch.stored.resize(reading.chunk_bytes(), 0);
+        crate::room::resize(&mut scratch.stored, reading.chunk_bytes())?;
         evaluate(note, &mut scratch.stored)?;
         if kept {
             cache.insert(key, &scratch.stored);

@@ -105,7 +105,7 @@ impl<'a> Output<'a> {
         let copied = match self.conversion {
             None => run.copy(self.stored_size, source, part),
             Some(conversion) => {
-                scratch.resize(count.saturating_mul(self.stored_size), 0);
+                crate::room::resize(scratch, count.saturating_mul(self.stored_size))?;
                 let copied = run.copy(self.stored_size, source, scratch);
                 conversion.run(scratch, part, count)?;
                 copied
@@ -137,7 +137,7 @@ impl<'a> Output<'a> {
         let done = match range.filter(|_| run.count == 1) {
             Some(range) => source.get(range).is_some_and(|stored| put(stored, part)),
             None => {
-                scratch.resize(count.saturating_mul(size), 0);
+                crate::room::resize(scratch, count.saturating_mul(size))?;
                 run.copy(size, source, scratch) && put(scratch, part)
             }
         };
@@ -170,8 +170,8 @@ impl<'a> Output<'a> {
             }
             (None, Some(stored)) => stored,
             (Some(conversion), stored) => {
-                converted.resize(self.memory_size, 0);
-                let zeros = if stored.is_none() { vec![0; self.stored_size] } else { Vec::new() };
+                crate::room::resize(&mut converted, self.memory_size)?;
+                let zeros = if stored.is_none() { crate::room::zeros(self.stored_size)? } else { Vec::new() };
                 conversion.run(stored.unwrap_or(&zeros), &mut converted, 1)?;
                 &converted
             }

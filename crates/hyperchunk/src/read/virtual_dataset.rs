@@ -258,7 +258,7 @@ fn part(
     if !output.is_copy() {
         dataset.check_scratch(bytes, count.saturating_mul(output.memory_size))?;
     }
-    let mut values = vec![0; bytes];
+    let mut values = crate::room::zeros(bytes)?;
     source.read_as(&mapped.source, dataset.datatype(), &mut values)?;
     mapped.runs(|from, to, count| {
         let stored = values.get(from * size..(from + count) * size);

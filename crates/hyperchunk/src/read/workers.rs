@@ -2,6 +2,7 @@
 
 use super::place::Place;
 use crate::Result;
+use crate::io::interrupt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,9 +16,11 @@ pub(crate) fn spread<J: Send, S>(
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, J) -> Result<()> + Sync,
 ) -> Result<()> {
+    let ask = interrupt::current_interrupt();
     if threads <= 1 {
         let mut state = state();
         for job in jobs {
+            interrupt::check(ask.as_ref())?;
             work(&mut state, job)?;
         }
         return Ok(());
@@ -28,7 +31,7 @@ pub(crate) fn spread<J: Send, S>(
         let mut state = state();
         while !failed.load(Ordering::Relaxed) {
             let Some(job) = jobs.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
-            if let Err(error) = work(&mut state, job) {
+            if let Err(error) = interrupt::check(ask.as_ref()).and_then(|()| work(&mut state, job)) {
                 failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
@@ -38,7 +41,7 @@ pub(crate) fn spread<J: Send, S>(
     let place = Place::here();
     let other = || {
         place.leave();
-        run()
+        interrupt::with_interrupt(ask.clone(), run)
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)

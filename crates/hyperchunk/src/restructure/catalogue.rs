@@ -1,8 +1,10 @@
 //! The layouts that there are of the datasets of a file, and which of them is the cheapest for a selection.
 
-use super::job::{chunk_of, read_request};
+use super::job::{chunk_of, request_in};
 use super::plan::OPERATION;
 use super::{FOLDER, Request, names, source};
+use crate::companion::{self, Trust};
+use crate::io::Source;
 use crate::store::{folder_of, real_file};
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
@@ -57,8 +59,10 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     let options = OpenOptions { ignore_layouts: true, ..OpenOptions::default() };
     let file = File::open(path, &options)?;
     let mut listed = Vec::new();
-    for (id, folder) in folders(&real_file(path))? {
-        let Ok((request, identity)) = read_request(&folder) else { continue };
+    let of = real_file(path);
+    let trust = Trust::of_path(&of);
+    for (id, folder) in folders(&of, &trust)? {
+        let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         let path = names::whole(&folder);
         let state = match (path.is_some(), is_of(&file, &request, &identity)) {
             (_, Ok(false)) => State::Stale,
@@ -91,7 +95,7 @@ pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
 /// The layout whose name begins so.
 pub(super) fn find(path: &Path, id: &str) -> Result<String> {
     let none = |message: &str| Error::new(ErrorKind::NotFound, message).file(path.display());
-    let all = folders(path)?;
+    let all = folders(path, &Trust::of_path(path))?;
     let mut found =
         all.into_iter().map(|(name, _)| name).filter(|name| !id.is_empty() && name.starts_with(id));
     match (found.next(), found.next()) {
@@ -101,9 +105,16 @@ pub(super) fn find(path: &Path, id: &str) -> Result<String> {
     }
 }
 
-/// The folders of layouts, in order of their names.
-fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
+/// The folders of layouts, in order of their names. Those that others could have made do not count.
+fn folders(path: &Path, trust: &Trust) -> Result<Vec<(String, PathBuf)>> {
     let folder = folder_of(path).join(FOLDER);
+    let counts = |folder: &Path| {
+        let found = trust.folder(folder).map(|there| there.then_some(()));
+        companion::counted("a folder of layouts", found).is_some()
+    };
+    if !counts(&folder_of(path)) || !counts(&folder) {
+        return Ok(Vec::new());
+    }
     let refused = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot read the folder: {error}")).file(folder.display())
     };
@@ -125,6 +136,7 @@ fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
             .filter(|name| name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
         if let Some(name) = name
             && found.len() < MOST
+            && counts(&entry.path())
         {
             found.push((name.to_owned(), entry.path()));
         }
@@ -160,6 +172,7 @@ pub(crate) struct Layouts(OnceLock<HashMap<u64, Vec<Arc<Usable>>>>);
 
 #[derive(Debug)]
 struct Usable {
+    trust: Trust,
     path: PathBuf,
     request: Request,
     chunk: Vec<u64>,
@@ -207,9 +220,14 @@ impl Usable {
         let open = || {
             let mut options = of.object().file().options().clone();
             options.ignore_layouts = true;
+            // What we made leads nowhere else.
+            options.external = ExternalPolicy::Never;
             options.epoch = None;
             options.index = crate::index::IndexOption::Never;
-            let dataset = dataset_of(&File::open(&self.path, &options).ok()?, &self.request).ok()?;
+            let opened = self.trust.open(&self.path, 0);
+            let opened: Arc<dyn Source> = Arc::new(companion::counted("a layout", opened)?);
+            let file = File::from_source(opened, Some(self.path.clone()), &options).ok()?;
+            let dataset = dataset_of(&file, &self.request).ok()?;
             let same = dataset.dims() == of.dims() && dataset.datatype() == of.datatype();
             // What we made is chunks of this file, and nothing else.
             let plain = dataset.chunked().is_some() && !dataset.is_live() && dataset.store().is_none();
@@ -228,9 +246,11 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     let Some(path) = file.path().filter(|_| may) else {
         return Ok(all);
     };
-    for (id, folder) in folders(&real_file(path))? {
+    let of = &*real_file(path);
+    let trust = Trust::of(&*file.0.source, of);
+    for (id, folder) in folders(of, &trust)? {
         let Some(path) = names::whole(&folder) else { continue };
-        let Ok((request, identity)) = read_request(&folder) else { continue };
+        let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         if request.id(&identity) != id || !is_of(file, &request, &identity).unwrap_or(false) {
             continue;
         }
@@ -239,7 +259,7 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
         let decoded = request
             .pipeline(dataset.datatype(), &chunk, &dataset.fill().value)
             .is_ok_and(|pipeline| !pipeline.is_empty());
-        let usable = Usable { path, request, chunk, decoded, opened: Mutex::default() };
+        let usable = Usable { trust: trust.clone(), path, request, chunk, decoded, opened: Mutex::default() };
         all.entry(dataset.object().address()).or_default().push(Arc::new(usable));
     }
     Ok(all)

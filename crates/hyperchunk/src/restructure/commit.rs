@@ -75,6 +75,7 @@ impl Job {
         }
         match &self.output {
             None => {
+                self.tighten(&layout);
                 names::tidy(&self.folder, &layout);
                 self.supersede()?;
             }

@@ -8,6 +8,7 @@ use super::plan::{Geometry, Plan};
 use super::source::{self, Source};
 use super::task::{ENTRY, Scratch};
 use super::{FOLDER, LAYOUT, Request};
+use crate::companion::{self, Trust, owner_of_log};
 use crate::io::interrupt;
 use crate::read::spread;
 use crate::store::folder_of;
@@ -189,6 +190,19 @@ impl Job {
         self.source.dataset.dims().iter().fold(self.element, |size, dim| size.saturating_mul(*dim))
     }
 
+    /// Leaves what was made beside the file to those who may write to the file: the folder of a layout, with those above, or
+    /// what is in it.
+    pub(super) fn tighten(&self, path: &Path) {
+        let Some(of) = self.source.file.path().filter(|_| self.output.is_none()) else {
+            return companion::tighten(path, Path::new(""));
+        };
+        let of = crate::store::real_file(of);
+        let folder = folder_of(&of);
+        path.ancestors()
+            .take_while(|path| path.starts_with(&folder))
+            .for_each(|path| companion::tighten(path, &of));
+    }
+
     /// Where it lies when it is whole.
     #[must_use]
     pub fn result(&self) -> PathBuf {
@@ -235,6 +249,7 @@ impl Job {
         }
         fs::create_dir_all(&self.folder).map_err(|error| self.refused("make", &self.folder, &error))?;
         let path = self.folder.join(REQUEST_FILE);
+        self.tighten(&self.folder);
         match read_request(&self.folder) {
             Ok(found) if found == (self.request.clone(), self.source.identity.clone()) => {}
             Ok(_) if self.output.is_some() => {
@@ -251,6 +266,7 @@ impl Job {
                 let new = self.folder.join(format!("{REQUEST_FILE}.{}", std::process::id()));
                 let made = fs::write(&new, fields).and_then(|()| fs::rename(&new, &path));
                 made.map_err(|error| self.refused("write", &path, &error))?;
+                self.tighten(&path);
             }
             Err(error) => return Err(error),
         }
@@ -440,6 +456,13 @@ pub(super) fn chunk_of(dataset: &Dataset) -> Vec<u64> {
 
 /// The request in a layout's folder, and what it was made of.
 pub(super) fn read_request(folder: &Path) -> Result<(Request, String)> {
+    let owner =
+        folder.parent().and_then(Path::parent).and_then(|logs| owner_of_log(&logs.join(REQUEST_FILE)));
+    request_in(folder, &owner.map_or_else(Trust::of_reader, |owner| Trust::of_path(&owner)))
+}
+
+/// The same, by what is known of the file that the folder lies beside.
+pub(super) fn request_in(folder: &Path, trust: &Trust) -> Result<(Request, String)> {
     let path = folder.join(REQUEST_FILE);
     let named = |error: Error| error.file(path.display());
     let refused = |error: io::Error| {
@@ -448,8 +471,8 @@ pub(super) fn read_request(folder: &Path) -> Result<(Request, String)> {
     };
     let mut text = String::new();
     // A request is short, whatever lies there.
-    let file = File::open(&path).map_err(refused)?;
-    io::Read::read_to_string(&mut io::Read::take(file, 128 << 10), &mut text).map_err(refused)?;
+    let opened = trust.open(&path, 0)?.ok_or_else(|| refused(io::ErrorKind::NotFound.into()))?;
+    io::Read::read_to_string(&mut io::Read::take(opened.as_file(), 128 << 10), &mut text).map_err(refused)?;
     let wrong = || named(Error::corrupt("no request"));
     let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
     let request = value.get("request").ok_or_else(wrong)?;

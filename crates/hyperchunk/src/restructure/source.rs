@@ -114,12 +114,9 @@ pub(super) fn quick(file: &File) -> Option<String> {
 /// A file of this machine that is open: whether it has the size and the time that it was opened with.
 pub(super) fn is_same(file: &File) -> Result<bool> {
     let Some(on_disk) = file.on_disk() else { return Ok(true) };
-    let metadata = on_disk.metadata();
-    let metadata = metadata
-        .map_err(|error| file.name(Error::new(ErrorKind::Io, format!("cannot look at the file: {error}"))))?;
-    let since = metadata.modified().ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let now = since.map(|since| format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()));
-    Ok(metadata.len() == file.size() && now == file.0.source.version())
+    let now = crate::io::now(on_disk);
+    let now = now.ok_or_else(|| file.name(Error::new(ErrorKind::Io, "cannot look at the file")))?;
+    Ok(now.0 == file.size() && Some(now.1) == file.0.source.version())
 }
 
 /// A hash of some of its bytes: of two files of one size and time, whoever made them in the same moment.

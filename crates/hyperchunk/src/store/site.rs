@@ -4,6 +4,7 @@ use super::bucket::Bucket;
 use super::create::Stamp;
 use super::id::WriterId;
 use super::{folder_of, lock, log_of};
+use crate::companion::{self, Trust};
 use crate::io::positioned::write_all_at;
 use crate::io::{LocalFile, RemoteOptions, Source};
 use crate::write::Sync;
@@ -322,7 +323,7 @@ impl KeptName {
     /// Opens it.
     pub(super) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Path(path) => Ok(Arc::new(LocalFile::open(path)?)),
+            Self::Path(path) => Ok(Arc::new(open_log(path)?)),
             Self::Of(site, writer) => match site.site().bucket() {
                 Some(bucket) => bucket.log(*writer),
                 None => site.site().at().open(&log_name(*writer)),
@@ -335,11 +336,18 @@ impl KeptName {
         match self {
             Self::Path(path) => {
                 let path = path.parent().unwrap_or(Path::new("")).join(name);
-                let file = LocalFile::open(&path).map_err(|error| error.file(path.display()))?;
-                Ok(Arc::new(file))
+                Ok(Arc::new(open_log(&path).map_err(|error| error.file(path.display()))?))
             }
             Self::Of(site, _) => site.site().at().open(name),
         }
+    }
+}
+
+/// Opens a file in the folder of a store. One that somebody named elsewhere is taken as it is.
+fn open_log(path: &Path) -> Result<LocalFile> {
+    match companion::owner_of_log(path) {
+        Some(owner) => companion::open_of_store(&owner, path),
+        None => LocalFile::open(path),
     }
 }
 
@@ -390,7 +398,8 @@ impl Folder for Local<'_> {
 
     fn make(&self) -> Result<()> {
         let folder = folder_of(self.0);
-        if folder.is_dir() {
+        // Where others could have made the folder, they could change what is written there.
+        if Trust::of_writer(self.0).folder(&folder)? {
             return Ok(());
         }
         self.is_a_path()?;
@@ -399,13 +408,10 @@ impl Folder for Local<'_> {
 
     fn list(&self) -> Result<Vec<String>> {
         let folder = folder_of(self.0);
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return self.is_a_path().map(|()| Vec::new());
-            }
-            Err(error) => return Err(refused("read", &folder, &error)),
-        };
+        if !Trust::of_path(self.0).folder(&folder)? {
+            return self.is_a_path().map(|()| Vec::new());
+        }
+        let entries = fs::read_dir(&folder).map_err(|error| refused("read", &folder, &error))?;
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| refused("read", &folder, &error))?;
@@ -425,19 +431,25 @@ impl Folder for Local<'_> {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(LocalFile::open(&self.place(name))?))
+        Ok(Arc::new(companion::open_of_store(self.0, &self.place(name))?))
     }
 
     fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>> {
         let path = self.place(name);
-        let size = match fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
-            Err(error) => return self.is_a_path().and(Err(refused("open", &path, &error))),
+        let file = match companion::open_of_store(self.0, &path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return self.is_a_path().and(Err(error)),
+            opened => opened?,
         };
+        let size = file.size();
         if size > largest {
             return Err(Error::limit(format!("a file of {size} bytes")).file(path.display()));
         }
-        fs::read(&path).map_err(|error| refused("read", &path, &error))
+        let mut bytes = Vec::new();
+        let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());
+        room.ok_or_else(|| Error::limit(format!("no memory for {size} bytes")).file(path.display()))?;
+        let read = io::Read::read_to_end(&mut io::Read::take(file.as_file(), size), &mut bytes);
+        read.map_err(|error| refused("read", &path, &error))?;
+        Ok(bytes)
     }
 
     fn create(&self, name: &str, bytes: &[u8], sync: bool) -> Result<bool> {

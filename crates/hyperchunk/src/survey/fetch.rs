@@ -34,7 +34,7 @@ impl Fetch for SourceFetch<'_> {
     fn fetch(&mut self, ranges: &[Range<u64>], land: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
         let Some(remote) = self.0.remote() else {
             for range in ranges {
-                let mut bytes = vec![0; length(range)?];
+                let mut bytes = crate::room::zeros(length(range)?)?;
                 self.0.read_at(range.start, &mut bytes)?;
                 land(range.start, &bytes);
             }

@@ -2,6 +2,7 @@
 
 use super::layout::{New, encode};
 use super::{Elements, Zonemap, grid};
+use crate::companion;
 use crate::index::Identity;
 use crate::read::spread;
 use crate::store::Statistics;
@@ -48,6 +49,8 @@ impl Analyzed {
         let mut new = place.clone().into_os_string();
         new.push(format!(".{}.new", std::process::id()));
         std::fs::write(&new, &self.bytes).and_then(|()| std::fs::rename(&new, &place)).map_err(refused)?;
+        let of = file.path().filter(|_| file.0.source.remote().is_none());
+        companion::tighten(&place, of.unwrap_or(std::path::Path::new("")));
         Ok(place)
     }
 }

@@ -7,7 +7,7 @@ use crate::store::Statistics;
 use crate::{Error, Limits, Result};
 use hyperchunk_format::Cursor;
 
-const ZONES: Frame =
+pub(super) const ZONES: Frame =
     Frame { signature: b"\x89HCZ\r\n\x1a\n", version: 1, name: "zones", one: "a file of statistics" };
 /// The longest version of a file, and the longest path.
 const LONGEST: u64 = 1 << 16;

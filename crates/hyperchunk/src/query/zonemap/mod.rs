@@ -6,8 +6,9 @@ mod layout;
 pub use analyze::{Analyzed, analyze};
 
 use super::{Ask, Elements, Zone, Zoned};
+use crate::companion::{self, Trust};
 use crate::index::Identity;
-use crate::io::{LocalFile, Source};
+use crate::io::LocalFile;
 use crate::store::{Slab, Statistics, boxes_of};
 use crate::{Dataset, Error, ErrorKind, File, Limits, Result};
 use layout::{Head, Section};
@@ -15,8 +16,6 @@ use std::path::{Path, PathBuf};
 
 /// What is appended to a file's name for that of its statistics.
 pub const SUFFIX: &str = ".hczones";
-/// No file of statistics that is read is larger.
-const LARGEST: u64 = 4 << 30;
 
 /// The statistics of a file's datasets.
 #[derive(Debug)]
@@ -92,16 +91,11 @@ impl Zonemap {
     /// As [`Zonemap::open`]; NotFound or Io from the system.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let read = || {
-            let file = LocalFile::open(path)?;
-            if file.size() > LARGEST {
-                return Err(Error::limit(format!("statistics of more than {LARGEST} bytes")));
-            }
-            let mut bytes = vec![0; usize::try_from(file.size()).unwrap_or(usize::MAX)];
-            file.read_at(0, &mut bytes)?;
-            Ok(bytes)
-        };
-        Self::open(read().map_err(|error: Error| error.file(&name))?, &name)
+        Self::from_file(&LocalFile::open(path).map_err(|error| error.file(&name))?, &name)
+    }
+
+    fn from_file(file: &LocalFile, name: &str) -> Result<Self> {
+        Self::open(layout::ZONES.read(file).map_err(|error| error.file(name))?, name)
     }
 
     /// Where the statistics of a file belong.
@@ -123,10 +117,12 @@ impl Zonemap {
     /// Changed if they are of another version of the file; as [`Zonemap::read`].
     pub fn of(file: &File) -> Result<Option<Self>> {
         let Some(path) = Self::place(file) else { return Ok(None) };
-        let found = match Self::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            found => found?,
+        let opened = match (file.0.source.remote(), file.path()) {
+            (None, Some(of)) => Trust::of(&*file.0.source, of).open(&path, 0),
+            _ => crate::index::open_cached(&path),
         };
+        let Some(opened) = companion::counted("a file of statistics", opened) else { return Ok(None) };
+        let found = Self::from_file(&opened, &path.display().to_string())?;
         // What was read of it when it was opened, and what is read of it from now on.
         let identities = [Identity::of(&*file.0.source), Identity::now(&*file.0.source)];
         if identities.iter().any(|identity| identity.as_ref() != Some(&found.head.identity)) {

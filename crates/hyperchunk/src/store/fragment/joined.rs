@@ -1,6 +1,7 @@
 //! A log together with the fragment of a dataset.
 
 use super::{inside, is_in, name_of};
+use crate::companion;
 use crate::io::positioned::read_exact_at;
 use crate::io::{LocalFile, Source};
 use crate::store::log::refused;
@@ -61,6 +62,8 @@ impl fmt::Debug for Joined {
 pub struct WriterBytes {
     log: Arc<File>,
     names: (PathBuf, Option<PathBuf>),
+    /// The file whose store it is.
+    path: PathBuf,
     fragment: OnceLock<LocalFile>,
 }
 
@@ -69,7 +72,12 @@ impl WriterBytes {
     #[must_use]
     pub fn new(path: &Path, writer: WriterId, log: Arc<File>, definition: &Definition) -> Self {
         let fragment = name_of(definition, writer).map(|name| folder_of(path).join(name));
-        Self { log, names: (log_of(path, writer), fragment), fragment: OnceLock::new() }
+        Self {
+            log,
+            names: (log_of(path, writer), fragment),
+            path: path.to_owned(),
+            fragment: OnceLock::new(),
+        }
     }
 
     /// Reads bytes of a piece, from a place in it on.
@@ -88,7 +96,7 @@ impl WriterBytes {
         let fragment = match self.fragment.get() {
             Some(fragment) => fragment,
             None => {
-                let opened = LocalFile::open(name).map_err(named)?;
+                let opened = companion::open_of_store(&self.path, name).map_err(named)?;
                 self.fragment.get_or_init(|| opened)
             }
         };

@@ -6,6 +6,7 @@
 
 use super::ipc::{self, Block, Field, Footer, MAGIC};
 use super::{FRAGMENT, file_of, inside, is_in, table_of};
+use crate::companion;
 use crate::io::{LocalFile, Source};
 use crate::store::link::{Tiles, tiles};
 use crate::store::manifest::{Manifest, Stored};
@@ -205,9 +206,9 @@ fn column(stored: &Stored, rows: u64) -> Result<Column> {
 
 /// The batches of a file; all of them must be seen, and as they are.
 fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Column]) -> Result<Fragment> {
-    let path = folder_of(path).join(file_of(table, writer));
+    let (of, path) = (path, folder_of(path).join(file_of(table, writer)));
     let named = |error: Error| error.file(path.display());
-    let file = LocalFile::open(&path).map_err(named)?;
+    let file = companion::open_of_store(of, &path).map_err(named)?;
     let footer = footer(&file).map_err(named)?;
     let shown = path.display();
     let footer = footer.ok_or_else(|| {

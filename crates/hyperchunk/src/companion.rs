@@ -1,0 +1,434 @@
+//! Files beside a file: its index, its statistics, other layouts of its datasets, the logs of its store. They change what a
+//! reader sees, so each of them is opened here and counts only if nobody could have made it who could not have changed the
+//! file itself.
+//!
+//! A companion, and each folder between it and the file's, is a regular file (a folder), no symbolic link, belongs to root, to
+//! the reader or to the file's owner, and is not writable by others. In a folder that everybody may write to, such as `/tmp`,
+//! that is what tells your own index of your file from somebody else's.
+//!
+//! **Invariant:** opening a companion never waits (as for a pipe without a writer) and never follows a link.
+
+use crate::io::{LocalFile, Source};
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// Paths that a process warns about; beyond that it is silent.
+const MAX_WARNINGS: usize = 1000;
+/// The user that file systems name where they know none: two files of it may be of two users.
+#[cfg(unix)]
+const UNKNOWN_USER: u32 = 65534;
+
+/// Whose companions of a file count.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    file: Option<Permissions>,
+    /// The folder of the file.
+    folder: Option<PathBuf>,
+}
+
+/// What the permissions of a file say about who may change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Permissions {
+    user: u32,
+    group: u32,
+    mode: u32,
+}
+
+impl Permissions {
+    #[cfg(unix)]
+    fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self { user: metadata.uid(), group: metadata.gid(), mode: metadata.mode() }
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Self {
+        Self { user: 0, group: 0, mode: 0 }
+    }
+}
+
+/// The effective user of this process.
+#[cfg(unix)]
+fn reader() -> u32 {
+    // SAFETY: geteuid cannot fail and has no memory effects.
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(not(unix))]
+fn reader() -> u32 {
+    0
+}
+
+impl Trust {
+    /// For companions of an open file, which is at `path`.
+    #[must_use]
+    pub fn of(source: &dyn Source, path: &Path) -> Self {
+        let metadata = source.file().and_then(|file| file.metadata().ok());
+        Self::new(metadata.as_ref(), path)
+    }
+
+    /// For companions of the file at a path. If there is none, its folder of logs stands for it.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let metadata = std::fs::metadata(path);
+        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::store::folder_of(path)));
+        Self::new(metadata.ok().as_ref(), path)
+    }
+
+    /// For what will lie beside the file at a path, which need not be there yet: a folder that is there already counts only if
+    /// it is the writer's, or belongs to whom the file does.
+    #[must_use]
+    pub fn of_writer(path: &Path) -> Self {
+        Self::new(std::fs::metadata(path).ok().as_ref(), path)
+    }
+
+    /// For what is kept in a cache: the reader's and root's alone.
+    #[must_use]
+    pub fn of_reader() -> Self {
+        Self::default()
+    }
+
+    fn new(metadata: Option<&Metadata>, path: &Path) -> Self {
+        let folder = path.parent().map(|folder| match folder.as_os_str().is_empty() {
+            true => PathBuf::from("."),
+            false => folder.to_owned(),
+        });
+        Self { file: metadata.map(Permissions::of), folder }
+    }
+
+    /// Opens the file at `path` for reading; `None` if there is none. The folders between it and the file's, of which there
+    /// are `folders`, are looked at, too.
+    ///
+    /// # Errors
+    /// Invalid if it does not count, with the reason; Io from the system.
+    pub fn open(&self, path: &Path, folders: usize) -> Result<Option<LocalFile>> {
+        let mut above: Vec<&Path> = path.ancestors().skip(1).take(folders).collect();
+        above.reverse();
+        for folder in above {
+            if !self.folder(folder)? {
+                return Ok(None);
+            }
+        }
+        let file = match open(path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) if is_link(&error) => return Err(unfit(path, "a regular file", "a symbolic link")),
+            Err(error) => {
+                let message = format!("cannot open the file: {error}");
+                return Err(Error::new(ErrorKind::Io, message).file(path.display()));
+            }
+        };
+        let looked = file.metadata().map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot look at the file: {error}")).file(path.display())
+        });
+        let metadata = looked?;
+        if !metadata.is_file() {
+            return Err(unfit(path, "a regular file", "a folder, a pipe, a socket or a device"));
+        }
+        self.check(path, &metadata)?;
+        Ok(Some(LocalFile::of(file, &metadata)))
+    }
+
+    /// Whether there is a folder at `path`.
+    ///
+    /// # Errors
+    /// As [`Trust::open`].
+    pub fn folder(&self, path: &Path) -> Result<bool> {
+        let metadata = match std::fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if is_absent(&error) => return Ok(false),
+            Err(error) => {
+                let message = format!("cannot look at the folder: {error}");
+                return Err(Error::new(ErrorKind::Io, message).file(path.display()));
+            }
+        };
+        if !metadata.is_dir() {
+            let got = if metadata.is_symlink() { "a symbolic link" } else { "a file" };
+            return Err(unfit(path, "a folder", got));
+        }
+        self.check(path, &metadata).map(|()| true)
+    }
+
+    /// The folder of a cache: a link to it is followed, as only who may write where it lies could have made it.
+    ///
+    /// # Errors
+    /// As [`Trust::open`].
+    pub fn cache(path: &Path) -> Result<bool> {
+        match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Self::of_reader().check(path, &metadata).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+        if cfg!(not(unix)) {
+            return Ok(());
+        }
+        let found = Permissions::of(metadata);
+        if !self.is_known(found.user) && !self.is_of_the_group(found) {
+            let expected = "what belongs to you, to root or to the owner of the file that it lies beside";
+            return Err(unfit(path, expected, &format!("what belongs to user {}", found.user)));
+        }
+        if found.mode & 0o022 & !self.may_write(found.group) != 0 {
+            let expected = "what others cannot write to";
+            return Err(unfit(path, expected, &format!("permissions {:03o}", found.mode & 0o777)));
+        }
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn is_known(&self, user: u32) -> bool {
+        let owner = self.file.map(|file| file.user).filter(|owner| *owner != UNKNOWN_USER);
+        user == 0 || user == reader() || Some(user) == owner
+    }
+
+    #[cfg(not(unix))]
+    fn is_known(&self, user: u32) -> bool {
+        user == reader()
+    }
+
+    /// Which of the permissions to write tell nothing: who has them may write to the file itself.
+    fn may_write(&self, group: u32) -> u32 {
+        match self.file {
+            Some(file) if file.mode & 0o002 != 0 => 0o022,
+            Some(file) if file.mode & 0o020 != 0 && file.group == group => 0o020,
+            _ => 0,
+        }
+    }
+
+    /// Whether it was made by one of the group that may write to the file. In a folder that others may write to, a file gets
+    /// that group without its maker being in it.
+    fn is_of_the_group(&self, found: Permissions) -> bool {
+        let shared = self.file.is_some_and(|file| file.mode & 0o020 != 0 && file.group == found.group);
+        shared
+            && self.folder.as_deref().is_some_and(|folder| {
+                let metadata = std::fs::metadata(folder);
+                metadata.is_ok_and(|metadata| Permissions::of(&metadata).mode & 0o002 == 0)
+            })
+    }
+}
+
+/// Takes from others the permission to write to what lies beside the file at `path`, where they may not write to that: with a
+/// lenient `umask` it would not count otherwise.
+pub fn tighten(companion: &Path, path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = std::fs::symlink_metadata(companion)
+        && !metadata.is_symlink()
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let found = Permissions::of(&metadata);
+        let mode = found.mode & !(0o022 & !Trust::of_writer(path).may_write(found.group));
+        if found.user == reader() && mode != found.mode {
+            // Who cannot have it so is told when it is used.
+            drop(std::fs::set_permissions(companion, std::fs::Permissions::from_mode(mode & 0o7777)));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (companion, path);
+}
+
+/// Opens a file of the store of the file at `path`: one in its folder, or in a folder in that.
+///
+/// # Errors
+/// NotFound; Invalid if it does not count.
+pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
+    let folder = crate::store::folder_of(path);
+    let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
+    let found = Trust::of_path(path).open(name, depth)?;
+    found.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "cannot open the file: there is none").file(name.display())
+    })
+}
+
+/// The file whose store a log belongs to, by the log's path.
+pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
+    let folder = log.parent()?;
+    let name = folder.file_name()?.to_str()?.strip_suffix(".d").filter(|name| !name.is_empty())?;
+    Some(folder.with_file_name(name))
+}
+
+/// How the message begins about what lies beside a file and does not count.
+const DISTRUST: &str = "cannot use what lies beside the file: ";
+
+/// Whether a message is that of a companion that does not count, of which the user was told.
+#[must_use]
+pub fn is_distrust(message: &str) -> bool {
+    message.contains(DISTRUST)
+}
+
+fn unfit(path: &Path, expected: &str, got: &str) -> Error {
+    let message = format!(
+        "{DISTRUST}expected {expected}, got {got}; make it anew, or change whose it is (chown, chmod)"
+    );
+    Error::new(ErrorKind::Invalid, message).file(path.display())
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
+    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::File::open(path)
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+#[cfg(unix)]
+fn is_link(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ELOOP)
+}
+
+#[cfg(not(unix))]
+fn is_link(_: &std::io::Error) -> bool {
+    false
+}
+
+static SAY: RwLock<fn(&str)> = RwLock::new(|text| eprintln!("hyperchunk: warning: {text}"));
+static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+
+/// Sets how the user is told of a companion that is not used. It is called on any thread, with locks held: it must not read
+/// a file, nor wait for whoever does. Without it, a line goes to standard error.
+pub fn set_warning(say: fn(&str)) {
+    *SAY.write().unwrap_or_else(PoisonError::into_inner) = say;
+}
+
+/// Tells the user that a companion is not used, once for each.
+pub(crate) fn warn(what: &str, error: &Error) {
+    let text = format!("{what} is not used: {error}");
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let said = said.get_or_insert_with(HashSet::new);
+    let quiet = std::env::var_os("HYPERCHUNK_ERRORS").is_some_and(|value| value == "quiet");
+    if quiet || said.len() >= MAX_WARNINGS || !said.insert(text.clone()) {
+        return;
+    }
+    let say = *SAY.read().unwrap_or_else(PoisonError::into_inner);
+    say(&text
+        .chars()
+        .flat_map(|c| match c.is_control() {
+            true => c.escape_default().collect::<Vec<_>>(),
+            false => vec![c],
+        })
+        .collect::<String>());
+}
+
+/// What lies beside a file and may be left alone: where it does not count, the user is told, and it is as if it were not there.
+pub(crate) fn counted<T>(what: &str, found: Result<Option<T>>) -> Option<T> {
+    found.unwrap_or_else(|error| {
+        warn(what, &error);
+        None
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder =
+                std::env::temp_dir().join(format!("hyperchunk-companion-{name}-{}", std::process::id()));
+            drop(std::fs::remove_dir_all(&folder));
+            std::fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn make(&self, name: &str, mode: u32) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, name).unwrap();
+            chmod(&path, mode);
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(std::fs::remove_dir_all(&self.0));
+        }
+    }
+
+    fn chmod(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[track_caller]
+    fn check(trust: &Trust, path: &Path, folders: usize, expected: Result<bool, &str>) {
+        match (trust.open(path, folders), expected) {
+            (Ok(found), Ok(there)) => assert_eq!(found.is_some(), there),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+            (found, expected) => panic!("{found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn what_others_could_have_made_does_not_count() {
+        let folder = Folder::new("kinds");
+        let file = folder.make("a.h5", 0o644);
+        let trust = Trust::of_path(&file);
+        check(&trust, &folder.make("good", 0o644), 0, Ok(true));
+        check(&trust, &folder.0.join("none"), 0, Ok(false));
+        check(&trust, &folder.0.join("none/x"), 1, Ok(false));
+        check(&trust, &folder.make("everybody", 0o646), 0, Err("permissions 646"));
+        check(&trust, &folder.make("group", 0o664), 0, Err("permissions 664"));
+        symlink(folder.0.join("good"), folder.0.join("link")).unwrap();
+        check(&trust, &folder.0.join("link"), 0, Err("a symbolic link"));
+        check(&trust, &folder.0, 0, Err("a folder, a pipe"));
+        let pipe = folder.0.join("pipe");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: the name ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        check(&trust, &pipe, 0, Err("a folder, a pipe"));
+        std::fs::create_dir(folder.0.join("a.h5.d")).unwrap();
+        let log = folder.make("a.h5.d/log", 0o644);
+        chmod(&folder.0.join("a.h5.d"), 0o755);
+        check(&trust, &log, 1, Ok(true));
+        chmod(&folder.0.join("a.h5.d"), 0o1777);
+        check(&trust, &log, 1, Err("permissions 777"));
+        chmod(&folder.0.join("a.h5.d"), 0o755);
+        symlink(folder.0.join("a.h5.d"), folder.0.join("b.h5.d")).unwrap();
+        check(&trust, &folder.0.join("b.h5.d/log"), 1, Err("expected a folder, got a symbolic link"));
+    }
+
+    #[test]
+    fn who_may_write_to_the_file_may_write_to_what_lies_beside_it() {
+        let folder = Folder::new("group");
+        let file = folder.make("a.h5", 0o664);
+        check(&Trust::of_path(&file), &folder.make("group", 0o664), 0, Ok(true));
+        check(&Trust::of_path(&file), &folder.make("everybody", 0o666), 0, Err("permissions 666"));
+        chmod(&file, 0o666);
+        check(&Trust::of_path(&file), &folder.0.join("everybody"), 0, Ok(true));
+    }
+
+    #[test]
+    fn others_are_told_apart() {
+        let of = |user, group, mode| Permissions { user, group, mode };
+        let me = reader();
+        let (owner, stranger) = (me + 1001, me + 1002);
+        let trust = Trust { file: Some(of(owner, 50, 0o100_664)), folder: None };
+        for (user, expected) in [(0, true), (me, true), (owner, true), (stranger, false)] {
+            assert_eq!(trust.is_known(user), expected, "{user}");
+        }
+        // No folder is known: the group tells nothing.
+        assert!(!trust.is_of_the_group(of(stranger, 50, 0o644)));
+        let folder = Folder::new("whose");
+        let trust = Trust { folder: Some(folder.0.clone()), ..trust };
+        chmod(&folder.0, 0o775);
+        assert!(trust.is_of_the_group(of(stranger, 50, 0o644)));
+        assert!(!trust.is_of_the_group(of(stranger, 51, 0o644)));
+        chmod(&folder.0, 0o1777);
+        assert!(!trust.is_of_the_group(of(stranger, 50, 0o644)));
+        let nobody = Trust { file: Some(of(UNKNOWN_USER, 50, 0o644)), folder: None };
+        assert_eq!(nobody.is_known(UNKNOWN_USER), me == UNKNOWN_USER);
+    }
+}

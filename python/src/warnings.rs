@@ -1,0 +1,38 @@
+//! Warnings of the engine, as Python's.
+
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// Those that wait for the main thread.
+static WAITING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Warns from the main thread, as soon as that runs Python's code again. May be called on any thread, with or without the GIL.
+pub(crate) fn later(text: &str) {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    // SAFETY: may be called at any time without the GIL; the function is one that Python calls with it.
+    if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), std::ptr::null_mut()) } != 0 {
+        for text in take() {
+            eprintln!("hyperchunk: warning: {text}");
+        }
+    }
+}
+
+fn take() -> Vec<String> {
+    std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Tells of all that waits; -1 with Python's exception if a warning is one.
+extern "C" fn warn(_: *mut c_void) -> c_int {
+    Python::attach(|py| {
+        for text in take() {
+            let text = CString::new(text).unwrap_or_default();
+            if let Err(error) = PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1) {
+                error.restore(py);
+                return -1;
+            }
+        }
+        0
+    })
+}

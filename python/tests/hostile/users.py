@@ -1,0 +1,330 @@
+"""Two users of one machine: what one of them puts beside a file of the other, in a folder that both may write to.
+
+Run by root of a jail, who makes the users, chowns files, and runs nothing else: `test_hostile_users.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+OWNER, STRANGER = 54321, 54322
+SCRATCH = Path("/tmp/scratch")
+FILE = SCRATCH / "data.h5"
+MEMORY = 3 << 30
+SECONDS = 20.0
+
+PREPARE = """
+import h5py, numpy as np, os
+with h5py.File("/tmp/scratch/data.h5", "w") as file:
+    values = np.arange(4096, dtype="f8").reshape(64, 64)
+    file.create_dataset("temperature", data=values, chunks=(16, 16))
+    file["small"] = np.arange(8, dtype="u1")
+"""
+LYING = """
+import h5py, numpy as np, os, subprocess, sys
+path, size = "/tmp/h54322/data.h5", os.path.getsize("/tmp/scratch/data.h5")
+with h5py.File(path, "w") as file:
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple((64, 64))
+    made = h5py.h5d.create(file.id, b"temperature", h5py.h5t.NATIVE_DOUBLE, space, create)
+    made.write(h5py.h5s.ALL, h5py.h5s.ALL, np.full((64, 64), -666.0))
+whole = bytearray(open(path, "rb").read())
+assert len(whole) <= size
+whole += bytes(size - len(whole))
+whole[40:48] = size.to_bytes(8, "little")
+open(path, "wb").write(whole)
+import hyperchunk
+hyperchunk.index(path, "/tmp/h54322/lie.hcindex")
+hyperchunk.analyze(path)
+"""
+READ = """
+import hyperchunk
+file = hyperchunk.open("/tmp/scratch/data.h5")
+print(float(file["temperature"][0, 3]))
+"""
+QUERY = """
+import hyperchunk
+try:
+    print(len(hyperchunk.query("/tmp/scratch/data.h5", "temperature", "value == 3").read()[1]))
+except hyperchunk.exceptions.UnsupportedError:
+    print("not analyzed")
+"""
+
+
+class NotKeptError(AssertionError):
+    """A promise that does not hold."""
+
+
+def run(user: int, program: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """A Python program of a user, bounded in time and memory."""
+    home = Path(f"/tmp/h{user}")
+    command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
+    command += ["--bounding-set=-all", "--inh-caps=-all", "prlimit", f"--as={MEMORY}", "--core=0"]
+    command += [sys.executable, "-c", program, *arguments]
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    environment = {"HOME": str(home), "PATH": path, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **more}
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=home, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise NotKeptError(f"it waits: {program[:200]}") from None
+    print(f"{user}: {time.monotonic() - start:.1f} s", done, file=sys.stderr)
+    return done
+
+
+def expect(done: subprocess.CompletedProcess[str], printed: str, *, warned: bool | None = None) -> None:
+    """Checks what a program printed, and whether it warned, once."""
+    if done.returncode != 0 or done.stdout.strip() != printed:
+        raise NotKeptError(f"expected {printed!r}, got {done.returncode} {done.stdout!r}: {done.stderr[-1500:]}")
+    times = done.stderr.count("is not used: ")
+    if warned is not None and times != warned:
+        raise NotKeptError(f"{times} warnings, {int(warned)} expected: {done.stderr[-1500:]}")
+
+
+def varint(number: int) -> bytes:
+    """A number as sidecars have it."""
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def forged(companion: bytes) -> bytes:
+    """A sidecar that says that it is of the owner's file."""
+    meta = FILE.stat()
+    (length,) = struct.unpack_from("<I", companion, 12)
+    head, sections = companion[56 : 56 + length], companion[56 + length :]
+    at = 0
+    for _ in range(2):
+        start = at
+        while head[at] & 0x80:
+            at += 1
+        at += 1
+    count = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(head[start:at]))
+    times = [divmod(ns, 10**9) for ns in (meta.st_mtime_ns, meta.st_ctime_ns)]
+    version = "time:{}.{:09};changed:{}.{:09}".format(*times[0], *times[1]).encode()
+    head = varint(meta.st_size) + varint(len(version)) + version + head[at + count :]
+    start_ = companion[:12] + struct.pack("<IQ", len(head), 56 + len(head) + len(sections))
+    return start_ + hashlib.sha256(start_ + head).digest() + head + sections
+
+
+def place(path: Path, content: bytes, user: int, mode: int = 0o644) -> None:
+    """A file of a user."""
+    path.write_bytes(content)
+    path.chmod(mode)
+    os.chown(path, user, user)
+
+
+def lie(suffix: str) -> bytes:
+    """A sidecar of the stranger's, for the owner's file."""
+    done = run(STRANGER, LYING)
+    if done.returncode:
+        raise NotKeptError(done.stderr)
+    made = {".hcindex": "/tmp/h54322/lie.hcindex", ".hczones": "/tmp/h54322/data.h5.hczones"}[suffix]
+    return forged(Path(made).read_bytes())
+
+
+def an_index_of_somebody_else() -> None:
+    """It is not used; as a control, the same bytes are if they are the owner's."""
+    index = SCRATCH / "data.h5.hcindex"
+    lying = lie(".hcindex")
+    place(index, lying, OWNER)
+    expect(run(OWNER, READ), "-666.0", warned=False)
+    place(index, lying, STRANGER)
+    expect(run(OWNER, READ), "3.0", warned=True)
+    # Another reader trusts the owner of the file, and not the stranger.
+    expect(run(54323, READ), "3.0", warned=True)
+    place(index, lying, OWNER, 0o666)
+    expect(run(OWNER, READ), "3.0", warned=True)
+    place(index, lying, OWNER)
+    expect(run(54323, READ), "-666.0", warned=False)
+
+
+def statistics_of_somebody_else() -> None:
+    """Rows do not vanish."""
+    zones = SCRATCH / "data.h5.hczones"
+    lying = lie(".hczones")
+    done = run(OWNER, "import hyperchunk; hyperchunk.analyze('/tmp/scratch/data.h5')")
+    expect(done, "")
+    expect(run(OWNER, QUERY), "1", warned=False)
+    place(zones, lying, STRANGER)
+    expect(run(OWNER, QUERY), "not analyzed", warned=True)
+
+
+def a_cache_of_somebody_else() -> None:
+    """The cache folder is the reader's or root's."""
+    cache = SCRATCH / "cache"
+    cache.mkdir()
+    index = cache / (hashlib.sha256(str(FILE).encode()).hexdigest()[:32] + ".hcindex")
+    lying = lie(".hcindex")
+    set_ = {"HYPERCHUNK_INDEX_CACHE": str(cache)}
+    place(index, lying, OWNER)
+    os.chown(cache, OWNER, OWNER)
+    expect(run(OWNER, READ, **set_), "-666.0", warned=False)
+    os.chown(cache, STRANGER, STRANGER)
+    expect(run(OWNER, READ, **set_), "3.0", warned=True)
+    os.chown(cache, OWNER, OWNER)
+    cache.chmod(0o1777)
+    expect(run(OWNER, READ, **set_), "3.0", warned=True)
+    cache.chmod(0o755)
+    place(index, lying, STRANGER)
+    expect(run(OWNER, READ, **set_), "3.0", warned=True)
+
+
+def companions_that_wait_or_are_huge() -> None:
+    """Pipes, links and sparse files beside a file cost nothing."""
+    for suffix in (".hcindex", ".hczones"):
+        companion = Path(f"{FILE}{suffix}")
+        os.mkfifo(companion)
+        os.chown(companion, STRANGER, STRANGER)
+        expect(run(OWNER, QUERY), "not analyzed", warned=True)
+        os.chown(companion, OWNER, OWNER)
+        expect(run(OWNER, READ), "3.0", warned=suffix == ".hcindex")
+        companion.unlink()
+        companion.symlink_to("/tmp/h54321/secret")
+        expect(run(OWNER, QUERY), "not analyzed", warned=True)
+        companion.unlink()
+        for user in (STRANGER, OWNER):
+            signature = b"\x89HCI\r\n\x1a\n" if suffix == ".hcindex" else b"\x89HCZ\r\n\x1a\n"
+            header = signature + struct.pack("<HHIQ", 1, 0, 0xFFFFFF, 4 << 30) + bytes(32)
+            place(companion, header, user)
+            os.truncate(companion, 4 << 30)
+            start = time.monotonic()
+            expect(run(OWNER, READ), "3.0")
+            if time.monotonic() - start > SECONDS / 2:
+                raise NotKeptError(f"{suffix}: a sparse file costs {time.monotonic() - start:.1f} s")
+            companion.unlink()
+
+
+def layouts_of_somebody_else() -> None:
+    """A folder of layouts counts as what lies in it does."""
+    make = "import hyperchunk; hyperchunk.restructure('/tmp/scratch/data.h5', '/small', order='column')"
+    # The dataset is contiguous: its layout is read only if asked for, so its state tells.
+    state = """
+from hyperchunk import layouts
+print([one.state for one in layouts.of("/tmp/scratch/data.h5")])
+"""
+    expect(run(OWNER, f"{make}; print('made')"), "made")
+    expect(run(OWNER, state), "['used']", warned=False)
+    folder = Path(f"{FILE}.d")
+    for path in (folder, folder / "layouts", next((folder / "layouts").iterdir())):
+        os.chown(path, STRANGER, STRANGER)
+        expect(run(OWNER, state), "[]", warned=True)
+        os.chown(path, OWNER, OWNER)
+        path.chmod(0o1777)
+        expect(run(OWNER, state), "[]", warned=True)
+        path.chmod(0o755)
+    expect(run(OWNER, state), "['used']", warned=False)
+    moved = SCRATCH / "elsewhere"
+    folder.rename(moved)
+    folder.symlink_to(moved)
+    os.chown(folder, STRANGER, STRANGER, follow_symlinks=False)
+    expect(run(OWNER, state), "[]", warned=True)
+
+
+STORE = """
+from hyperchunk import store
+import numpy as np
+run = store.create("/tmp/scratch/store.h5", {"/a": store.Dataset((400_000,), "f8")})
+with run.writer() as writer:
+    writer["a"][...] = np.arange(4e5)
+run.commit()
+"""
+READ_STORE = """
+import hyperchunk
+try:
+    print(float(hyperchunk.open("/tmp/scratch/store.h5")["a"][3]))
+except hyperchunk.exceptions.HyperchunkError as error:
+    print("refused" if "what lies beside the file" in str(error) else error)
+"""
+
+
+def a_store_of_somebody_else() -> None:
+    """Logs are the file owner's, or the read is an error; a store is not begun in a stranger's folder."""
+    folder = SCRATCH / "store.h5.d"
+    folder.mkdir()
+    os.chown(folder, STRANGER, STRANGER)
+    done = run(OWNER, STORE)
+    if done.returncode == 0 or "what lies beside the file" not in done.stderr:
+        raise NotKeptError(f"a store was begun in a folder of somebody else: {done}")
+    folder.rmdir()
+    expect(run(OWNER, STORE), "")
+    expect(run(OWNER, READ_STORE), "3.0")
+    expect(run(54323, READ_STORE), "3.0")
+    os.chown(folder, STRANGER, STRANGER)
+    expect(run(OWNER, READ_STORE), "refused")
+    os.chown(folder, OWNER, OWNER)
+    folder.chmod(0o777)
+    expect(run(OWNER, READ_STORE), "refused")
+    folder.chmod(0o755)
+    for log in folder.glob("*.log"):
+        os.chown(log, STRANGER, STRANGER)
+    expect(run(OWNER, READ_STORE), "refused")
+
+
+def a_socket_of_somebody_else() -> None:
+    """A server's socket in the file system is for its own user."""
+    serve = ["hyperchunk", "serve", "--flight", "--no-token", "--listen=grpc+unix:///tmp/scratch/s.sock", str(FILE)]
+    command = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups", "--no-new-privs", *serve]
+    environment = {"HOME": "/tmp/h54321", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        ask = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/scratch/s.sock'); print('in')"
+        mine, theirs = run(OWNER, ask), run(STRANGER, ask)
+        server.terminate()
+    expect(mine, "in")
+    if theirs.returncode == 0 or "PermissionError" not in theirs.stderr:
+        raise NotKeptError(f"a stranger reaches the server: {theirs}")
+
+
+SCENARIOS: list[Callable[[], None]] = [
+    an_index_of_somebody_else,
+    statistics_of_somebody_else,
+    a_cache_of_somebody_else,
+    companions_that_wait_or_are_huge,
+    layouts_of_somebody_else,
+    a_store_of_somebody_else,
+    a_socket_of_somebody_else,
+]
+
+
+def main() -> None:
+    """Runs all of them, each in folders of its own, and prints what became of each."""
+    results = {}
+    for scenario in SCENARIOS:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+        SCRATCH.mkdir()
+        SCRATCH.chmod(0o1777)
+        for user in (OWNER, STRANGER, 54323):
+            home = Path(f"/tmp/h{user}")
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir()
+            home.chmod(0o700)
+            os.chown(home, user, user)
+        place(Path("/tmp/h54321/secret"), b"of nobody's business" * 100, OWNER, 0o600)
+        try:
+            expect(run(OWNER, PREPARE), "")
+            scenario()
+            results[scenario.__name__] = ""
+        except Exception:
+            results[scenario.__name__] = traceback.format_exc()
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Promises across users: what somebody else puts beside your file changes nothing. See `hostile/users.py`."""
+
+import functools
+from typing import Any
+
+import pytest
+from hostile import jail, users
+
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(300)]
+
+REASON = jail.no_users()
+if REASON:
+    pytestmark.append(pytest.mark.skip(reason=REASON))
+
+
+@functools.cache
+def batch() -> Any:
+    """Everything in one jail."""
+    return jail.run(jail.TESTS / "hostile" / "users.py", seconds=240, users=True)
+
+
+@pytest.mark.parametrize("name", [scenario.__name__ for scenario in users.SCENARIOS])
+def test_users(name: str) -> None:
+    """See the scenario of this name."""
+    assert batch()[name] == ""

@@ -1,0 +1,126 @@
+"""Texts and sizes that a file or a caller makes up: errors, safe to print, and never the end of the process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import hyperchunk
+import hyperchunk.arrow
+import numpy as np
+import pytest
+from fresh import HYPERCHUNK
+from hyperchunk import layouts, store
+
+SURROGATE = "\ud800"
+STRANGE = "\x1b]0;title\x07\x1b[31mred\u202e\u200b\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda _: hyperchunk.open(SURROGATE),
+        lambda _: hyperchunk.open(SURROGATE, "w"),
+        lambda _: hyperchunk.index(SURROGATE),
+        lambda _: hyperchunk.check(SURROGATE),
+        lambda _: hyperchunk.analyze(SURROGATE),
+        lambda _: hyperchunk.restructure(SURROGATE, "/x", order="column"),
+        lambda _: layouts.of(SURROGATE),
+        lambda _: store.create(SURROGATE, {"/a": store.Dataset((3,), "f8")}),
+        lambda _: store.open(SURROGATE),
+        lambda _: hyperchunk.udf.attach(SURROGATE, outputs="o", expression="x"),
+        lambda _: hyperchunk.udf.ls(SURROGATE),
+        lambda _: hyperchunk.udf.verify(SURROGATE),
+        lambda _: hyperchunk.query(SURROGATE, "/x", "value > 1"),
+        lambda path: hyperchunk.index(path, SURROGATE),
+        lambda path: hyperchunk.open(path)[SURROGATE],
+        lambda _: hyperchunk.arrow.table(SURROGATE),
+    ],
+)
+def test_a_path_with_a_lone_surrogate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: object) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(10.0)
+    # What PyO3 raises for a panic is none of these.
+    with pytest.raises((UnicodeEncodeError, TypeError, ValueError, hyperchunk.exceptions.HyperchunkError)):
+        call(path)  # type: ignore[operator]
+
+
+def test_texts_of_a_file_do_not_reach_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "m.h5"
+    with h5py.File(path, "w") as file:
+        file["soft"] = h5py.SoftLink("/x" + STRANGE)
+        file["external"] = h5py.ExternalLink(f"f{STRANGE}.h5", "/p" + STRANGE)
+        create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        create.set_external(("raw" + STRANGE).encode(), 0, 8)
+        h5py.h5d.create(file.id, b"raw", h5py.h5t.STD_U8LE, h5py.h5s.create_simple((8,)), create)
+        file["t" + STRANGE] = np.zeros(3, dtype=[("a" + STRANGE, "f4")])
+    for name in ("soft", "external", "raw", "none" + STRANGE):
+        with pytest.raises(Exception) as caught:
+            hyperchunk.open(path)[name][...]
+        assert not set(str(caught.value)) & set(STRANGE) - set(map(chr, range(32, 127))), repr(str(caught.value))
+    for words in (
+        ["get", path, "/soft"],
+        ["dump", f"{path}:/external"],
+        ["get", path, "/raw"],
+        ["analyze", path, "/t" + STRANGE],
+        ["ls", "-rl", path],
+        ["restructure", path, "/t" + STRANGE, "--order", "column"],
+    ):
+        done = subprocess.run([HYPERCHUNK, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert not set(done.stdout + done.stderr) & set("\x1b\x07\u202e\u200b"), done
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+def test_sizes_beyond_memory_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "s.h5"
+    with h5py.File(path, "w") as file:
+        text = h5py.h5t.C_S1.copy()
+        text.set_size(2**31 - 8)
+        create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        create.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        create.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
+        h5py.h5d.create(file.id, b"s", text, h5py.h5s.create_simple((3,)), create)
+    program = """
+import resource, sys, hyperchunk
+resource.setrlimit(resource.RLIMIT_AS, (4_000_000_000, 4_000_000_000))
+dataset = hyperchunk.open(sys.argv[1])["s"]
+for read in (lambda: dataset[0], lambda: dataset[:1], lambda: dataset[...], lambda: dataset.fillvalue):
+    try:
+        read()
+    except Exception as error:
+        print(type(error).__name__)
+print("alive")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert done.stdout.splitlines()[-1:] == ["alive"], done
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes in the file system are POSIX's")
+def test_imports_follow_no_links_and_wait_for_no_pipe(tmp_path: Path) -> None:
+    path, folder = tmp_path / "a.h5", tmp_path / "exported"
+    with h5py.File(path, "w") as file:
+        file["t"] = np.arange(4)
+
+    def command(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([HYPERCHUNK, *map(str, words)], capture_output=True, text=True, check=False, timeout=20)
+
+    assert command("arrow", "export", path, folder).returncode == 0
+    values = next(one for one in folder.rglob("*") if one.suffix == ".arrow")
+    values.rename(kept := tmp_path / "kept.arrow")
+    values.symlink_to(kept)
+    done = command("arrow", "import", folder, tmp_path / "b.h5")
+    assert done.returncode == 1
+    assert "symbolic link" in done.stderr
+    values.unlink()
+    os.mkfifo(values)
+    for source in (folder, values):
+        done = command("arrow", "import", source, tmp_path / "c.h5")
+        assert done.returncode == 1
+        assert "a pipe" in done.stderr
