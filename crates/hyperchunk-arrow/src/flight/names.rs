@@ -1,5 +1,6 @@
 //! What is served under which name: files, and what lies in folders.
 
+use hyperchunk::companion::Trust;
 use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(super) struct Roots {
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) file: LocalFile,
+    /// Whether it was named by itself, and not the folder that it lies in.
+    pub(super) alone: bool,
 }
 
 /// What tells a file from what it was before.
@@ -43,6 +46,11 @@ pub(super) fn version(file: &LocalFile) -> String {
 
 fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("no file of the name {name:?} is served"))
+}
+
+/// Whether a part of a path begins with a dot: what is not listed is not read, either.
+fn is_hidden(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
 }
 
 /// Checks that a name leads down.
@@ -103,14 +111,29 @@ impl Roots {
         if !root.is_beneath(&real) {
             return Err(missing(name));
         }
-        let file = LocalFile::open(&real).map_err(|error| {
+        let refused = |error: Error| {
             Error::new(error.kind(), format!("{name:?} cannot be opened: {}", error.message()))
-        })?;
+        };
+        let companion = match root {
+            // What lies beside a file counts as it does for whoever reads the file here.
+            Root::File(owner) if *owner != path => {
+                Some((owner, if name.contains('/') { name.split('/').count() - 1 } else { 0 }))
+            }
+            _ => None,
+        };
+        let file = match companion {
+            Some((owner, folders)) => {
+                let opened = Trust::of_path(owner).open(&path, folders).map_err(refused)?;
+                opened.ok_or_else(|| missing(name))?
+            }
+            None => LocalFile::open(&real).map_err(refused)?,
+        };
+        let alone = matches!(root, Root::File(_));
         // What was opened is looked at again: somebody may have put a link there since.
         if opened_path(file.as_file()).is_some_and(|opened| !root.is_beneath(&opened)) {
             return Err(missing(name));
         }
-        Ok(Found { path: real, file })
+        Ok(Found { path: real, file, alone })
     }
 
     /// Where a name leads; for one that is not there, where it would be.
@@ -129,6 +152,9 @@ impl Roots {
                 let path = if folder { path.join(rest) } else { path };
                 return Some((path, Root::File(owner)));
             }
+        }
+        if is_hidden(Path::new(name)) {
+            return None;
         }
         let there = self.folders.iter().find(|folder| folder.join(name).exists());
         let folder = there.or_else(|| self.folders.first())?;
@@ -190,7 +216,7 @@ pub(super) enum Root<'a> {
 impl Root<'_> {
     fn is_beneath(self, path: &Path) -> bool {
         match self {
-            Self::Folder(folder) => path.starts_with(folder),
+            Self::Folder(folder) => path.strip_prefix(folder).is_ok_and(|below| !is_hidden(below)),
             Self::File(file) => {
                 let beside = |suffix: &str| {
                     let mut name = file.as_os_str().to_owned();
@@ -271,7 +297,12 @@ mod tests {
             symlink("../secret", folder.join("out2")).unwrap();
             symlink(&base, folder.join("outdir")).unwrap();
             symlink("a.h5", folder.join("in")).unwrap();
+            symlink(".hidden", folder.join("in-hidden")).unwrap();
             symlink(base.join("two.h5"), base.join("one.h5.d/out")).unwrap();
+        }
+        std::fs::create_dir_all(folder.join("sub/.deep")).unwrap();
+        for name in [".hidden", "sub/.deep/c.h5"] {
+            std::fs::write(folder.join(name), name).unwrap();
         }
         let roots = Roots::new(&[folder.clone(), base.join("one.h5")]).unwrap();
         let check = |name: &str, good: bool| {
@@ -307,6 +338,9 @@ mod tests {
             "one.h5.hcindex/x",
             &"a/".repeat(3000),
             "sub/deep",
+            ".hidden",
+            "sub/.deep/c.h5",
+            "in-hidden",
         ] {
             check(name, false);
         }
@@ -321,7 +355,7 @@ mod tests {
             listed.push(name.to_owned());
             true
         });
-        let links: &[&str] = if cfg!(unix) { &["in", "out", "out2", "outdir"] } else { &[] };
+        let links: &[&str] = if cfg!(unix) { &["in", "in-hidden", "out", "out2", "outdir"] } else { &[] };
         let expected: Vec<&str> = [&["one.h5", "a.h5"], links, &["sub/b.h5"]].concat();
         assert_eq!(listed, expected);
         std::fs::remove_dir_all(base).unwrap();

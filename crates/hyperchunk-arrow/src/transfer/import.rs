@@ -2,7 +2,6 @@
 
 use super::layout;
 use super::manifest::{self, Entry, Kind, MANIFEST, Target as To};
-use super::sink::io;
 use super::source::TableFile;
 use crate::types::metadata::{DTYPE, NAMED, PATH, SPACE, decode_datatype, parse_space};
 use crate::types::{boolean, datatype_of, fits};
@@ -12,6 +11,7 @@ use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, StructArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use hyperchunk::encode::Oldest;
+use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::model::{
     Attribute, CharacterSet, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, StringPadding,
 };
@@ -102,23 +102,36 @@ enum Source {
     File { path: PathBuf, name: String },
 }
 
+/// Checks that nothing between a folder and a file in it is a symbolic link: an export has none, and one would lead elsewhere.
+fn no_link(folder: &Path, relative: &Path) -> Result<()> {
+    let mut path = folder.to_owned();
+    for part in relative.components() {
+        path.push(part);
+        if path.symlink_metadata().is_ok_and(|there| there.is_symlink()) {
+            let message = "cannot import from the folder: expected a file in it, got a symbolic link";
+            return Err(Error::invalid(message).file(path.display()));
+        }
+    }
+    Ok(())
+}
+
 impl Source {
     fn folder(path: &Path) -> Result<Self> {
         let manifest = path.join(MANIFEST);
-        let failed = |error: std::io::Error| io(&manifest, &error);
-        let size = manifest.metadata().map_err(|error| {
-            let error = io(&manifest, &error);
+        no_link(path, Path::new(MANIFEST))?;
+        let file = LocalFile::open(&manifest).map_err(|error| {
             if error.kind() == ErrorKind::NotFound {
                 Error::invalid(format!("the folder has no {MANIFEST}: no export made it"))
                     .file(path.display())
             } else {
-                error
+                error.file(manifest.display())
             }
         })?;
-        if size.len() > LARGEST {
-            return Err(Error::limit(format!("a manifest of {} bytes", size.len())).file(manifest.display()));
+        if file.size() > LARGEST {
+            return Err(Error::limit(format!("a manifest of {} bytes", file.size())).file(manifest.display()));
         }
-        let bytes = std::fs::read(&manifest).map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(file.size()).unwrap_or(0)];
+        file.read_at(0, &mut bytes).map_err(|error| error.file(manifest.display()))?;
         let entries = manifest::read(&bytes).map_err(|error| error.file(manifest.display()))?;
         Ok(Self::Folder { path: path.to_owned(), entries })
     }
@@ -356,6 +369,7 @@ impl Folder<'_> {
             return Err(Error::corrupt(format!("its values are in {file}, outside of the folder")));
         }
         let path = self.path.join(relative);
+        no_link(&self.path, relative)?;
         let table = TableFile::open(&path)?;
         let plan = Plan::of(table.schema())?;
         let plan =

@@ -8,6 +8,7 @@ use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
 use arrow_ipc::{Block, convert, root_as_footer};
 use arrow_schema::SchemaRef;
+use hyperchunk::io::{LocalFile, Source as _};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -58,8 +59,9 @@ impl TableFile {
     }
 
     fn opened(path: &Path) -> Result<Self> {
-        let mut file = File::open(path).map_err(|error| io(path, &error))?;
-        let size = file.metadata().map_err(|error| io(path, &error))?.len();
+        let file = LocalFile::open(path)?;
+        let size = file.size();
+        let mut file = file.into_file();
         let mut start = [0; 8];
         let read = read_up_to(&mut file, &mut start).map_err(|error| io(path, &error))?;
         let start = start.get(..read).unwrap_or_default();

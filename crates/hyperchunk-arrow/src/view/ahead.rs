@@ -46,9 +46,10 @@ impl<T: Send + 'static> Ahead<T> {
         let place = Arc::clone(&made);
         *WORKING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let working = Working;
+        let ask = hyperchunk::io::current_interrupt();
         let thread = Builder::new().name("hyperchunk-ahead".into()).spawn(move || {
             let _working = working;
-            let value = make();
+            let value = hyperchunk::io::with_interrupt(ask, make);
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         });
         Some(Self { made, thread: Some(thread.ok()?), process: std::process::id() })

@@ -87,7 +87,7 @@ impl Batches {
             table: Arc::clone(table),
             lies,
             left: rows,
-            slab_bytes: if remote { SLAB } else { FIRST_SLAB },
+            slab_bytes: if remote { SLAB } else { FIRST_SLAB }.min(table.read_bytes.unwrap_or(SLAB)),
             next: None,
             rest: None,
             failed: false,
@@ -177,9 +177,11 @@ impl Batches {
             return Err(Error::limit(format!("a row of {row_bytes} bytes (limit `chunk_bytes`)")));
         }
         let rows = (self.slab_bytes / row_bytes).max(1);
-        self.slab_bytes = (self.slab_bytes * 2).min(SLAB);
+        self.slab_bytes = (self.slab_bytes * 2).min(self.table.read_bytes.unwrap_or(SLAB)).min(SLAB);
         let chunk_ends = (start / height + 1).saturating_mul(height);
-        let end = if height.saturating_mul(row_bytes) > HIGH_SLAB {
+        let end = if height.saturating_mul(row_bytes)
+            > self.table.read_bytes.map_or(HIGH_SLAB, |bytes| bytes.saturating_mul(4)).min(HIGH_SLAB)
+        {
             start.saturating_add(rows).min(chunk_ends)
         } else {
             (start.saturating_add(rows) / height).saturating_mul(height).max(chunk_ends)

@@ -12,6 +12,8 @@ use std::collections::HashMap;
 
 /// The attribute of a group that names the datasets of its table.
 const ATTRIBUTE: &str = "h5.table";
+/// How many links of a group are followed at once.
+const AT_ONCE: usize = 1024;
 /// How many names a message lists.
 const FEW: usize = 12;
 
@@ -156,7 +158,12 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
     object.file().prefetch(object, true, Some(1))?;
     let names: Vec<&[u8]> = links.iter().map(|link| link.name.as_bytes()).collect();
     let mut found = Vec::new();
-    for (link, child) in links.iter().zip(object.file().open_many(object, &names, 0)?) {
+    // In parts: links that lead nowhere in a long way are not all followed before the first is an error.
+    let opened = names.chunks(AT_ONCE).flat_map(|names| match object.file().open_many(object, names, 0) {
+        Ok(opened) => opened,
+        Err(error) => vec![Err(error)],
+    });
+    for (link, child) in links.iter().zip(opened) {
         let dataset = match child {
             Ok(child) if child.kind() == ObjectKind::Dataset => child.dataset()?,
             Ok(_) => continue,

@@ -30,11 +30,20 @@ pub struct TableOptions {
     pub mapped: bool,
     /// How many rows a batch has at most. `None`: so many that batches are neither large nor many.
     pub batch_rows: Option<u64>,
+    /// Bytes that are read at once where nothing is mapped; `None` for what is fastest.
+    pub read_bytes: Option<u64>,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { columns: None, rows: None, look: Look::default(), mapped: true, batch_rows: None }
+        Self {
+            columns: None,
+            rows: None,
+            look: Look::default(),
+            mapped: true,
+            batch_rows: None,
+            read_bytes: None,
+        }
     }
 }
 
@@ -51,6 +60,7 @@ pub(super) struct Inner {
     pub(super) schema: SchemaRef,
     pub(super) mapped: bool,
     pub(super) batch_rows: Option<u64>,
+    pub(super) read_bytes: Option<u64>,
     pub(super) maps: Arc<Maps>,
 }
 
@@ -110,6 +120,7 @@ impl Table {
             schema,
             mapped: options.mapped,
             batch_rows: options.batch_rows.map(|rows| rows.max(1)),
+            read_bytes: options.read_bytes.map(|bytes| bytes.max(1)),
             maps: Arc::default(),
         })))
     }
@@ -227,6 +238,7 @@ impl Table {
             schema: Arc::clone(&inner.schema),
             mapped: inner.mapped,
             batch_rows: inner.batch_rows,
+            read_bytes: inner.read_bytes,
             maps: Arc::clone(&inner.maps),
         };
         change(&mut changed);

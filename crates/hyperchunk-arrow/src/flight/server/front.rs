@@ -2,6 +2,7 @@
 
 use super::Log;
 use super::frames::Carried;
+use super::listen::Peer;
 use super::service::Flight;
 use crate::flight::token::Token;
 use arrow_flight::flight_service_server::FlightServiceServer;
@@ -13,7 +14,6 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 
 /// The service, behind the token.
 #[derive(Clone)]
@@ -56,6 +56,9 @@ impl Service<http::Request<Body>> for Front {
             let refused = Status::unauthenticated("the token is missing or wrong").into_http();
             return Box::pin(async { Ok(refused) });
         }
+        if let Some(peer) = Peer::of(request.extensions()) {
+            peer.state.allow();
+        }
         let takes_data = request.uri().path().ends_with("/DoPut");
         let answer = if takes_data { self.large.call(request) } else { self.small.call(request) };
         Box::pin(async move {
@@ -83,10 +86,7 @@ impl Service<http::Request<Body>> for Front {
 
 /// Who asks for what.
 fn told(request: &http::Request<Body>) -> String {
-    let extensions = request.extensions();
-    let tcp = extensions.get::<TcpConnectInfo>();
-    let tls = extensions.get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
-    let peer = tcp.or(tls).and_then(TcpConnectInfo::remote_addr);
+    let peer = Peer::of(request.extensions()).and_then(|peer| peer.address);
     let method = request.uri().path().rsplit('/').next().unwrap_or_default();
     let peer = peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string());
     format!("{peer} {}", method.escape_debug())

@@ -3,6 +3,7 @@
 use super::Log;
 #[cfg(unix)]
 use super::authority::Mended;
+use super::peers::{Peers, State, Ticket};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use hyperchunk::{Error, ErrorKind, Result};
@@ -17,11 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::codegen::http;
+use tonic::transport::server::{Connected, TlsConnectInfo};
 
-/// How many connections may be open.
-const CONNECTIONS: usize = 512;
 /// How long accepting waits after the system had no descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -133,14 +132,18 @@ impl Listener {
 
     /// The connections as they come, a bounded number at a time.
     pub(super) fn incoming(self, log: Option<Log>) -> impl Stream<Item = io::Result<Held>> {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        unfold((self, places, log), |(listener, places, log)| async move {
+        let peers = Arc::new(Peers::default());
+        unfold((self, peers, log), |(listener, peers, log)| async move {
             loop {
-                let place = Arc::clone(&places).acquire_owned().await.ok()?;
                 match listener.accept().await {
                     Ok(connection) => {
-                        let held = Held { connection, _place: place };
-                        return Some((Ok(held), (listener, places, log)));
+                        let peer = connection.peer();
+                        if let Some(place) = peers.admit(peer.map(|peer| peer.ip())).await {
+                            return Some((Ok(Held { connection, place }), (listener, peers, log)));
+                        }
+                        if let (Some(log), Some(peer)) = (&log, peer) {
+                            log(&format!("{peer} refused: it has too many connections"));
+                        }
                     }
                     Err(error) => {
                         // The client went away, or there is no descriptor left: others may fare better.
@@ -181,7 +184,7 @@ enum Connection {
 /// A connection, and its place among those that may be open.
 pub(super) struct Held {
     connection: Connection,
-    _place: OwnedSemaphorePermit,
+    place: Ticket,
 }
 
 macro_rules! on_stream {
@@ -200,7 +203,12 @@ impl AsyncRead for Held {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().connection {
+        let held = self.get_mut();
+        if held.place.poll_end(cx) {
+            let message = "no request of it was allowed";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
+        }
+        match &mut held.connection {
             Connection::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             #[cfg(unix)]
             Connection::Unix(stream, mended) => mended.poll_read(Pin::new(stream), cx, buffer),
@@ -234,15 +242,36 @@ impl AsyncWrite for Held {
     }
 }
 
-impl Connected for Held {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        match &self.connection {
-            Connection::Tcp(stream) => stream.connect_info(),
+impl Connection {
+    fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok(),
             #[cfg(unix)]
-            Connection::Unix(..) => TcpConnectInfo { local_addr: None, remote_addr: None },
+            Self::Unix(..) => None,
         }
+    }
+}
+
+/// The other side of a connection, for its requests.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// Its address; `None` for a socket in the file system.
+    pub(super) address: Option<SocketAddr>,
+    pub(super) state: Arc<State>,
+}
+
+impl Peer {
+    /// The peer of a request.
+    pub(super) fn of(extensions: &http::Extensions) -> Option<&Self> {
+        extensions.get().or_else(|| extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref))
+    }
+}
+
+impl Connected for Held {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        Peer { address: self.connection.peer(), state: self.place.state() }
     }
 }
 

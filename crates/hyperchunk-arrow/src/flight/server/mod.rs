@@ -8,6 +8,7 @@ mod frames;
 mod front;
 mod listen;
 mod opened;
+mod peers;
 mod put;
 mod service;
 mod signals;

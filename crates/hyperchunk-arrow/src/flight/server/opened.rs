@@ -49,7 +49,9 @@ impl OpenFiles {
             return Ok((file.clone(), version));
         }
         let mut options = OpenOptions::default();
-        options.external = ExternalPolicy::Beside;
+        // A file that was named by itself leads nowhere else, one in a folder to what is served from there.
+        options.external = if found.alone { ExternalPolicy::Own } else { ExternalPolicy::Listed };
+        options.shown_as = Some(name.into());
         options.index = IndexOption::Never;
         options.epoch = epoch;
         options.ignore_locks = growing;

@@ -1,6 +1,7 @@
 //! The methods of Flight.
 
 use super::frames::{Carried, FrameBody};
+use super::listen::Peer;
 use super::opened::OpenFiles;
 use super::{Log, ServerOptions, actions, follow, put, tables};
 use crate::flight::query::{self, Query};
@@ -13,6 +14,7 @@ use arrow_flight::{
 };
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use hyperchunk::io::{Ask, with_interrupt};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -20,13 +22,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
+use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(30);
 /// How many messages wait for the client.
-const AHEAD: usize = 2;
+const AHEAD: usize = 1;
 /// How many clients may write at once.
 const WRITERS: usize = 4;
 
@@ -86,13 +88,13 @@ fn torn_down() -> Status {
 
 /// Whether a client is on this machine.
 fn is_local<T>(request: &Request<T>) -> bool {
-    let extensions = request.extensions();
-    let tls = extensions.get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
-    let peer = extensions.get::<TcpConnectInfo>().or(tls);
-    match peer.map(TcpConnectInfo::remote_addr) {
-        Some(Some(address)) => address.ip().is_loopback(),
-        // A socket in the file system.
-        Some(None) => true,
+    match request
+        .extensions()
+        .get::<Peer>()
+        .or_else(|| request.extensions().get::<TlsConnectInfo<Peer>>().map(TlsConnectInfo::get_ref))
+    {
+        // A socket in the file system has no address.
+        Some(peer) => peer.address.is_none_or(|address| address.ip().is_loopback()),
         None => false,
     }
 }
@@ -126,12 +128,19 @@ impl Flight {
     ) -> std::result::Result<T, Status> {
         let turn = Self::turn(&self.turns).await?;
         let files = Arc::clone(&self.files);
+        // Dropped with this future: then nobody waits for the answer.
+        let wanted = Arc::new(());
+        let waited_for = Arc::downgrade(&wanted);
+        let ask: Ask = Arc::new(move || waited_for.strong_count() == 0);
         let done = tokio::task::spawn_blocking(move || {
-            let done = work(&files).map_err(|error| status::status(&files.without_paths(&error)));
+            let done = with_interrupt(Some(ask), || work(&files))
+                .map_err(|error| status::status(&files.without_paths(&error)));
             drop(turn);
             done
         });
-        done.await.map_err(|_| torn_down())?
+        let done = done.await.map_err(|_| torn_down())?;
+        drop(wanted);
+        done
     }
 
     /// Does something that gives one thing after another.
@@ -146,7 +155,9 @@ impl Flight {
         let giver = Giver { to, patience: self.patience, runtime: Handle::current() };
         let log = self.log.clone();
         tokio::task::spawn_blocking(move || {
-            let done = catch_unwind(AssertUnwindSafe(|| work(&files, &giver)));
+            let to = giver.to.clone();
+            let ask: Ask = Arc::new(move || to.is_closed());
+            let done = catch_unwind(AssertUnwindSafe(|| with_interrupt(Some(ask), || work(&files, &giver))));
             let end = match done {
                 Ok(Ok(())) => Ok(None),
                 Ok(Err(error)) => Err(status::status(&files.without_paths(&error))),

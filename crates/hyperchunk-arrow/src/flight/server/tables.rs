@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// So many bytes of columns are one message, where rows are not larger.
 const MESSAGE: usize = 4 << 20;
+/// So many bytes of columns are read at once: each answer under way holds a few times that, however slow its client is.
+const READ: u64 = 4 << 20;
 /// No file lists more tables.
 const MOST_TABLES: usize = 10_000;
 
@@ -43,6 +45,7 @@ impl Asked {
         let mut options = TableOptions {
             // What is looked at here may be gone when it is: then this process would end.
             mapped: mapped && query.predicate.is_none(),
+            read_bytes: Some(READ),
             ..query.options()
         };
         let choosing = query.predicate.as_ref().map(|predicate| predicate.columns()).unwrap_or_default();

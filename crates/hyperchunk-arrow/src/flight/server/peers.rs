@@ -1,0 +1,239 @@
+//! The connections of a server: how many there are of each peer, and how long one may wait before it shows the token.
+//!
+//! Whoever has shown nothing yet holds a place only as long as nobody else wants it: a full server, or a peer that has too
+//! many, gives up the connection that has waited longest.
+
+use futures_util::task::AtomicWaker;
+use std::collections::{HashMap, VecDeque};
+use std::future::Future as _;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+/// Connections of a server.
+const MAX_CONNECTIONS: usize = 512;
+/// Connections of one peer: what comes over a socket in the file system is one, too.
+const MAX_OF_ONE: usize = 256;
+/// How long a connection may be open before a request of it is allowed.
+const UNTIL_ALLOWED: Duration = Duration::from_secs(10);
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    open: Mutex<Open>,
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    count: usize,
+    of: HashMap<Option<IpAddr>, usize>,
+    /// Those that have shown nothing yet, the oldest first.
+    waiting: VecDeque<Arc<State>>,
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(super) struct State {
+    peer: Option<IpAddr>,
+    allowed: AtomicBool,
+    closed: AtomicBool,
+    reader: AtomicWaker,
+}
+
+impl State {
+    /// Notes that a request of it was allowed.
+    pub(super) fn allow(&self) {
+        self.allowed.store(true, Ordering::Release);
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.reader.wake();
+    }
+}
+
+/// The place of a connection; free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    state: Arc<State>,
+    peers: Arc<Peers>,
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl Peers {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a connection of a peer; `None` if it has as many as it may, all of them allowed. Waits where all places
+    /// are taken by connections that were allowed.
+    pub(super) async fn admit(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<Ticket> {
+        loop {
+            let freed = self.freed.notified();
+            {
+                let mut open = self.open();
+                open.waiting.retain(|state| !state.allowed.load(Ordering::Acquire));
+                if open.of.get(&peer).is_some_and(|count| *count >= MAX_OF_ONE)
+                    && !open.give_up(|state| state.peer == peer)
+                {
+                    return None;
+                }
+                if open.count < MAX_CONNECTIONS || open.give_up(|_| true) {
+                    return Some(self.enter(&mut open, peer));
+                }
+            }
+            freed.await;
+        }
+    }
+
+    fn enter(self: &Arc<Self>, open: &mut Open, peer: Option<IpAddr>) -> Ticket {
+        let state = Arc::new(State {
+            peer,
+            allowed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            reader: AtomicWaker::new(),
+        });
+        open.count += 1;
+        *open.of.entry(peer).or_default() += 1;
+        open.waiting.push_back(Arc::clone(&state));
+        let until = Some(Box::pin(tokio::time::sleep(UNTIL_ALLOWED)));
+        Ticket { state, peers: Arc::clone(self), until }
+    }
+}
+
+impl Open {
+    /// Closes the connection that has waited longest, of those that fit; its place counts as free at once.
+    fn give_up(&mut self, fits: impl Fn(&State) -> bool) -> bool {
+        let Some(at) = self.waiting.iter().position(|state| fits(state)) else { return false };
+        if let Some(state) = self.waiting.remove(at) {
+            self.leave(state.peer);
+            state.close();
+        }
+        true
+    }
+
+    fn leave(&mut self, peer: Option<IpAddr>) {
+        self.count = self.count.saturating_sub(1);
+        if let Some(count) = self.of.get_mut(&peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.of.remove(&peer);
+            }
+        }
+    }
+}
+
+impl Ticket {
+    /// What is known of the connection, for its requests.
+    pub(super) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state)
+    }
+
+    /// Whether the connection has to end: it was given up, or took too long.
+    pub(super) fn poll_end(&mut self, context: &mut Context<'_>) -> bool {
+        if self.state.closed.load(Ordering::Acquire) {
+            return true;
+        }
+        let Some(until) = &mut self.until else { return false };
+        if self.state.allowed.load(Ordering::Acquire) {
+            self.until = None;
+            return false;
+        }
+        self.state.reader.register(context.waker());
+        self.state.closed.load(Ordering::Acquire) || until.as_mut().poll(context) == Poll::Ready(())
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut open = self.peers.open();
+        open.waiting.retain(|state| !Arc::ptr_eq(state, &self.state));
+        // The place of one that was given up was free before.
+        if !self.state.closed.load(Ordering::Acquire) {
+            open.leave(self.state.peer);
+        }
+        drop(open);
+        self.peers.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    fn peer(number: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, number]))
+    }
+
+    async fn ended(ticket: &mut Ticket) -> bool {
+        poll_fn(|context| Poll::Ready(ticket.poll_end(context))).await
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test);
+    }
+
+    #[test]
+    fn who_has_shown_nothing_makes_room() {
+        run(async {
+            let peers = Arc::new(Peers::default());
+            let mut held = Vec::new();
+            for number in 0..2 * MAX_CONNECTIONS {
+                held.push(peers.admit(peer(u8::try_from(number % 4).unwrap())).await.unwrap());
+            }
+            assert!(ended(&mut held[0]).await && !ended(held.last_mut().unwrap()).await);
+            assert_eq!(peers.open().count, MAX_CONNECTIONS);
+            drop(held);
+            let open = peers.open();
+            assert_eq!((open.count, open.of.len(), open.waiting.len()), (0, 0, 0));
+        });
+    }
+
+    #[test]
+    fn a_peer_has_so_many_and_no_more() {
+        run(async {
+            let peers = Arc::new(Peers::default());
+            let mut held = Vec::new();
+            for _ in 0..MAX_OF_ONE {
+                let ticket = peers.admit(peer(1)).await.unwrap();
+                ticket.state().allow();
+                held.push(ticket);
+            }
+            assert!(peers.admit(peer(1)).await.is_none());
+            let other = peers.admit(peer(2)).await.unwrap();
+            assert!(!ended(&mut held[0]).await);
+            held.pop();
+            assert!(peers.admit(peer(1)).await.is_some());
+            drop(other);
+        });
+    }
+
+    #[test]
+    fn all_places_taken_are_waited_for() {
+        run(async {
+            let peers = Arc::new(Peers::default());
+            let mut held = Vec::new();
+            for number in 0..MAX_CONNECTIONS {
+                let ticket = peers.admit(peer(u8::try_from(number % 2).unwrap())).await.unwrap();
+                ticket.state().allow();
+                held.push(ticket);
+            }
+            let waiting = tokio::time::timeout(Duration::from_millis(50), peers.admit(peer(3)));
+            assert!(waiting.await.is_err());
+            let free = async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                held.pop();
+            };
+            let (admitted, ()) = tokio::join!(peers.admit(peer(3)), free);
+            assert!(admitted.is_some());
+        });
+    }
+}
