@@ -2,8 +2,8 @@
 //! reader sees, so each of them is opened here and counts only if nobody could have made it who could not have changed the
 //! file itself.
 //!
-//! A companion, and each folder between it and the file's, is a regular file (a folder), no symbolic link, belongs to root, to
-//! the reader or to the file's owner, and is not writable by others. In a folder that everybody may write to, such as `/tmp`,
+//! A companion, and each folder between it and the file's, is a regular file and no symbolic link (a folder, or the link of
+//! one of these to one), belongs to root, to the reader or to the file's owner, and is not writable by others. In a folder that everybody may write to, such as `/tmp`,
 //! that is what tells your own index of your file from somebody else's.
 //!
 //! **Invariant:** opening a companion never waits (as for a pipe without a writer) and never follows a link.
@@ -132,7 +132,7 @@ impl Trust {
         Ok(Some(LocalFile::of(file, &metadata)))
     }
 
-    /// Whether there is a folder at `path`.
+    /// Whether there is a folder at `path`. It may be elsewhere, behind a link of somebody whose companions count.
     ///
     /// # Errors
     /// As [`Trust::open`].
@@ -145,9 +145,15 @@ impl Trust {
                 return Err(Error::new(ErrorKind::Io, message).file(path.display()));
             }
         };
+        let metadata = match metadata.is_symlink() {
+            true => {
+                self.check_owner(path, Permissions::of(&metadata))?;
+                std::fs::metadata(path).map_err(|_| unfit(path, "a folder", "a link that leads nowhere"))?
+            }
+            false => metadata,
+        };
         if !metadata.is_dir() {
-            let got = if metadata.is_symlink() { "a symbolic link" } else { "a file" };
-            return Err(unfit(path, "a folder", got));
+            return Err(unfit(path, "a folder", "something else"));
         }
         self.check(path, &metadata).map(|()| true)
     }
@@ -164,17 +170,19 @@ impl Trust {
     }
 
     fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
-        if cfg!(not(unix)) {
-            return Ok(());
-        }
         let found = Permissions::of(metadata);
-        if !self.is_known(found.user) && !self.is_of_the_group(found) {
-            let expected = "what belongs to you, to root or to the owner of the file that it lies beside";
-            return Err(unfit(path, expected, &format!("what belongs to user {}", found.user)));
-        }
+        self.check_owner(path, found)?;
         if found.mode & 0o022 & !self.may_write(found.group) != 0 {
             let expected = "what others cannot write to";
             return Err(unfit(path, expected, &format!("permissions {:03o}", found.mode & 0o777)));
+        }
+        Ok(())
+    }
+
+    fn check_owner(&self, path: &Path, found: Permissions) -> Result<()> {
+        if !self.is_known(found.user) && !self.is_of_the_group(found) {
+            let expected = "what belongs to you, to root or to the owner of the file that it lies beside";
+            return Err(unfit(path, expected, &format!("what belongs to user {}", found.user)));
         }
         Ok(())
     }
@@ -397,7 +405,9 @@ mod tests {
         check(&trust, &log, 1, Err("permissions 777"));
         chmod(&folder.0.join("a.h5.d"), 0o755);
         symlink(folder.0.join("a.h5.d"), folder.0.join("b.h5.d")).unwrap();
-        check(&trust, &folder.0.join("b.h5.d/log"), 1, Err("expected a folder, got a symbolic link"));
+        check(&trust, &folder.0.join("b.h5.d/log"), 1, Ok(true));
+        symlink(folder.0.join("none"), folder.0.join("c.h5.d")).unwrap();
+        check(&trust, &folder.0.join("c.h5.d/log"), 1, Err("a link that leads nowhere"));
     }
 
     #[test]
