@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use std::ffi::{CString, c_int, c_void};
+use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 /// Those that wait for the main thread.
@@ -14,7 +15,7 @@ pub(crate) fn later(text: &str) {
     // SAFETY: may be called at any time without the GIL; the function is one that Python calls with it.
     if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), std::ptr::null_mut()) } != 0 {
         for text in take() {
-            eprintln!("hyperchunk: warning: {text}");
+            let _ = writeln!(std::io::stderr(), "hyperchunk: warning: {text}");
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::fs::Metadata;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -300,7 +301,10 @@ fn is_link(_: &std::io::Error) -> bool {
     false
 }
 
-static SAY: RwLock<fn(&str)> = RwLock::new(|text| eprintln!("hyperchunk: warning: {text}"));
+static SAY: RwLock<fn(&str)> = RwLock::new(|text| {
+    // Nobody is left to tell if this fails.
+    let _ = writeln!(std::io::stderr(), "hyperchunk: warning: {text}");
+});
 static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
 /// Sets how the user is told of a companion that is not used. It is called on any thread, with locks held: it must not read

@@ -369,7 +369,7 @@ impl Folder<'_> {
             return Err(Error::corrupt(format!("its values are in {file}, outside of the folder")));
         }
         let path = self.path.join(relative);
-        no_link(&self.path, relative)?;
+        no_link(self.path, relative)?;
         let table = TableFile::open(&path)?;
         let plan = Plan::of(table.schema())?;
         let plan =
