@@ -42,7 +42,7 @@ use std::path::PathBuf;
 fn run_command(
     py: Python<'_>,
     arguments: Vec<OsString>,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
+    #[pyo3(from_py_with = paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<i32> {
     errors::command(|| py.detach(|| hyperchunk_cli::run(arguments, libhdf5)))
 }
@@ -55,7 +55,7 @@ fn prepend_plugin_folder(folder: CString) -> usize {
 
 /// Tells where the package lies.
 #[pyfunction]
-fn set_package_dir(#[pyo3(from_py_with = crate::paths::path)] folder: PathBuf) {
+fn set_package_dir(#[pyo3(from_py_with = paths::path)] folder: PathBuf) {
     hyperchunk_udf::host::set_package_dir(folder);
 }
 

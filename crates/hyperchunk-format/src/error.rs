@@ -1,6 +1,6 @@
 //! The one error of the format and the engine: a stable kind, and where in which file it happened.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ops::Range;
 
 /// What went wrong, for programs.

@@ -123,8 +123,12 @@ fn redirects_that_lead_astray_are_not_followed() {
     assert!(error.to_string().contains("to where it came from") && asked == 1, "{error}, {asked}");
     let turn = std::sync::atomic::AtomicUsize::new(0);
     let round = Server::new(Vec::new(), move |_| {
-        let number = turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Answer::Status(302, if number % 2 == 0 { "location: /b\r\n" } else { "location: /a\r\n" }, "")
+        let number = turn.fetch_add(1, Ordering::Relaxed);
+        Answer::Status(
+            302,
+            if number.is_multiple_of(2) { "location: /b\r\n" } else { "location: /a\r\n" },
+            "",
+        )
     });
     let error = open(&round.url("a"), &options()).unwrap_err();
     assert!(error.to_string().contains("after 10 others"), "{error}");
