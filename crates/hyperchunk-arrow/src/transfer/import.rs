@@ -262,7 +262,7 @@ impl Plan {
     }
 }
 
-/// HDF5's data are never null, but for strings of any length.
+/// HDF5's data are never null, but for strings of any length, and for NumPy's times, which have NaT.
 fn no_nulls(field: &Field, column: &ArrayRef) -> Result<()> {
     let text = matches!(
         field.data_type(),
@@ -272,6 +272,8 @@ fn no_nulls(field: &Field, column: &ArrayRef) -> Result<()> {
             | DataType::LargeBinary
             | DataType::Binary
             | DataType::BinaryView
+            | DataType::Timestamp(..)
+            | DataType::Duration(_)
     );
     if !text && column.logical_null_count() > 0 {
         return Err(Error::unsupported(format!("column {}: nulls in a dataset that had none", field.name())));
@@ -564,8 +566,10 @@ impl Column {
             return Ok(());
         }
         write_column(&self.dataset, from, &self.field, array)?;
-        let text = matches!(self.dataset.datatype().class, Class::VlenString { .. });
-        let Some(nulls) = array.logical_nulls().filter(|nulls| !text && nulls.null_count() > 0) else {
+        // Both have a value for what is null.
+        let own = matches!(self.dataset.datatype().class, Class::VlenString { .. })
+            || matches!(array.data_type(), DataType::Timestamp(_, None) | DataType::Duration(_));
+        let Some(nulls) = array.logical_nulls().filter(|nulls| !own && nulls.null_count() > 0) else {
             return Ok(());
         };
         let name = format!("{}{VALID}", self.field.name());

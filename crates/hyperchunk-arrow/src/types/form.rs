@@ -202,7 +202,9 @@ impl Element {
             && let Some((data_type, order)) = super::field::numpy_time(&tag)
         {
             let number = |order| Datatype::integer(8, true, order);
-            return Self::number(&number(order), &number(ByteOrder::Little), data_type);
+            let made = Self::number(&number(order), &number(ByteOrder::Little), data_type)?;
+            // NaT, which NumPy has for no time, is a null.
+            return Ok(Self { nullable: true, ..made });
         }
         Self::foreign(datatype, &tag)
     }

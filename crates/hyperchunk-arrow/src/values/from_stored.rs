@@ -121,7 +121,10 @@ fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData>
         Form::List(item, count) => {
             builder.add_child_data(in_place(item, stored, rows.checked_mul(*count).ok_or_else(too_large)?)?)
         }
-        _ => builder.add_buffer(stored),
+        _ => {
+            let (nulls, stored) = with_missing_times(&element.data_type, stored);
+            builder.nulls(nulls).add_buffer(stored)
+        }
     };
     builder.build().map_err(arrow)
 }
@@ -302,7 +305,8 @@ impl<'e> Column<'e> {
         let data_type = element.data_type.clone();
         let array: ArrayRef = match state {
             State::Plain(values) | State::Converted { values, .. } => {
-                let data = ArrayData::builder(data_type).len(rows).add_buffer(values.into());
+                let (nulls, values) = with_missing_times(&data_type, values.into());
+                let data = ArrayData::builder(data_type).len(rows).nulls(nulls).add_buffer(values);
                 make_array(data.build().map_err(arrow)?)
             }
             State::Text { offsets, values, mut valid } => {
@@ -359,6 +363,23 @@ impl<'e> Column<'e> {
         };
         Ok((array, rows))
     }
+}
+
+/// NumPy's times as Arrow has them: NaT, the smallest number, is a null. Its place holds 0, for programs that convert what is
+/// in the places of nulls, too. Other types, and columns without one, are as they are.
+fn with_missing_times(data_type: &DataType, values: Buffer) -> (Option<NullBuffer>, Buffer) {
+    if !matches!(data_type, DataType::Timestamp(..) | DataType::Duration(_)) {
+        return (None, values);
+    }
+    let (times, _) = values.as_chunks::<8>();
+    let nat = i64::MIN.to_le_bytes();
+    // Most columns have none: looking for one costs less than a bitmap.
+    if !times.contains(&nat) {
+        return (None, values);
+    }
+    let nulls = times.iter().map(|time| *time != nat).collect();
+    let times = times.iter().map(|time| if *time == nat { 0 } else { i64::from_le_bytes(*time) });
+    (Some(nulls), Buffer::from_vec(times.collect::<Vec<i64>>()))
 }
 
 fn not_utf8() -> Error {

@@ -81,6 +81,8 @@ pub(crate) struct Target {
     /// The size of an element.
     pub(crate) size: usize,
     form: Form,
+    /// What a null is, where there is such a value: NumPy's NaT.
+    null: Option<[u8; 8]>,
 }
 
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Target {
         // All in one, or in each other.
         let list = |count: usize, item: Self| -> Result<Self> {
             let size = item.size.checked_mul(count).ok_or_else(|| Error::limit("rows larger than memory"))?;
-            Ok(Self { size, form: Form::List(count, Box::new(item)) })
+            Ok(Self { size, form: Form::List(count, Box::new(item)), null: None })
         };
         let same = |size: &i32, count: usize| usize::try_from(*size).ok() == Some(count);
         if let DataType::FixedSizeList(item, size) = data_type
@@ -151,7 +153,7 @@ impl Target {
             return Err(Error::limit(format!("a type that nests deeper than {}", types::DEPTH)));
         }
         let size = narrow(datatype.size)?;
-        let made = |form| Ok(Self { size, form });
+        let made = |form| Ok(Self { size, form, null: None });
         let inner = |datatype: &Datatype, data_type: &DataType| Self::new(datatype, data_type, depth + 1);
         let wrong = || mismatch(datatype, data_type);
         match (&datatype.class, data_type) {
@@ -188,10 +190,10 @@ impl Target {
             (Class::String { padding, .. }, other) if is_text(other) => made(Form::Text(*padding)),
             (Class::VlenString { .. }, other) if is_text(other) || is_binary(other) => made(Form::AnyText),
             (Class::Opaque { tag }, DataType::Date32) if tag.as_bytes() == b"NUMPY:<M8[D]" => {
-                made(Form::Days)
+                Ok(Self { size, form: Form::Days, null: Some(i64::MIN.to_le_bytes()) })
             }
             (Class::Opaque { tag }, DataType::Date64) if tag.as_bytes() == b"NUMPY:<M8[ms]" => {
-                made(Form::Fixed)
+                Ok(Self { size, form: Form::Fixed, null: Some(i64::MIN.to_le_bytes()) })
             }
             (Class::Opaque { tag }, DataType::Timestamp(..) | DataType::Duration(_)) => {
                 let without_zone = match data_type {
@@ -201,7 +203,12 @@ impl Target {
                 let known = types::numpy_time(&tag.to_string()).filter(|(time, _)| *time == without_zone);
                 let (_, order) = known.filter(|_| size == 8).ok_or_else(wrong)?;
                 let number = |order| Datatype::integer(8, true, order);
-                Self::converted(&number(ByteOrder::Little), &number(order))
+                let null = match order {
+                    ByteOrder::Big => i64::MIN.to_be_bytes(),
+                    _ => i64::MIN.to_le_bytes(),
+                };
+                let made = Self::converted(&number(ByteOrder::Little), &number(order))?;
+                Ok(Self { null: Some(null), ..made })
             }
             (Class::Opaque { .. } | Class::Time { .. } | Class::String { .. }, other)
                 if fits(datatype, other, 0) =>
@@ -249,7 +256,7 @@ impl Target {
             Datatype::integer(size, signed, ByteOrder::Little)
         };
         let (stored, memory) = match (data_type, &datatype.class) {
-            (DataType::FixedSizeBinary(_), _) => return Ok(Self { size, form: Form::Fixed }),
+            (DataType::FixedSizeBinary(_), _) => return Ok(Self { size, form: Form::Fixed, null: None }),
             (DataType::Float16, _) => (datatype.clone(), Datatype::ieee(2, ByteOrder::Little)),
             (DataType::Float32, _) => (datatype.clone(), Datatype::ieee(4, ByteOrder::Little)),
             (DataType::Float64, _) => (datatype.clone(), Datatype::ieee(8, ByteOrder::Little)),
@@ -276,7 +283,7 @@ impl Target {
         } else {
             Form::Converted(Box::new(conversion), narrow(memory.size)?)
         };
-        Ok(Self { size: narrow(stored.size)?, form })
+        Ok(Self { size: narrow(stored.size)?, form, null: None })
     }
 
     /// All rows of an array, one behind the other; null ones are zeros.
@@ -284,6 +291,7 @@ impl Target {
         self.put(array, out, self.size, ends, true)?;
         if let Some(nulls) = array.logical_nulls()
             && self.size > 0
+            && self.null.is_none()
         {
             for (row, out) in out.chunks_exact_mut(self.size).enumerate() {
                 if nulls.is_null(row) {
@@ -294,8 +302,27 @@ impl Target {
         Ok(())
     }
 
-    /// Puts elements `stride` bytes apart. `nulls`: whether there may be some; what is put there means nothing.
+    /// Puts elements `stride` bytes apart. `nulls`: whether there may be some; what is put there means nothing, unless the
+    /// target has a value for it.
     fn put(
+        &self,
+        array: &dyn Array,
+        out: &mut [u8],
+        stride: usize,
+        ends: &Ends<'_>,
+        nulls: bool,
+    ) -> Result<()> {
+        self.put_values(array, out, stride, ends, nulls || self.null.is_some())?;
+        let (Some(null), Some(nulls)) = (self.null, array.logical_nulls()) else { return Ok(()) };
+        for (row, out) in out.chunks_mut(stride.max(1)).enumerate().take(array.len()) {
+            if let Some(out) = out.get_mut(..null.len()).filter(|_| nulls.is_null(row)) {
+                out.copy_from_slice(&null);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_values(
         &self,
         array: &dyn Array,
         out: &mut [u8],

@@ -59,7 +59,11 @@ pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
     let object = group.object();
     if let Some(kind) = text(object, "pandas_type")? {
         return match kind.as_str() {
-            "frame_table" | "appendable_frame" | "appendable_multiframe" => Ok(Some(Scheme::Below("table"))),
+            "frame_table"
+            | "appendable_frame"
+            | "appendable_multiframe"
+            | "series_table"
+            | "appendable_series" => Ok(Some(Scheme::Below("table"))),
             "frame" => frame(group).map(Scheme::Columns).map(Some),
             _ => Ok(None),
         };
@@ -85,6 +89,9 @@ pub(super) fn column(
     let object = stored.dataset.object();
     let kind = ColumnType::new(&wanted.name, stored.dataset.datatype(), &[], look)
         .map_err(|error| named(error, object))?;
+    if stands_for_nothing(&stored.dataset)? {
+        return Ok(Column { stored: number, offset: 0, kind });
+    }
     let offset = part.checked_mul(kind.row_size()).filter(|offset| offset + kind.row_size() <= stored.row);
     let offset = offset.filter(|_| stored.dataset.dims().len() == 2).ok_or_else(|| {
         named(
@@ -93,6 +100,17 @@ pub(super) fn column(
         )
     })?;
     Ok(Column { stored: number, offset, kind })
+}
+
+/// Whether a dataset stands for an array of pandas without elements, of which PyTables has none: one element that means nothing,
+/// and attributes that say what the array is.
+pub(super) fn stands_for_nothing(dataset: &Dataset) -> Result<bool> {
+    let dims = dataset.dims();
+    if dims.is_empty() || dims.iter().any(|dim| *dim != 1) {
+        return Ok(false);
+    }
+    let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
+    Ok(has(b"value_type")? && has(b"shape")?)
 }
 
 /// The object of a name, if it is there.
@@ -154,6 +172,9 @@ fn frame(group: &Group) -> Result<Vec<Wanted>> {
 
 /// The values of a dataset of names: strings of fixed length, or integers.
 fn labels(dataset: &Dataset) -> Result<Vec<String>> {
+    if stands_for_nothing(dataset)? {
+        return Ok(Vec::new());
+    }
     let named = |error| named(error, dataset.object());
     let size = dataset.datatype().size.max(1);
     let bytes = dataset.elements()?.checked_mul(size).filter(|bytes| *bytes <= NAMES);

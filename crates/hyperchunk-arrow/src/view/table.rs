@@ -277,6 +277,7 @@ impl Stored {
             row.ok_or_else(|| named(Error::limit("a row larger than the address space"), dataset.object()))?;
         let rows = match dataset.dataspace() {
             Dataspace::Null => 0,
+            _ if super::schemes::stands_for_nothing(&dataset)? => 0,
             _ => dataset.dims().first().copied().unwrap_or(1),
         };
         Ok((Self { dataset, row }, rows))

@@ -1,0 +1,161 @@
+"""NaT is a null in Arrow and in all that reads through it; frames of pandas without rows have none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import h5py
+import hyperchunk
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hyperchunk import _core
+
+UNITS = ["s", "ms", "us", "ns"]
+VALUES = [0, "NaT", 86_400, -5, "NaT"]
+
+
+def _times(kind: str, unit: str, order: str = "<") -> np.ndarray:
+    return np.array(VALUES, f"{kind}8[{unit}]").astype(f"{order}{kind}8[{unit}]")
+
+
+def _store(path: Path, values: np.ndarray, **options: Any) -> None:
+    with h5py.File(path, "w") as file:
+        stored = values.astype(h5py.opaque_dtype(values.dtype))
+        file.create_dataset("g/t", data=stored, **options)
+        file["g/i"] = np.arange(len(values))
+
+
+@pytest.mark.parametrize("kind", ["M", "m"])
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("options", [{}, {"chunks": (2,)}, {"chunks": (2,), "compression": "gzip"}])
+def test_nat_is_null(tmp_path: Path, kind: str, unit: str, order: str, options: dict[str, Any]) -> None:
+    path = tmp_path / "t.h5"
+    values = _times(kind, unit, order)
+    _store(path, values, **options)
+    expected = pa.array(values.astype(values.dtype.newbyteorder("<")))
+    for mapped in (True, False):
+        found = hyperchunk.open(path).table("/g", mapped=mapped).to_pyarrow()
+        assert found["t"].null_count == 2
+        assert found["t"].to_pylist() == expected.to_pylist()
+        assert found.schema.field("t").nullable
+    found_rows = hyperchunk.open(path).table("/g")
+    assert found_rows.to_polars()["t"].null_count() == 2
+    assert duckdb.sql("select count(t), count(*), count(*) filter (where t is null) from found_rows").fetchall() == [
+        (3, 5, 2)
+    ]
+    scan = hyperchunk.scan_hyperchunk(path, "/g")
+    assert scan.filter(pl.col("t").is_null()).select("i").collect()["i"].to_list() == [1, 4]
+    assert scan.filter(pl.col("t").is_not_null()).select("i").collect()["i"].to_list() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_nat_is_not_before_anything(tmp_path: Path, unit: str) -> None:
+    path = tmp_path / "t.h5"
+    _store(path, _times("M", unit))
+    scan = hyperchunk.scan_hyperchunk(path, "/g")
+    for bound in (pl.datetime(2000, 1, 1), pl.datetime(1900, 1, 1), pl.datetime(3000, 1, 1)):
+        found = scan.filter(pl.col("t") < bound).select("i").collect()["i"].to_list()
+        assert 1 not in found
+        assert 4 not in found
+    found_rows = hyperchunk.open(path).table("/g")  # noqa: F841 (for DuckDB)
+    assert 1 not in [i for (i,) in duckdb.sql("select i from found_rows where t < '2000-01-01'::timestamp").fetchall()]
+
+
+@pytest.mark.parametrize("kind", ["M", "m"])
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_there_and_back(tmp_path: Path, kind: str, unit: str, form: str) -> None:
+    path, between, back = tmp_path / "t.h5", tmp_path / f"t.{form}", tmp_path / "back.h5"
+    values = _times(kind, unit)
+    _store(path, values)
+    assert _core.run_command(["hyperchunk", "arrow", "export", f"{path}:/g", str(between)]) == 0
+    found = pq.read_table(between) if form == "parquet" else pa.ipc.open_file(between).read_all()
+    assert found["t"].null_count == 2
+    assert _core.run_command(["hyperchunk", "arrow", "import", str(between), str(back)]) == 0
+    with h5py.File(back) as file:
+        name = next(name for name in ("t", "g/t", "table/t") if name in file)
+        stored = file[name][()]
+        assert stored.dtype == values.dtype
+        assert (np.isnat(stored) == np.isnat(values)).all()
+        assert (stored[~np.isnat(values)] == values[~np.isnat(values)]).all()
+
+
+def test_times_within_other_values(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    times = _times("M", "us")
+    record = np.zeros(5, [("at", "<M8[us]"), ("n", "i4"), ("span", "<m8[s]")])
+    record["at"], record["span"] = times, _times("m", "s")
+    with h5py.File(path, "w") as file:
+        dtype = h5py.h5t.create(h5py.h5t.COMPOUND, record.dtype.itemsize)
+        for name in record.dtype.names:
+            of, at = record.dtype.fields[name][:2]
+            of = h5py.opaque_dtype(of) if of.kind in "mM" else of
+            dtype.insert(name.encode(), at, h5py.h5t.py_create(of, logical=True))
+        data = h5py.h5d.create(file.id, b"r", dtype, h5py.h5s.create_simple((5,)))
+        data.write(h5py.h5s.ALL, h5py.h5s.ALL, record.view(f"V{record.dtype.itemsize}"), mtype=dtype)
+        grid = np.concatenate([times, times[::-1]]).reshape(5, 2)
+        file["grid"] = grid.astype(h5py.opaque_dtype(grid.dtype))
+    file = hyperchunk.open(path)
+    found = file["r"].arrow().to_pyarrow()
+    assert found["at"].null_count == 2
+    assert found["span"].null_count == 2
+    assert found["n"].null_count == 0
+    rows = file["grid"].arrow().to_pyarrow()[0].to_pylist()
+    assert [[value is None for value in row] for row in rows] == np.isnat(grid).tolist()
+
+
+def test_times_without_nat_have_no_bitmap(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    _store(path, np.arange(5).astype("M8[ns]"))
+    found = hyperchunk.open(path).table("/g").to_pyarrow()["t"].chunk(0)
+    assert found.null_count == 0
+    assert found.buffers()[0] is None
+
+
+def _pandas_array(group: Any, name: str, values: np.ndarray) -> None:
+    """As pandas' fixed format has it: PyTables has no arrays without elements."""
+    if values.size:
+        group[name] = values
+        return
+    data = group.create_dataset(name, data=np.zeros((1,) * values.ndim, values.dtype))
+    data.attrs["value_type"] = str(values.dtype)
+    data.attrs["shape"] = np.bytes_(repr(values.shape).encode())
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ({"v": "f8", "n": "i8"}, 0),
+        ({"a": "f8", "b": "f8", "c": "f8"}, 0),
+        ({"a": "f8"}, 0),
+        ({}, 0),
+        ({}, 3),
+        ({"a": "i8", "b": "i8"}, 1),
+        ({"a": "i8", "b": "f4"}, 4),
+    ],
+)
+def test_frames_of_pandas_without_rows(tmp_path: Path, columns: dict[str, str], rows: int) -> None:
+    path = tmp_path / "p.h5"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("e")
+        group.attrs["pandas_type"], group.attrs["pandas_version"] = "frame", "0.15.2"
+        group.attrs["axis0_variety"] = group.attrs["axis1_variety"] = "regular"
+        names = np.array([name.encode() for name in columns], "S1")
+        _pandas_array(group, "axis0", names)
+        _pandas_array(group, "axis1", np.arange(rows))
+        for number, kind in enumerate(sorted(set(columns.values()))):
+            of = [name for name, other in columns.items() if other == kind]
+            _pandas_array(group, f"block{number}_items", np.array([name.encode() for name in of], "S1"))
+            _pandas_array(group, f"block{number}_values", np.full((rows, len(of)), number + 1, kind))
+    found_rows = hyperchunk.open(path).table("/e")
+    assert found_rows.num_rows == rows
+    assert found_rows.column_names == ["index", *columns]
+    found = found_rows.to_pyarrow()
+    assert found.num_rows == rows
+    assert duckdb.sql("select count(*) from found_rows").fetchall() == [(rows,)]
