@@ -25,10 +25,41 @@ pub(super) fn group(object: &Object) -> Result<Value> {
     plain(object).map(Value::Object)
 }
 
-/// The attributes of a dataset, and the names of its axes.
-pub(super) fn array(dataset: &Dataset, rank: usize) -> Result<Value> {
+/// Names for axes that have none: in a group, those of one length share one, as netCDF-C and h5netcdf have it.
+#[derive(Default)]
+pub(super) struct UnnamedAxes {
+    group: String,
+    known: Vec<(u64, String)>,
+}
+
+impl UnnamedAxes {
+    /// The name of an axis of a dataset, of which other axes have `taken`.
+    fn name(&mut self, path: &str, length: u64, taken: &[String]) -> String {
+        let group = path.rsplit_once('/').map_or("", |(group, _)| group);
+        if self.group != group {
+            *self = Self { group: group.to_owned(), known: Vec::new() };
+        }
+        let known = self.known.iter().find(|(known, name)| *known == length && !taken.contains(name));
+        if let Some((_, name)) = known {
+            return name.clone();
+        }
+        let name = format!("phony_dim_{}", self.known.len());
+        self.known.push((length, name.clone()));
+        name
+    }
+}
+
+/// The attributes of a dataset, and the names of its axes, which have these lengths.
+pub(super) fn array(dataset: &Dataset, lengths: &[u64], unnamed: &mut UnnamedAxes) -> Result<Value> {
     let mut attributes = plain(dataset.object())?;
-    let names = (0..rank).map(|axis| axis_name(dataset, axis)).collect::<Result<Vec<String>>>()?;
+    let mut names: Vec<String> = Vec::with_capacity(lengths.len());
+    for (axis, length) in lengths.iter().enumerate() {
+        let name = match axis_name(dataset, axis)? {
+            Some(name) => name,
+            None => unnamed.name(dataset.object().path().unwrap_or_default(), *length, &names),
+        };
+        names.push(name);
+    }
     attributes.insert("_ARRAY_DIMENSIONS".into(), json!(names));
     Ok(Value::Object(attributes))
 }
@@ -85,18 +116,17 @@ fn value(object: &Object, attribute: &Attribute) -> Result<Option<Value>> {
     }))
 }
 
-/// The name of an axis: that of its scale, or of the dataset itself if that is one, or one made up.
-fn axis_name(dataset: &Dataset, axis: usize) -> Result<String> {
-    let name = match stored(dataset.object().attribute(b"DIMENSION_LIST"))?.flatten() {
+/// The name of an axis: that of its scale, or of the dataset itself if that is one.
+fn axis_name(dataset: &Dataset, axis: usize) -> Result<Option<String>> {
+    Ok(match stored(dataset.object().attribute(b"DIMENSION_LIST"))?.flatten() {
         Some(list) => stored(scale(dataset, axis, &list))?.flatten(),
         None => {
             let class = stored(dataset.object().attribute(b"CLASS"))?.flatten();
             let is_scale = class.is_some_and(|class| class.data.starts_with(b"DIMENSION_SCALE"));
             let path = dataset.object().path().filter(|_| is_scale && dataset.dims().len() == 1);
-            path.and_then(leaf)
+            path.filter(|_| axis == 0).and_then(leaf)
         }
-    };
-    Ok(name.unwrap_or_else(|| format!("phony_dim_{axis}")))
+    })
 }
 
 /// The last name of a path.

@@ -34,7 +34,8 @@ pub type LeftOut = Vec<(Vec<u8>, String)>;
 pub fn export(file: &File, url: &str, kind: Kind, out: &mut dyn Write) -> Result<LeftOut> {
     let root = file.root()?;
     file.prefetch(&root, true, None)?;
-    let mut writer = Writer { out, url, kind, first: true, left: Vec::new() };
+    let mut writer =
+        Writer { out, url, kind, first: true, left: Vec::new(), unnamed: attributes::UnnamedAxes::default() };
     writer.open()?;
     file.walk(&root, b"/", &mut |visit| {
         match visit.found {
@@ -59,6 +60,7 @@ struct Writer<'w> {
     kind: Kind,
     first: bool,
     left: LeftOut,
+    unnamed: attributes::UnnamedAxes,
 }
 
 impl Writer<'_> {
@@ -119,7 +121,7 @@ impl Writer<'_> {
     }
 
     fn array(&mut self, array: &Array, dataset: &Dataset, name: &str) -> Result<()> {
-        let attributes = attributes::array(dataset, array.rank())?;
+        let attributes = attributes::array(dataset, array.shape(), &mut self.unnamed)?;
         match self.kind {
             Kind::Kerchunk => {
                 self.text(name, ".zarray", &array.metadata)?;
@@ -150,8 +152,13 @@ impl Writer<'_> {
                 .map_err(cannot_write)?;
                 for (number, (key, offset, length)) in array.chunks().enumerate() {
                     let comma = if number == 0 { "" } else { ", " };
-                    let entry = json!({"path": self.url, "offset": offset, "length": length});
-                    write!(self.out, "{comma}{}: {entry}", json!(key)).map_err(cannot_write)?;
+                    // VirtualiZarr takes the values in this order, whatever they are called.
+                    let (key, path) = (json!(key), json!(self.url));
+                    write!(
+                        self.out,
+                        "{comma}{key}: {{\"path\": {path}, \"offset\": {offset}, \"length\": {length}}}"
+                    )
+                    .map_err(cannot_write)?;
                 }
                 self.out.write_all(b"}}").map_err(cannot_write)
             }

@@ -13,6 +13,7 @@ const PIECE: u64 = 16 << 20;
 pub(super) struct Array {
     /// What goes into `.zarray`.
     pub(super) metadata: Value,
+    shape: Vec<u64>,
     rank: usize,
     /// How many axes the elements add: chunks have the coordinate 0 there.
     inner: usize,
@@ -68,9 +69,10 @@ impl Array {
             Class::Array { base, .. } => base,
             _ => dataset.datatype(),
         };
+        let shape: Vec<u64> = dims.iter().chain(element.shape()).copied().collect();
         let metadata = json!({
             "zarr_format": 2,
-            "shape": dims.iter().chain(element.shape()).collect::<Vec<_>>(),
+            "shape": shape,
             "chunks": chunk.iter().chain(element.shape()).collect::<Vec<_>>(),
             "dtype": dtype(base_type)?,
             "compressor": null,
@@ -78,12 +80,12 @@ impl Array {
             "fill_value": fill(dataset, base_type)?,
             "order": "C",
         });
-        Ok(Self { metadata, rank: dims.len() + element.shape().len(), inner: element.shape().len(), chunks })
+        Ok(Self { metadata, rank: shape.len(), shape, inner: element.shape().len(), chunks })
     }
 
-    /// How many axes it has.
-    pub(super) fn rank(&self) -> usize {
-        self.rank
+    /// The lengths of its axes.
+    pub(super) fn shape(&self) -> &[u64] {
+        &self.shape
     }
 
     /// The key of a chunk.
@@ -157,8 +159,32 @@ fn codec(filter: &Filter, size: u64) -> Result<Value> {
     })
 }
 
+/// The numbers that a complex number as h5py and others store it is made of, and what Zarr calls it; `None` for other types.
+fn complex(datatype: &Datatype) -> Result<Option<(&Datatype, String)>> {
+    let Class::Compound { members } = &datatype.class else { return Ok(None) };
+    let [real, imaginary] = members.as_slice() else { return Ok(None) };
+    let half = &real.datatype;
+    let named = real.name.as_bytes() == b"r" && imaginary.name.as_bytes() == b"i";
+    let together = real.offset == 0 && imaginary.offset == half.size && datatype.size == half.size * 2;
+    if !named || !together || imaginary.datatype != *half || !matches!(half.class, Class::Float(_)) {
+        return Ok(None);
+    }
+    let element = Element::new(half)?;
+    let name = match element.descr().trim_matches('\'') {
+        "<f4" => "<c8",
+        ">f4" => ">c8",
+        "<f8" => "<c16",
+        ">f8" => ">c16",
+        _ => return Ok(None),
+    };
+    Ok(Some((half, name.to_owned())))
+}
+
 /// A datatype as Zarr calls it.
 fn dtype(datatype: &Datatype) -> Result<Value> {
+    if let Some((_, name)) = complex(datatype)? {
+        return Ok(json!(name));
+    }
     let Class::Compound { members } = &datatype.class else {
         let element = Element::new(datatype)?;
         return Ok(json!(element.descr().trim_matches('\'')));
@@ -182,10 +208,8 @@ fn dtype(datatype: &Datatype) -> Result<Value> {
 /// What never-written elements are.
 fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     let defined = matches!(&dataset.fill().value, FillWhen::User(bytes) if !bytes.is_empty());
-    let bytes = match dataset.unwritten()? {
-        Some(bytes) if defined => bytes,
-        _ => vec![0; dataset.element_size()?],
-    };
+    // Readers take a fill value for a missing value: where nobody gave one, none is said, and Zarr has zeros.
+    let Some(bytes) = dataset.unwritten()?.filter(|_| defined) else { return Ok(Value::Null) };
     let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
     let first = bytes.get(..size).unwrap_or_default();
     if bytes.chunks(size.max(1)).any(|element| element != first) {
@@ -193,6 +217,12 @@ fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     }
     if let Some(value) = number(datatype, first) {
         return Ok(value);
+    }
+    if let Some((half, _)) = complex(datatype)? {
+        let parts = first.chunks(usize::try_from(half.size).unwrap_or(1).max(1));
+        if let Some(parts) = parts.map(|part| number(half, part)).collect::<Option<Vec<_>>>() {
+            return Ok(Value::Array(parts));
+        }
     }
     // Zarr has zeros where it has nothing.
     if first.iter().all(|byte| *byte == 0) {
