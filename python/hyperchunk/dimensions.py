@@ -44,11 +44,11 @@ class DimensionProxy:
         return _text(labels[self._dimension])
 
     def _scales(self) -> list[Dataset]:
+        from hyperchunk.netcdf import references
+
         attached = self._dataset.attrs.get("DIMENSION_LIST")
-        if attached is None or self._dimension >= len(attached):
-            return []
         file = self._dataset.file
-        return [file[reference] for reference in attached[self._dimension] if reference]
+        return [file[reference] for reference in references(attached, self._dimension)]
 
     def __len__(self) -> int:
         return len(self._scales())

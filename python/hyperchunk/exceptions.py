@@ -117,3 +117,7 @@ class CudaError(HyperchunkError, RuntimeError):
 
 class NewerFormatWarning(UserWarning):
     """Something that is written needs a newer release of HDF5 to be read than was asked for."""
+
+
+class LeftOutWarning(UserWarning):
+    """Something of a file is not shown, since the program that asks for it cannot say it."""

@@ -6,6 +6,7 @@ for dimensions that have none.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from hyperchunk.dataset import Dataset
-from hyperchunk.dtypes import Empty
-from hyperchunk.exceptions import HyperchunkError
+from hyperchunk.dtypes import Empty, check_string_dtype, check_vlen_dtype
+from hyperchunk.exceptions import HyperchunkError, LeftOutWarning, ReadError
 from hyperchunk.group import Group as HDF5Group
+from hyperchunk.references import Reference
 
 # Attributes that are netCDF's or the dimension scales' own.
 HIDDEN = frozenset(
@@ -41,7 +43,51 @@ class DimensionError(HyperchunkError, ValueError):
 
 def attributes(found: Any) -> dict[str, Any]:
     """The attributes of an object as netCDF shows them: text decoded, single values out of their arrays."""
-    return {name: _plain(found.attrs[name]) for name in found.attrs if name not in HIDDEN}
+    plain = {}
+    for name in found.attrs:
+        if name in HIDDEN:
+            continue
+        try:
+            plain[name] = _plain(found.attrs[name])
+        except ReadError:
+            raise
+        except (HyperchunkError, TypeError, ValueError) as error:
+            left_out(f"the attribute {name!r} of {found.name}", str(error))
+    return plain
+
+
+def left_out(what: str, why: str) -> None:
+    """Says that something of a file is not there, since netCDF or xarray cannot say it."""
+    warnings.warn(f"{what} is left out: {why}", LeftOutWarning, stacklevel=3)
+
+
+def members(found: HDF5Group) -> Iterator[tuple[str, Any]]:
+    """The members of a group that can be opened. Links of an application's own class, and objects that are damaged, are
+    left out; links that lead nowhere are not there."""
+    for name in found:
+        try:
+            yield name, found[name]
+        except ReadError:
+            raise
+        except KeyError:
+            continue
+        except (HyperchunkError, TypeError, ValueError) as error:
+            left_out(f"{(found.name or '').rstrip('/')}/{name}", str(error))
+
+
+def references(listed: Any, axis: int) -> list[Reference]:
+    """The scales of an axis, by an attribute DIMENSION_LIST: sequences of references, or one reference for each axis,
+    as some writers have it."""
+    if listed is None:
+        return []
+    if isinstance(listed, Reference):
+        listed = [listed]
+    if axis >= len(listed):
+        return []
+    of_axis = listed[axis]
+    if isinstance(of_axis, Reference):
+        return [of_axis] if of_axis else []
+    return [reference for reference in of_axis if isinstance(reference, Reference) and reference]
 
 
 def _plain(value: Any) -> Any:
@@ -72,8 +118,8 @@ class Group:
         self.parent = parent
         self.phony_dims = phony_dims
         self._phony: list[tuple[int, str]] = []
-        datasets = [(name, item) for name, item in found.items() if isinstance(item, Dataset)]
-        self._datasets = [(name, item) for name, item in datasets if item.shape is not None]
+        self._members = list(members(found))
+        self._datasets = [(name, item) for name, item in self._members if _is_variable(item)]
 
     @property
     def path(self) -> str:
@@ -118,7 +164,8 @@ class Group:
             found[shown] = Variable(self, shown, dataset, self._dimensions_of(name, dataset))
         return found
 
-    def _dimensions_of(self, name: str, dataset: Dataset) -> tuple[str, ...]:
+    def _named_dimensions(self, dataset: Dataset) -> tuple[str | None, ...]:
+        """The names of a dataset's dimensions, as far as they have one."""
         shape = dataset.shape or ()
         if not shape:
             return ()
@@ -130,13 +177,14 @@ class Group:
                 return tuple(str(n) for n in names)
         if dataset.ref._raw in self._scales:
             own = self._scales[dataset.ref._raw]
-            return (own, *(self._unnamed(name, length) for length in shape[1:]))
+            return (own, *(None for _ in shape[1:]))
         listed = attrs.get("DIMENSION_LIST")
-        references = listed if isinstance(listed, np.ndarray) and len(listed) == len(shape) else [()] * len(shape)
+        return tuple(next((self._scale(r._raw) for r in references(listed, axis)), None) for axis in range(len(shape)))
+
+    def _dimensions_of(self, name: str, dataset: Dataset) -> tuple[str, ...]:
         dimensions: list[str] = []
-        for axis, length in enumerate(shape):
-            scale = next((self._scale(r._raw) for r in references[axis] if r), None)
-            dimensions.append(scale or self._unnamed(name, length, dimensions))
+        for found, length in zip(self._named_dimensions(dataset), dataset.shape or (), strict=True):
+            dimensions.append(found or self._unnamed(name, length, dimensions))
         return tuple(dimensions)
 
     def _unnamed(self, name: str, length: int, taken: list[str] | None = None) -> str:
@@ -168,16 +216,42 @@ class Group:
             for dimension, length in zip(variable.dimensions, variable.hdf5.shape or (), strict=True):
                 if any(dimension == phony for _, phony in self._phony):
                     found[dimension] = length
+        growing = self._growing & set(found)
+        if growing:
+            for group in self.walk():
+                for length, dimension in group._lengths():
+                    if dimension in growing and group._owner(dimension) is self:
+                        found[dimension] = max(found[dimension], length)
         return found
+
+    def _lengths(self) -> Iterator[tuple[int, str]]:
+        """How far the datasets of this group reach along their named dimensions."""
+        for _, dataset in self._datasets:
+            for name, length in zip(self._named_dimensions(dataset), dataset.shape or (), strict=True):
+                if name is not None:
+                    yield length, name
+
+    def _owner(self, dimension: str) -> Group | None:
+        """The group whose dimension a name means here."""
+        found: Group | None = self
+        while found is not None and dimension not in found._scales.values():
+            found = found.parent
+        return found
+
+    @cached_property
+    def _growing(self) -> set[str]:
+        """The dimensions of this group that may grow: each is as long as its longest variable, here and below."""
+        return {
+            self._scales[dataset.ref._raw]
+            for _, dataset in self._datasets
+            if dataset.ref._raw in self._scales and (dataset.maxshape or (0,))[0] is None
+        }
 
     @cached_property
     def unlimited(self) -> set[str]:
         """The dimensions of this group and those around it that may grow."""
-        found = set(self.parent.unlimited) if self.parent else set()
-        for _, dataset in self._datasets:
-            if dataset.ref._raw in self._scales and (dataset.maxshape or (0,))[0] is None:
-                found.add(self._scales[dataset.ref._raw])
-        return found
+        around = self.parent.unlimited - set(self._scales.values()) if self.parent else set()
+        return around | self._growing
 
     def length(self, dimension: str) -> int | None:
         """The length of a dimension of this group or those around it."""
@@ -185,9 +259,16 @@ class Group:
         return self.parent.length(dimension) if found is None and self.parent else found
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        for name, item in self.hdf5.items():
-            if isinstance(item, HDF5Group):
-                yield name, Group(item, self, self.phony_dims)
+        for name, item in self._members:
+            if not isinstance(item, HDF5Group):
+                continue
+            around: Group | None = self
+            while around is not None and around.hdf5 != item:
+                around = around.parent
+            if around is not None:
+                left_out(f"{self.path.rstrip('/')}/{name}", f"it is the group {around.path}, in which it lies")
+                continue
+            yield name, Group(item, self, self.phony_dims)
 
     def child(self, path: str) -> Group:
         """The group at a path below this one. :raises KeyError: if there is none."""
@@ -227,6 +308,25 @@ class Variable:
         unlimited = self.group.unlimited
         lengths = [self.group.length(d) if d in unlimited else None for d in self.dimensions]
         return tuple(n if m is None else max(n, m) for n, m in zip(stored, lengths, strict=True))
+
+
+def _is_variable(item: Any) -> bool:
+    """Whether a member is a dataset that a variable can be; says so where it is a dataset that cannot."""
+    if not isinstance(item, Dataset):
+        return False
+    try:
+        if item.shape is None:
+            return False
+        dtype = item.dtype
+    except ReadError:
+        raise
+    except (HyperchunkError, TypeError, ValueError) as error:
+        left_out(str(item.name), str(error))
+        return False
+    if check_string_dtype(dtype) is None and check_vlen_dtype(dtype) is not None:
+        left_out(str(item.name), "its elements are sequences of any length, which arrays of xarray cannot hold")
+        return False
+    return True
 
 
 def _text(value: Any) -> bytes:

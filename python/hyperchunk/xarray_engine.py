@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from xarray import Dataset as XarrayDataset
 from xarray import Variable as XarrayVariable
+from xarray import conventions
 from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint
 from xarray.backends.store import StoreBackendEntrypoint
 from xarray.coding.strings import create_vlen_dtype
@@ -21,9 +22,17 @@ from xarray.core.utils import FrozenDict, close_on_error
 
 from hyperchunk import netcdf
 from hyperchunk.dtypes import check_string_dtype
+from hyperchunk.exceptions import ReadError
 from hyperchunk.file import File, is_hdf5
 
 _SUFFIXES = {".cdf", ".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
+
+
+def _is_unusual(variable: XarrayVariable) -> bool:
+    """Whether decoding a variable by CF may fail: something of it is of a type that is neither number nor text. Others
+    are not tried, which would read times."""
+    kinds = [np.asarray(value).dtype.kind for value in variable.attrs.values()]
+    return variable.dtype.kind == "V" or "V" in kinds or "O" in kinds
 
 
 class HyperchunkArray(BackendArray):
@@ -78,7 +87,44 @@ class HyperchunkStore(AbstractDataStore):
         return {"unlimited_dims": self.group.unlimited & (used | set(self.group.dimensions))}
 
     def get_variables(self) -> Any:
-        return FrozenDict((name, self._variable(variable)) for name, variable in self.group.variables.items())
+        found = {}
+        for name, variable in self.group.variables.items():
+            made = self._variable(variable)
+            if not _is_unusual(made):
+                found[name] = made
+                continue
+            try:
+                conventions.decode_cf_variable(name, made)
+            except ReadError:
+                raise
+            except Exception as error:
+                if not made.attrs:
+                    raise
+                plain = XarrayVariable(made.dims, made._data, {}, made.encoding)
+                try:
+                    conventions.decode_cf_variable(name, plain)
+                except ReadError:
+                    raise
+                except Exception:
+                    netcdf.left_out(str(variable.hdf5.name), str(error).splitlines()[0])
+                    continue
+                made = self._without_unsayable(variable, made)
+            found[name] = made
+        return FrozenDict(found)
+
+    def _without_unsayable(self, variable: netcdf.Variable, made: XarrayVariable) -> XarrayVariable:
+        """A variable without those of its attributes that xarray cannot decode it by."""
+        for attribute in list(made.attrs):
+            alone = XarrayVariable(made.dims, made._data, {attribute: made.attrs[attribute]}, made.encoding)
+            try:
+                conventions.decode_cf_variable(variable.name, alone)
+            except ReadError:
+                raise
+            except Exception as error:
+                del made.attrs[attribute]
+                what = f"the attribute {attribute!r} of {variable.hdf5.name}"
+                netcdf.left_out(what, str(error).splitlines()[0])
+        return made
 
     def _variable(self, variable: netcdf.Variable) -> XarrayVariable:
         dataset = variable.hdf5
@@ -94,9 +140,7 @@ class HyperchunkStore(AbstractDataStore):
         encoding["zlib"] = dataset.compression == "gzip"
         if encoding["zlib"]:
             encoding["complevel"] = dataset.compression_opts
-        elif dataset.compression is not None:
-            encoding["compression"] = dataset.compression
-            encoding["compression_opts"] = dataset.compression_opts
+        # No name of another filter is known to all writers: theirs would refuse the variable.
         encoding["source"] = self.source
         encoding["original_shape"] = data.shape
         lazy = indexing.LazilyIndexedArray(data)

@@ -1,0 +1,207 @@
+"""Files that xarray cannot say in full, and dimensions as netCDF-C has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from hyperchunk.exceptions import LeftOutWarning
+from hyperchunk.xarray_engine import HyperchunkBackendEntrypoint as Engine
+
+
+def _growing(path: Path, case: str) -> None:
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 2)
+        if case in ("never written", "shorter", "below", "deep", "shadowed", "matrix"):
+            time = file.createVariable("time", "f8", ("time",))
+            if case != "never written":
+                time[:] = [5.0, 6.0]
+        if case in ("never written", "shorter"):
+            file.createVariable("a", "i4", ("time",))[:] = [1, 2, 3]
+        elif case == "two lengths":
+            file.createVariable("a", "i4", ("time",))[:] = [1, 2, 3]
+            file.createVariable("b", "i4", ("time",))[:] = [1, 2, 3, 4, 5]
+        elif case == "twice":
+            file.createVariable("a", "i4", ("time", "time"))[0:2, 0:3] = [[1, 2, 3], [4, 5, 6]]
+        elif case == "matrix":
+            file.createVariable("a", "f4", ("time", "x"))[:] = np.ones((4, 2))
+            file.createVariable("b", "f4", ("time", "x"))[:] = np.ones((3, 2))
+        elif case in ("below", "deep"):
+            group = file.createGroup("g") if case == "below" else file.createGroup("g/h/i")
+            group.createVariable("a", "i4", ("time", "x"))[:] = [[1, 2], [3, 4], [5, 6]]
+        elif case == "shadowed":
+            group = file.createGroup("g")
+            group.createDimension("time", None)
+            group.createVariable("a", "i4", ("time",))[:] = [1, 2, 3, 4]
+        elif case == "fixed":
+            file.createVariable("a", "i4", ("x",))[:] = [1, 2]
+        elif case == "text":
+            file.createVariable("a", str, ("time",))[:] = np.array(["a", "b", "c"], object)
+            file.createVariable("b", "i2", ("time",))[:] = [1, 2]
+
+
+CASES = ["never written", "shorter", "two lengths", "matrix", "below", "deep", "shadowed", "fixed", "text"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_unlimited_dimension_is_as_long_as_its_longest_variable(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "u.nc"
+    _growing(path, case)
+    options: dict[str, Any] = {"decode_times": False}
+    opened = xr.open_dataset
+    with (
+        opened(path, engine="netcdf4", **options) as theirs,
+        opened(path, engine=Engine, **options) as ours,
+    ):
+        xr.testing.assert_identical(ours.load(), theirs.load())
+    if case == "shadowed":
+        return  # no tree of xarray: a dimension of one name and two lengths
+    with xr.open_datatree(path, engine=Engine, **options) as tree, netCDF4.Dataset(path) as file:
+        for group in tree.subtree:
+            if group.path != "/":
+                for variable in group.variables:
+                    found = file[group.path].variables.get(variable)
+                    assert found is None or found.shape == group[variable].shape
+
+
+def test_a_dimension_twice_in_a_variable(tmp_path: Path) -> None:
+    path = tmp_path / "u.nc"
+    _growing(path, "twice")
+    with pytest.warns(UserWarning, match="Duplicate dimension names"):
+        found = xr.open_dataset(path, engine=Engine)
+    assert dict(found.sizes) == {"time": 3}
+    assert found.a.values[:2].tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_data_that_are_longer_than_their_scale(tmp_path: Path) -> None:
+    path = tmp_path / "u.nc"
+    with h5py.File(path, "w") as file:
+        scale = file.create_dataset("time", (2,), "f8", maxshape=(None,), data=[5, 6])
+        scale.make_scale("time")
+        data = file.create_dataset("a", (3,), "i4", maxshape=(None,), data=[1, 2, 3])
+        data.dims[0].attach_scale(scale)
+    found = xr.open_dataset(path, engine=Engine)
+    assert found.time.values.tolist() == [5, 6, 0]
+    assert found.a.values.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("form", ["array", "one", "null", "vlen", "two"])
+def test_dimension_lists_of_references(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "d.h5"
+    with h5py.File(path, "w") as file:
+        scale = file.create_dataset("x", data=np.arange(4.0))
+        scale.make_scale("x")
+        if form == "two":
+            other = file.create_dataset("y", data=np.arange(3.0))
+            other.make_scale("y")
+            data = file.create_dataset("d", data=np.zeros((4, 3)))
+            value: Any = np.array([scale.ref, other.ref], h5py.ref_dtype)
+        else:
+            data = file.create_dataset("d", data=np.arange(4))
+            value = np.array([scale.ref], h5py.ref_dtype)
+        if form == "one":
+            data.attrs.create("DIMENSION_LIST", scale.ref, dtype=h5py.ref_dtype)
+        elif form == "null":
+            data.attrs.create("DIMENSION_LIST", np.array([h5py.Reference()], h5py.ref_dtype))
+        elif form == "vlen":
+            data.dims[0].attach_scale(scale)
+        else:
+            data.attrs.create("DIMENSION_LIST", value)
+    names = {"null": ("phony_dim_0",), "two": ("x", "y")}.get(form, ("x",))
+    assert xr.open_dataset(path, engine=Engine).d.dims == names
+    dims = hyperchunk.open(path)["d"].dims
+    assert [list(dims[axis].keys()) for axis in range(len(names))] == [
+        [] if n.startswith("phony") else [n] for n in names
+    ]
+
+
+def _unsayable(path: Path, what: str) -> None:
+    with h5py.File(path, "w") as file:
+        group = file.create_group("g")
+        group["y"] = file["y"] = np.arange(3)
+        space = h5py.h5s.create_simple((3,))
+        if what == "vlen":
+            file.create_dataset("odd", (3,), h5py.vlen_dtype("i4"))[:] = [np.arange(n) for n in (2, 1, 0)]
+        elif what == "vlen of one":
+            file.create_dataset("odd", (3,), h5py.vlen_dtype("f8"))[:] = [np.arange(1.0)] * 3
+        elif what == "time":
+            h5py.h5d.create(file.id, b"odd", h5py.h5t.UNIX_D32LE, space)
+        elif what == "time below":
+            h5py.h5d.create(group.id, b"odd", h5py.h5t.UNIX_D64BE, space)
+        elif what == "cycle":
+            group["odd"] = file["/"]
+        elif what == "own cycle":
+            group["odd"] = group
+        elif what == "long cycle":
+            file["g/a/b/odd"] = file["g"]
+        elif what == "user link":
+            file["zzz"] = h5py.ExternalLink("nowhere.h5", "/x")
+        elif what == "dangling":
+            file["zzz"] = h5py.SoftLink("/nowhere")
+        elif what == "opaque fill":
+            file["odd"] = np.arange(3.0)
+            file["odd"].attrs["_FillValue"] = np.void(b"12345678")
+        elif what == "opaque":
+            file["odd"] = np.zeros(3, "V8")
+            file["odd"].attrs["_FillValue"] = np.void(b"12345678")
+        elif what == "time attribute":
+            h5py.h5a.create(file["y"].id, b"odd", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+    if what == "user link":
+        data = path.read_bytes()
+        # The external link becomes one of an application's own class.
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "vlen",
+        "vlen of one",
+        "time",
+        "time below",
+        "cycle",
+        "own cycle",
+        "long cycle",
+        "opaque fill",
+        "opaque",
+        "time attribute",
+    ],
+)
+def test_what_cannot_be_said_is_left_out_by_name(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "odd.h5"
+    _unsayable(path, what)
+    with pytest.warns(LeftOutWarning, match="odd"):
+        tree = xr.open_datatree(path, engine=Engine)
+    assert tree["y"].values.tolist() == [0, 1, 2]
+    assert tree["g/y"].values.tolist() == [0, 1, 2]
+    assert ("odd" in tree) == (what in ("opaque fill", "opaque"))
+
+
+@pytest.mark.parametrize("what", ["user link", "dangling"])
+def test_links_that_lead_nowhere_are_not_there(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "odd.h5"
+    _unsayable(path, what)
+    assert set(xr.open_dataset(path, engine=Engine).variables) == {"y"}
+
+
+# By their numbers: bzip2, Blosc, LZ4, bitshuffle, Zstandard.
+COMPRESSIONS = ["gzip", "szip", "lzf", None, 307, 32001, 32004, 32008, 32015]
+
+
+@pytest.mark.parametrize("name", COMPRESSIONS)
+@pytest.mark.parametrize("writer", ["netcdf4", "h5netcdf"])
+def test_written_again_after_reading(tmp_path: Path, name: Any, writer: str) -> None:
+    path, again = tmp_path / "a.nc", tmp_path / "b.nc"
+    with hyperchunk.open(path, "w") as file:
+        file.create_dataset("y", data=np.arange(300, dtype="f4"), chunks=(100,), fletcher32=True, compression=name)
+    with xr.open_dataset(path, engine=Engine) as found:
+        assert found.y.encoding.get("compression") is None
+        found.to_netcdf(again, engine=writer)
+    assert (xr.open_dataset(again, engine=Engine).y.values == np.arange(300)).all()
