@@ -10,6 +10,7 @@ import numpy as np
 from hyperchunk import _core, dtypes, values
 from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import AnyFile, HLObject, MappingHDF5, encode, read_only
 
 
@@ -17,6 +18,8 @@ class AttributeManager(MappingHDF5):
     """The attributes of an object: their names with their values."""
 
     __slots__ = ("_object", "_opened")
+
+    __class__ = class_of_h5py("AttributeManager")
 
     def __init__(self, parent: HLObject) -> None:
         self._opened = parent._opened

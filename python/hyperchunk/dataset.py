@@ -14,6 +14,7 @@ from hyperchunk import _core, dimensions, dtypes, selections, values
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
 from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.likeness import DatasetID, class_of_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, resolve_region
 from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.references import RegionReference
@@ -52,6 +53,13 @@ class Dataset(HLObject):
     """A dataset: ``dataset[index]`` reads into a new NumPy array, with h5py's rules for what an index may be."""
 
     __slots__ = ("_core_data", "_dims", "_mapped", "_plan")
+
+    __class__ = class_of_h5py("Dataset")
+
+    @property
+    def id(self) -> DatasetID:
+        """It as libhdf5's low-level interface has it: its chunks, and what they are stored as."""
+        return DatasetID(self)
 
     def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
         super().__init__(opened, found, name)

@@ -6,6 +6,7 @@ import posixpath
 
 from hyperchunk import dtypes
 from hyperchunk.dtypes import Dtype
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import HLObject
 
 
@@ -13,6 +14,8 @@ class Datatype(HLObject):
     """A datatype that is an object of the file."""
 
     __slots__ = ()
+
+    __class__ = class_of_h5py("Datatype")
 
     @property
     def dtype(self) -> Dtype:

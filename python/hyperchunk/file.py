@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 from hyperchunk import _core
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, ReadError, UnsupportedError
 from hyperchunk.group import Group
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import Opened, Recipe
 from hyperchunk.sources import source_of
 
@@ -62,6 +63,8 @@ class File(Group):
     by the names that errors say: ``{"visits": 10**9}``. What h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
+
+    __class__ = class_of_h5py("File")
 
     def __new__(cls, name: Any = None, mode: str = "r", *_: Any, **__: Any) -> Self:
         """A file to be written, where the mode says so."""

@@ -10,6 +10,7 @@ from hyperchunk import _core
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError, UnsupportedError
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
@@ -30,6 +31,8 @@ class Group(HLObject, MappingHDF5):
     """A group: a mapping of names to objects. A name may be a path, from here or from the root."""
 
     __slots__ = ()
+
+    __class__ = class_of_h5py("Group")
 
     def __getitem__(self, name: str | bytes | Reference) -> Any:
         if isinstance(name, Reference):

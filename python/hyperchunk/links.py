@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 
+from hyperchunk.likeness import class_of_h5py
+
 
 class HardLink:
     """A link that is the object."""
 
     __slots__ = ()
 
+    __class__ = class_of_h5py("HardLink")
+
 
 class SoftLink:
     """A link to a path in the same file, which may lead nowhere."""
 
     __slots__ = ("_path",)
+
+    __class__ = class_of_h5py("SoftLink")
 
     def __init__(self, path: str | bytes) -> None:
         self._path = path if isinstance(path, bytes) else str(path)
@@ -32,6 +38,8 @@ class ExternalLink:
     """A link to a path in another file; neither needs to exist."""
 
     __slots__ = ("_filename", "_path")
+
+    __class__ = class_of_h5py("ExternalLink")
 
     def __init__(self, filename: str | bytes | os.PathLike[str], path: str | bytes) -> None:
         self._filename = os.fsdecode(filename)

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from hyperchunk import _core
 from hyperchunk.exceptions import ClosedError, InvalidError, UnsupportedError
+from hyperchunk.likeness import ObjectID, class_of_h5py
 from hyperchunk.references import OBJECT1, REGION1, Reference, RegionReference
 
 if TYPE_CHECKING:
@@ -144,6 +145,13 @@ class HLObject:
     """An object of a file."""
 
     __slots__ = ("__weakref__", "_found", "_name", "_opened")
+
+    __class__ = class_of_h5py("HLObject")
+
+    @property
+    def id(self) -> ObjectID:
+        """It as libhdf5's low-level interface has it, as far as there is an equivalent."""
+        return ObjectID(self)
 
     def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
         self._opened = opened

@@ -84,6 +84,21 @@ impl Dataset {
         self.0.chunked().map(|chunked| PyTuple::new(py, &chunked.dims)).transpose()
     }
 
+    /// The chunks that are stored, in the order of their places: the indices of the first element, the mask of filters that
+    /// were left out, offset in the file, and size.
+    fn stored_chunks<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, u32, u64, u64)>> {
+        let Some(chunked) = self.0.chunked() else { return Ok(Vec::new()) };
+        let mut chunks = py.detach(|| self.0.chunks()).map_err(|e| to_python(py, &e))?;
+        chunks.sort_by(|one, other| one.scaled.cmp(&other.scaled));
+        let base = self.0.object().file().superblock().base;
+        let chunks = chunks.into_iter().map(|chunk| {
+            let first = chunk.scaled.iter().zip(&chunked.dims).map(|(place, dim)| place.saturating_mul(*dim));
+            let first = PyTuple::new(py, first.collect::<Vec<_>>())?;
+            Ok((first, chunk.filter_mask, chunk.address.saturating_add(base), chunk.size))
+        });
+        chunks.collect()
+    }
+
     /// Its filters, in the order in which a writer applies them.
     #[getter]
     fn filters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Filter<'py>>> {
