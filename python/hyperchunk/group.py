@@ -45,7 +45,7 @@ class Group(HLObject, MappingHDF5):
             raise ObjectNotFoundError(f"an empty name (object {self.name})")
         found = self._find(path)
         if found.elsewhere:
-            return wrap(self._opened.of(found), found, self._name_elsewhere(path))
+            return wrap(self._opened.of(found), found, _name_in_its_file(found, self._name_elsewhere(path)))
         return wrap(
             self._opened, found, self._join(name if isinstance(name, str) else path.decode("utf-8", "surrogateescape"))
         )
@@ -336,6 +336,20 @@ def _link_of(target: tuple[Any, ...]) -> Link:
     if target[0] == _EXTERNAL:
         return ExternalLink(target[1], target[2])
     return UserLink(target[1], target[2])
+
+
+def _name_in_its_file(found: AnyObject, name: str | None) -> str | None:
+    """A name of an object in its own file: the one that a link says, unless that leads on to another file."""
+    assert isinstance(found, _core.Object)
+    if name is not None:
+        try:
+            there = found.file.root.get(encode(name))
+        except KeyError:
+            there = None
+        if there is not None and not there.elsewhere and there.address == found.address:
+            return name
+    path = found.file.find_path(found.address)
+    return None if path is None else path.decode("utf-8", "surrogateescape")
 
 
 def _name_elsewhere(start: _core.Object, path: bytes) -> str | None:

@@ -496,3 +496,24 @@ def test_virtual_datasets(tmp_path: Path) -> None:
             for m in ours["v"].virtual_sources()
         ]
         assert found == expected
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5])
+@pytest.mark.parametrize("target", ["/deep/real", "/deep"])
+def test_names_behind_several_external_links(tmp_path: Path, depth: int, target: str) -> None:
+    with h5py.File(tmp_path / "0.h5", "w") as file:
+        file["deep/real"] = 1
+    leads_to = target
+    for number in range(1, depth + 1):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file[f"m{number}"] = h5py.ExternalLink(f"{number - 1}.h5", leads_to)
+            file["soft"] = h5py.SoftLink(f"/m{number}")
+        leads_to = f"/m{number}"
+    with hyperchunk.open(tmp_path / f"{depth}.h5") as file:
+        found = file[leads_to]
+        assert found.name == target
+        assert Path(found.file.filename).name == "0.h5"
+        assert Path(file["soft"].file.filename).name == "0.h5"
+        if target == "/deep":
+            assert file[f"{leads_to}/real"].name == "/deep/real"
+            assert found["real"].name == "/deep/real"
