@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from hyperchunk.exceptions import HyperchunkError
     from hyperchunk.file import File, Stats, is_hdf5
+    from hyperchunk.filters import register_filter
     from hyperchunk.group import Group
     from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
@@ -81,6 +82,7 @@ _HOMES = {
     ),
     "exceptions": ("HyperchunkError",),
     "file": ("File", "Stats", "is_hdf5"),
+    "filters": ("register_filter",),
     "group": ("Group",),
     "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
@@ -192,6 +194,7 @@ __all__ = [
     "query",
     "ref_dtype",
     "regionref_dtype",
+    "register_filter",
     "restructure",
     "scan_hyperchunk",
     "set_metadata_cache_bytes",

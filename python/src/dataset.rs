@@ -6,10 +6,10 @@ use crate::errors::to_python;
 use crate::memory::{fill, fill_all};
 use crate::names;
 use hyperchunk::model::{Dataspace, FillWhen, Layout, SourceName, VirtualMapping};
-use hyperchunk::select;
 use hyperchunk::{Error, Result};
+use hyperchunk::{codec, select};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 /// A dataset.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -103,8 +103,13 @@ impl Dataset {
     #[getter]
     fn filters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Filter<'py>>> {
         let filters = self.0.pipeline().iter().map(|filter| {
-            let name = filter.name.as_ref().map_or(&[][..], |name| name.as_bytes());
-            Ok((filter.id, names::decode(py, name)?, filter.parameters.clone()))
+            // Where the message has no name, libhdf5 says how the filter itself is called.
+            let stored = filter.name.as_ref().map(|name| name.as_bytes()).filter(|name| !name.is_empty());
+            let name = match stored {
+                Some(name) => names::decode(py, name)?,
+                None => PyString::new(py, codec::name_of(filter.id).unwrap_or_default()).into_any(),
+            };
+            Ok((filter.id, name, filter.parameters.clone()))
         });
         filters.collect()
     }

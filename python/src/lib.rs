@@ -11,6 +11,7 @@ mod dual;
 mod edit;
 mod errors;
 mod file;
+mod filters;
 mod flat_buffer;
 mod flat_slots;
 mod flight;
@@ -118,6 +119,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     module.add_function(wrap_pyfunction!(dataset::read_many, module)?)?;
     module.add_function(wrap_pyfunction!(file::set_metadata_cache_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(filters::register_filter, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
     module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;

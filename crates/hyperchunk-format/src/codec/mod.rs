@@ -53,7 +53,7 @@ mod zstd;
 pub use encoder::Encoder;
 pub use filter::{PRESETS, Target, filter, preset};
 pub use pipeline::Decoder;
-pub use registry::{lookup, register_codec};
+pub use registry::{lookup, name_of, register_codec};
 #[cfg(feature = "snappy")]
 pub use snappy::{Snappy, SnappyBlock, SnappyBlocks};
 

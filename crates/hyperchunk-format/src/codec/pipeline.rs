@@ -29,6 +29,22 @@ impl Decoder {
         stored: &'a [u8],
         expected: usize,
     ) -> Result<&'a [u8]> {
+        self.decode_padded(pipeline, mask, stored, expected, expected)
+    }
+
+    /// As [`Decoder::decode`], for a chunk that reaches beyond the extent of its dataset: some writers store it up to its last
+    /// element inside. Of `expected` bytes, at least `least` must be there; the others are zeros.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_padded<'a>(
+        &'a mut self,
+        pipeline: &[Filter],
+        mask: u32,
+        stored: &'a [u8],
+        expected: usize,
+        least: usize,
+    ) -> Result<&'a [u8]> {
         self.foresee(pipeline, mask, expected);
         // Filters that gain nothing, or put headers before small chunks, write more than they read.
         let limit = expected.saturating_mul(4).saturating_add(1 << 16);
@@ -54,6 +70,15 @@ impl Decoder {
                 length = self.front.len();
                 copied = true;
             }
+        }
+        if (least..expected).contains(&length) {
+            if !copied {
+                self.front.clear();
+                self.front.extend_from_slice(stored);
+            }
+            self.front.truncate(length);
+            self.front.resize(expected, 0);
+            return Ok(&self.front);
         }
         let bytes = if copied { &self.front } else { stored };
         bytes.get(..length).and_then(|bytes| bytes.get(..expected)).ok_or_else(|| {

@@ -52,6 +52,12 @@ pub fn register_codec(codec: Arc<dyn Codec>) {
     REGISTERED.write().unwrap_or_else(PoisonError::into_inner).insert(codec.id(), codec);
 }
 
+/// The name of a filter: its codec's, as libhdf5 calls it, or the one that it is registered by.
+#[must_use]
+pub fn name_of(id: u16) -> Option<&'static str> {
+    lookup(id, |codec| codec.map(Codec::name)).or_else(|| super::registered::name(id))
+}
+
 /// Calls `with` with the codec for a filter number, if there is one.
 pub fn lookup<T>(id: u16, with: impl FnOnce(Option<&dyn Codec>) -> T) -> T {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();

@@ -41,6 +41,20 @@ pub struct Chunked {
     pub index: ChunkIndex,
 }
 
+impl Chunked {
+    /// The elements of a chunk, in its order, up to the last one inside the extent of the dataset: some writers store no more.
+    #[must_use]
+    pub fn elements_inside(&self, place: &[u64], extent: &[u64]) -> u64 {
+        let mut last = 0_u64;
+        for ((dim, scaled), extent) in self.dims.iter().zip(place).zip(extent) {
+            let inside = extent.saturating_sub(scaled.saturating_mul(*dim)).min(*dim);
+            let Some(at) = inside.checked_sub(1) else { return 0 };
+            last = last.saturating_mul(*dim).saturating_add(at);
+        }
+        last.saturating_add(1)
+    }
+}
+
 /// Where to look up a chunk. An address of `None`: no chunk is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkIndex {

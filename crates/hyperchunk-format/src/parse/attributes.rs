@@ -78,10 +78,8 @@ pub fn listed(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<(Name, Opti
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
 pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
-    match dense(image, header)? {
-        Some(Dense { by_name, .. }) => Ok(BTree::open(image, by_name, &[BY_NAME])?.len()),
-        None => Ok(compact(header).count() as u64),
-    }
+    // Counted, not taken from the index: a damaged one may say anything.
+    Ok(names(image, header)?.len() as u64)
 }
 
 /// The attribute of that name.

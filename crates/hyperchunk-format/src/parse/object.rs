@@ -5,7 +5,7 @@ use super::message::{
     shared,
 };
 use crate::model::{
-    AllocationTime, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Layout, Name,
+    AllocationTime, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Layout, Name,
     ObjectHeader, ObjectKind, Pipeline, RawMessage,
 };
 use crate::{Error, Image, Result};
@@ -73,6 +73,7 @@ pub fn dataset(image: Image<'_>, header: &ObjectHeader) -> Result<DatasetHeader>
     let dataspace = dataspace::parse(&mut body.cursor("dataspace message"), image.sizes)?;
     let body = shared::resolve(image, required(header, message::LAYOUT, "data layout")?)?;
     let layout = layout::parse(&mut body.cursor("data layout message"), image.sizes)?;
+    let layout = with_element_size(layout, datatype.size);
     let pipeline = match find(header, message::PIPELINE) {
         Some(raw) => pipeline::parse(&mut shared::resolve(image, raw)?.cursor("filter pipeline message"))?,
         None => Pipeline::new(),
@@ -100,6 +101,17 @@ fn fill_value(image: Image<'_>, header: &ObjectHeader, layout: &Layout) -> Resul
         Layout::Chunked(_) | Layout::Virtual { .. } => AllocationTime::Incremental,
     };
     Ok(FillValue { value: FillWhen::Undefined, allocation, time: FillTime::IfSet })
+}
+
+/// Of a layout of version 4, the size of an element is what the datatype says: PureHDF before 2.1.3 wrote 4 for every type,
+/// and HDF5 1.10 to 1.14 look at the datatype alone. The sizes of the chunks are checked when they are read.
+fn with_element_size(layout: Layout, size: u64) -> Layout {
+    match layout {
+        Layout::Chunked(chunked) if chunked.version == 4 => {
+            Layout::Chunked(Chunked { element_size: size, ..chunked })
+        }
+        layout => layout,
+    }
 }
 
 /// What the messages of a dataset must agree on.

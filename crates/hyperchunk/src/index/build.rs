@@ -38,7 +38,7 @@ pub struct Built {
     pub objects: usize,
     /// How many of them are datasets.
     pub datasets: usize,
-    /// How many chunks its tables have.
+    /// How many chunks its tables have, and those of datasets that need no table.
     pub chunks: u64,
     /// How many bytes of structure it has.
     pub structure: u64,
@@ -77,6 +77,7 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     }
     let datasets = std::mem::take(&mut survey.found.datasets);
     let mut tables = Vec::new();
+    let mut without_tables: u64 = 0;
     for datasets in datasets.chunks(AT_ONCE) {
         // Indexes of chunks are no structure, and may be large.
         survey.forget();
@@ -94,7 +95,10 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
                     .map_err(|error| error.object(Name::from(&*path)))?,
                 None => match survey.found.chunks.remove(&dataset.object) {
                     Some(chunks) => chunks,
-                    None => continue,
+                    None => {
+                        without_tables = without_tables.saturating_add(chunked.unindexed());
+                        continue;
+                    }
                 },
             };
             let address = survey.found.objects.get(dataset.object).map(|object| object.address);
@@ -110,7 +114,7 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     Ok(Built {
         objects: survey.found.objects.len(),
         datasets: datasets.len(),
-        chunks: tables.iter().map(|(_, count, _)| count).sum(),
+        chunks: tables.iter().map(|(_, count, _)| count).sum::<u64>().saturating_add(without_tables),
         structure: bytes_of_structure,
         tables: tables.iter().map(|(.., packed)| packed.stored()).sum(),
         errors,

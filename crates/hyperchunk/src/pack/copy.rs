@@ -102,7 +102,10 @@ fn copy_chunks(pair: &Pair<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Resu
         let whole = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;
         for ((chunk, offset), bytes) in parts {
             let filters = filters(pair.old, chunked, offset);
-            let decoded = scratch.decoder.decode(filters, chunk.filter_mask, bytes, whole);
+            let inside = chunked.elements_inside(&chunk.scaled, pair.old.dims());
+            let least = usize::try_from(inside.saturating_mul(chunked.element_size)).unwrap_or(whole);
+            let decoded =
+                scratch.decoder.decode_padded(filters, chunk.filter_mask, bytes, whole, least.min(whole));
             let decoded = decoded.map_err(|error| error.within("chunk").at(chunk.address))?;
             let (encoded, mask) = scratch.encoder.encode(&pair.plan.pipeline, decoded)?;
             pair.new.write_chunk(offset, encoded, mask)?;

@@ -192,11 +192,12 @@ impl<'a> Reading<'a> {
         }
         let range = located(self.dataset, chunk.address, chunk.size)?;
         let work = move |bytes: &[u8], scratch: &mut Scratch| {
-            let decoded = scratch.decoder.decode(
+            let decoded = scratch.decoder.decode_padded(
                 reading.pipeline(piece.chunk()),
                 chunk.filter_mask,
                 bytes,
                 reading.chunk_bytes,
+                reading.bytes_inside(piece.chunk()),
             );
             let scattered = decoded.and_then(|decoded| {
                 if cached {
@@ -214,6 +215,13 @@ impl Reading<'_> {
     /// The size of a chunk before its filters, in bytes.
     pub(super) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
+    }
+
+    /// The bytes of a chunk up to its last element inside the extent: it may be stored without the rest.
+    fn bytes_inside(&self, place: &[u64]) -> usize {
+        let elements = self.chunked.elements_inside(place, self.dataset.dims());
+        let bytes = elements.saturating_mul(self.chunked.element_size);
+        usize::try_from(bytes).unwrap_or(usize::MAX).min(self.chunk_bytes)
     }
 
     /// Whether a piece is all of its chunk.
@@ -262,8 +270,14 @@ impl Reading<'_> {
             return self.scatter(piece, &bytes, &mut scratch.gathered);
         }
         read_at(self.dataset, chunk.address, chunk.size, &mut scratch.stored)?;
-        let decoded =
-            scratch.decoder.decode(pipeline, chunk.filter_mask, &scratch.stored, self.chunk_bytes)?;
+        let least = self.bytes_inside(piece.chunk());
+        let decoded = scratch.decoder.decode_padded(
+            pipeline,
+            chunk.filter_mask,
+            &scratch.stored,
+            self.chunk_bytes,
+            least,
+        )?;
         if cached {
             cache.insert(key, decoded);
         }
@@ -325,7 +339,8 @@ impl Reading<'_> {
 
     /// Where what is selected of a chunk lies that is stored as it is: its first element, and the addresses.
     fn unfiltered_range(&self, piece: &Piece, chunk: StoredChunk) -> Result<Option<(usize, Range<u64>)>> {
-        if chunk.size != self.chunk_bytes as u64 {
+        let least = self.bytes_inside(piece.chunk()) as u64;
+        if chunk.size > self.chunk_bytes as u64 || chunk.size < least {
             let message = format!("a chunk of {} bytes where {} should be", chunk.size, self.chunk_bytes);
             return Err(Error::new(ErrorKind::Filter, message));
         }

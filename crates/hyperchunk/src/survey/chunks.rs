@@ -25,6 +25,17 @@ impl<'d> ChunkedDataset<'d> {
         Some(Self { chunked, map, grid: grid(dims, &chunked.dims) })
     }
 
+    /// How many chunks are stored that need no index: the only one, or all of them in a row.
+    pub(crate) fn unindexed(&self) -> u64 {
+        match self.chunked.index {
+            ChunkIndex::Single { address: Some(_), .. } => 1,
+            ChunkIndex::Implicit { address: Some(_) } => {
+                self.grid.iter().fold(1, |all, count| all.saturating_mul(*count))
+            }
+            _ => 0,
+        }
+    }
+
     /// Whether finding a chunk takes more than the dataset's header.
     pub(crate) fn is_indexed(&self) -> bool {
         match self.chunked.index {
