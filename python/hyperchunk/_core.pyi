@@ -58,6 +58,7 @@ __all__ = [
     "query_top",
     "query_zones",
     "read_many",
+    "register_filter",
     "read_to_device",
     "rebuild_live",
     "remove",
@@ -176,8 +177,6 @@ class File:
     def open_url(url: str, **keywords: Any) -> File: ...
     @staticmethod
     def from_source(source: Any, path: str | None, **keywords: Any) -> File: ...
-    def renewed(self) -> File: ...
-    def unlock(self) -> None: ...
     @property
     def index(self) -> tuple[str | None, str | None]: ...
     def make_index(

@@ -34,6 +34,9 @@ impl Dataset {
     }
 }
 
+/// The coordinates of a chunk's first element, its filter mask, its offset and its size in bytes.
+type StoredChunk<'py> = (Bound<'py, PyTuple>, u32, u64, u64);
+
 #[pymethods]
 impl Dataset {
     /// Its extent; None without a dataspace.
@@ -86,7 +89,7 @@ impl Dataset {
 
     /// The chunks that are stored, in the order of their places: the indices of the first element, the mask of filters that
     /// were left out, offset in the file, and size.
-    fn stored_chunks<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, u32, u64, u64)>> {
+    fn stored_chunks<'py>(&self, py: Python<'py>) -> PyResult<Vec<StoredChunk<'py>>> {
         let Some(chunked) = self.0.chunked() else { return Ok(Vec::new()) };
         let mut chunks = py.detach(|| self.0.chunks()).map_err(|e| to_python(py, &e))?;
         chunks.sort_by(|one, other| one.scaled.cmp(&other.scaled));

@@ -44,7 +44,7 @@ fn each(data: &[u8], signature: &[u8; 4], run: impl Fn(Image<'_>, u64)) {
 pub(super) fn superblock(data: &[u8]) {
     with(data, |image, superblock| {
         if let Some(superblock) = superblock {
-            let _ = superblock::check_flags(superblock, false);
+            let _ = superblock::check_flags(superblock);
             let _ = superblock::check_end(superblock, data.len() as u64);
             let _ = cache_image::entries(image, superblock);
         }
