@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import note
 
-from store.model_tree import Entry, Op, Tree, apply, dataset, empty, plain
+from store.model_tree import Entry, Op, Tree, apply, dataset, empty
 from store.model_worker import Session
 
 
@@ -75,11 +75,9 @@ class Making:
     def do(self, op: Op) -> None:
         """Does it, here and in the model."""
         if op[0] == "small":
-            # Whether it is made, and not made anew in place of one that is known. Who writes a whole file each time
-            # and makes anew what is the same, has changed nothing.
-            known = self.view.get(op[1])
-            is_same = self.kind == "api" and known is not None and known.what == plain(op[2])
-            op = (*op, known is None or is_same)
+            # Whether it is made or, by the API, given a value, and not made anew in place of one that is known. What
+            # the API gives a value is the object of that name, with all its names.
+            op = (*op, self.kind == "api" or op[1] not in self.view)
         note(f"  {op}")
         self.remote("do", op)
         self.ops.append(op)

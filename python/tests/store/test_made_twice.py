@@ -50,3 +50,30 @@ def test_two_that_are_made_alike_are_one(name: str, extent: int, tmp_path: Path)
     with hyperchunk.open(tmp_path / "a.h5") as file:
         assert file["e"].shape == (extent,)
         np.testing.assert_array_equal(file["e"][:2], values[:2])
+
+
+@pytest.mark.parametrize(("first", "second"), [("text", "other"), (3, 2.5), (np.array([1, 2]), 2.5)])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_value_is_that_of_all_names(first: Any, second: Any, anew: bool, tmp_path: Path) -> None:
+    run = store.create(tmp_path / "a.h5", {})
+    with run.writer() as writer:
+        writer.structure["g/s"] = first
+    run.commit()
+
+    def connected(code: str) -> None:
+        code = f"import h5py; f = h5py.File('a.h5', 'r+'); {code}; f.close()"
+        helpers.run(code, folder=tmp_path, store=True, commit="manual")
+        run.commit(on_conflict="error")
+
+    connected("f['g/other'] = f['g/s']")
+    if anew:
+        connected(f"del f['g/s']; f['g/s'] = {second!r}")
+    else:
+        with store.open(tmp_path / "a.h5").writer() as writer:
+            writer.structure["g/s"] = second
+        run.commit(on_conflict="error")
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        kept = first if anew else second
+        for name, value in (("g/s", second), ("g/other", kept)):
+            found = file[name]
+            np.testing.assert_array_equal(found.asstr()[()] if isinstance(value, str) else found[()], value)
