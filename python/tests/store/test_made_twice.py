@@ -1,5 +1,6 @@
 """A dataset that a program makes through the connector is the one that the API makes with the same properties."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,29 @@ def test_a_value_is_that_of_all_names(first: Any, second: Any, anew: bool, tmp_p
         for name, value in (("g/s", second), ("g/other", kept)):
             found = file[name]
             np.testing.assert_array_equal(found.asstr()[()] if isinstance(value, str) else found[()], value)
+
+
+@pytest.mark.parametrize("other", ["a/other", "z/other", "other"])
+@pytest.mark.parametrize("value", ["''", "7.5", "[1, 2]"])
+def test_what_is_made_anew_may_have_two_names(value: str, other: str, tmp_path: Path) -> None:
+    """It is no conflict with what it replaces, whichever name the commit comes to first."""
+    run = store.create(tmp_path / "a.h5", {})
+    with run.writer() as writer:
+        writer.structure["s"] = 2.5
+        writer.create_group("a")
+        writer.create_group("z")
+    run.commit()
+    code = f"""
+        import h5py
+        with h5py.File("a.h5", "r+") as file:
+            del file["s"]
+            file["s"] = {value}
+            file[{other!r}] = file["s"]
+    """
+    helpers.run(code, folder=tmp_path, store=True, commit="manual")
+    epoch = run.commit(on_conflict="error")
+    assert epoch is not None
+    assert epoch.conflicts == []
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        assert file["s"] == file[other]
+        np.testing.assert_array_equal(file["s"][()], b"" if value == "''" else np.array(json.loads(value)))

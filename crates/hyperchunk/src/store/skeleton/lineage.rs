@@ -37,6 +37,11 @@ impl Lineage {
         *self.claimed.entry(node).or_insert(item) == item
     }
 
+    /// Notes which object of the base an object of the image is, known by its name: it may be visited by another one first.
+    pub(super) fn known(&mut self, item: usize, old: usize) {
+        self.base_of.entry(item).or_insert(old);
+    }
+
     /// Whether an object of the image is visited for the first time.
     pub(super) fn visit(&mut self, item: usize) -> bool {
         self.visited.insert(item)

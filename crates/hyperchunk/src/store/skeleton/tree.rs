@@ -433,6 +433,9 @@ impl Merge {
                 (Some(own), Some(there)) if own == there => next.push((was, to, there)),
                 (None, Some(there)) if lineage.claim(there, to) => {
                     self.node_of[to] = Some(there);
+                    if let Some(was) = was {
+                        lineage.known(to, was);
+                    }
                     next.push((was, to, there));
                 }
                 // Another author deleted it or replaced it, and this one left it as it was.
