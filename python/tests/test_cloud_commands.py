@@ -181,7 +181,7 @@ def test_references(stored: Path, command: Any, tmp_path: Path) -> None:
     assert own.read_bytes() == taken.read_bytes()
     kerchunk["refs"]["a/chunks/0.0"][1] = stored.stat().st_size
     refs.write_text(json.dumps(kerchunk))
-    done = command("index", stored, "-o", taken, "--from-kerchunk", refs)
+    done = command("index", stored, "-o", taken, "--overwrite", "--from-kerchunk", refs)
     assert (done.returncode, "do not fit the file" in done.stderr) == (1, True)
 
 
