@@ -13,6 +13,7 @@ import hyperchunk
 import numpy as np
 import pytest
 from hyperchunk import layouts
+from hyperchunk._core import run_command
 from hyperchunk.exceptions import ChangedError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and times of change are POSIX's")
@@ -103,8 +104,10 @@ def test_what_was_made_with_a_lenient_umask_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", ["others", "link", "pipe", "folder"])
 def test_one_warning_for_what_does_not_count(tmp_path: Path, spoil: str) -> None:
+    """Also in a program that ran a command in its own process before."""
     path = tmp_path / "a.h5"
     make(path, 1)
+    assert run_command(["hyperchunk", "ls", str(path)]) == 0
     hyperchunk.index(path)
     index = Path(f"{path}.hcindex")
     if spoil == "others":

@@ -178,9 +178,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     };
     let library = libhdf5.as_deref();
     // What is printed is data.
-    hyperchunk_udf::host::keep_output_clean();
+    let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_arrow::flight::enable();
-    hyperchunk::companion::set_warning(|text| complain(&format!("warning: {text}")));
+    let before = hyperchunk::companion::set_warning(|text| complain(&format!("warning: {text}")));
     let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
     let outcome = match arguments.command {
@@ -206,6 +206,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Env(command) => env::run(&command),
         Command::Doctor => doctor::run(library),
     };
+    // A program may run a command in its own process.
+    hyperchunk::companion::set_warning(before);
     match outcome {
         Ok(()) => 0,
         Err(error) => {

@@ -301,16 +301,19 @@ fn is_link(_: &std::io::Error) -> bool {
     false
 }
 
-static SAY: RwLock<fn(&str)> = RwLock::new(|text| {
+static SAY: RwLock<Say> = RwLock::new(|text| {
     // Nobody is left to tell if this fails.
     let _ = writeln!(std::io::stderr(), "hyperchunk: warning: {text}");
 });
 static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
-/// Sets how the user is told of a companion that is not used. It is called on any thread, with locks held: it must not read
+/// Tells the user something.
+pub type Say = fn(&str);
+
+/// Sets how the user is told of a companion that is not used, and returns how it was. It is called on any thread, with locks held: it must not read
 /// a file, nor wait for whoever does. Without it, a line goes to standard error.
-pub fn set_warning(say: fn(&str)) {
-    *SAY.write().unwrap_or_else(PoisonError::into_inner) = say;
+pub fn set_warning(say: Say) -> Say {
+    std::mem::replace(&mut *SAY.write().unwrap_or_else(PoisonError::into_inner), say)
 }
 
 /// Tells the user that a companion is not used, once for each.

@@ -88,7 +88,12 @@ impl Spent {
 /// What functions have spent of the read that this thread is part of.
 #[must_use]
 pub fn spent() -> Option<Arc<Spent>> {
-    READ.with_borrow(Clone::clone)
+    READ.try_with(|read| read.borrow().clone()).ok().flatten()
+}
+
+/// Sets what this thread's reads are counted to. A thread that ends, on which HDF5 closes files, has no place for it any more.
+fn set_account(account: Option<Arc<Spent>>) {
+    drop(READ.try_with(|read| read.replace(account)));
 }
 
 /// Does a part of a read: of the one that `of` is the account of, or of this thread's, or of a new one.
@@ -96,12 +101,12 @@ pub(crate) fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -
     struct Before(Option<Arc<Spent>>);
     impl Drop for Before {
         fn drop(&mut self) {
-            READ.set(self.0.take());
+            set_account(self.0.take());
         }
     }
     let before = spent();
     let account = of.or_else(|| before.clone()).unwrap_or_default();
-    READ.set(Some(account));
+    set_account(Some(account));
     let _before = Before(before);
     work()
 }

@@ -39,7 +39,7 @@ pub(crate) use kept::folders as kept_folders;
 pub use locate::{Programs, keep_loaded, object_path, set_package_dir};
 pub use modules::mentions;
 pub use pool::{Pool, SessionKey, cache};
-pub use printed::keep_output_clean;
+pub use printed::{CleanOutput, keep_output_clean};
 pub use probe::{Probed, probe};
 pub use session::{Job, JobSlot, Session, Source};
 pub use written::Owner;

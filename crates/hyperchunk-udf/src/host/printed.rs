@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Kept of what one evaluation prints: a thousand lines and more, and no large part of the pipes that a user may have.
@@ -21,16 +21,28 @@ pub(super) fn label(file_path: &str, name: &str) -> String {
     format!("{}:/{}", escape(file_path, 200), escape(name.trim_start_matches('/'), 80))
 }
 
-/// Whether this program's standard output is data, so that no function's text may go there.
-static OUTPUT_IS_DATA: AtomicBool = AtomicBool::new(false);
+/// How many commands run in this process whose standard output is data, so that no function's text may go there.
+static OUTPUT_IS_DATA: AtomicUsize = AtomicUsize::new(0);
+
+/// As long as it lives, this program's standard output is data.
+#[derive(Debug)]
+pub struct CleanOutput(());
+
+impl Drop for CleanOutput {
+    fn drop(&mut self) {
+        OUTPUT_IS_DATA.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Says that this program's standard output is data: whatever the user switched on, what functions print goes to standard error.
-pub fn keep_output_clean() {
-    OUTPUT_IS_DATA.store(true, Ordering::Relaxed);
+#[must_use]
+pub fn keep_output_clean() -> CleanOutput {
+    OUTPUT_IS_DATA.fetch_add(1, Ordering::Relaxed);
+    CleanOutput(())
 }
 
 fn keeps_streams() -> bool {
-    !OUTPUT_IS_DATA.load(Ordering::Relaxed)
+    OUTPUT_IS_DATA.load(Ordering::Relaxed) == 0
         && std::env::var_os(VARIABLE).is_some_and(|word| word == "streams")
 }
 

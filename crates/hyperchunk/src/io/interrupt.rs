@@ -27,17 +27,22 @@ pub fn with_interrupt<T>(ask: Option<Ask>, work: impl FnOnce() -> T) -> T {
     struct Back(Option<Ask>);
     impl Drop for Back {
         fn drop(&mut self) {
-            OWN.set(self.0.take());
+            drop(replace(self.0.take()));
         }
     }
-    let _back = Back(OWN.replace(ask));
+    let _back = Back(replace(ask));
     work()
+}
+
+/// Sets what this thread asks. One that ends, on which HDF5 closes files, has no place for it any more: it is not given up.
+fn replace(ask: Option<Ask>) -> Option<Ask> {
+    OWN.try_with(|own| own.replace(ask)).ok().flatten()
 }
 
 /// What this thread asks, to be handed to another that does a part of it.
 #[must_use]
 pub fn current_interrupt() -> Option<Ask> {
-    OWN.with_borrow(Clone::clone)
+    OWN.try_with(|own| own.borrow().clone()).ok().flatten()
 }
 
 /// Fails if what is being done was given up.
