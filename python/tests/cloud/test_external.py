@@ -59,6 +59,7 @@ def inside() -> Iterator[ThreadingHTTPServer]:
     server = serve({"/secret": SECRET})
     yield server
     server.shutdown()
+    server.server_close()
 
 
 def leading(path: Path, target: str) -> bytes:
@@ -94,6 +95,7 @@ def test_redirects_do_not_lead_inside(tmp_path: Path, inside: ThreadingHTTPServe
     file = hyperchunk.open(f"{url}/a.h5", external=external, storage_options={"redirects": "any"})
     assert bytes(file["in"][...]) == SECRET
     server.shutdown()
+    server.server_close()
 
 
 def test_beside_is_not_above(tmp_path: Path) -> None:
@@ -112,3 +114,4 @@ def test_beside_is_not_above(tmp_path: Path) -> None:
             with pytest.raises(InvalidError, match="outside this file's folder"):
                 file["in"][...]
     server.shutdown()
+    server.server_close()
