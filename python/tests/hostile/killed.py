@@ -196,13 +196,19 @@ def workers() -> int:
 def idle_workers() -> dict[str, int]:
     """How many workers there are 2 seconds after each of these said that it is done; their reader does nothing."""
     import hyperchunk
+    from hyperchunk.exceptions import RefusedError
 
     outcome = {}
     paths = files()
     for name in ("done_asleep", "done_busy", "loop_done", "forged_done", "honest_py", "honest_lua"):
         before = workers()
         with hyperchunk.open(paths[name]) as file:
-            assert file["out"][...].tolist() == [1, 2, 3, 4]
+            try:
+                assert file["out"][...].tolist() == [1, 2, 3, 4]
+            except RefusedError as error:
+                # What it does after it said that it is done may end it before the reader has looked.
+                if name != "forged_done" or "rt_sigreturn" not in str(error):
+                    raise
         time.sleep(GONE_AFTER)
         outcome[name] = workers() - before
     return outcome
