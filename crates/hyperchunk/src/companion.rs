@@ -1,12 +1,13 @@
 //! Files beside a file: its index, its statistics, other layouts of its datasets, the logs of its store. They change what a
-//! reader sees, so each of them is opened here and counts only if nobody could have made it who could not have changed the
-//! file itself.
+//! reader sees, so each of them is opened here and counts only if it was made by somebody who could have changed the file
+//! itself.
 //!
-//! A companion, and each folder between it and the file's, is a regular file and no symbolic link (a folder, or the link of
-//! one of these to one), belongs to root, to the reader or to the file's owner, and is not writable by others. In a folder that everybody may write to, such as `/tmp`,
-//! that is what tells your own index of your file from somebody else's.
+//! A companion is a regular file and no symbolic link. It belongs to root, to the reader or to the file's owner, and others
+//! cannot write to it. The same holds for each folder between it and the file's, which may be a symbolic link of one of these
+//! users. In a folder that everybody may write to, such as `/tmp`, that tells your own index of your file from another user's.
 //!
-//! **Invariant:** opening a companion never waits (as for a pipe without a writer) and never follows a link.
+//! **Invariant:** opening a companion never waits (as for a pipe without a writer) and never follows a symbolic link to a
+//! file.
 
 use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
