@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import pickle
@@ -22,8 +23,9 @@ from vol import helpers
 
 from store import model_ops, model_read, model_views
 from store.model_checks import compare, dumped, of_netcdf, read_by_netcdf
+from store.model_past import Past
 from store.model_session import Local, Making
-from store.model_tree import Entry, Tree, apply, dtype, empty, merge, plain, shown
+from store.model_tree import Entry, Tree, apply, dtype, empty, plain, shown
 from store.model_worker import Remote, Zygote, keywords
 
 VERBS = [
@@ -102,6 +104,7 @@ class Stores(RuleBasedStateMachine):
             apply(self.tree, ("dataset", path, spec))
             made[path] = store.Dataset(spec["shape"], dtype(spec["dtype"]), **keywords(spec))
         note(f"create {given} {attrs} {groups}")
+        self.past = Past(self.tree)
         self.handles = [store.create(self.path, made, attrs=attrs, groups=groups, sync="never")]
 
     def exclusive(self) -> bool:
@@ -129,7 +132,7 @@ class Stores(RuleBasedStateMachine):
             handle, elsewhere = self.handle(how), data.draw(st.booleans())
             priority = data.draw(st.sampled_from([0, 0, 0, 1]))
             session = Making("api", self.native.session() if elsewhere else Local(), self.tree, priority=priority)
-            session.base = self.epoch
+            session.base = session.seen = self.epoch
             session.id = session.remote("begin", handle, priority=priority)
             note(f"begin {session.id[:8]}: {how}, {elsewhere=}, {priority=}")
             self.joined(session)
@@ -152,7 +155,7 @@ class Stores(RuleBasedStateMachine):
         remote = self.connector.session()
         session = Making("h5", remote, self.tree, anew=how == "w")
         remote("open", str(self.path), "r+" if how == "edit" else how)
-        session.edits, session.base = how == "edit", self.epoch
+        session.edits, session.base, session.seen = how == "edit", self.epoch, self.epoch
         self.joined(session)
         new = set(self.logs()) - before
         assert len(new) <= 1
@@ -267,7 +270,17 @@ class Stores(RuleBasedStateMachine):
         anew = any(one.anew for one in taken)
         parts = [one.take(one.flushed) for one in taken]
         something = any(ops for ops, _, _ in parts)
-        tree, conflicts = merge(empty() if anew else self.tree, parts)
+        past = copy.copy(self.past)
+        past.epochs = list(past.epochs)
+        # What is salvaged lies below the epochs that were made since its writer began, or was committed last.
+        stopped = how == "salvage"
+        outdated = [stopped and one.state != "done" and one.seen < self.epoch for one in taken]
+        current = [part for part, old in zip(parts, outdated, strict=True) if not old]
+        conflicts = past.add(self.epoch + 1, current, anew=anew)
+        for seen in sorted({one.seen for one, old in zip(taken, outdated, strict=True) if old}):
+            both = zip(taken, parts, outdated, strict=True)
+            past.add_below(seen, [part for one, part, old in both if old and one.seen == seen])
+        tree = past.tree
         expected = {path for path, kinds in conflicts.items() if "conflict" in kinds}
         # What a writer sets that an epoch after its begin has set, too, may be named.
         late = {op[1] for one, (ops, _, _) in zip(taken, parts, strict=True) if one.base < self.epoch for op in ops}
@@ -305,6 +318,9 @@ class Stores(RuleBasedStateMachine):
             assert number is not None, "nothing was committed"
         if number is None:
             return
+        self.past = past
+        for one in taken:
+            one.seen = number
         if anew:
             self.handles = [store.open(self.path, sync="never")]
         self.tree, self.epoch = tree, number

@@ -49,6 +49,8 @@ class Making:
         self.id = ""
         #: The epoch that it found.
         self.base = 0
+        #: That epoch, or the newest that has something of it.
+        self.seen = 0
         #: Those who are not in that epoch, or not with all that they did.
         self.others: list[Making] = []
         #: What it wrote, and the extents that it set: whose elements, the extent, where, what, and of which member.
