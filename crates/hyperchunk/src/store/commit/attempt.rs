@@ -639,10 +639,17 @@ impl<'a> Attempt<'a> {
             }
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
-            written.extents = ends.take(&start, &written.extents);
+            let under =
+                stopped::outdated(new, self.base.as_deref()).filter(|_| self.round == Round::Outdated);
+            written.extents = match (under, before) {
+                (Some(seen), Some((_, stored))) => {
+                    let known = self.extent_at(seen, id, definition)?;
+                    let is_written = stored.parts.iter().any(|part| part.epoch > seen);
+                    ends.take_below(&start, &written.extents, &known, is_written)
+                }
+                _ => ends.take(&start, &written.extents),
+            };
             if let Some(log) = numbers.get(&new.writer()).filter(|_| !written.is_empty()) {
-                let under =
-                    stopped::outdated(new, self.base.as_deref()).filter(|_| self.round == Round::Outdated);
                 let epoch = under.map_or(number, |seen| seen + 1);
                 made.push((Part { log: *log, epoch, written }, last));
             }
@@ -689,20 +696,24 @@ impl<'a> Attempt<'a> {
                 return Ok(last.dims.clone());
             }
         }
-        if !header.truncates && header.base > 0 {
-            let epoch = match &self.base {
-                Some(base) if base.number == header.base => Some(Arc::clone(base)),
-                base => match Manifest::epoch(self.site, header.base) {
-                    Ok(epoch) => Some(epoch),
-                    Err(error) if error.kind() == ErrorKind::NotFound => base.clone(),
-                    Err(error) => return Err(error),
-                },
-            };
-            if let Some(stored) = epoch.as_ref().and_then(|epoch| epoch.dataset(&id)) {
-                return Ok(stored.extent.clone());
-            }
-        }
-        Ok(definition.dims.clone())
+        let seen = if header.truncates { 0 } else { header.base };
+        self.extent_at(seen, id, definition)
+    }
+
+    /// The extent of a dataset in an epoch, or, if that is not there any more, in the newest; the one that it was made with,
+    /// if it was not there.
+    pub(super) fn extent_at(&self, number: u64, id: DatasetId, definition: &Definition) -> Result<Vec<u64>> {
+        let epoch = match &self.base {
+            _ if number == 0 => None,
+            Some(base) if base.number == number => Some(Arc::clone(base)),
+            base => match Manifest::epoch(self.site, number) {
+                Ok(epoch) => Some(epoch),
+                Err(error) if error.kind() == ErrorKind::NotFound => base.clone(),
+                Err(error) => return Err(error),
+            },
+        };
+        let stored = epoch.as_ref().and_then(|epoch| epoch.dataset(&id));
+        Ok(stored.map_or_else(|| definition.dims.clone(), |stored| stored.extent.clone()))
     }
 }
 

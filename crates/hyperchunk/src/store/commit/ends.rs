@@ -33,6 +33,29 @@ impl Ends {
         clips
     }
 
+    /// Takes what a stopped writer did, over which later epochs lie: where they changed the extent `known` that it found, theirs
+    /// counts, unless both made it larger; and where they wrote (`is_written`), it does not shrink.
+    pub(super) fn take_below(
+        &mut self,
+        start: &[u64],
+        extents: &[Extent],
+        known: &[u64],
+        is_written: bool,
+    ) -> Vec<Extent> {
+        let mut own = Self::new(&self.before);
+        let clips = own.take(start, extents);
+        let last = extents.last().map_or(start, |extent| &extent.dims);
+        for axis in 0..self.before.len().min(last.len()).min(start.len()).min(known.len()) {
+            let (now, known, end) = (self.before[axis], known[axis], last[axis]);
+            if end > start[axis] && now >= known {
+                self.grown[axis] = self.grown[axis].max(end);
+            } else if end < start[axis] && now == known && !is_written {
+                self.shrunk[axis] = self.shrunk[axis].min(end);
+            }
+        }
+        clips
+    }
+
     pub(super) fn extent(self) -> Vec<u64> {
         let axes = self.before.iter().zip(&self.grown).zip(&self.shrunk);
         axes.map(|((before, grown), shrunk)| if grown > before { *grown } else { *shrunk }).collect()

@@ -6,7 +6,7 @@ use super::{Found, SetAside, Waiting, foreign, found};
 use crate::store::scan::Log;
 use crate::store::site::{LogName, Site};
 use crate::store::skeleton::Change;
-use crate::store::{Conflict, Manifest, Part, Stored, Ticket, WriterId, overlap};
+use crate::store::{Conflict, Manifest, Part, Slab, Stored, Ticket, WriterId, overlap};
 use crate::{Error, ErrorKind, File, Result};
 use std::collections::{HashMap, HashSet};
 
@@ -161,8 +161,47 @@ impl Attempt<'_> {
             let log = manifest.logs.get(part.log as usize);
             log.and_then(|log| seen.get(&log.writer)).is_some_and(|seen| part.epoch == seen + 1)
         };
-        overlap::conflicts_with_later(manifest, stored, path, self.site, &is_outdated)
+        let mut found = overlap::conflicts_with_later(manifest, stored, path, self.site, &is_outdated)?;
+        for new in &self.new {
+            let is_of_it = |part: &&Part| {
+                is_outdated(part)
+                    && manifest.logs.get(part.log as usize).is_some_and(|log| log.writer == new.writer())
+            };
+            let Some(part) = stored.parts.iter().find(is_of_it) else { continue };
+            let known = self.extent_at(began_with(new), stored.id, &stored.definition)?;
+            found.extend(extent_conflict(new, part, stored, &known).map(|(slab, what)| Conflict {
+                path: path.to_vec(),
+                slab,
+                what,
+                kept: WriterId::default(),
+                other: new.writer(),
+            }));
+        }
+        Ok(found)
     }
+}
+
+/// What the extent that later epochs have leaves out of what a stopped writer did, who found the extent `known`: data, or its
+/// own extent.
+fn extent_conflict(new: &New, part: &Part, stored: &Stored, known: &[u64]) -> Option<(Slab, String)> {
+    let dims = format!("{:?}", stored.extent).replace(['[', ']'], "");
+    let (_, place) = new.numbers.get(&stored.id)?;
+    let (_, written) = new.written.get((*place)?)?;
+    // What it left out itself is not missed.
+    let visible = |slab: Slab, order: u64| {
+        let own = written.extents.iter().filter(|extent| extent.order > order);
+        own.fold(Some(slab), |slab, extent| slab?.clipped(&extent.dims))
+    };
+    let cut = part.written.pieces.iter().filter_map(|piece| visible(piece.slab, piece.order));
+    if let Some(slab) = cut.into_iter().find(|slab| slab.clipped(&stored.extent).as_ref() != Some(slab)) {
+        return Some((slab, format!("data outside the extent ({dims}) of later epochs")));
+    }
+    let last = &written.extents.last()?.dims;
+    // Of two that made it larger, the larger one counts, and nothing is lost.
+    let mut axes = last.iter().zip(&stored.extent).zip(known);
+    let differs = axes.any(|((own, now), known)| own > now || (own < now && own < known));
+    let own = format!("{last:?}").replace(['[', ']'], "");
+    differs.then(|| (Slab::default(), format!("an extent of ({own}), and one of ({dims})")))
 }
 
 /// Puts what stopped writers wrote under what epochs have that came after the one that each began with.
