@@ -53,7 +53,11 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     for (name, meaning) in [
         ("finished", "done, and not committed: run `hyperchunk store commit`"),
         ("flushed", "open, and all that they wrote is flushed: `hyperchunk store commit --flushed` takes it"),
-        ("writing", "at work or stopped: `hyperchunk store recover` takes what is whole"),
+        (
+            "writing",
+            "at work or stopped: `hyperchunk store commit --flushed` takes what they flushed, `hyperchunk store \
+             recover` what a stopped one wrote whole",
+        ),
         ("failed", "at an end, and could not write all: `hyperchunk store recover` takes what is whole"),
         ("torn", "gone before anything was written"),
         ("damaged", "not to be committed"),

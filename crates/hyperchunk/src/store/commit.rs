@@ -46,7 +46,7 @@ pub struct CommitOptions {
     pub ended: Vec<Ticket>,
     /// Only writers of this session.
     pub session: Option<Session>,
-    /// Also writers that go on, up to where they flushed last, if they did nothing since.
+    /// Also writers that go on, up to where they flushed last.
     pub flushed: bool,
     /// Also writers that were stopped, up to the last thing that they did whole. Of one that is still at work, that is what
     /// it did until now. What they wrote lies under what was committed since they began, or were committed last.
@@ -309,7 +309,12 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
         return Ok(Outcome { made: Some(made), ..Outcome::default() });
     }
     if !options.tickets.is_empty() || (!options.salvage && options.ended.is_empty()) {
-        return commit_round(site, options, Round::All);
+        let flushed = flushed_tickets(site, options).map_err(named)?;
+        if flushed.is_empty() {
+            return commit_round(site, options, Round::All);
+        }
+        let options = CommitOptions { ended: flushed, ..options.clone() };
+        return commit_round(site, &options, Round::All);
     }
     let mut all = Outcome::default();
     for _ in 0..TRIES {
@@ -330,6 +335,20 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
         }
     }
     Ok(all)
+}
+
+/// The tickets of the last flushes of writers that wrote on since, if those are asked for. What a writer flushed that could not
+/// write all is not taken without a word ([`refuse_failed`]).
+fn flushed_tickets(site: Site<'_>, options: &CommitOptions) -> Result<Vec<Ticket>> {
+    if !options.flushed || !options.tickets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut at_work = waiting(site, Manifest::newest(site)?.as_deref())?;
+    let of_session = |waiting: &Waiting| options.session.is_none_or(|it| it == waiting.header.session);
+    at_work.retain(|waiting| {
+        waiting.ending == Ending::Unfinished && !waiting.header.failed && of_session(waiting)
+    });
+    last_flushes(site, &at_work)
 }
 
 impl Committed {

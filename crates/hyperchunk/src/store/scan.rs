@@ -144,16 +144,16 @@ impl Log {
     }
 
     /// The ticket of its last flush; `None` if its writer never flushed. Of a log that ends behind a flush, the batches are
-    /// looked through, and what is in them is not read.
+    /// looked through, beginning with the one at `from`, and what is in them is not read.
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub(super) fn last_flush(name: LogName<'_>, ending: Ending) -> Result<Option<Ticket>> {
+    pub(super) fn last_flush(name: LogName<'_>, ending: Ending, from: u64) -> Result<Option<Ticket>> {
         let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
         if ending != Ending::Unfinished {
             return log.ticket(log.file_size().saturating_sub(TRAILER_SIZE as u64));
         }
-        let (mut at, mut last) = (HEADER as u64, 0);
+        let (mut at, mut last) = (from.max(HEADER as u64).next_multiple_of(8), 0);
         loop {
             if log.trailer_at(at)?.is_some() {
                 last = at;

@@ -19,7 +19,8 @@ pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[Waiting]) -> Result<V
     let site = site.into();
     let mut tickets = Vec::new();
     for waiting in logs {
-        match Log::last_flush(LogName::from((site, waiting.header.writer)), waiting.ending) {
+        let name = LogName::from((site, waiting.header.writer));
+        match Log::last_flush(name, waiting.ending, waiting.committed) {
             Ok(Some(ticket)) if ticket.trailer >= waiting.committed => tickets.push(ticket),
             Ok(_) => {}
             Err(error) if error.is_of_reading() && error.kind() != ErrorKind::NotFound => return Err(error),

@@ -299,12 +299,20 @@ fn writers_that_go_on_are_committed_as_far_as_they_flushed() {
     let flushed = CommitOptions { flushed: true, ..never() };
     commit(&path, &flushed).unwrap().unwrap();
     assert!(commit(&path, &flushed).unwrap().is_none());
+    // What came after the flush waits for the next one, and what was flushed does not wait for that.
+    writer.write_box(number, &[3], &[1], &[3]).unwrap();
+    writer.flush().unwrap();
+    writer.write_box(number, &[2], &[1], &[4]).unwrap();
+    writer.read_at(0, &mut [0]).unwrap();
+    let made = commit(&path, &flushed).unwrap().unwrap();
+    assert_eq!(read(&path, &made.manifest, &definition.id().unwrap()), [1, 1, 0, 3]);
+    assert!(commit(&path, &flushed).unwrap().is_none());
     // Somebody else takes the dataset away: this writer, who changed nothing about it, does not bring it back.
     writer.write_box(number, &[1], &[2], &[2, 2]).unwrap();
     writer.close().unwrap();
     let manifest = done(&path);
-    assert_eq!(read(&path, &manifest, &definition.id().unwrap()), [1, 2, 2, 0]);
-    assert_eq!(manifest.datasets[0].parts.len(), 2);
+    assert_eq!(read(&path, &manifest, &definition.id().unwrap()), [1, 2, 2, 3]);
+    assert_eq!(manifest.datasets[0].parts.len(), 3);
     assert_eq!(manifest.logs.len(), 1);
 }
 
