@@ -52,7 +52,7 @@ class VDSmap(NamedTuple):
 class Dataset(HLObject):
     """A dataset: ``dataset[index]`` reads into a new NumPy array, with h5py's rules for what an index may be."""
 
-    __slots__ = ("_core_data", "_dims", "_mapped", "_plan")
+    __slots__ = ("_core_data", "_dims", "_mapped", "_plan", "_state")
 
     __class__ = class_of_h5py("Dataset")
 
@@ -67,15 +67,22 @@ class Dataset(HLObject):
         self._dims: tuple[int, ...] | None = None
         self._plan: Plan | None = None
         self._mapped: _core.Mapped | None = None
+        self._state = opened.state
 
     @property
     def _data(self) -> AnyDataset:
         """What `_core` has of it, parsed when it is first asked for."""
-        self._opened.need()
-        if self._core_data is None:
-            self._core_data = self._object.dataset()
-            self._dims = self._core_data.shape
+        opened = self._opened
+        opened.need()
+        if self._core_data is None or self._state != opened.state:
+            core_data = self._object.dataset()
+            self._plan = self._mapped = None
+            self._core_data, self._dims, self._state = core_data, core_data.shape, opened.state
         return self._core_data
+
+    def _is_outdated(self) -> bool:
+        """Whether the file was refreshed since: as with h5py, a dataset is as it was until it is refreshed itself."""
+        return self._state != self._opened.state
 
     @property
     def _readable(self) -> _core.Dataset:
@@ -88,7 +95,8 @@ class Dataset(HLObject):
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Its extent; None without a dataspace."""
-        if self._core_data is None or not self._opened.is_open:
+        opened = self._opened
+        if self._core_data is None or not opened.is_open or self._state != opened.state:
             return self._data.shape
         return self._dims
 
@@ -110,10 +118,8 @@ class Dataset(HLObject):
     @property
     def dtype(self) -> Dtype:
         """The NumPy dtype of its elements."""
-        if self._plan is not None:
-            self._opened.need()
-            return self._plan.dtype
-        return dtypes.dtype_of(self._data.datatype.description)
+        data = self._data
+        return dtypes.dtype_of(data.datatype.description) if self._plan is None else self._plan.dtype
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
@@ -229,12 +235,14 @@ class Dataset(HLObject):
 
     def _reading(self) -> Plan:
         """How its elements are read."""
+        data = self._data
         if self._plan is None:
-            self._plan = values.plan_of(self._data.datatype.description)
+            self._plan = values.plan_of(data.datatype.description)
         return self._plan
 
     def __getitem__(self, args: Any) -> Any:
-        return self._read(args if type(args) is tuple else (args,), self._plan)
+        plan = self._plan if self._state == self._opened.state else None
+        return self._read(args if type(args) is tuple else (args,), plan)
 
     def _read(self, args: tuple[Any, ...], plan: Plan | None) -> Any:
         data, dims = self._data, self._dims
@@ -480,8 +488,12 @@ class Dataset(HLObject):
         return Shards(self, box)
 
     def refresh(self) -> None:
-        """Looks at the dataset's header again."""
-        self._opened.need()
+        """Looks at the dataset again: its extent and its values are those that the file has now. What is found in the
+        file after that is of now, too; datasets that are there already are as they were until they are refreshed."""
+        name = self.name
+        self._opened.renew()
+        self._name = name
+        self._find_again()
         self._core_data = self._plan = self._dims = self._mapped = None
 
     def flush(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class HyperchunkError(Exception):
     """Any failure that hyperchunk reports."""
@@ -81,8 +83,14 @@ class FilterError(HyperchunkError, OSError):
     """A filter could not undo what it did: the data are damaged."""
 
 
-class LockedError(HyperchunkError, OSError):
-    """The file is marked as open for writing."""
+class LockedError(HyperchunkError, BlockingIOError):
+    """Another program has the file locked, or it is marked as open for writing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno.EAGAIN
+
+    __str__ = Exception.__str__
 
 
 class ObjectNotFoundError(HyperchunkError, KeyError):

@@ -31,7 +31,6 @@ _TUNING = frozenset(
         "page_buf_size",
         "min_meta_keep",
         "min_raw_keep",
-        "locking",
         "alignment_threshold",
         "alignment_interval",
         "meta_block_size",
@@ -40,7 +39,15 @@ _TUNING = frozenset(
     )
 )
 _MODES = ("r", "r+", "w", "w-", "x", "a")
-_LOCKING = (None, False, True, "false", "true", "best-effort")
+# What `locking` may be, by the names that `_core` has for it.
+_LOCKING = {
+    None: "default",
+    False: "never",
+    "false": "never",
+    True: "always",
+    "true": "always",
+    "best-effort": "best-effort",
+}
 _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
@@ -52,8 +59,11 @@ class File(Group):
     store is reached: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``, ``allow_http`` and
     all that the store knows. `network` tunes requests: ``timeout``, ``connect_timeout`` and ``retry_timeout``
     (seconds), ``retries``, ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes),
-    ``over_read`` (a part of the bytes needed). `ignore_locks` reads a file that is marked as open for writing, as
-    after a crash of its writer; `swmr` does the same for one that is being written. `allow_truncated` reads what is
+    ``over_read`` (a part of the bytes needed). `locking` says whether a file of this machine is locked while it is
+    open, as with h5py: ``True``, ``False``, ``"best-effort"`` (where the file system has locks), or None for
+    libhdf5's default, which is that; the variable ``HDF5_USE_FILE_LOCKING`` counts before it. `ignore_locks` reads a
+    file that is marked as open for writing, as after a crash of its writer, or locked; `swmr` follows one that is
+    written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`). `allow_truncated` reads what is
     there of a file that is shorter than it says. `threads` bounds how many processors decode. `external` says which
     other files this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or
     `"never"`. `index` says where a sidecar index is looked for: `"auto"` (beside a file of this machine, and in the
@@ -83,6 +93,7 @@ class File(Group):
         userblock_size: int | None = None,
         swmr: bool = False,
         *,
+        locking: bool | str | None = None,
         ignore_locks: bool = False,
         allow_truncated: bool = False,
         threads: int | None = None,
@@ -97,12 +108,16 @@ class File(Group):
     ) -> None:
         _check(mode, driver, tuning)
         options: dict[str, Any] = {
-            "ignore_locks": ignore_locks or swmr,
+            "ignore_locks": ignore_locks,
             "allow_truncated": allow_truncated,
             "threads": threads or 0,
             "external": external,
             "index": os.fspath(index),
         }
+        if (lock := locking_of(locking)) != "default":
+            options["locking"] = lock
+        if swmr:
+            options["swmr"] = True
         if epoch is not None:
             options["epoch"] = epoch
         if not layouts:
@@ -201,7 +216,7 @@ class File(Group):
     def swmr_mode(self) -> bool:
         """Whether it was opened although another process writes it."""
         self._opened.need()
-        return bool(self._opened.recipe.options.get("ignore_locks"))
+        return bool(self._opened.recipe.options.get("swmr"))
 
     @property
     def index(self) -> str | None:
@@ -221,6 +236,12 @@ class File(Group):
 
     def flush(self) -> None:
         """Does nothing: a file that is read has nothing to write."""
+
+    def refresh(self) -> None:
+        """Opens the file again, as it is now, for all that comes from it: groups, attributes and datasets that are
+        there already show what it has now. They are found by their names. For a file that another program writes in
+        SWMR mode (``swmr=True``), and for one of which an error says that it changed."""
+        self._opened.refresh()
 
     def __enter__(self) -> Self:
         return self
@@ -296,12 +317,17 @@ def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
             f'mode {mode!r}: a file that exists is changed with h5py; hyperchunk reads files (mode "r") and writes '
             f'new ones ("w", "x")'
         )
-    if tuning.get("locking") not in _LOCKING:
-        raise ValueError(f"Unsupported locking value: {tuning['locking']!r}")
     if driver not in _DRIVERS:
         raise ValueError(f"Unknown driver type {driver!r}")
     if unknown := set(tuning) - _TUNING:
         raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+
+
+def locking_of(locking: bool | str | None) -> str:
+    """How files are locked, as `_core` takes it."""
+    if locking not in _LOCKING:
+        raise ValueError(f"Unsupported locking value: {locking!r}")
+    return _LOCKING[locking]
 
 
 def open_core(recipe: Recipe) -> _core.File:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
@@ -44,7 +45,7 @@ class Opened:
     """An open file, shared by all objects that come from it. One that came here from another process opens when it is
     first used."""
 
-    __slots__ = ("__weakref__", "_closed", "_core", "recipe")
+    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state")
 
     #: The classes of groups, datasets and committed datatypes, where they are not those for reading.
     classes: tuple[type[HLObject], ...] | None = None
@@ -53,6 +54,8 @@ class Opened:
         self._core = core
         self._closed = False
         self.recipe = recipe
+        #: How often it was refreshed, with all that comes from it.
+        self.state = 0
 
     @property
     def core(self) -> AnyFile | None:
@@ -80,7 +83,11 @@ class Opened:
 
     def close(self) -> None:
         """Closes it."""
+        core = self._core
         self._core, self._closed = None, True
+        if isinstance(core, _core.File):
+            # Objects of it may be there still.
+            core.release_locks()
 
     def need(self) -> AnyFile:
         """The file, or an error if it is closed."""
@@ -90,6 +97,26 @@ class Opened:
         if core is None:
             raise ClosedError(f"the file is closed (file {self.filename})")
         return core
+
+    def renew(self) -> None:
+        """Opens the file again, as it is now, for what is found in it from now on."""
+        self.need()
+        if self.driver == "core":
+            return  # its bytes are what they were
+        from hyperchunk.file import open_core
+
+        recipe = self.portable()
+        if recipe.source is not None:
+            # One of its own is of the size and version that it had.
+            recipe = recipe._replace(source=copy(recipe.source))
+        before, self._core = self._core, open_core(recipe)
+        if isinstance(before, _core.File):
+            before.release_locks()
+
+    def refresh(self) -> None:
+        """The same, also for what was found before."""
+        self.renew()
+        self.state += 1
 
     def of(self, found: AnyObject) -> Opened:
         """The file that an object lies in, to which a link of this file may have led."""
@@ -144,7 +171,7 @@ read_only: Any = _refuse
 class HLObject:
     """An object of a file."""
 
-    __slots__ = ("__weakref__", "_found", "_name", "_opened")
+    __slots__ = ("__weakref__", "_found", "_name", "_opened", "_source")
 
     __class__ = class_of_h5py("HLObject")
 
@@ -157,15 +184,31 @@ class HLObject:
         self._opened = opened
         self._found: AnyObject | None = found
         self._name = name
+        #: The file as it was when it was found there.
+        self._source = opened._core
 
     @property
     def _object(self) -> AnyObject:
-        """What `_core` has of it; found by its name when it is first used, if it came from another process."""
-        if self._found is None:
-            root = self._opened.need().root
-            found = root if self._name in (None, "/") else root.get(encode(self._name or "/"))
-            assert not isinstance(found, tuple)
-            self._found = found
+        """What `_core` has of it; found by its name when it is first used, if it came from another process or the file
+        was refreshed."""
+        found = self._found
+        if found is None or self._is_outdated():
+            found = self._find_again()
+        return found
+
+    def _is_outdated(self) -> bool:
+        """Whether the file was opened again since it was found."""
+        core = self._opened._core
+        return core is not None and core is not self._source
+
+    def _find_again(self) -> AnyObject:
+        core = self._opened.need()
+        if self._name is None and self._found is not None:
+            found: Any = core.object(self._found.address)
+        else:
+            found = core.root if self._name in (None, "/") else core.root.get(encode(self._name or "/"))
+        assert not isinstance(found, tuple)
+        self._found, self._source = found, core
         return self._found
 
     @property

@@ -8,6 +8,7 @@ use crate::object::Object;
 use crate::{choice, names};
 use hyperchunk::check::{Assumptions, check};
 use hyperchunk::index::{IndexOption, IndexState};
+use hyperchunk::io::Locking;
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{Error, ExternalPolicy, OpenOptions};
 use hyperchunk_cli::{Indexing, report_json};
@@ -61,6 +62,12 @@ fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     options.ignore_locks = given.ignore_locks;
     options.allow_truncated = given.allow_truncated;
     options.threads = given.threads;
+    if let Some(locking) = keywords.get_item("locking")? {
+        options.locking = locking_of(&locking.extract::<String>()?)?;
+    }
+    if let Some(swmr) = keywords.get_item("swmr")? {
+        options.swmr = swmr.extract()?;
+    }
     if let Some(epoch) = keywords.get_item("epoch")? {
         options.epoch = Some(epoch.extract()?);
     }
@@ -78,6 +85,17 @@ fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
         options.remote = crate::network::options(network.cast::<PyDict>()?)?;
     }
     Ok(options)
+}
+
+/// How files are locked, by name.
+pub(crate) fn locking_of(name: &str) -> PyResult<Locking> {
+    match name {
+        "default" => Ok(Locking::Default),
+        "always" => Ok(Locking::Always),
+        "best-effort" => Ok(Locking::BestEffort),
+        "never" => Ok(Locking::Never),
+        other => Err(PyValueError::new_err(format!("unknown locking {other:?}"))),
+    }
 }
 
 fn given<'a, 'py>(keywords: Option<&'a Bound<'py, PyDict>>) -> PyResult<&'a Bound<'py, PyDict>> {
@@ -253,6 +271,11 @@ impl File {
     #[getter]
     fn address_size(&self) -> u8 {
         self.0.superblock().sizes.address
+    }
+
+    /// Ends its locks; what is read of it after that may be written meanwhile, which is noticed.
+    fn release_locks(&self) {
+        self.0.release_locks();
     }
 
     /// Whether two handles are of one open file.

@@ -46,6 +46,8 @@ struct Options {
     waiting_bytes: usize,
     #[pyo3(default)]
     user_block: u64,
+    #[pyo3(default)]
+    locking: Option<String>,
 }
 
 fn unknown(what: &str, name: &str) -> PyErr {
@@ -77,6 +79,9 @@ pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOp
     options.journal = given.journal;
     options.waiting_bytes = given.waiting_bytes;
     options.user_block = given.user_block;
+    if let Some(locking) = given.locking {
+        options.locking = crate::file::locking_of(&locking)?;
+    }
     Ok(options)
 }
 

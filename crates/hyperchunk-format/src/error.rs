@@ -156,6 +156,13 @@ impl Error {
         &self.0.message
     }
 
+    /// The same error at the same place, with another message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// The offset in the file, in bytes from its start.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {

@@ -206,7 +206,8 @@ impl Dataset {
             return self.chunks().map(|_| Vec::new());
         }
         let mut bytes = Vec::new();
-        crate::read::read_stored(self, chunk, &mut bytes)?;
+        let read = crate::read::read_stored(self, chunk, &mut bytes);
+        self.object().file().unchanged(read)?;
         Ok(bytes)
     }
 

@@ -29,6 +29,13 @@ impl ExternalFiles {
         Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default() }
     }
 
+    /// Ends the locks of those that are open.
+    pub(crate) fn release_locks(&self) {
+        let files: Vec<File> =
+            self.hdf5.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        files.iter().for_each(File::release_locks);
+    }
+
     /// Which files it may lead to now: fewer where the inputs of a function are read.
     fn policy(&self) -> ExternalPolicy {
         live::inputs_policy().map_or(self.policy, |inputs| inputs.max(self.policy))

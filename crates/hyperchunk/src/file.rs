@@ -3,11 +3,12 @@
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
 use crate::index::{self, Index, IndexOption, IndexState, Indexed};
-use crate::io::{self, FileView, LocalFile, Memory, Paged, RemoteOptions, Source, rounds};
+use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::restructure::Layouts;
 use crate::store::{Home, Store, Stores};
+use crate::torn;
 use crate::walk::Paths;
 use crate::{Error, Limits, Result};
 use bytes::Bytes;
@@ -29,8 +30,12 @@ pub struct OpenOptions {
     pub threads: usize,
     /// Whether files that this one names may be read: external links and raw data, sources of virtual datasets.
     pub external: ExternalPolicy,
-    /// Reads files that are marked as open for writing, as after a crash of the writer. What is read may be torn.
+    /// Reads files that are marked as open for writing, as after a crash of the writer, or locked. What is read may be torn.
     pub ignore_locks: bool,
+    /// Whether files of this machine are locked while they are open.
+    pub locking: Locking,
+    /// Follows a file that another program writes in SWMR mode: it is not locked, and structure that is torn is read again.
+    pub swmr: bool,
     /// Reads files that are shorter than they say. Data beyond the end are still an error.
     pub allow_truncated: bool,
     /// How files over a network are reached and read.
@@ -98,6 +103,8 @@ pub(crate) struct Inner {
     pub(crate) layouts: Layouts,
     pub(crate) paths: OnceLock<Arc<Paths>>,
     index_state: IndexState,
+    /// Whether another program writes it in SWMR mode, and it is read meanwhile.
+    followed: bool,
     view: Overlay<Indexed<FileView>>,
 }
 
@@ -114,7 +121,13 @@ impl File {
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
             return Self::of_epoch(&here, path, epoch, options);
         }
-        let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
+        let source = LocalFile::open(path).and_then(|file| match options.ignore_locks {
+            true => Ok(file),
+            false => file.locked(options.locking),
+        });
+        let source = source.map_err(|error| error.file(path.display()))?;
+        // As libhdf5: that there was a lock to be had is all that matters to who follows a writer.
+        let source = if options.swmr { source.unlocked() } else { source };
         Self::from_source(Arc::new(source), Some(path.to_owned()), options)
     }
 
@@ -274,14 +287,40 @@ impl File {
     ///
     /// # Errors
     /// Those of the parser.
-    pub fn parse<T>(&self, parser: impl FnOnce(Image<'_>) -> Result<T>) -> Result<T> {
-        let fuel = Fuel::new(&self.0.options.limits);
+    pub fn parse<T>(&self, parser: impl Fn(Image<'_>) -> Result<T>) -> Result<T> {
         let superblock = &self.0.superblock;
-        let image =
-            Image::new(&self.0.view, superblock.base, superblock.sizes, &self.0.options.limits, &fuel);
-        let parsed = parser(image.with_shared_messages(superblock.shared_messages));
+        let parsed = torn::again(self.0.followed, || {
+            let fuel = Fuel::new(&self.0.options.limits);
+            let limits = &self.0.options.limits;
+            let image = Image::new(&self.0.view, superblock.base, superblock.sizes, limits, &fuel);
+            parser(image.with_shared_messages(superblock.shared_messages))
+        });
         self.0.view.under().under().forget_hints();
-        parsed.map_err(|error| self.name(error))
+        self.unchanged(parsed).map_err(|error| self.name(error))
+    }
+
+    /// Ends the locks of the file and of those that it led to, also where objects of it are still in use: what is read
+    /// after that may be written meanwhile, which is noticed.
+    pub fn release_locks(&self) {
+        self.0.source.release();
+        self.0.external.release_locks();
+    }
+
+    /// Checks that the file is as it was when it was opened.
+    ///
+    /// # Errors
+    /// Changed if it was written to, or replaced by another file, since. Never for a file that is followed
+    /// ([`OpenOptions::swmr`]), and for one whose locks are ignored.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.0.source.check_unchanged().map_err(|error| self.name(error))
+    }
+
+    /// What was read, if the file did not change meanwhile.
+    pub(crate) fn unchanged<T>(&self, read: Result<T>) -> Result<T> {
+        match &read {
+            Err(error) if error.is_need() => read,
+            _ => self.check_unchanged().and(read),
+        }
     }
 
     /// Does something that parses; a stretch of a file over a network is fetched with the structure that it fetches first, if it
@@ -307,14 +346,30 @@ fn open(
 ) -> Result<File> {
     let limits = &options.limits;
     let name = path.as_deref().and_then(Path::to_str);
-    let (index, index_state) = index::find(&options.index, name, &*source, limits)?;
+    // What is written is of another version than any index of it.
+    let wanted = match &options.index {
+        IndexOption::Auto | IndexOption::Beside if options.swmr => &IndexOption::Never,
+        given => given,
+    };
+    let (index, index_state) = index::find(wanted, name, &*source, limits)?;
     let pages = Indexed::new(FileView::new(&source), index.clone());
     let fuel = Fuel::new(limits);
-    let superblock = superblock::parse(&pages, limits, &fuel)?;
-    if !options.ignore_locks {
-        superblock::check_flags(&superblock)?;
+    let superblock = torn::again(options.swmr, || {
+        pages.under().forget();
+        superblock::parse(&pages, limits, &fuel)
+    })?;
+    let followed = options.swmr && superblock::is_swmr(&superblock);
+    match (options.ignore_locks, options.swmr) {
+        (true, _) => {}
+        (false, true) => superblock::check_swmr_flags(&superblock)?,
+        (false, false) => superblock::check_flags(&superblock)?,
     }
-    if !options.allow_truncated {
+    if followed || options.ignore_locks {
+        source.follow_growth();
+    }
+    if followed {
+        pages.under().keep_nothing();
+    } else if !options.allow_truncated {
         superblock::check_end(&superblock, source.size())?;
     }
     let image = Image::new(&pages, superblock.base, superblock.sizes, limits, &fuel);
@@ -345,6 +400,7 @@ fn open(
         layouts: Layouts::default(),
         paths: OnceLock::new(),
         index_state,
+        followed,
         view,
     };
     Ok(File(Arc::new(inner)))

@@ -30,6 +30,7 @@ mod room;
 pub mod slabs;
 pub mod store;
 mod survey;
+mod torn;
 pub mod walk;
 pub mod write;
 

@@ -177,7 +177,7 @@ impl Object {
     }
 
     /// Runs a parser over its header.
-    pub(crate) fn parse<T>(&self, parser: impl FnOnce(Image<'_>, &ObjectHeader) -> Result<T>) -> Result<T> {
+    pub(crate) fn parse<T>(&self, parser: impl Fn(Image<'_>, &ObjectHeader) -> Result<T>) -> Result<T> {
         self.file.parse(|image| parser(image, &self.header)).map_err(|error| self.name(error))
     }
 }

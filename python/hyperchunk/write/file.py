@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _TUNING, File, is_url, store_options
+from hyperchunk.file import _TUNING, File, is_url, locking_of, store_options
 from hyperchunk.objects import Recipe
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
@@ -43,7 +43,8 @@ class WritableFile(WritableGroup, File):
     ``"never"`` or ``"write"`` (each write). ``layout="cloud"`` puts all structure into a first page of `page_size`
     bytes, so that a reader over a network fetches it with one request. Chunks begin at multiples of `alignment` bytes.
     `threads` bounds how many processors compress. `journal` keeps what ``hyperchunk recover`` needs if this program is
-    killed. `waiting_bytes` bounds what waits in memory of chunks that are written in part."""
+    killed. `locking` says whether it is locked, as for reading: others can read what was flushed, and not write it.
+    `waiting_bytes` bounds what waits in memory of chunks that are written in part."""
 
     __slots__ = ()
 
@@ -56,6 +57,7 @@ class WritableFile(WritableGroup, File):
         userblock_size: int | None = None,
         swmr: bool = False,
         *,
+        locking: bool | str | None = None,
         track_order: bool | None = None,
         threads: int | None = None,
         sync: str | bool | None = None,
@@ -90,6 +92,7 @@ class WritableFile(WritableGroup, File):
             "journal": journal,
             "waiting_bytes": waiting_bytes,
             "user_block": userblock_size or 0,
+            "locking": locking_of(locking),
         }
         if hasattr(name, "write") and hasattr(name, "seek"):
             writer = _core.Writer.in_memory(repr(name), **options)

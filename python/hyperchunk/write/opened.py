@@ -57,6 +57,10 @@ class Writing(Opened):
         """What the store says about the object that it became."""
         return self._stored if self._closed else self.writer.stored()
 
+    def renew(self) -> None:
+        """What is written is what it is."""
+        self.need()
+
     def portable(self) -> Recipe:
         """Files that are being written stay where they are."""
         raise TypeError("files that are being written cannot be pickled")

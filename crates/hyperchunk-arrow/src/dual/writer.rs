@@ -162,7 +162,8 @@ impl DualWriter {
 
     /// At a path: nothing is left if it cannot be.
     fn start_at(path: &Path, shown: &str, prepared: Prepared, options: &DualOptions) -> Result<Self> {
-        let sink = Arc::new(LocalSink::create(path, options.file.sync, options.file.replace)?);
+        let sink =
+            Arc::new(LocalSink::create(path, options.file.sync, options.file.replace, options.file.locking)?);
         let made = Self::start(Arc::<LocalSink>::clone(&sink), Some(shown), prepared, options);
         if made.is_err() {
             // The first error is the one that counts.

@@ -61,7 +61,7 @@ impl TableFile {
     fn opened(path: &Path) -> Result<Self> {
         let file = LocalFile::open(path)?;
         let size = file.size();
-        let mut file = file.into_file();
+        let mut file = file.into_file()?;
         let mut start = [0; 8];
         let read = read_up_to(&mut file, &mut start).map_err(|error| io(path, &error))?;
         let start = start.get(..read).unwrap_or_default();

@@ -11,6 +11,8 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const LARGEST: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
 const STRUCTURE: &str = "superblock";
 
+/// "Open for writing".
+const WRITE_FLAG: u32 = 0b001;
 /// "Open for writing" and "open for single-writer/multiple-reader access".
 const OPEN_FLAGS: u32 = 0b101;
 const KNOWN_FLAGS: u32 = 0b111;
@@ -278,6 +280,36 @@ pub fn check_flags(superblock: &Superblock) -> Result<()> {
     }
     let message =
         "the file is marked as open for writing: wait for its writer, or clear the mark with `h5clear -s`";
+    let follow = match is_swmr(superblock) {
+        true => "; it is written in SWMR mode: swmr=True reads it meanwhile",
+        false => "",
+    };
+    Err(Error::new(ErrorKind::Locked, format!("{message}{follow}")))
+}
+
+/// Whether a single writer has the file open, and many readers may.
+#[must_use]
+pub fn is_swmr(superblock: &Superblock) -> bool {
+    superblock.version >= 3 && superblock.flags & OPEN_FLAGS == OPEN_FLAGS
+}
+
+/// Refuses to a reader that follows a writer what libhdf5 refuses to one: a file whose writer writes it in another way.
+///
+/// # Errors
+/// Locked.
+pub fn check_swmr_flags(superblock: &Superblock) -> Result<()> {
+    if superblock.version < 3 || superblock.flags & OPEN_FLAGS == 0 || is_swmr(superblock) {
+        return Ok(());
+    }
+    let message = match superblock.flags & WRITE_FLAG {
+        0 => {
+            "the file is not open for SWMR writing, although it is marked so: clear the mark with `h5clear -s`"
+        }
+        _ => {
+            "the file is marked as open for writing, but not in SWMR mode: wait for its writer, or clear the mark with \
+             `h5clear -s`"
+        }
+    };
     Err(Error::new(ErrorKind::Locked, message))
 }
 

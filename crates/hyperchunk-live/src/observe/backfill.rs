@@ -3,6 +3,7 @@
 use super::summary::{self, unseen};
 use super::{Analysis, attach};
 use crate::of_function;
+use hyperchunk::io::Locking;
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::{Definition, Known, LogWriter, Manifest, Slab, Ticket, WriterOptions};
@@ -132,7 +133,10 @@ impl<'a> Backfill<'a> {
         options.known = Some(self.known.clone());
         let writer = LogWriter::create(&self.path, &options).map_err(of_engine)?;
         attach(&writer, &[self.analysis.bytes.to_vec()], false)?;
-        let file = File::open(&self.path, &OpenOptions::default()).map_err(of_engine)?;
+        let mut options = OpenOptions::default();
+        // The program that commits may have it open, through libhdf5.
+        options.locking = Locking::Never;
+        let file = File::open(&self.path, &options).map_err(of_engine)?;
         let mut bytes = Vec::new();
         for (dataset, slab) in boxes {
             let definition = &self.definitions[*dataset];

@@ -1,18 +1,29 @@
 //! Files of this machine, read with positioned reads: a mapping would end the process when the file shrinks.
 
+use super::lock::{Lock, Locking};
+use super::stamp::{Found, Stamp};
 use super::{Source, ends_before};
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
 /// An open file of this machine.
 #[derive(Debug)]
 pub struct LocalFile {
-    file: File,
+    file: Arc<File>,
     size: u64,
     version: Option<String>,
+    /// Where it was found, if it was opened by its path.
+    path: Option<PathBuf>,
+    stamp: RwLock<Stamp>,
+    /// Ends with the file.
+    lock: Mutex<Option<Arc<Lock>>>,
+    /// Whether it grows while it is read.
+    grows: AtomicBool,
 }
 
 impl LocalFile {
@@ -35,18 +46,67 @@ impl LocalFile {
         }
         let file = File::open(path).map_err(|error| cannot("open", &error))?;
         let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
-        Ok(Self::of(file, &metadata))
+        Ok(Self { path: std::path::absolute(path).ok(), ..Self::of(file, &metadata) })
     }
 
     /// A file that was opened and looked at.
     pub(crate) fn of(file: File, metadata: &Metadata) -> Self {
-        Self { file, size: metadata.len(), version: version(metadata) }
+        Self {
+            file: Arc::new(file),
+            size: metadata.len(),
+            version: version(metadata),
+            path: None,
+            stamp: RwLock::new(Stamp::of(metadata)),
+            lock: Mutex::new(None),
+            grows: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, locked for reading as libhdf5 does it, until it is dropped.
+    ///
+    /// # Errors
+    /// Locked if another program writes the file; Io if it must be locked and cannot.
+    pub fn locked(self, locking: Locking) -> Result<Self> {
+        let lock = Mutex::new(Lock::shared(&self.file, locking)?);
+        // What a writer wrote last, it wrote before it gave up its lock.
+        let metadata = self.file.metadata().map_err(|error| cannot("look at", &error))?;
+        let (size, version) = (metadata.len(), version(&metadata));
+        Ok(Self { size, version, stamp: RwLock::new(Stamp::of(&metadata)), lock, ..self })
+    }
+
+    /// The same without its lock: that it was to be had says that nobody wrote it when it was opened.
+    #[must_use]
+    pub fn unlocked(self) -> Self {
+        self.release();
+        self
     }
 
     /// The file, to be read in other ways.
-    #[must_use]
-    pub fn into_file(self) -> File {
-        self.file
+    ///
+    /// # Errors
+    /// Io from the system.
+    pub fn into_file(self) -> Result<File> {
+        let file = Arc::try_unwrap(self.file);
+        file.or_else(|file| file.try_clone()).map_err(|error| cannot("open", &error))
+    }
+
+    /// Looks for what changed about the file, if it was not its contents.
+    #[cold]
+    fn explain(&self, before: &Stamp, now: Stamp, metadata: &Metadata) -> Result<()> {
+        match before.compare(&now, self.path.as_deref(), &self.file) {
+            Found::Same => {
+                // In a process that was forked off meanwhile, it may never be free: it is only asked again then.
+                if let Ok(mut stamp) = self.stamp.try_write() {
+                    *stamp = now;
+                }
+                Ok(())
+            }
+            Found::Replaced => Err(changed("another file in its place")),
+            Found::Written if metadata.len() != self.size => {
+                Err(changed(&format!("{} bytes where there were {}", metadata.len(), self.size)))
+            }
+            Found::Written => Err(changed("one that was written to since")),
+        }
     }
 
     /// The file, for its identity.
@@ -75,6 +135,14 @@ pub(crate) fn now(file: &File) -> Option<(u64, String)> {
     Some((metadata.len(), version(&metadata)?))
 }
 
+#[cold]
+fn changed(got: &str) -> Error {
+    let message = format!(
+        "cannot read the file: expected it as it was opened, got {got}; call refresh(), or open it again"
+    );
+    Error::new(ErrorKind::Changed, message)
+}
+
 fn cannot(what: &str, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, format!("cannot {what} the file: {error}"))
@@ -82,7 +150,31 @@ fn cannot(what: &str, error: &io::Error) -> Error {
 
 impl Source for LocalFile {
     fn size(&self) -> u64 {
-        self.size
+        match self.grows.load(Ordering::Relaxed) {
+            true => self.file.metadata().map_or(self.size, |metadata| metadata.len()),
+            false => self.size,
+        }
+    }
+
+    fn release(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn follow_growth(&self) {
+        self.grows.store(true, Ordering::Relaxed);
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        if self.grows.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let metadata = self.file.metadata().map_err(|error| cannot("look at", &error))?;
+        let now = Stamp::of(&metadata);
+        let before = self.stamp.try_read().map_or(None, |before| Some(before.clone()));
+        match before {
+            Some(before) if before != now => self.explain(&before, now, &metadata),
+            _ => Ok(()),
+        }
     }
 
     fn version(&self) -> Option<String> {
@@ -95,7 +187,7 @@ impl Source for LocalFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         read_exact_at(&self.file, offset, buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => ends_before(self.size, offset, buffer.len()),
+            io::ErrorKind::UnexpectedEof => ends_before(self.size(), offset, buffer.len()),
             _ => cannot("read", &error).at(offset),
         })
     }
@@ -104,7 +196,7 @@ impl Source for LocalFile {
     fn read_parts_at(&self, offset: u64, parts: &mut [io::IoSliceMut<'_>]) -> Result<()> {
         let length = parts.iter().map(|part| part.len()).sum();
         read_exact_parts_at(&self.file, offset, parts).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => ends_before(self.size, offset, length),
+            io::ErrorKind::UnexpectedEof => ends_before(self.size(), offset, length),
             _ => cannot("read", &error).at(offset),
         })
     }

@@ -4,6 +4,7 @@ mod beside;
 mod blocks;
 pub(crate) mod interrupt;
 mod local;
+mod lock;
 mod memory;
 #[cfg(feature = "cloud")]
 mod object_store;
@@ -18,6 +19,7 @@ mod reach;
 mod remote;
 pub(crate) mod rounds;
 mod schemes;
+mod stamp;
 pub(crate) mod upload;
 mod view;
 
@@ -26,6 +28,8 @@ pub(crate) use blocks::{NEAR, metadata_cache_bytes, structure_requests};
 pub use interrupt::{Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt};
 pub use local::LocalFile;
 pub(crate) use local::now;
+pub use lock::Locking;
+pub(crate) use lock::{ExclusiveLock, check_unwritten};
 pub use memory::Memory;
 pub use per_process::PerProcess;
 pub(crate) use reach::{Paged, Reach, around};
@@ -167,6 +171,20 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn version(&self) -> Option<String> {
         self.remote().map(|remote| remote.identity().to_owned())
     }
+
+    /// Checks that the file is as it was when it was opened. Asked after each read: what was read is of one version then.
+    ///
+    /// # Errors
+    /// Changed if it was written to, or replaced by another file, since.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes it as a file that another program writes while it is read: it grows, and is never taken for changed.
+    fn follow_growth(&self) {}
+
+    /// Ends its lock, if it has one. Reads go on, and notice what is written.
+    fn release(&self) {}
 
     /// The file of this machine that it is, from its first byte to its last.
     fn file(&self) -> Option<&std::fs::File> {

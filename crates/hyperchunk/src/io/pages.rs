@@ -5,6 +5,7 @@ use crate::Result;
 use hyperchunk_format::View;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The size of a page in bytes: a page of object headers costs one read.
@@ -18,11 +19,22 @@ const KEPT: usize = 1024;
 pub(crate) struct Pages {
     source: Arc<dyn Source>,
     pages: RwLock<HashMap<u64, Arc<[u8]>>>,
+    /// Whether each piece is read when it is asked for, and none is kept.
+    passes: AtomicBool,
 }
 
 impl Pages {
     pub(crate) fn new(source: Arc<dyn Source>) -> Self {
-        Self { source, pages: RwLock::default() }
+        Self { source, pages: RwLock::default(), passes: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn forget(&self) {
+        self.pages.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn keep_nothing(&self) {
+        self.passes.store(true, Ordering::Relaxed);
+        self.forget();
     }
 
     fn page(&self, number: u64) -> Result<Arc<[u8]>> {
@@ -55,7 +67,7 @@ impl View for Pages {
         let end = offset.checked_add(length as u64).filter(|end| *end <= self.size());
         end.ok_or_else(|| ends_before(self.size(), offset, length))?;
         let mut bytes = Vec::new();
-        if length >= LARGE {
+        if length >= LARGE || self.passes.load(Ordering::Relaxed) {
             crate::room::resize(&mut bytes, length)?;
             self.source.read_at(offset, &mut bytes)?;
             return Ok(Cow::Owned(bytes));

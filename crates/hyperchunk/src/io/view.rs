@@ -27,6 +27,21 @@ impl FileView {
         }
     }
 
+    /// Lets go of what was read of a file of this machine.
+    pub(crate) fn forget(&self) {
+        if let Self::Local(pages) = self {
+            pages.forget();
+        }
+    }
+
+    /// Reads a file of this machine anew each time: another program writes it. Its parts are read in the order in which
+    /// parsers ask for them then, and what leads to others before them.
+    pub(crate) fn keep_nothing(&self) {
+        if let Self::Local(pages) = self {
+            pages.keep_nothing();
+        }
+    }
+
     /// Says that structure is kept in pages.
     pub(crate) fn set_paged(&self, paged: Paged) {
         if let Self::Remote(blocks) = self {

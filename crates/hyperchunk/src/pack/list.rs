@@ -142,6 +142,11 @@ impl Contents {
             .then(|| [b"/".as_slice(), into.as_bytes(), if path == b"/" { b"" } else { path }].concat())
     }
 
+    /// Checks that no source was written to since it was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        self.inputs.iter().try_for_each(|input| input.file.check_unchanged())
+    }
+
     /// The new file cannot take the place of one that is read.
     pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
         let Ok(out) = path.canonicalize() else { return Ok(()) };

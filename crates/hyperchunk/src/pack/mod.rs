@@ -186,7 +186,7 @@ impl Packing {
     pub fn write(&self, path: &Path, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
         self.contents.check_not_a_source(path)?;
         let options = self.create_options()?;
-        let sink = Arc::new(LocalSink::create(path, options.sync, options.replace)?);
+        let sink = Arc::new(LocalSink::create(path, options.sync, options.replace, options.locking)?);
         let name = path.to_string_lossy();
         let packed = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &options)
             .and_then(|writer| self.fill(&writer, progress));
@@ -254,6 +254,7 @@ impl Packing {
             self.copy_user_block(writer, size)?;
         }
         let copied = copy::copy(self, writer, &made, progress)?;
+        self.contents.check_unchanged()?;
         writer.close()?;
         let count = |kind| self.contents.items.iter().filter(|item| item.object.kind() == kind).count();
         use hyperchunk_format::model::ObjectKind;

@@ -38,6 +38,7 @@ pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
         };
         let conversion = conversion.map(|(steps, _)| steps);
         if read.dataset.read_layout(read.choice, conversion, size, read.out) {
+            read.dataset.unchanged(Ok(()))?;
             continue;
         }
         let output = read.dataset.output(read.choice, conversion, size, read.out)?;

@@ -86,12 +86,18 @@ impl Dataset {
         out: &mut [u8],
     ) -> Result<()> {
         if self.read_layout(choice, conversion, size, out) {
-            return Ok(());
+            return self.unchanged(Ok(()));
         }
         match self.output(choice, conversion, size, out)? {
             Some(output) => self.fill_output(choice, &output).map_err(|error| self.name(error)),
             None => Ok(()),
         }
+    }
+
+    /// What was read, if the file that holds it did not change meanwhile. The data of a sharded store lie in other files,
+    /// which are only added to.
+    fn unchanged<T>(&self, read: Result<T>) -> Result<T> {
+        if self.0.sharded.is_some() { read } else { self.object().file().unchanged(read) }
     }
 
     /// Reads from another layout of the dataset, if one costs less. One that cannot be read is none.
@@ -145,9 +151,9 @@ impl Dataset {
     fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
         // What a read costs that may set off functions is that of one account.
         if matches!(self.layout(), Layout::Virtual { .. }) || self.evaluator()?.is_some() {
-            return within_read(None, || self.fill_by_layout(choice, output));
+            return self.unchanged(within_read(None, || self.fill_by_layout(choice, output)));
         }
-        self.fill_by_layout(choice, output)
+        self.unchanged(self.fill_by_layout(choice, output))
     }
 
     fn fill_by_layout(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {

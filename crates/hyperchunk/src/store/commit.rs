@@ -18,6 +18,7 @@ use super::scan::{Ending, Log};
 use super::site::Site;
 use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId, stamp};
 use crate::index::IndexOption;
+use crate::io::Locking;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use attempt::{Attempt, Round};
@@ -630,7 +631,9 @@ pub(super) fn now() -> u64 {
 
 /// For skeletons, whose datasets are markers, and of which there are no indexes.
 pub(super) fn plain() -> OpenOptions {
-    OpenOptions { ignore_stores: true, index: IndexOption::Never, ..OpenOptions::default() }
+    // The program that has it open may be this one, through libhdf5. Commits have locks of their own.
+    let locking = Locking::Never;
+    OpenOptions { ignore_stores: true, index: IndexOption::Never, locking, ..OpenOptions::default() }
 }
 
 #[cfg(test)]

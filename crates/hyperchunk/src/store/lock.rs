@@ -2,6 +2,7 @@
 //! file that it reads locked with other readers. A commit puts another file in the place of a store's file, so what a program
 //! without hyperchunk wrote to the old one after that would be lost.
 
+use crate::io::Locking;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -14,8 +15,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// Whether HDF5 is told to lock no files (`HDF5_USE_FILE_LOCKING`).
 #[must_use]
 pub fn locks_are_off() -> bool {
-    let value = std::env::var_os("HDF5_USE_FILE_LOCKING").unwrap_or_default();
-    value.eq_ignore_ascii_case("FALSE") || value == "0"
+    Locking::Default.resolved() == Locking::Never
 }
 
 /// Whether a file is the one at a path, still.

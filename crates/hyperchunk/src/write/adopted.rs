@@ -54,6 +54,8 @@ fn adopt(
     options.oldest = if superblock.version == 3 { Oldest::V110 } else { Oldest::V18 };
     options.newest = Oldest::V200;
     let sink = Arc::new(LocalSink::adopt(path)?);
+    // It is read while it is written, and what is read stays where it is.
+    file.0.source.follow_growth();
     let shown = path.to_string_lossy();
     let end = superblock.end.next_multiple_of(8);
     let writer = Writer::over(sink, Some(&shown), &options, None, end);

@@ -66,6 +66,10 @@ impl Sink for Based {
         self.sink.data_ended(self.base + end)
     }
 
+    fn release(&self) {
+        self.sink.release();
+    }
+
     fn discard(&self) -> Result<()> {
         self.sink.discard()
     }

@@ -108,6 +108,7 @@ impl Writer {
         }
         self.commit(&mut last)?;
         self.0.closed.store(true, Ordering::Release);
+        self.0.sink.release();
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }
 }

@@ -1,5 +1,6 @@
 //! How files and datasets are made.
 
+use crate::io::Locking;
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pipeline, VirtualMapping};
 
@@ -33,6 +34,8 @@ pub struct CreateOptions {
     /// Whether bytes stay where they are for as long as the file lives: neither this writer nor programs that change the
     /// file later use space again that became free. HDF5 1.8 may read such a file, but refuses to change it.
     pub lasting: bool,
+    /// Whether a file of this machine is locked: for this writer alone until the first commit, for it and readers after that.
+    pub locking: Locking,
 }
 
 impl Default for CreateOptions {
@@ -49,6 +52,7 @@ impl Default for CreateOptions {
             waiting_bytes: 64 << 20,
             user_block: 0,
             lasting: false,
+            locking: Locking::Default,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::io::upload::Stored;
+use crate::io::{ExclusiveLock, Locking, check_unwritten};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::Sync;
 
@@ -107,6 +108,9 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Ends the lock of the file: nothing more is written.
+    fn release(&self) {}
+
     /// What the store says about the object that the file became.
     fn stored(&self) -> Option<Stored> {
         None
@@ -121,7 +125,9 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
 /// A file of this machine, under a temporary name until it is whole.
 #[derive(Debug)]
 pub struct LocalSink {
-    file: File,
+    file: Arc<File>,
+    lock: Mutex<Option<ExclusiveLock>>,
+    locking: Locking,
     path: PathBuf,
     partial: PathBuf,
     sync: Sync,
@@ -135,13 +141,16 @@ impl LocalSink {
     /// # Errors
     /// Io if there is a file of that name and it may not be replaced, if an earlier writer of it was killed, or if the
     /// system refuses.
-    pub fn create(path: &Path, sync: Sync, replace: bool) -> Result<Self> {
+    pub fn create(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
         let named = |error: Error| error.file(path.display());
         if path.is_dir() {
             return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it is a folder")));
         }
         if !replace && path.exists() {
             return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it exists")));
+        }
+        if replace {
+            check_unwritten(path, locking).map_err(named)?;
         }
         let partial = Self::partial_of(path);
         let mut options = OpenOptions::new();
@@ -164,7 +173,18 @@ impl LocalSink {
                 _ => cannot("create", &error),
             })
         })?;
-        Ok(Self { file, path: path.into(), partial, sync, replace, published: AtomicBool::new(false) })
+        let file = Arc::new(file);
+        let lock = Mutex::new(ExclusiveLock::take(&file, locking).map_err(named)?);
+        Ok(Self {
+            file,
+            lock,
+            locking,
+            path: path.into(),
+            partial,
+            sync,
+            replace,
+            published: AtomicBool::new(false),
+        })
     }
 
     /// What a file is called while it is unfinished.
@@ -190,10 +210,22 @@ impl LocalSink {
     }
 
     fn open(there: &Path, partial: PathBuf, path: &Path, published: bool) -> Result<Self> {
+        let locking = Locking::Default;
         let file = OpenOptions::new().read(true).write(true).open(there);
-        let file = file.map_err(|error| cannot("open", &error).file(there.display()))?;
+        let file = Arc::new(file.map_err(|error| cannot("open", &error).file(there.display()))?);
+        let lock = ExclusiveLock::take(&file, locking).map_err(|error| error.file(there.display()))?;
+        let lock = Mutex::new(lock);
         let published = AtomicBool::new(published);
-        Ok(Self { file, path: path.into(), partial, sync: Sync::Commit, replace: true, published })
+        Ok(Self {
+            file,
+            lock,
+            locking,
+            path: path.into(),
+            partial,
+            sync: Sync::Commit,
+            replace: true,
+            published,
+        })
     }
 
     /// The same, with another policy of when data must have reached the disk.
@@ -203,11 +235,22 @@ impl LocalSink {
 
     /// A finished file that nobody has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
+        let locking = Locking::Default;
         let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|error| cannot("open", &error).file(path.display()))?;
-        file.try_lock().map_err(|_| Error::new(ErrorKind::Locked, "another program has the file open"))?;
+        let file = Arc::new(file.map_err(|error| cannot("open", &error).file(path.display()))?);
+        let lock = ExclusiveLock::take(&file, locking).map_err(|error| error.file(path.display()))?;
+        let lock = Mutex::new(lock);
         let (partial, published) = (Self::partial_of(path), AtomicBool::new(true));
-        Ok(Self { file, path: path.into(), partial, sync: Sync::Commit, replace: true, published })
+        Ok(Self {
+            file,
+            lock,
+            locking,
+            path: path.into(),
+            partial,
+            sync: Sync::Commit,
+            replace: true,
+            published,
+        })
     }
 
     /// How many bytes it has.
@@ -320,8 +363,15 @@ impl Sink for LocalSink {
             );
             return Err(self.named(Error::new(ErrorKind::Io, message)));
         }
+        if self.replace {
+            check_unwritten(&self.path, self.locking).map_err(|error| self.named(error))?;
+        }
         std::fs::rename(&self.partial, &self.path).map_err(|error| self.named(cannot("rename", &error)))?;
         self.published.store(true, Ordering::Release);
+        // Whoever opens the file finds the last commit, whole. Other writers stay out.
+        if let Some(lock) = &*self.lock.lock().unwrap_or_else(PoisonError::into_inner) {
+            lock.share();
+        }
         #[cfg(unix)]
         if self.sync != Sync::Never {
             let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -342,6 +392,10 @@ impl Sink for LocalSink {
         }
         std::fs::remove_file(&self.partial)
             .map_err(|error| cannot("delete", &error).file(self.partial.display()))
+    }
+
+    fn release(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

@@ -198,7 +198,7 @@ impl Writer {
         first_of(options)?;
         // The journal first: whoever has it writes the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
-        let sink = match LocalSink::create(path, options.sync, options.replace) {
+        let sink = match LocalSink::create(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
             Err(error) => {
                 journal.map_or(Ok(()), |journal| journal.end())?;
@@ -246,6 +246,7 @@ impl Writer {
             return Ok(());
         }
         self.0.sink.discard()?;
+        self.0.sink.release();
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::flight::names::{Roots, version};
 use hyperchunk::index::IndexOption;
+use hyperchunk::io::Locking;
 use hyperchunk::{Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,7 +58,11 @@ impl OpenFiles {
         options.ignore_locks = growing;
         let file = match epoch {
             Some(_) => File::open(&found.path, &options)?,
-            None => File::from_source(Arc::new(found.file), Some(found.path), &options)?,
+            None => {
+                // What is served is kept open for long: its writers are not kept out, but noticed.
+                let file = if growing { found.file } else { found.file.locked(Locking::Default)?.unlocked() };
+                File::from_source(Arc::new(file), Some(found.path), &options)?
+            }
         };
         let mut kept = self.kept();
         if kept.len() >= KEPT {

@@ -3,6 +3,7 @@
 use super::super::slot::Slot;
 use super::Store;
 use hyperchunk::index::IndexOption;
+use hyperchunk::io::Locking;
 use hyperchunk::store::{
     MARKER, Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, hold_alone, real_file,
 };
@@ -93,6 +94,8 @@ pub(in crate::vol) fn is_store_named(name: &CStr) -> bool {
 pub(super) fn is_of_a_store(path: &Path) -> bool {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
+    // libhdf5 may have it open in this process.
+    options.locking = Locking::Never;
     let mut start = Vec::new();
     let mut read = || fs::File::open(path)?.take(STAMPED_WITHIN_BYTES as u64).read_to_end(&mut start);
     read().is_ok()
@@ -110,6 +113,8 @@ pub(super) fn is_hard_link(path: &Path) -> bool {
 pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
+    // libhdf5 may have it open in this process.
+    options.locking = Locking::Never;
     let Ok(file) = File::open(path, &options) else { return Ok(None) };
     if file.root()?.group()?.link(MARKER.trim_matches('/').as_bytes())?.is_none() {
         return Ok(None);

@@ -1,0 +1,278 @@
+//! Locks of files of this machine, as libhdf5 takes them (`flock`): who reads a file shares its lock, who writes it has it
+//! alone.
+//!
+//! The system keeps a lock for each opening of a file, not for each process, so that a process can lock itself out. Here all
+//! that a process has open of a file shares one lock: a reader takes part in the lock that is there, and a writer of the same
+//! process makes it exclusive for as long as it needs it.
+
+use super::PerProcess;
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Whether files are locked. `HDF5_USE_FILE_LOCKING` (`TRUE`, `FALSE`, `BEST_EFFORT`, 1, 0) counts before it, as in libhdf5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Locking {
+    /// libhdf5's default: [`Locking::BestEffort`].
+    #[default]
+    Default,
+    /// Locks; a file system that has no locks is an error.
+    Always,
+    /// Locks where the file system has locks.
+    BestEffort,
+    /// Locks nothing, and is locked out of nothing.
+    Never,
+}
+
+impl Locking {
+    /// The same, once the environment was asked.
+    #[must_use]
+    pub fn resolved(self) -> Self {
+        let value = std::env::var_os("HDF5_USE_FILE_LOCKING").unwrap_or_default();
+        let is = |name: &str, number: &str| value.eq_ignore_ascii_case(name) || value == number;
+        match self {
+            _ if is("FALSE", "0") => Self::Never,
+            _ if is("TRUE", "1") => Self::Always,
+            _ if value.eq_ignore_ascii_case("BEST_EFFORT") => Self::BestEffort,
+            Self::Default => Self::BestEffort,
+            other => other,
+        }
+    }
+}
+
+/// What names a file of this machine.
+type Key = (u64, u64);
+
+/// The locked files of a process.
+type Held = Mutex<HashMap<Key, Weak<Lock>>>;
+
+static HELD: PerProcess<Held> = PerProcess::new();
+
+/// A part in the lock of a file; the lock ends with the last one.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    file: Arc<File>,
+    key: Key,
+    /// The process that took it. In one that was forked off, it is let go of without being ended.
+    process: u32,
+}
+
+/// A writer's part. Readers of this process may share the lock; those of others are kept out until it is shared.
+#[derive(Debug)]
+pub(crate) struct ExclusiveLock(Arc<Lock>);
+
+impl Lock {
+    /// Takes part in the lock of a file, for a reader; `None` if files are not to be locked, or this one cannot.
+    ///
+    /// # Errors
+    /// Locked if another program, or libhdf5 in this one, writes the file; Io if the file system has no locks and there
+    /// must be one.
+    pub(crate) fn shared(file: &Arc<File>, locking: Locking) -> Result<Option<Arc<Self>>> {
+        Self::take(file, locking, File::try_lock_shared, false).map_err(|error| match error {
+            Refusal::Taken => Error::new(
+                ErrorKind::Locked,
+                "cannot open the file for reading: expected that no program writes it, got one that has it locked \
+                 (unable to lock file); wait until its writer closes it, have it write in SWMR mode and open it with \
+                 swmr=True, or open it with locking=False (HDF5_USE_FILE_LOCKING=FALSE) and take what is torn",
+            ),
+            Refusal::System(error) => cannot_lock(&error),
+        })
+    }
+
+    fn take(
+        file: &Arc<File>,
+        locking: Locking,
+        lock: fn(&File) -> std::result::Result<(), TryLockError>,
+        again: bool,
+    ) -> std::result::Result<Option<Arc<Self>>, Refusal> {
+        let locking = locking.resolved();
+        let Some(key) = key_of(file).filter(|_| locking != Locking::Never) else { return Ok(None) };
+        let Ok(held) = HELD.get(|| Ok(Held::default()), drop) else { return Ok(None) };
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = held.get(&key).and_then(Weak::upgrade) {
+            // Its end waits for the table.
+            drop(held);
+            if again {
+                there.change(lock)?;
+            }
+            return Ok(Some(there));
+        }
+        match lock(file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Refusal::Taken),
+            Err(TryLockError::Error(error)) if locking == Locking::BestEffort && has_no_locks(&error) => {
+                return Ok(None);
+            }
+            Err(TryLockError::Error(error)) => return Err(Refusal::System(error)),
+        }
+        let lock = Arc::new(Self { file: Arc::clone(file), key, process: std::process::id() });
+        held.insert(key, Arc::downgrade(&lock));
+        Ok(Some(lock))
+    }
+
+    /// Makes a lock that is held exclusive or shared.
+    fn change(
+        &self,
+        lock: fn(&File) -> std::result::Result<(), TryLockError>,
+    ) -> std::result::Result<(), Refusal> {
+        lock(&self.file).map_err(|error| {
+            // The system gives up the lock that was there before it looks whether the other one can be had.
+            drop(self.file.try_lock_shared());
+            match error {
+                TryLockError::WouldBlock => Refusal::Taken,
+                TryLockError::Error(error) => Refusal::System(error),
+            }
+        })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let process = std::process::id();
+        if self.process != process {
+            return;
+        }
+        if let Ok(held) = HELD.get(|| Ok(Held::default()), drop) {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            if held.get(&self.key).is_some_and(|lock| lock.strong_count() == 0) {
+                held.remove(&self.key);
+            }
+        }
+        // Not left to the last descriptor of the file, which a forked process or a worker may have.
+        drop(self.file.unlock());
+    }
+}
+
+impl ExclusiveLock {
+    /// The lock of a file that is about to be written; `None` as for [`Lock::shared`].
+    ///
+    /// # Errors
+    /// As [`Lock::shared`]; Locked also if another program reads the file.
+    pub(crate) fn take(file: &Arc<File>, locking: Locking) -> Result<Option<Self>> {
+        let taken = Lock::take(file, locking, File::try_lock, true);
+        taken.map(|lock| lock.map(Self)).map_err(|error| match error {
+            Refusal::Taken => Error::new(
+                ErrorKind::Locked,
+                "cannot write the file: expected that no other program has the file open, got one that has it locked \
+                 (unable to lock file); close it there",
+            ),
+            Refusal::System(error) => cannot_lock(&error),
+        })
+    }
+
+    /// Lets readers in; writers stay out.
+    pub(crate) fn share(&self) {
+        drop(self.0.file.try_lock_shared());
+    }
+}
+
+impl Drop for ExclusiveLock {
+    fn drop(&mut self) {
+        // For readers of this process that go on.
+        if self.0.process == std::process::id() && Arc::strong_count(&self.0) > 1 {
+            self.share();
+        }
+    }
+}
+
+/// Checks that no program writes the file at a path, which is about to be replaced: what it wrote after that would be lost.
+///
+/// # Errors
+/// Locked if one does.
+pub(crate) fn check_unwritten(path: &Path, locking: Locking) -> Result<()> {
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(()) };
+    match Lock::take(&Arc::new(file), locking, File::try_lock_shared, false) {
+        Err(Refusal::Taken) => Err(Error::new(
+            ErrorKind::Locked,
+            "cannot replace the file: expected that no program writes it, got one that has it locked (unable to lock file), \
+             whose changes would be lost; close it there",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Why a lock was not to be had.
+enum Refusal {
+    Taken,
+    System(io::Error),
+}
+
+fn cannot_lock(error: &io::Error) -> Error {
+    let message = format!(
+        "cannot lock the file: {error}; locking=\"best-effort\" or HDF5_USE_FILE_LOCKING=BEST_EFFORT goes on without"
+    );
+    Error::new(ErrorKind::Io, message)
+}
+
+/// Whether an error says that files of this kind cannot be locked, or that the server that keeps the locks is not there.
+fn has_no_locks(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let known = matches!(
+        error.raw_os_error(),
+        Some(code) if code == libc::ENOSYS || code == libc::ENOTSUP || code == libc::EOPNOTSUPP || code == libc::ENOLCK
+    );
+    #[cfg(not(unix))]
+    let known = false;
+    known || error.kind() == io::ErrorKind::Unsupported
+}
+
+/// Locks of other systems keep also those out who ask for none: as libhdf5, nothing is locked there.
+fn key_of(file: &File) -> Option<Key> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        None
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Arc<File> {
+        Arc::new(File::options().read(true).write(true).open(path).unwrap())
+    }
+
+    #[test]
+    fn a_process_does_not_lock_itself_out() {
+        let path = std::env::temp_dir().join(format!("hyperchunk-lock-{}", std::process::id()));
+        std::fs::write(&path, b"x").unwrap();
+        // Another opening stands for another program.
+        let other = open(&path);
+        let one = Lock::shared(&open(&path), Locking::Always).unwrap().unwrap();
+        let two = Lock::shared(&open(&path), Locking::Always).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&one, &two));
+        assert!(other.try_lock().is_err());
+        other.try_lock_shared().unwrap();
+        assert_eq!(ExclusiveLock::take(&open(&path), Locking::Always).unwrap_err().kind(), ErrorKind::Locked);
+        // The shared lock is there still.
+        other.unlock().unwrap();
+        assert!(other.try_lock().is_err());
+        let writer = ExclusiveLock::take(&open(&path), Locking::Always).unwrap().unwrap();
+        assert!(other.try_lock_shared().is_err());
+        let three = Lock::shared(&open(&path), Locking::Always).unwrap().unwrap();
+        assert!(other.try_lock_shared().is_err());
+        writer.share();
+        other.try_lock_shared().unwrap();
+        other.unlock().unwrap();
+        drop((one, two, writer));
+        assert!(other.try_lock().is_err());
+        drop(three);
+        other.try_lock().unwrap();
+        assert_eq!(Lock::shared(&open(&path), Locking::Default).unwrap_err().kind(), ErrorKind::Locked);
+        assert!(Lock::shared(&open(&path), Locking::Never).unwrap().is_none());
+        assert_eq!(check_unwritten(&path, Locking::Default).unwrap_err().kind(), ErrorKind::Locked);
+        other.unlock().unwrap();
+        check_unwritten(&path, Locking::Default).unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+}

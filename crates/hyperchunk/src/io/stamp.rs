@@ -1,0 +1,88 @@
+//! What the system says about a file, by which a change under an open handle is noticed.
+
+use std::fs::{File, Metadata};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Size, times and links of a file. Equal ones are of the same contents, as exactly as the system keeps time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    size: u64,
+    written: Option<SystemTime>,
+    #[cfg(unix)]
+    changed: (i64, i64),
+    #[cfg(unix)]
+    links: u64,
+    #[cfg(unix)]
+    permissions: (u32, u32, u32),
+}
+
+/// What became of a file whose stamp is another one now.
+pub(super) enum Found {
+    /// Its name, its links or its permissions changed.
+    Same,
+    /// Its contents changed, or may have.
+    Written,
+    /// Another file is where it was.
+    Replaced,
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self {
+            size: metadata.len(),
+            written: metadata.modified().ok(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            links: metadata.nlink(),
+            permissions: (metadata.mode(), metadata.uid(), metadata.gid()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { size: metadata.len(), written: metadata.modified().ok() }
+    }
+
+    /// What happened between this stamp and another one. The time of the last change of a file that was only renamed, linked,
+    /// deleted or given other permissions is another one, too; its contents are the same then. Where nothing else explains it,
+    /// the file was written to and its time of writing put back (`rsync -t`, `cp -p`).
+    #[cfg(unix)]
+    pub(super) fn compare(&self, now: &Self, path: Option<&Path>, file: &File) -> Found {
+        if (self.size, self.written) != (now.size, now.written) {
+            return Found::Written;
+        }
+        let at = path.map(std::fs::metadata);
+        let moved = match (at, file.metadata()) {
+            (Some(Ok(at)), Ok(own)) if is_same(&at, &own) => false,
+            (Some(Ok(_)), _) if !path.is_some_and(is_of_a_store) => return Found::Replaced,
+            // The file of a store is replaced by each commit, and what was opened stays whole.
+            (Some(_), _) => true,
+            (None, _) => false,
+        };
+        if moved || self.links != now.links || self.permissions != now.permissions {
+            return Found::Same;
+        }
+        Found::Written
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn compare(&self, _: &Self, _: Option<&Path>, _: &File) -> Found {
+        Found::Written
+    }
+}
+
+#[cfg(unix)]
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Whether a folder of logs is beside a file.
+#[cfg(unix)]
+fn is_of_a_store(path: &Path) -> bool {
+    let mut folder = path.as_os_str().to_owned();
+    folder.push(".d");
+    Path::new(&folder).is_dir()
+}

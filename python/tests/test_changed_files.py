@@ -1,0 +1,238 @@
+"""Files that change while they are open: never values of two versions, and never a change without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from hyperchunk.exceptions import ChangedError
+
+COUNT = 4000
+
+
+def make(path: Path, value: int, **options: object) -> None:
+    with h5py.File(path, "w", locking=False) as file:
+        file.attrs["value"] = value
+        file.create_dataset("chunked", data=np.full(COUNT, value, "i4"), chunks=(500,))
+        file.create_dataset("gzip", data=np.full(COUNT, value, "i4"), chunks=(500,), compression="gzip")
+        file.create_dataset("plain", data=np.full(COUNT, value, "i4"))
+        file.create_dataset("compact", data=np.full(5, value, "i4"))
+        file.create_dataset("text", data=[f"{value}"] * 5, dtype=h5py.string_dtype())
+        file.create_group("g").attrs["value"] = value
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.h5"
+    make(path, 1)
+    old = time.time() - 100
+    os.utime(path, (old, old))
+    return path
+
+
+def edit(path: Path) -> None:
+    with h5py.File(path, "r+", locking=False) as file:
+        file["chunked"][:] = file["plain"][:] = file["gzip"][:] = 2
+        file.attrs["value"] = 2
+
+
+def edit_and_put_the_time_back(path: Path) -> None:
+    before = path.stat()
+    with h5py.File(path, "r+", locking=False) as file:
+        file["chunked"][:] = file["plain"][:] = 2
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+def grow(path: Path) -> None:
+    with h5py.File(path, "r+", locking=False) as file:
+        file["more"] = np.arange(100000)
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, 3000)
+
+
+def copy_over(path: Path) -> None:
+    other = path.with_name("other.h5")
+    make(other, 2)
+    shutil.copyfile(other, path)
+
+
+def replace(path: Path) -> None:
+    other = path.with_name("other.h5")
+    make(other, 2)
+    other.replace(path)
+
+
+def replace_as_backups_do(path: Path) -> None:
+    before = path.stat()
+    path.rename(path.with_suffix(".bak"))
+    make(path, 2)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def write_with_ours(path: Path) -> None:
+    with hyperchunk.open(path, "w") as file:
+        file["chunked"] = np.full(COUNT, 2, "i4")
+
+
+CHANGES = [
+    edit,
+    edit_and_put_the_time_back,
+    grow,
+    shorten,
+    copy_over,
+    replace,
+    replace_as_backups_do,
+    write_with_ours,
+]
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_change_under_an_open_handle(path: Path, change: Callable[[Path], None], warm: bool) -> None:
+    file = hyperchunk.open(path)
+    names = ["chunked", "gzip", "plain", "compact", "text"]
+    found = {name: file[name] for name in names}
+    group = file["g"]
+    if warm:
+        assert all(data[0] in (1, b"1") for data in found.values())
+        assert group.attrs["value"] == 1
+    change(path)
+    for data in found.values():
+        with pytest.raises(ChangedError, match="refresh") as caught:
+            data[:]
+        assert str(path) in str(caught.value)
+    for attempt in (
+        lambda: group.attrs["value"],
+        lambda: list(file),
+        lambda: file["g"],
+        lambda: found["chunked"].read_chunk((0,)),
+        lambda: found["chunked"].read_slices([np.s_[:5], np.s_[7]]),
+        lambda: found["plain"].read_direct(np.empty(COUNT, "i4")),
+        lambda: found["chunked"].arrow().to_pyarrow(),
+        lambda: found["chunked"].astype("f8")[:],
+    ):
+        with pytest.raises(ChangedError):
+            attempt()
+    if change is not shorten:
+        file.refresh()
+        value = 1 if change is grow else 2
+        assert set(found["chunked"][:]) == {value} == {file["chunked"][3]}
+    with hyperchunk.open(path.with_name("fine.h5"), "w") as fine:
+        fine["x"] = 1
+
+
+def test_dataset_refresh_is_for_the_dataset(path: Path) -> None:
+    file = hyperchunk.open(path)
+    one, other = file["chunked"], file["plain"]
+    edit(path)
+    one.refresh()
+    assert set(one[:]) == {2}
+    assert set(file["plain"][:]) == {2}
+    with pytest.raises(ChangedError):
+        other[:]
+    other.refresh()
+    assert set(other[:]) == {2}
+
+
+def test_what_does_not_change_contents(path: Path) -> None:
+    file = hyperchunk.open(path)
+    data, text = file["chunked"], file["text"]
+
+    def right() -> None:
+        assert set(data[:]) == {1}
+        assert text[0] == b"1"
+        assert file.attrs["value"] == 1
+
+    right()
+    path.chmod(0o600)
+    right()
+    (path.parent / "link.h5").hardlink_to(path)
+    right()
+    (path.parent / "link.h5").unlink()
+    right()
+    path.rename(path.parent / "b.h5")
+    right()
+    (path.parent / "b.h5").unlink()
+    right()
+
+
+def test_link_and_virtual_dataset_to_a_file_that_changes(path: Path) -> None:
+    whole = path.with_name("whole.h5")
+    with hyperchunk.open(whole, "w") as file:
+        file["link"] = hyperchunk.ExternalLink(str(path), "/plain")
+        layout = hyperchunk.VirtualLayout((COUNT,), "i4")
+        layout[:] = hyperchunk.VirtualSource(str(path), "chunked", shape=(COUNT,))
+        file.create_virtual_dataset("v", layout)
+    file = hyperchunk.open(whole)
+    data, link = file["v"], file["link"]
+    assert set(data[:]) == {1} == set(link[:])
+    edit(path)
+    for one in (data, link):
+        with pytest.raises(ChangedError, match=path.name):
+            one[:]
+    data.refresh()
+    assert set(data[:]) == {2}
+
+
+def test_no_read_goes_on_after_a_change(tmp_path: Path) -> None:
+    """A program that takes no lock writes all the time: each value that is read is of the version that was opened."""
+    path = tmp_path / "a.h5"
+    make(path, 0)
+    program = textwrap.dedent("""
+        import sys, time, h5py
+        with h5py.File(sys.argv[1], "r+", locking=False) as file:
+            print("ready", flush=True)
+            end, value = time.time() + 2, 0
+            while time.time() < end:
+                value += 1
+                file["plain"][:] = value
+                file.flush()
+                time.sleep(0.03)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    whole = refused = 0
+    while process.poll() is None:
+        with contextlib.suppress(ChangedError), hyperchunk.open(path, locking=False) as file:
+            first = file["plain"][:1000]
+            for _ in range(100):
+                try:
+                    values = file["plain"][:]
+                except ChangedError:
+                    refused += 1
+                    break
+                # The system's clock has ticks: a change within one is seen with the next.
+                if set(values) == set(first):
+                    whole += 1
+    process.stdout.close()
+    assert process.returncode == 0
+    assert whole > 0
+    assert refused > 0
+
+
+def test_mapped_views_show_what_the_file_has(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(1 << 16, dtype="i8")
+    table = hyperchunk.open(path)["x"].arrow()
+    before = table.to_pyarrow()["x"]
+    assert table.is_zero_copy
+    with h5py.File(path, "r+", locking=False) as file:
+        file["x"][5] = -99
+    assert before[5].as_py() == -99
+    assert table.to_pyarrow()["x"][5].as_py() == -99
