@@ -11,19 +11,24 @@ from hyperchunk import _core, dtypes, values
 from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.likeness import class_of_h5py
-from hyperchunk.objects import AnyFile, HLObject, MappingHDF5, encode, read_only
+from hyperchunk.objects import AnyFile, AnyObject, HLObject, MappingHDF5, encode, read_only
 
 
 class AttributeManager(MappingHDF5):
     """The attributes of an object: their names with their values."""
 
-    __slots__ = ("_object", "_opened")
+    __slots__ = ("_opened", "_owner")
 
     __class__ = class_of_h5py("AttributeManager")
 
     def __init__(self, parent: HLObject) -> None:
         self._opened = parent._opened
-        self._object = parent._object
+        self._owner = parent
+
+    @property
+    def _object(self) -> AnyObject:
+        """What `_core` has of the object, as it was when that was last refreshed."""
+        return self._owner._object
 
     def __getitem__(self, name: str | bytes) -> Any:
         core = self._opened.need()

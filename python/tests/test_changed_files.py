@@ -104,7 +104,7 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES)
 def test_change_under_an_open_handle(path: Path, change: Callable[[Path], None], warm: bool) -> None:
     file = hyperchunk.open(path)
-    names = ["chunked", "gzip", "plain", "compact", "text"]
+    names, attributes = ["chunked", "gzip", "plain", "compact", "text"], file.attrs
     found = {name: file[name] for name in names}
     group = file["g"]
     if warm:
@@ -131,6 +131,8 @@ def test_change_under_an_open_handle(path: Path, change: Callable[[Path], None],
         file.refresh()
         value = 1 if change is grow else 2
         assert set(found["chunked"][:]) == {value} == {file["chunked"][3]}
+        if change is not edit_and_put_the_time_back and change is not write_with_ours:
+            assert attributes["value"] == value
     with hyperchunk.open(path.with_name("fine.h5"), "w") as fine:
         fine["x"] = 1
 
