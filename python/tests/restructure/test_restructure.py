@@ -159,8 +159,13 @@ def test_a_file_that_was_written_to_is_read_itself(tmp_path: Path) -> None:
     hyperchunk.restructure(path, "/g/x", order="column", memory="16MiB")
     assert [one.state for one in layouts.of(path)] == ["used"]
     with hyperchunk.open(path) as old:
-        with h5py.File(path, "r+") as file:
+        with pytest.raises(BlockingIOError):
+            h5py.File(path, "r+")
+        with h5py.File(path, "r+", locking=False) as file:
             file["g/x"][:, 3] = 7
+        with pytest.raises(hyperchunk.exceptions.ChangedError):
+            old["g/x"][:, 3]
+        old.refresh()
         assert (old["g/x"][:, 3] == 7).all()
     with hyperchunk.open(path) as file:
         assert (file["g/x"][:, 3] == 7).all()
