@@ -21,7 +21,7 @@ MAY_USE = {
     "hyperchunk-cuda": {"hyperchunk-format"},
     "hyperchunk-cuda-fake": set(),
     "hyperchunk-live": {"hyperchunk", "hyperchunk-udf"},
-    "hyperchunk-udf": {"hyperchunk-cuda"},
+    "hyperchunk-udf": {"hyperchunk-cuda", "hyperchunk-format"},
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-live", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-wasm": {"hyperchunk-udf"},

@@ -1,5 +1,6 @@
 //! JSON text, written as it comes: names in files need not be UTF-8, and outputs may be long.
 
+use hyperchunk_udf::escape::is_unseen;
 use std::fmt;
 
 /// A name or string of a file as a JSON string. Bytes that are not UTF-8 become lone surrogates, U+DC80 to U+DCFF, as in
@@ -17,7 +18,7 @@ impl fmt::Display for Text<'_> {
                     '\n' => f.write_str("\\n")?,
                     '\t' => f.write_str("\\t")?,
                     '\r' => f.write_str("\\r")?,
-                    c if c.is_control() || is_invisible(c) => {
+                    c if is_unseen(c) => {
                         let mut units = [0; 2];
                         c.encode_utf16(&mut units).iter().try_for_each(|unit| write!(f, "\\u{unit:04x}"))?;
                     }
@@ -28,11 +29,6 @@ impl fmt::Display for Text<'_> {
         }
         f.write_str("\"")
     }
-}
-
-/// What could reorder or hide text on a terminal.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The one error of the format and the engine: a stable kind, and where in which file it happened.
 
+use crate::printable::Printable;
 use std::fmt;
 use std::ops::Range;
 
@@ -112,6 +113,13 @@ impl Error {
         error
     }
 
+    /// Adds to the message what the user can do.
+    #[must_use]
+    pub fn followed_by(mut self, text: &str) -> Self {
+        self.0.message.push_str(text);
+        self
+    }
+
     /// Names the structure it happened in, unless an inner one is named already.
     #[must_use]
     pub fn within(mut self, structure: &'static str) -> Self {
@@ -189,37 +197,10 @@ impl Error {
     }
 }
 
-/// A text of a file, for a terminal: what would move its cursor, change its direction or not be seen is written as `\\u{…}`.
-struct Shown<'a> {
-    text: &'a str,
-    lines: bool,
-}
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.text;
-        while let Some((place, c)) =
-            rest.char_indices().find(|(_, c)| is_unseen(*c) && !(self.lines && matches!(c, '\n' | '\t')))
-        {
-            let (before, after) = rest.split_at_checked(place).unwrap_or((rest, ""));
-            f.write_str(before)?;
-            write!(f, "{}", c.escape_unicode())?;
-            rest = after.get(c.len_utf8()..).unwrap_or_default();
-        }
-        f.write_str(rest)
-    }
-}
-
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        Shown { text: &inner.message, lines: true }.fmt(f)?;
+        Printable::lines(&inner.message).fmt(f)?;
         let mut separator = " (";
         let mut place = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
             f.write_str(separator)?;
@@ -227,10 +208,10 @@ impl fmt::Display for Error {
             f.write_fmt(text)
         };
         if let Some(file) = &inner.file {
-            place(f, format_args!("file {}", Shown { text: file, lines: false }))?;
+            place(f, format_args!("file {}", Printable::new(file)))?;
         }
         if let Some(object) = &inner.object {
-            place(f, format_args!("object {}", Shown { text: object, lines: false }))?;
+            place(f, format_args!("object {}", Printable::new(object)))?;
         }
         if let Some(structure) = inner.structure {
             place(f, format_args!("in {structure}"))?;

@@ -7,7 +7,8 @@
 //! - [`encode`]: values → bytes, the mirror of `parse`;
 //! - [`select`]: selections and the pieces of chunks that they touch;
 //! - [`codec`]: the filters;
-//! - [`convert`]: the one table of datatype conversions.
+//! - [`convert`]: the one table of datatype conversions;
+//! - [`printable`]: texts of files, made safe for terminals.
 //!
 //! Source: *HDF5 File Format Specification*, versions 3.0 and 4.0.
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ mod limits;
 pub mod model;
 mod overlay;
 pub mod parse;
+pub mod printable;
 pub mod select;
 pub mod thread_state;
 mod view;
