@@ -3,7 +3,7 @@
 use crate::datatype::Datatype;
 use crate::errors::{opening, to_python};
 use crate::memory::look_all;
-use crate::writer::{Writer, options};
+use crate::writer::{Writer, options, target};
 use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use hyperchunk_arrow::arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchReader, StructArray};
@@ -111,7 +111,8 @@ impl DualWriter {
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = dual_options(group, row_group, growable, keywords)?;
-        let made = py.detach(|| dual::DualWriter::create(path, &stream.schema, &options));
+        let made =
+            py.detach(|| dual::DualWriter::create(target(path, &options.file)?, &stream.schema, &options));
         made.map(Self).map_err(|e| opening(py, &e))
     }
 
@@ -132,7 +133,8 @@ impl DualWriter {
             .into_iter()
             .map(|(name, datatype, cell)| NewColumn { name, datatype: datatype.0.clone(), cell })
             .collect();
-        let made = py.detach(|| dual::DualWriter::create_columns(path, &columns, &options));
+        let made =
+            py.detach(|| dual::DualWriter::create_columns(target(path, &options.file)?, &columns, &options));
         made.map(Self).map_err(|e| opening(py, &e))
     }
 

@@ -37,10 +37,19 @@ fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     Ok(SiteBuf::new(path, &remote))
 }
 
-/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside.
+/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside. If it is about to be made,
+/// another user's link is an error.
 #[pyfunction]
-pub(crate) fn store_real_file(#[pyo3(from_py_with = crate::paths::path)] path: PathBuf) -> PathBuf {
-    store::real_file(&path)
+#[pyo3(signature = (path, made = false))]
+pub(crate) fn store_real_file(
+    py: Python<'_>,
+    #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+    made: bool,
+) -> PyResult<PathBuf> {
+    if made {
+        return hyperchunk::output::target(&path).map_err(|e| opening(py, &e));
+    }
+    Ok(store::real_file(&path))
 }
 
 /// The definition of a dataset of a store, and its path.

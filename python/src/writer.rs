@@ -94,6 +94,11 @@ pub(crate) fn warn(py: Python<'_>, file: &write::Writer) -> PyResult<()> {
     Ok(())
 }
 
+/// Where a file is made: what is replaced is what a link leads to, as h5py has it.
+pub(crate) fn target(path: PathBuf, options: &CreateOptions) -> Result<PathBuf> {
+    if options.replace { hyperchunk::output::target(&path) } else { Ok(path) }
+}
+
 impl Writer {
     fn run<T: Send>(
         &self,
@@ -119,7 +124,7 @@ impl Writer {
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = options(keywords)?;
-        let made = py.detach(|| write::Writer::create(path, &options));
+        let made = py.detach(|| write::Writer::create(target(path, &options)?, &options));
         made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
     }
 

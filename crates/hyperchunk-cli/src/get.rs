@@ -2,11 +2,12 @@
 
 use crate::Outcome;
 use crate::describe;
-use crate::output::{self, Output, Standard};
+use crate::output::Standard;
 use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::npy::Element;
+use hyperchunk::output::{self, Kind, Output};
 use hyperchunk::pack::{Part, extract};
 use hyperchunk::slabs::{Steps, slabs_of};
 use hyperchunk::{Dataset, Error};
@@ -37,9 +38,6 @@ pub(crate) struct Arguments {
     source: SourceOptions,
 }
 
-/// What names of HDF5 files end with.
-const HDF5_SUFFIXES: [&str; 5] = ["h5", "hdf5", "hdf", "nc", "he5"];
-
 const HELP: &str = "\
 Examples:
   hyperchunk get scene.h5 /bands/red
@@ -56,21 +54,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
     };
     let standard = output.as_os_str() == "-";
-    let kind = output.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let mut kind = Kind::Array;
     if !standard && !output::is_stream(&output) {
-        if kind != "npy" && !HDF5_SUFFIXES.contains(&&*kind) {
-            let known = HDF5_SUFFIXES.join(", .");
-            return Err(format!(
-                "cannot write {}: expected a name that ends with .npy (an array) or .{known} (HDF5)",
-                hyperchunk_udf::escape::escape(&output.display().to_string(), 2000)
-            )
-            .into());
-        }
+        kind = output::choose(&output, &[Kind::Array, Kind::Hdf5])?;
         let input = arguments.file.strip_prefix("file://").unwrap_or(&arguments.file);
         output::check(&output, arguments.overwrite, &[Path::new(input)])?;
+    } else if !standard && output::choose(&output, &[Kind::Hdf5]).is_ok() {
+        kind = Kind::Hdf5;
     }
-    // Through links: what they lead to is written, and they stay.
-    let output = if standard { output } else { output::resolved(&output)? };
     let file = arguments.source.open(&arguments.file)?;
     let path = format!("/{}", arguments.path.trim_matches('/'));
     let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
@@ -78,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err("the dataset is null: it has no elements and no shape".into());
     }
     let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
-    if !standard && HDF5_SUFFIXES.contains(&&*kind) {
+    if kind == Kind::Hdf5 {
         if output::is_stream(&output) {
             return Err(
                 "an HDF5 file cannot be written to a device or a pipe; write an array (.npy), or a file"
@@ -109,9 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(out.flush()?);
     }
     let name = output.display();
-    let mut out = Output::create(&output).map_err(|error| format!("cannot write {name}: {error}"))?;
+    let mut out = Output::create(&output, arguments.overwrite)?;
     copy(&mut out)?;
-    out.finish().map_err(|error| format!("cannot write {name}: {error}"))?;
+    out.finish()?;
     say!(
         "{}: {} {}, {}",
         hyperchunk_udf::escape::escape(&name.to_string(), 2000),
@@ -127,7 +118,9 @@ fn to_hdf5(dataset: &Dataset, part: &Part, arguments: &Arguments, output: &Path)
     let stored =
         part.iter().fold(dataset.datatype().size, |bytes, (steps, _)| bytes.saturating_mul(steps.count));
     let mut progress = Progress::new(stored);
-    let made = extract(dataset, part, output, arguments.memory, &mut |bytes| progress.add(bytes))?;
+    let made = extract(dataset, part, output, arguments.overwrite, arguments.memory, &mut |bytes| {
+        progress.add(bytes)
+    })?;
     drop(progress);
     let shown = |text: &str| hyperchunk_udf::escape::escape(text, 2000);
     for name in &made.left_out {

@@ -3,13 +3,14 @@
 use crate::Outcome;
 use crate::describe;
 use crate::json::Text;
-use crate::output::Output;
 use crate::source::{SourceOptions, is_url};
 use clap::Args;
 use hyperchunk::index::{Built, Index, SUFFIX, Tables, cached};
-use hyperchunk::references::{self, Kind, LeftOut};
+use hyperchunk::output::{self, Kind, Output};
+use hyperchunk::references::{self, LeftOut};
 use hyperchunk::{Error, ErrorKind, File};
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -115,13 +116,16 @@ impl Indexing {
             None => Tables::new(),
         };
         let built = Index::build(file, &known)?;
-        let exports = [(&self.kerchunk, Kind::Kerchunk), (&self.virtualizarr, Kind::VirtualiZarr)];
+        let exports = [
+            (&self.kerchunk, references::Kind::Kerchunk),
+            (&self.virtualizarr, references::Kind::VirtualiZarr),
+        ];
         let mut made = Indexed { path: None, built, left: BTreeSet::new() };
         let mut exported = false;
         for (path, kind) in exports {
             let Some(path) = path else { continue };
             exported = true;
-            made.left.extend(export(file, name, &made.built.bytes, path, kind)?);
+            made.left.extend(export(file, name, &made.built.bytes, (path, self.overwrite), kind)?);
         }
         if exported && !self.cache && self.output.is_none() {
             return Ok(made);
@@ -134,9 +138,15 @@ impl Indexing {
             }
         }
         let bytes = &made.built.bytes;
-        crate::output::write(&place, bytes).map_err(|text| Error::new(ErrorKind::Io, text))?;
-        let of = if self.cache { "" } else { given.strip_prefix("file://").unwrap_or(given) };
-        hyperchunk::companion::tighten(&place, Path::new(of));
+        let cannot = |error: std::io::Error| failed("write", &place, &error);
+        let mut output = Output::create(&place, self.overwrite || self.output.is_none())?;
+        output.write_all(bytes).map_err(cannot)?;
+        output.tighten(Path::new(if self.cache {
+            ""
+        } else {
+            given.strip_prefix("file://").unwrap_or(given)
+        }));
+        output.finish()?;
         made.path = Some(place);
         Ok(made)
     }
@@ -149,8 +159,11 @@ impl Indexing {
             .into_iter()
             .filter_map(Option::as_deref)
             .collect();
-        let checked = named.iter().try_for_each(|path| crate::output::check(path, self.overwrite, &inputs));
-        checked.and_then(|()| crate::output::check(place, true, &inputs)).map_err(Error::invalid)?;
+        named.iter().try_for_each(|path| output::check(path, self.overwrite, &inputs))?;
+        output::check(place, true, &inputs)?;
+        let references = [self.kerchunk.as_ref(), self.virtualizarr.as_ref()];
+        references.into_iter().flatten().try_for_each(|path| output::accept(path, &[Kind::References]))?;
+        self.output.as_ref().map_or(Ok(()), |path| output::accept(path, &[Kind::Index]))?;
         for (number, path) in named.iter().enumerate() {
             if named.iter().skip(number + 1).any(|other| other == path) {
                 let message = format!("cannot write {}: two outputs have this name", path.display());
@@ -208,13 +221,19 @@ impl Indexed {
 }
 
 /// Writes references. The index that was made has all that they say.
-fn export(file: &File, name: &str, index: &[u8], path: &Path, kind: Kind) -> Result<LeftOut, Error> {
+fn export(
+    file: &File,
+    name: &str,
+    index: &[u8],
+    (path, overwrite): (&Path, bool),
+    kind: references::Kind,
+) -> Result<LeftOut, Error> {
     let limits = &file.options().limits;
     let file = file.with_index(Index::open(index.to_vec(), "the index that was made", limits)?)?;
     let cannot = |error: std::io::Error| failed("write", path, &error);
-    let mut out = std::io::BufWriter::new(Output::create(path).map_err(cannot)?);
+    let mut out = std::io::BufWriter::new(Output::create(path, overwrite)?);
     let left = references::export(&file, name, kind, &mut out)?;
-    out.into_inner().map_err(|error| cannot(error.into_error()))?.finish().map_err(cannot)?;
+    out.into_inner().map_err(|error| cannot(error.into_error()))?.finish()?;
     Ok(left)
 }
 

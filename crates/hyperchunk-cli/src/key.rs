@@ -2,10 +2,10 @@
 
 use crate::Outcome;
 use clap::Subcommand;
+use hyperchunk::output;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::keys;
 use hyperchunk_udf::signature::Fingerprint;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
@@ -38,9 +38,8 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Show => say!("{}", public_text()?.trim_end()),
         Command::Export { file } => {
             let text = public_text()?;
-            let new = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
-            new.and_then(|mut f| f.write_all(text.as_bytes()))
-                .map_err(|e| format!("{}: {e}", file.display()))?;
+            output::check_new(file)?;
+            output::write(file, text.as_bytes(), false)?;
             say!("wrote your public key to {}", escape(&file.display().to_string(), 300));
         }
     }

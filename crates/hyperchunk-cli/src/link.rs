@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use clap::Args;
+use hyperchunk::output;
 use std::path::PathBuf;
 
 /// Make FILE a link to a file over a network: programs that take no URLs, such as those that stand on netCDF-C, read it
@@ -22,8 +23,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err(format!("`{}` is no URL of a file over a network", arguments.url.escape_debug()).into());
     }
     let bytes = hyperchunk_h5abi::pointer::encode(&arguments.url)?;
-    if !arguments.overwrite && arguments.file.exists() {
-        return Err(format!("{} is there: --overwrite replaces it", arguments.file.display()).into());
-    }
-    Ok(crate::output::write(&arguments.file, &bytes)?)
+    output::accept(&arguments.file, &[output::Kind::Hdf5])?;
+    Ok(output::write(&arguments.file, &bytes, arguments.overwrite)?)
 }

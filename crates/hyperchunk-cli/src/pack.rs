@@ -6,6 +6,7 @@ use crate::progress::{self, Progress};
 use crate::source::{SourceOptions, is_url};
 use clap::{Args, ValueEnum};
 use hyperchunk::encode::Oldest;
+use hyperchunk::output;
 use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, Packed, Packing, Verified};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
@@ -197,8 +198,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if is_url(out) && files.contains(out) {
         return Err("OUT is one of the files that are packed".into());
     }
-    if !is_url(out) && !arguments.overwrite && Path::new(out).exists() {
-        return Err(format!("{out} exists (--overwrite replaces it)").into());
+    if !is_url(out) {
+        let inputs: Vec<&Path> = files.iter().map(|file| local(file)).collect();
+        output::accept(local(out), &[output::Kind::Hdf5])?;
+        output::check(local(out), arguments.overwrite, &inputs)?;
     }
     let started = Instant::now();
     let groups = arguments.groups(files)?;
@@ -213,7 +216,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let packed = if is_url(out) {
         packing.write_url(out, &arguments.source.open_options().remote, &shown(&progress))?
     } else {
-        packing.write(Path::new(out), &shown(&progress))?
+        packing.write(local(out), &shown(&progress))?
     };
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
@@ -224,6 +227,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     report(out, read, &packed, verified.as_ref(), seconds);
     Ok(())
+}
+
+/// The path that a name stands for.
+fn local(name: &str) -> &Path {
+    Path::new(name.strip_prefix("file://").unwrap_or(name))
 }
 
 fn shown(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {

@@ -5,6 +5,7 @@ use crate::progress::{Progress, bytes};
 use crate::source::SourceOptions;
 use clap::{Args, Subcommand};
 use hyperchunk::OpenOptions;
+use hyperchunk::output;
 use hyperchunk::restructure::{self, Chunking, Committed, Job, Order, Request, State, Worked};
 use hyperchunk::write::Sync;
 use hyperchunk_udf::escape::escape;
@@ -165,8 +166,9 @@ fn request(arguments: &Make) -> Request {
 
 fn make(arguments: &Make) -> Outcome {
     let file = arguments.file.as_deref().unwrap_or_default();
-    if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
-        return Err(format!("{} exists", shown(output)).into());
+    if let Some(output) = &arguments.output {
+        output::check_new(output)?;
+        output::accept(output, &[output::Kind::Hdf5])?;
     }
     let options = arguments.source.open_options();
     let job = Job::new(file, request(arguments), arguments.output.as_deref(), &options)?;

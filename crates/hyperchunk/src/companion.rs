@@ -11,8 +11,9 @@
 
 use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::printable::Printable;
 use std::collections::HashSet;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -54,13 +55,13 @@ impl Permissions {
 
 /// The effective user of this process.
 #[cfg(unix)]
-fn reader() -> u32 {
+pub(crate) fn reader() -> u32 {
     // SAFETY: geteuid cannot fail and has no memory effects.
     unsafe { libc::geteuid() }
 }
 
 #[cfg(not(unix))]
-fn reader() -> u32 {
+pub(crate) fn reader() -> u32 {
     0
 }
 
@@ -160,6 +161,26 @@ impl Trust {
         self.check(path, &metadata).map(|()| true)
     }
 
+    /// Makes a folder beside the file at `of`, unless there is one that counts.
+    ///
+    /// # Errors
+    /// Invalid if there is one that others could have made or may write to, with the reason; Io from the system.
+    pub fn make_folder(&self, path: &Path, of: &Path) -> Result<()> {
+        if self.folder(path)? {
+            return Ok(());
+        }
+        match std::fs::create_dir(path) {
+            Ok(()) => tighten(path, of),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let kind = if is_absent(&error) { ErrorKind::NotFound } else { ErrorKind::Io };
+                return Err(Error::new(kind, format!("cannot make the folder: {error}")).file(path.display()));
+            }
+        }
+        // Another program made it at the same time, or put its own there.
+        self.folder(path).map(drop)
+    }
+
     /// The folder of a cache: a link to it is followed, as only who may write where it lies could have made it.
     ///
     /// # Errors
@@ -171,7 +192,11 @@ impl Trust {
         }
     }
 
-    fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+    /// Whether what is open counts. `path` is for messages.
+    ///
+    /// # Errors
+    /// Invalid if it does not, with the reason.
+    pub(crate) fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         let found = Permissions::of(metadata);
         self.check_owner(path, found)?;
         if found.mode & 0o022 & !self.may_write(found.group) != 0 {
@@ -179,6 +204,14 @@ impl Trust {
             return Err(unfit(path, expected, &format!("permissions {:03o}", found.mode & 0o777)));
         }
         Ok(())
+    }
+
+    /// Whether the owner of what is open counts. `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Trust::check`].
+    pub(crate) fn check_owner_of(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+        self.check_owner(path, Permissions::of(metadata))
     }
 
     fn check_owner(&self, path: &Path, found: Permissions) -> Result<()> {
@@ -225,15 +258,23 @@ impl Trust {
 /// lenient `umask` it would not count otherwise.
 pub fn tighten(companion: &Path, path: &Path) {
     #[cfg(unix)]
-    if let Ok(metadata) = std::fs::symlink_metadata(companion)
-        && !metadata.is_symlink()
-    {
+    if let Ok(opened) = open(companion) {
+        tighten_file(&opened, path);
+    }
+    #[cfg(not(unix))]
+    let _ = (companion, path);
+}
+
+/// As [`tighten`], for what is open.
+pub fn tighten_file(companion: &File, path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = companion.metadata() {
         use std::os::unix::fs::PermissionsExt as _;
         let found = Permissions::of(&metadata);
         let mode = found.mode & !(0o022 & !Trust::of_writer(path).may_write(found.group));
         if found.user == reader() && mode != found.mode {
             // Who cannot have it so is told when it is used.
-            drop(std::fs::set_permissions(companion, std::fs::Permissions::from_mode(mode & 0o7777)));
+            drop(companion.set_permissions(std::fs::Permissions::from_mode(mode & 0o7777)));
         }
     }
     #[cfg(not(unix))]
@@ -277,15 +318,15 @@ fn unfit(path: &Path, expected: &str, got: &str) -> Error {
 }
 
 #[cfg(unix)]
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
+fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
     std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 #[cfg(not(unix))]
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
-    std::fs::File::open(path)
+fn open(path: &Path) -> std::io::Result<File> {
+    File::open(path)
 }
 
 fn is_absent(error: &std::io::Error) -> bool {
@@ -327,13 +368,7 @@ pub(crate) fn warn(what: &str, error: &Error) {
         return;
     }
     let say = *SAY.read().unwrap_or_else(PoisonError::into_inner);
-    say(&text
-        .chars()
-        .flat_map(|c| match c.is_control() {
-            true => c.escape_default().collect::<Vec<_>>(),
-            false => vec![c],
-        })
-        .collect::<String>());
+    say(&Printable::new(&text).to_string());
 }
 
 /// What lies beside a file and may be left alone: where it does not count, the user is told, and it is as if it were not there.

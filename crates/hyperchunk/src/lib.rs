@@ -17,6 +17,7 @@ pub mod io;
 pub mod live;
 pub mod npy;
 mod object;
+pub mod output;
 pub mod pack;
 #[cfg(target_os = "linux")]
 pub mod pool;

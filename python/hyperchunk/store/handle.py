@@ -349,13 +349,13 @@ def _network(
     return None
 
 
-def _target(path: str | os.PathLike[str]) -> str:
+def _target(path: str | os.PathLike[str], made: bool = False) -> str:
     """A URL as it is, and a path whatever the working folder becomes: that of the file itself, symbolic links being
-    followed."""
+    followed; for what is made, another user's link is an error."""
     name = os.fspath(path)
     if is_url(name):
         return name
-    return os.fspath(_core.store_real_file(Path(name.removeprefix("file://")).absolute()))
+    return os.fspath(_core.store_real_file(Path(name.removeprefix("file://")).absolute(), made))
 
 
 def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | None) -> dict[str, Any]:
@@ -421,7 +421,7 @@ def create(
             )
         definitions.append(schema.define(structure, where, description, shown, dataset.shape, dataset.options))
         more = more or bool(dataset.attrs or dataset.options.get("track_order"))
-    target = _target(path)
+    target = _target(path, made=True)
     reach = _reach(storage_options, network)
     how = _network(target, **reach)
     encoded = tuple((definition.path, definition.encode()) for definition in definitions)

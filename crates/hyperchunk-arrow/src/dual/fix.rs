@@ -11,7 +11,7 @@ use arrow_schema::{Field, Metadata, Schema};
 use hyperchunk::model::{LinkTarget, ObjectKind};
 use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, Packing};
 use hyperchunk::write::{CreateOptions, NewLink, NodeId, Writer};
-use hyperchunk::{Dataset, File, Object, OpenOptions};
+use hyperchunk::{Dataset, File, Object, OpenOptions, output};
 use std::collections::HashSet;
 use std::io::IoSlice;
 use std::path::Path;
@@ -64,6 +64,8 @@ pub fn fix_to(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Fixed> {
     let (path, out) = (path.as_ref(), out.as_ref());
+    output::accept(out, &[output::Kind::Hdf5, output::Kind::Table])?;
+    output::check(out, options.replace, &[path])?;
     let file = File::open(path, &OpenOptions::default())?;
     let packing = planned(&file, path, options).map_err(|error| error.file(path.display()))?;
     total(packing.total());

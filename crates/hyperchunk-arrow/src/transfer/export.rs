@@ -7,8 +7,9 @@ use super::sink::{Format, Sink, io};
 use crate::types::{Look, Strings};
 use crate::{Error, ErrorKind, Result, Table, TableOptions};
 use hyperchunk::model::ObjectKind;
+use hyperchunk::output::{self, NewFolder};
 use hyperchunk::{Dataset, File, Object};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How objects are exported.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +50,8 @@ pub struct Exported {
 pub struct Export {
     what: What,
     options: ExportOptions,
+    /// The file that is read, if it is of this machine.
+    input: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -77,7 +80,7 @@ impl Export {
                 return Err(Error::invalid("a committed datatype has no values to export"));
             }
         };
-        Ok(Self { what, options })
+        Ok(Self { what, options, input: input(object) })
     }
 
     /// Of the datasets of a group, as the columns of one table.
@@ -86,7 +89,7 @@ impl Export {
     /// As [`Table::of_object`].
     pub fn of_columns(object: &Object, options: ExportOptions) -> Result<Self> {
         let table = TableOptions { look: options.look, ..TableOptions::default() };
-        Ok(Self { what: What::Rows(Table::of_object(object, &table)?), options })
+        Ok(Self { what: What::Rows(Table::of_object(object, &table)?), options, input: input(object) })
     }
 
     /// Whether it becomes a folder.
@@ -127,6 +130,14 @@ impl Export {
     /// there is nothing at `target` that was not there before.
     pub fn write(&self, target: &Path, format: Format, progress: &dyn Fn(u64)) -> Result<Exported> {
         let mut exported = Exported::default();
+        let inputs: Vec<&Path> = self.input.iter().map(PathBuf::as_path).collect();
+        if self.is_folder() {
+            // One that is replaced is looked at below.
+            output::check(target, true, &inputs)
+                .or_else(|error| if target.is_dir() { Ok(()) } else { Err(error) })?;
+        } else {
+            output::check(target, self.options.replace, &inputs)?;
+        }
         match &self.what {
             What::One(dataset) => {
                 self.dataset(dataset, target, format, self.options.replace, progress, &mut exported)?;
@@ -163,27 +174,15 @@ impl Export {
         let empty = there && std::fs::read_dir(target).is_ok_and(|mut files| files.next().is_none());
         if there && !empty && !(self.options.replace && ours) {
             let message = if self.options.replace {
-                "it is there already, and no folder of an earlier export"
+                "cannot replace the folder: it is there already, and no folder of an earlier export"
             } else {
-                "it is there already"
+                "cannot write the folder: it is there already (--overwrite replaces it)"
             };
             return Err(Error::invalid(message).file(target.display()));
         }
-        let mut name = target.file_name().ok_or_else(|| Error::invalid("no name for a folder"))?.to_owned();
-        name.push(".partial");
-        let partial = target.with_file_name(name);
-        drop(std::fs::remove_dir_all(&partial));
-        let made = self.fill(source, listed, &partial, progress, exported);
-        if made.is_err() {
-            // The first error is the one that counts.
-            drop(std::fs::remove_dir_all(&partial));
-            return made;
-        }
-        let failed = |error: std::io::Error| io(target, &error);
-        if there {
-            std::fs::remove_dir_all(target).map_err(failed)?;
-        }
-        std::fs::rename(&partial, target).map_err(failed)
+        let made = NewFolder::create(target, there)?;
+        self.fill(source, listed, made.path(), progress, exported)?;
+        made.finish()
     }
 
     fn fill(
@@ -194,7 +193,6 @@ impl Export {
         progress: &dyn Fn(u64),
         exported: &mut Exported,
     ) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(|error| io(folder, &error))?;
         let mut entries = listed.entries.clone();
         for (entry, dataset) in entries.iter_mut().zip(&listed.datasets) {
             match entry.kind {
@@ -211,7 +209,7 @@ impl Export {
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| io(parent, &error))?;
             }
-            match self.dataset(dataset, &path, Format::File, true, progress, exported) {
+            match self.dataset(dataset, &path, Format::File, false, progress, exported) {
                 Err(error) if self.options.keep_going => {
                     exported.missing.push((entry.path.clone(), error.to_string()));
                     entry.missing = Some(error.to_string());
@@ -223,7 +221,7 @@ impl Export {
         let path = folder.join(MANIFEST);
         let bytes = manifest::write(&entries, source);
         exported.bytes += bytes.len() as u64;
-        std::fs::write(&path, bytes).map_err(|error| io(&path, &error))
+        output::write(&path, &bytes, false)
     }
 
     fn dataset(
@@ -261,6 +259,12 @@ impl Export {
         exported.bytes += size;
         Ok(())
     }
+}
+
+/// The file of this machine that an object is in.
+fn input(object: &Object) -> Option<PathBuf> {
+    let file: &File = object.file();
+    file.path().filter(|_| !file.is_remote()).map(Path::to_owned)
 }
 
 /// How many bytes of data a dataset has.

@@ -15,6 +15,7 @@ use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::model::{
     Attribute, CharacterSet, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, StringPadding,
 };
+use hyperchunk::output;
 use hyperchunk::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLink, NodeId, Writer};
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -67,8 +68,10 @@ pub struct Imported {
 /// Those of reading and writing; Unsupported, with the name of the column, for what has no place in HDF5. Then there is no
 /// new file.
 pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
-    if !options.replace && to.exists() {
-        return Err(Error::invalid("it is there already").file(to.display()));
+    output::accept(to, &[output::Kind::Hdf5])?;
+    output::check(to, options.replace, &[from])?;
+    if from.is_dir() {
+        output::check_folder(to, from)?;
     }
     let mut create = CreateOptions::default();
     create.oldest = options.oldest;

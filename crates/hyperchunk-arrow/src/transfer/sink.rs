@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::Schema;
-use std::fs::File;
+use hyperchunk::output::{self, Kind, Output};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,15 @@ pub enum Format {
 }
 
 impl Format {
+    /// What a file of this name is, or the error that lists the names that there are.
+    ///
+    /// # Errors
+    /// Invalid for a name of another format, or of none.
+    pub fn asked_for(path: &Path) -> Result<Self> {
+        output::choose(path, &[Kind::Table])?;
+        Self::of(path).ok_or_else(|| Error::invalid("a suffix without a format").file(path.display()))
+    }
+
     /// What a file of this name is.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
@@ -47,29 +56,23 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Error {
 pub(super) struct Sink {
     writer: Writer,
     path: PathBuf,
-    partial: PathBuf,
-    done: bool,
 }
 
 enum Writer {
-    File(FileWriter<BufWriter<File>>),
-    Stream(StreamWriter<BufWriter<File>>),
+    File(FileWriter<BufWriter<Output>>),
+    Stream(StreamWriter<BufWriter<Output>>),
     #[cfg(feature = "parquet")]
-    Parquet(Box<parquet::arrow::ArrowWriter<BufWriter<File>>>),
+    Parquet(Box<parquet::arrow::ArrowWriter<BufWriter<Output>>>),
     Finished,
 }
 
 impl Sink {
     /// A file at `path`, which is there when [`Sink::finish`] says so.
     pub(super) fn create(path: &Path, format: Format, schema: &Schema, replace: bool) -> Result<Self> {
-        if !replace && path.exists() {
-            return Err(Error::invalid("it is there already").file(path.display()));
+        if cfg!(not(feature = "parquet")) && format == Format::Parquet {
+            return Err(Error::unsupported("this build has no Parquet"));
         }
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".partial");
-        let partial = path.with_file_name(name);
-        let file = File::create(&partial).map_err(|error| io(&partial, &error))?;
-        let file = BufWriter::with_capacity(1 << 20, file);
+        let file = BufWriter::with_capacity(1 << 20, Output::create(path, replace)?);
         let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5).map_err(arrow)?;
         let writer = match format {
             Format::File => FileWriter::try_new_with_options(file, schema, options).map(Writer::File),
@@ -85,17 +88,11 @@ impl Sink {
                     .map_err(Into::into)
             }
             #[cfg(not(feature = "parquet"))]
-            Format::Parquet => {
-                drop(std::fs::remove_file(&partial));
-                return Err(Error::unsupported("this build has no Parquet"));
-            }
+            Format::Parquet => return Err(Error::unsupported("this build has no Parquet")),
         };
         match writer {
-            Ok(writer) => Ok(Self { writer, path: path.to_owned(), partial, done: false }),
-            Err(error) => {
-                drop(std::fs::remove_file(&partial));
-                Err(Error::unsupported(error.to_string()).file(path.display()))
-            }
+            Ok(writer) => Ok(Self { writer, path: path.to_owned() }),
+            Err(error) => Err(Error::unsupported(error.to_string()).file(path.display())),
         }
     }
 
@@ -129,19 +126,8 @@ impl Sink {
         };
         let file = finished.map_err(|error| self.error(&error))?;
         let file = file.into_inner().map_err(|error| io(&self.path, error.error()))?;
-        let size = file.metadata().map_err(|error| io(&self.path, &error))?.len();
-        file.sync_data().map_err(|error| io(&self.path, &error))?;
-        std::fs::rename(&self.partial, &self.path).map_err(|error| io(&self.path, &error))?;
-        self.done = true;
+        let size = file.size()?;
+        file.finish()?;
         Ok(size)
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        if !self.done {
-            // The error that led here is the one that counts.
-            drop(std::fs::remove_file(&self.partial));
-        }
     }
 }

@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::{Args, ValueEnum};
+use hyperchunk::output;
 use hyperchunk_arrow::transfer::{Export, ExportOptions, Exported, Format};
 use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Strings};
 use hyperchunk_udf::escape::escape;
@@ -168,11 +169,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let format = match format {
         Some(format) => format,
-        None if export.is_folder() => Format::File,
-        None => {
-            let out = escape(&arguments.out.to_string_lossy(), 2000);
-            return Err(format!("{out}: one dataset becomes a file: .arrow, .arrows or .parquet").into());
+        None if export.is_folder() => {
+            if arguments.format.is_none() {
+                output::accept_folder(&arguments.out, &[output::Kind::Table])?;
+            }
+            Format::File
         }
+        None => Format::asked_for(&arguments.out)?,
     };
     let progress = RefCell::new(Progress::new(export.total()));
     let exported = export.write(&arguments.out, format, &|bytes| progress.borrow_mut().add(bytes))?;

@@ -49,9 +49,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let fixed = match &arguments.output {
         None => dual::fix(&arguments.file, &options)?,
         Some(out) => {
-            if !arguments.overwrite && out.exists() {
-                return Err(format!("{} exists (--overwrite replaces it)", out.display()).into());
-            }
             let progress = Mutex::new(None);
             let total = |total: u64| {
                 if let Ok(mut progress) = progress.lock() {

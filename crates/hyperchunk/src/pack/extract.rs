@@ -34,10 +34,11 @@ pub fn extract(
     dataset: &Dataset,
     part: &Part,
     path: impl AsRef<Path>,
+    replace: bool,
     memory: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Extracted> {
-    let options = CreateOptions { replace: true, journal: false, ..CreateOptions::default() };
+    let options = CreateOptions { replace, journal: false, ..CreateOptions::default() };
     let writer = Writer::create(path, &options)?;
     let made = fill(dataset, part, &writer, memory, progress).and_then(|made| writer.close().map(|()| made));
     if made.is_err() {

@@ -1,6 +1,7 @@
 //! What is in the sources.
 
 use super::{Input, PackOptions};
+use crate::output::same_file;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result};
 use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, ObjectKind};
 use std::collections::HashMap;
@@ -149,10 +150,8 @@ impl Contents {
 
     /// The new file cannot take the place of one that is read.
     pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
-        let Ok(out) = path.canonicalize() else { return Ok(()) };
         let same = |input: &&Input| {
-            let path = input.file.path().and_then(|path| path.canonicalize().ok());
-            !input.file.is_remote() && path.is_some_and(|path| path == out)
+            !input.file.is_remote() && input.file.path().is_some_and(|input| same_file(input, path))
         };
         match self.inputs.iter().find(same) {
             Some(_) => {

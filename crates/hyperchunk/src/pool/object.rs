@@ -4,8 +4,9 @@ use super::index::{State, Word};
 use super::memory::{self, Mapping};
 use super::segment::{Taken, path_of, reclaim, take};
 use super::{LONGEST_NAME, Pool, failed};
+use crate::output::Output;
 use crate::{Error, ErrorKind, Result};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -224,10 +225,9 @@ pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
     let Some((name, length)) = pool.0.index.entry(number) else { return Ok(()) };
     let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };
     let segment = path_of(pool, number);
-    let new = path.with_extension(format!("{}-{number}.new", std::process::id()));
+    let mut to = Output::create(&path, true)?;
     let written = (|| {
         let mut from = File::open(&segment)?;
-        let mut to = File::options().write(true).create(true).truncate(true).open(&new)?;
         let mut head = [0; HEAD];
         head[..8].copy_from_slice(&MAGIC);
         head[8..16].copy_from_slice(&length.to_le_bytes());
@@ -238,10 +238,8 @@ pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
         if copied != length {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
-        fs::rename(&new, &path)
+        Ok(())
     })();
-    written.map_err(|error| {
-        drop(fs::remove_file(&new));
-        failed("spill to", &path, &error)
-    })
+    written.map_err(|error| failed("spill to", &path, &error))?;
+    to.finish()
 }

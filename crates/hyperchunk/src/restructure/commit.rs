@@ -5,6 +5,7 @@ use super::job::{FIRST, Files, Job, read_request};
 use super::order::Slots;
 use super::{LAYOUT, PARTIAL, names};
 use crate::io::positioned::read_exact_at;
+use crate::output::Folder;
 use crate::pack::plan::needed;
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, NewLayout, NodeId, Sync, Writer,
@@ -13,6 +14,7 @@ use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{AllocationTime, Class, Dataspace};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// So many bytes of chunks are copied at once.
@@ -80,14 +82,23 @@ impl Job {
                 self.supersede()?;
             }
             Some(output) => {
-                match fs::rename(&layout, output) {
-                    Err(_) if output.exists() => return before(),
+                match self.give(&layout, output) {
+                    // Another process of the same job was faster.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && output.exists() => {
+                        return before();
+                    }
                     renamed => renamed.map_err(|error| self.refused("rename", output, &error))?,
                 }
                 drop(fs::remove_dir_all(&self.folder));
             }
         }
         Ok(Committed { path: self.result(), now: true, left_out })
+    }
+
+    /// Gives the layout the name that the user wants, unless something has it.
+    fn give(&self, layout: &Path, output: &Path) -> io::Result<()> {
+        let ((from, unfinished), (to, name)) = (Folder::of(layout)?, Folder::of(output)?);
+        from.rename(&unfinished, (&to, &name), false)
     }
 
     /// Deletes the other layouts of the dataset, if that was asked for; not those that somebody makes. Who reads one of
@@ -140,10 +151,7 @@ impl Job {
     /// Copies chunks that went through filters to one file, in their order.
     fn gather(&self, files: &Files, layout: &Path, sync: Sync) -> Result<Vec<String>> {
         // Whoever else does it, does it elsewhere.
-        let own = self.folder.join(format!("{PARTIAL}.{}", std::process::id()));
-        let mut name = own.clone().into_os_string();
-        name.push(".partial");
-        let _ = fs::remove_file(PathBuf::from(name));
+        let own = self.folder.join(format!("{PARTIAL}.{}", crate::store::WriterId::new()));
         let writer = Writer::create(&own, &self.options(sync)?)?;
         let made = self.make(&writer).and_then(|(dataset, left_out)| {
             self.copy(files, &dataset)?;

@@ -10,12 +10,13 @@ use super::task::{ENTRY, Scratch};
 use super::{FOLDER, LAYOUT, Request};
 use crate::companion::{self, Trust, owner_of_log};
 use crate::io::interrupt;
+use crate::output::{self, Folder};
 use crate::read::spread;
 use crate::store::folder_of;
 use crate::{Dataset, Error, ErrorKind, OpenOptions, Result};
 use hyperchunk_format::model::{Layout, Pipeline};
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -193,10 +194,7 @@ impl Job {
     /// Leaves what was made beside the file to those who may write to the file: the folder of a layout, with those above, or
     /// what is in it.
     pub(super) fn tighten(&self, path: &Path) {
-        let Some(of) = self.source.file.path().filter(|_| self.output.is_none()) else {
-            return companion::tighten(path, Path::new(""));
-        };
-        let of = crate::store::real_file(of);
+        let Some(of) = self.beside() else { return companion::tighten(path, Path::new("")) };
         let folder = folder_of(&of);
         path.ancestors()
             .take_while(|path| path.starts_with(&folder))
@@ -242,14 +240,16 @@ impl Job {
     /// Makes the folder and what tasks write to. Whoever does it first; for the others there is nothing to do.
     ///
     /// # Errors
-    /// Io; Corrupt if something else lies there.
+    /// Io; Corrupt if something else lies there; Invalid if something has the output's name.
     pub fn start(&self) -> Result<()> {
-        if self.is_committed() {
+        if let Some(output) = &self.output {
+            output::check_new(output)?;
+        } else if self.is_committed() {
             return Ok(());
         }
-        fs::create_dir_all(&self.folder).map_err(|error| self.refused("make", &self.folder, &error))?;
         let path = self.folder.join(REQUEST_FILE);
-        self.tighten(&self.folder);
+        self.make_folders()?;
+        let folder = self.opened()?;
         match read_request(&self.folder) {
             Ok(found) if found == (self.request.clone(), self.source.identity.clone()) => {}
             Ok(_) if self.output.is_some() => {
@@ -263,9 +263,7 @@ impl Job {
                     self.request.to_json(),
                     json!(self.source.identity)
                 );
-                let new = self.folder.join(format!("{REQUEST_FILE}.{}", std::process::id()));
-                let made = fs::write(&new, fields).and_then(|()| fs::rename(&new, &path));
-                made.map_err(|error| self.refused("write", &path, &error))?;
+                output::write(&path, fields.as_bytes(), true)?;
                 self.tighten(&path);
             }
             Err(error) => return Err(error),
@@ -279,15 +277,46 @@ impl Job {
         ];
         for (path, size) in sizes {
             let Some(size) = size else { continue };
-            let made =
-                File::options().read(true).write(true).create(true).truncate(false).open(&path).and_then(
-                    |file| {
-                        if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) }
-                    },
-                );
+            let made = folder
+                .open_or_create(path.file_name().unwrap_or_default())
+                .and_then(|file| if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) });
             made.map_err(|error| self.refused("make", &path, &error))?;
+            self.tighten(&path);
         }
         Ok(())
+    }
+
+    /// The folders of the layout, down from the source's. Those of others are refused: what lies in one becomes the values
+    /// that are read, and is written to.
+    fn make_folders(&self) -> Result<()> {
+        let (trust, of) = self.trust();
+        let top = self.beside().map_or_else(|| self.folder.clone(), |of| folder_of(&of));
+        let mut folders: Vec<&Path> =
+            self.folder.ancestors().take_while(|folder| folder.starts_with(&top)).collect();
+        folders.reverse();
+        folders.into_iter().try_for_each(|folder| trust.make_folder(folder, &of))
+    }
+
+    /// The file that the layout lies beside, if it has none of its own.
+    fn beside(&self) -> Option<PathBuf> {
+        self.folder.parent().filter(|_| self.output.is_none()).and_then(owner_of_log)
+    }
+
+    /// Whose folders count, and beside which file they lie.
+    fn trust(&self) -> (Trust, PathBuf) {
+        match self.beside() {
+            Some(of) => (Trust::of_writer(&of), of),
+            None => (Trust::of_reader(), PathBuf::new()),
+        }
+    }
+
+    /// Its folder, which counts.
+    fn opened(&self) -> Result<Folder> {
+        let folder =
+            Folder::open(&self.folder).map_err(|error| self.refused("open", &self.folder, &error))?;
+        let metadata = folder.metadata().map_err(|error| self.refused("look at", &self.folder, &error))?;
+        self.trust().0.check(&self.folder, &metadata)?;
+        Ok(folder)
     }
 
     pub(super) fn is_encoded(&self) -> bool {
@@ -310,8 +339,13 @@ impl Job {
 
     /// Its files; `None` if it was committed meanwhile.
     pub(super) fn files(&self) -> Result<Option<Files>> {
+        let folder = match self.opened() {
+            Err(_) if self.is_committed() => return Ok(None),
+            folder => folder?,
+        };
         let open = |path: PathBuf, wanted: bool| -> Result<Option<File>> {
-            let file = wanted.then(|| File::options().read(true).write(true).open(&path)).transpose();
+            let name = path.file_name().unwrap_or_default();
+            let file = wanted.then(|| folder.open_file(name)).transpose();
             file.map_err(|error| self.refused("open", &path, &error))
         };
         let encoded = self.is_encoded();

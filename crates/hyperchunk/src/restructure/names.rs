@@ -1,8 +1,8 @@
 //! What a layout is called when it is whole. One that nobody waited for until it was on the disk may lose bytes when the
 //! machine stops: its name says in which run of the machine it was made, and in another run it is no layout.
 
-use super::LAYOUT;
 use super::marks::boot;
+use super::{LAYOUT, PARTIAL};
 use std::path::{Path, PathBuf};
 
 /// The layout of a folder that can be read, if there is one.
@@ -28,7 +28,9 @@ pub(super) fn tidy(folder: &Path, kept: &Path) {
         let boot = name.strip_prefix("layout.").and_then(|name| name.strip_suffix(".h5"));
         let of_a_run =
             boot.is_some_and(|boot| boot.len() == 16 && boot.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        if (made_from || of_a_run) && entry.path() != kept {
+        // Of whoever else made it, or was stopped while it did.
+        let is_unfinished = name.trim_start_matches('.').starts_with(PARTIAL);
+        if (made_from || of_a_run || is_unfinished) && entry.path() != kept {
             drop(std::fs::remove_file(entry.path()));
         }
     }

@@ -20,7 +20,7 @@ use crate::read::spread;
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, FilePart, NewLayout, Sync, Writer,
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, output};
 use hyperchunk_format::codec::Encoder;
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{AllocationTime, Dataspace};
@@ -81,6 +81,8 @@ pub struct Packed {
 /// then there is no new file.
 pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<Packed> {
     let site = site.into();
+    output::accept(out, &[output::Kind::Hdf5])?;
+    output::check(out, options.replace, &[])?;
     if let Some(bucket) = site.bucket() {
         return from_bucket(site, bucket, out, options);
     }
@@ -93,9 +95,8 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
             named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
         })?,
     };
-    if let (Ok(one), Ok(other)) = (path.canonicalize(), out.canonicalize())
-        && one == other
-    {
+    output::check_folder(out, &super::folder_of(path))?;
+    if output::same_file(path, out) {
         return Err(named(Error::invalid("the new file cannot take the place of the store's own")));
     }
     let is_newest = newest.is_some_and(|newest| newest.number == manifest.number);

@@ -8,7 +8,7 @@ use crate::companion::{self, Trust};
 use crate::io::positioned::write_all_at;
 use crate::io::{LocalFile, RemoteOptions, Source};
 use crate::write::Sync;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, output};
 use std::fmt::Debug;
 use std::fs;
 use std::io;
@@ -482,11 +482,12 @@ impl Folder for Local<'_> {
     fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()> {
         let path = self.0;
         let _held = self.hold()?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.new", WriterId::new()));
-        let temporary = PathBuf::from(name);
+        let refused = |error: &io::Error| refused("replace", path, error);
+        let (folder, name) = output::Folder::of(path).map_err(|error| refused(&error))?;
+        let mut temporary = name.clone();
+        temporary.push(format!(".{}.new", WriterId::new()));
         let write = || -> io::Result<()> {
-            let mut file = fs::File::options().create_new(true).write(true).open(&temporary)?;
+            let mut file = folder.create(&temporary, 0, 0o666)?;
             io::Write::write_all(&mut file, bytes)?;
             let old = old.map(|old| old.permissions.clone());
             if let Some(old) = old.or_else(|| Some(fs::metadata(path).ok()?.permissions())) {
@@ -496,18 +497,16 @@ impl Folder for Local<'_> {
             if sync != Sync::Never {
                 file.sync_all()?;
             }
-            fs::rename(&temporary, path)?;
-            #[cfg(unix)]
+            folder.rename(&temporary, (&folder, &name), true)?;
             if sync != Sync::Never {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 // Where folders cannot be synced, the name is as safe as it gets.
-                drop(fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()));
+                folder.sync();
             }
             Ok(())
         };
         write().map_err(|error| {
-            drop(fs::remove_file(&temporary));
-            refused("replace", path, &error)
+            drop(folder.remove(&temporary));
+            refused(&error)
         })
     }
 

@@ -12,7 +12,7 @@ use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
 use hyperchunk_format::select::{Axis, Choice, Piece, pieces, runs};
 use rustc_hash::FxHashMap;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -237,20 +237,30 @@ impl Chunks {
         }
     }
 
-    /// Puts all chunks that wait in their places.
+    /// Puts all chunks that wait in their places. Those that cannot be there do not keep the others from it: they wait on.
     pub(super) fn flush(&self, inner: &Inner, node: &DatasetNode) -> Result<()> {
         let mut waiting = locked(&self.waiting);
         let keys: Vec<Box<[u64]>> = waiting.order.iter().cloned().collect();
         let chunks = &waiting.chunks;
         let jobs = keys.iter().filter_map(|key| Some((key, chunks.get(key)?)));
         let threads = inner.threads_for(keys.len().saturating_mul(self.bytes));
+        let failed = Mutex::new((None, HashSet::new()));
         spread(threads, jobs, Scratch::default, |scratch, (key, bytes)| {
-            let (stored, mask) = scratch.encoder.encode(&node.pipeline, bytes)?;
-            self.place(inner, node, key, stored, mask)
+            let placed = scratch.encoder.encode(&node.pipeline, bytes);
+            let placed = placed.and_then(|(stored, mask)| self.place(inner, node, key, stored, mask));
+            if let Err(error) = placed {
+                let mut failed = locked(&failed);
+                failed.0.get_or_insert(error);
+                failed.1.insert(key.clone());
+            }
+            Ok(())
         })?;
-        inner.waiting_bytes.fetch_sub(chunks.len() * self.bytes, Ordering::Relaxed);
-        *waiting = Waiting::default();
-        Ok(())
+        let (error, failed) = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let placed = chunks.len() - failed.len();
+        inner.waiting_bytes.fetch_sub(placed * self.bytes, Ordering::Relaxed);
+        waiting.chunks.retain(|key, _| failed.contains(key));
+        waiting.order.retain(|key| failed.contains(key));
+        error.map_or(Ok(()), Err)
     }
 
     /// How many elements of a chunk lie in the extent.
@@ -366,7 +376,8 @@ impl DatasetNode {
         }
         match &self.data {
             Data::Compact(bytes) => {
-                let mut bytes = bytes.write().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = bytes.write().unwrap_or_else(PoisonError::into_inner);
+                let mut bytes = kept.clone();
                 let mut next = 0;
                 for (first, count) in runs(choice, &dims)? {
                     let range = range_of(first, count, self.element_size)?;
@@ -379,6 +390,7 @@ impl DatasetNode {
                     self.flush_sequences(inner)?;
                     inner.note(&[Entry::Compact { object: self.id(), data: bytes.clone() }])?;
                 }
+                *kept = bytes;
                 Ok(())
             }
             Data::Contiguous { address, size } => {

@@ -100,13 +100,19 @@ impl Writer {
     /// Commits the file and ends it. Closing twice does nothing.
     ///
     /// # Errors
-    /// As [`Writer::flush`]; the file is not closed then.
+    /// As [`Writer::flush`]; the file is not closed then. What had been written is kept if there is a journal: closing may
+    /// be tried again, and [`recover`](super::recover) makes a file of it when this writer is gone.
     pub fn close(&self) -> Result<()> {
         let mut last = self.0.commits();
         if self.0.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commit(&mut last)?;
+        self.commit(&mut last).map_err(|error| match (&self.0.journal, &self.0.name) {
+            (Some(_), Some(name)) => error.followed_by(&format!(
+                "; what was written is kept: close it again, or run `hyperchunk recover {name}` when this program has ended"
+            )),
+            _ => error,
+        })?;
         self.0.closed.store(true, Ordering::Release);
         self.0.sink.release();
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
@@ -177,17 +183,32 @@ impl Inner {
         Ok(())
     }
 
-    /// Everything that waits in memory goes to its place.
+    /// Everything that waits in memory goes to its place; what cannot, does not keep the rest from it.
     pub(super) fn flush_waiting(&self) -> Result<()> {
         let tree = self.tree();
+        let mut failed = None;
         for node in &tree.nodes {
             if let NodeKind::Dataset(dataset) = &node.kind
                 && let Data::Chunked(chunks) = &dataset.data
+                && let Err(error) = chunks.flush(self, dataset)
             {
-                chunks.flush(self, dataset)?;
+                failed.get_or_insert(error);
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Objects that cannot be stored, with the reason.
+    pub(super) fn unencodable(&self) -> Vec<(NodeId, Error)> {
+        let tree = self.tree();
+        let order = tree.reachable();
+        let frozen = freeze(&tree, false);
+        let (addresses, uses) = (vec![0; tree.nodes.len()], tree.uses(&order));
+        let fails = |id: &NodeId| {
+            let blob = self.blob(&tree, (*id, None), &frozen, 0, &addresses, &uses);
+            blob.err().map(|error| (*id, error))
+        };
+        order.iter().filter_map(fails).collect()
     }
 
     /// All structure, to lie where `place` says for its length: most likely at `likely`.

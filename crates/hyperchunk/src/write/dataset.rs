@@ -393,11 +393,11 @@ impl DatasetWriter {
                 }
             }
             let shrinks = dims.iter().zip(old.iter()).any(|(new, old)| new < old);
+            let resized = Entry::Resized { object: self.id, dims: dims.to_vec() };
+            self.file.0.note(&[resized]).map_err(|error| self.named(error))?;
             dims.clone_into(old);
             shrinks
         };
-        let resized = Entry::Resized { object: self.id, dims: dims.to_vec() };
-        self.file.0.note(&[resized]).map_err(|error| self.named(error))?;
         let done = if shrinks { chunks.shrink(&self.file.0, &self.node, dims) } else { Ok(()) };
         self.file.0.changed();
         done.map_err(|error| self.named(error))

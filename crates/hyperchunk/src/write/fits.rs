@@ -1,8 +1,8 @@
 //! Bounds of object header messages, checked at the call: later, at a commit, one object would cost the whole file.
 
-use super::tree::NewLink;
+use super::tree::{NewLink, Node};
 use crate::{Error, Result};
-use hyperchunk_format::model::FillWhen;
+use hyperchunk_format::model::{FillWhen, Name};
 
 /// The largest message of an object header, in bytes: its size has 16 bits and is padded to eight bytes.
 const MAX_MESSAGE_BYTES: usize = 65_528;
@@ -46,6 +46,28 @@ pub(super) fn fill(fill: &FillWhen) -> Result<()> {
 pub(super) fn external_files(count: usize) -> Result<()> {
     let bytes = count.saturating_mul(EXTERNAL_FILE_BYTES).saturating_add(MESSAGE_OVERHEAD_BYTES);
     check("a list of external files", bytes)
+}
+
+/// Checks a comment.
+///
+/// # Errors
+/// As [`datatype`].
+pub(super) fn comment(comment: Option<&Name>) -> Result<()> {
+    comment.map_or(Ok(()), |comment| check("a comment", comment.as_bytes().len().saturating_add(1)))
+}
+
+/// Checks whether an object can have another attribute, or one of a name that it has: where their order is tracked, it is
+/// counted in 16 bits.
+///
+/// # Errors
+/// Limit if it cannot.
+pub(super) fn attribute_order(node: &Node, is_known: bool) -> Result<()> {
+    if is_known || !node.track_order || node.next_attribute < u32::from(u16::MAX) {
+        return Ok(());
+    }
+    Err(Error::limit(
+        "cannot make another attribute: an object whose attributes are tracked in their order has had at most 65,535 of them",
+    ))
 }
 
 /// Checks a link's name and value.

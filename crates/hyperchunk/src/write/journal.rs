@@ -7,6 +7,8 @@
 use super::chunks::NewChunk;
 use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
+use crate::companion::Trust;
+use crate::output::Folder;
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::{Oldest, message as encode, virtual_layout};
@@ -16,10 +18,12 @@ use hyperchunk_format::model::{
 use hyperchunk_format::parse::message as parse;
 use hyperchunk_format::parse::virtual_layout::parse as parse_mappings;
 use hyperchunk_format::{Blocks, Cursor, Fuel, Image, Sizes};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{Read, Write};
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a journal begins with.
 const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
@@ -27,6 +31,10 @@ const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
 const LARGEST: usize = 1 << 30;
 /// No more chunks are in one.
 const MOST_CHUNKS: usize = 1 << 16;
+#[cfg(unix)]
+const APPEND: i32 = libc::O_APPEND;
+#[cfg(not(unix))]
+const APPEND: i32 = 0;
 const SIZES: Sizes = Sizes { address: 8, length: 8 };
 
 /// One thing that was done.
@@ -139,8 +147,18 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 /// The journal of a file that is being written.
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: Mutex<File>,
+    state: Mutex<State>,
+    folder: Folder,
     path: PathBuf,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    /// Where the last whole entry ends.
+    end: u64,
+    /// Whether a torn entry is behind it: what came after that would be lost.
+    torn: bool,
 }
 
 /// Where the journal of a file lies.
@@ -157,8 +175,9 @@ impl Journal {
         let refused = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(path.display())
         };
-        let journal = OpenOptions::new().append(true).create_new(true).open(&path);
-        let mut journal = journal.map_err(|error| match error.kind() {
+        let (folder, name) = Folder::of(&path).map_err(refused)?;
+        // It holds what the file will, whoever may read that.
+        let mut journal = folder.create(&name, APPEND, 0o600).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Io,
                 format!(
@@ -171,21 +190,32 @@ impl Journal {
             _ => refused(error),
         })?;
         journal.try_lock().map_err(|_| busy(&path))?;
-        journal.write_all(MAGIC).map_err(refused)?;
-        Ok(Self { file: Mutex::new(journal), path })
+        if let Err(error) = journal.write_all(MAGIC) {
+            // Without its first bytes it is nothing.
+            drop(folder.remove(&name));
+            return Err(refused(error));
+        }
+        let state = State { file: journal, end: MAGIC.len() as u64, torn: false };
+        Ok(Self { state: Mutex::new(state), folder, path })
     }
 
-    /// Adds entries, with one call of the system.
-    pub(super) fn add(&self, entries: &[Entry]) -> Result<()> {
+    /// Adds entries, with one call of the system; with `sync`, they reach the disk. If not all of that can be, none is there.
+    pub(super) fn add(&self, entries: &[Entry], sync: bool) -> Result<()> {
         let mut bytes = Vec::new();
         for entry in entries {
             framed(&mut bytes, |bytes| entry.encode(bytes))?;
         }
-        self.append(&bytes)
+        self.append(&bytes, sync)
     }
 
     /// Adds chunks that lie one behind the other.
-    pub(super) fn add_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
+    pub(super) fn add_chunks(
+        &self,
+        object: NodeId,
+        chunks: &[NewChunk<'_>],
+        address: u64,
+        sync: bool,
+    ) -> Result<()> {
         let rank = chunks.first().map_or(0, |(scaled, ..)| scaled.len());
         let mut bytes = Vec::with_capacity(64 + chunks.len() * (20 + 8 * rank));
         let mut next = address;
@@ -199,27 +229,43 @@ impl Journal {
                 Ok(())
             })?;
         }
-        self.append(&bytes)
+        self.append(&bytes, sync)
     }
 
-    fn append(&self, bytes: &[u8]) -> Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(bytes).map_err(|error| {
+    fn append(&self, bytes: &[u8], sync: bool) -> Result<()> {
+        let refused = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(self.path.display())
-        })
+        };
+        let mut state = self.state();
+        if state.torn {
+            // What the disk had no room for then, it may have now.
+            state.file.set_len(state.end).map_err(refused)?;
+            state.torn = false;
+        }
+        let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
+        if let Err(error) = state.file.write_all(bytes).and_then(|()| synced(&state.file)) {
+            // Half of an entry ends the journal: nothing may come behind it.
+            state.torn = state.file.set_len(state.end).is_err();
+            return Err(refused(error));
+        }
+        state.end += bytes.len() as u64;
+        Ok(())
     }
 
-    /// What it says has reached the disk.
-    pub(super) fn sync(&self) -> Result<()> {
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.sync_data().map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot sync the journal: {error}")).file(self.path.display())
-        })
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes to another file from now on; returns the one before.
+    #[cfg(test)]
+    pub(super) fn divert(&self, file: File) -> File {
+        std::mem::replace(&mut self.state().file, file)
     }
 
     /// The file is whole: it is not needed any more.
     pub(super) fn end(&self) -> Result<()> {
-        std::fs::remove_file(&self.path).map_err(|error| {
+        let removed = self.folder.remove(self.path.file_name().unwrap_or_default());
+        removed.map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")).file(self.path.display())
         })
     }
@@ -231,24 +277,64 @@ fn busy(path: &Path) -> Error {
     Error::new(ErrorKind::Io, message).file(path.display())
 }
 
-/// Takes the journal of a file that nobody writes any more.
-pub(super) fn lock(path: &Path) -> Result<File> {
-    let refused = |error: std::io::Error| {
-        Error::new(ErrorKind::Io, format!("cannot read the journal: {error}")).file(path.display())
-    };
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(refused)?;
-    file.try_lock().map_err(|_| busy(path))?;
-    Ok(file)
+/// The journal that a killed writer left, held.
+#[derive(Debug)]
+pub(super) struct Left {
+    file: File,
+    folder: Folder,
+    path: PathBuf,
+}
+
+impl Left {
+    /// Takes the journal of a file that nobody writes any more. It must be the user's own, root's, the file owner's, or in a
+    /// folder that only its owner may write to: a journal says what becomes of a file.
+    pub(super) fn open(file: &Path) -> Result<Self> {
+        let path = path_of(file);
+        let refused = |error: std::io::Error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot read the journal: {error}")).file(path.display())
+        };
+        let (folder, name) = Folder::of(&path).map_err(refused)?;
+        let journal = folder.open_file(&name).map_err(refused)?;
+        let metadata = journal.metadata().map_err(refused)?;
+        check_made_by(&folder, file, &path, &metadata)?;
+        journal.try_lock().map_err(|_| busy(&path))?;
+        Ok(Self { file: journal, folder, path })
+    }
+
+    /// Whether the unfinished file counts, as the journal does.
+    pub(super) fn check(&self, file: &Path, partial: &Path, metadata: &Metadata) -> Result<()> {
+        check_made_by(&self.folder, file, partial, metadata)
+    }
+
+    /// Deletes it.
+    pub(super) fn end(self) -> Result<()> {
+        let removed = self.folder.remove(self.path.file_name().unwrap_or_default());
+        removed.map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))
+    }
+}
+
+/// Refuses what somebody else could have put beside a file.
+fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
+    #[cfg(unix)]
+    if folder.metadata().is_ok_and(|folder| folder.mode() & 0o022 == 0) {
+        return Ok(());
+    }
+    #[cfg(not(unix))]
+    let _ = folder;
+    Trust::of_writer(file).check_owner_of(path, metadata)
 }
 
 /// All entries of a journal up to its end, or to where it is torn; and how many bytes are behind that.
-pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, u64)> {
+pub(super) fn read(journal: &Left) -> Result<(Vec<Entry>, u64)> {
+    let path = &journal.path;
     let refused = |error: std::io::Error| {
-        let kind =
-            if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-        Error::new(kind, format!("cannot read the journal: {error}")).file(path.display())
+        Error::new(ErrorKind::Io, format!("cannot read the journal: {error}")).file(path.display())
     };
-    let mut file = File::open(path).map_err(refused)?;
+    let mut file = &journal.file;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(refused)?;
     if MAGIC.starts_with(&bytes) {
@@ -366,6 +452,27 @@ fn datatype(cursor: &mut Cursor<'_>) -> Result<Datatype> {
 }
 
 impl Entry {
+    /// The object that it changes, if it names one.
+    pub(super) fn object(&self) -> Option<NodeId> {
+        match self {
+            Self::Attribute { object, .. }
+            | Self::NoAttribute { object, .. }
+            | Self::Comment { object, .. }
+            | Self::Pinned { object, .. }
+            | Self::Resized { object, .. }
+            | Self::Begins { object, .. }
+            | Self::Wrote { object, .. }
+            | Self::Compact { object, .. } => Some(*object),
+            Self::Link { group, .. } | Self::Unlink { group, .. } => Some(*group),
+            Self::Chunks(chunks) => chunks.first().map(|chunk| chunk.object),
+            Self::Group { .. }
+            | Self::Datatype(_)
+            | Self::Dataset(_)
+            | Self::RootOrder(_)
+            | Self::UserBlock(_) => None,
+        }
+    }
+
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
         // Whatever may be in a file may be here.
         let newest = Oldest::V200;

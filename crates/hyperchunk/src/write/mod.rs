@@ -19,6 +19,7 @@ mod fits;
 mod heap;
 mod journal;
 mod key;
+mod leave_out;
 mod lookup;
 mod options;
 mod parts;
@@ -71,5 +72,7 @@ fn notice(what: &str, age: Oldest) -> String {
     format!("{what}: HDF5 before {release} cannot read it")
 }
 
+#[cfg(test)]
+mod failing_tests;
 #[cfg(test)]
 mod tests;

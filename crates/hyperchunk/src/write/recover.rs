@@ -2,14 +2,17 @@
 
 use super::based::Based;
 use super::chunks::Data;
-use super::journal::{self, Entry, Placed, digest};
+use super::journal::{self, Entry, Left, Placed, digest};
+use super::leave_out::{self, LeftOut};
 use super::options::{CreateOptions, DatasetOptions, Sync};
 use super::sink::{LocalSink, Sink};
-use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
+use super::tree::{DatasetNode, GroupNode, NewLink, Node, NodeId, NodeKind, Tree};
 use super::writer::{Writer, dataset_node};
+use super::{fits, oldest_able};
 use crate::read::spread;
-use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::encode::Oldest;
+use crate::{Error, ErrorKind, Result, output};
+use hyperchunk_format::encode::{Oldest, message};
+use hyperchunk_format::model::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +24,8 @@ pub struct Recovered {
     pub datasets: u64,
     /// Chunks that were whole.
     pub chunks: u64,
-    /// What was not: chunks and parts of contiguous data that were noted as written but are not there as they were.
+    /// What was not: chunks and parts of contiguous data that were noted as written but are not there as they were; objects,
+    /// links and attributes that HDF5 cannot hold.
     pub lost: Vec<String>,
     /// Bytes at the end of the journal that mean nothing: the last entry was being written.
     pub torn: u64,
@@ -45,19 +49,23 @@ struct Found {
     wrote: Vec<(NodeId, u64, u64, u64)>,
     user_block: u64,
     end: u64,
+    /// What HDF5 cannot hold.
+    left_out: LeftOut,
 }
 
 fn recovered(path: &Path) -> Result<Recovered> {
-    let name = journal::path_of(path);
-    if !name.exists() {
-        let message = format!("nothing to recover: there is no {}", name.display());
-        return Err(Error::new(ErrorKind::NotFound, message));
-    }
-    let lock = journal::lock(&name)?;
-    let (entries, torn) = journal::read(&name)?;
-    if entries.is_empty() && !path.exists() && !LocalSink::partial_of(path).exists() {
-        std::fs::remove_file(&name)
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))?;
+    let path = &*output::target(path)?;
+    let journal = Left::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            let message = format!("nothing to recover: there is no {}", journal::path_of(path).display());
+            Error::new(ErrorKind::NotFound, message)
+        }
+        _ => error,
+    })?;
+    let (entries, torn) = journal::read(&journal)?;
+    let partial = LocalSink::partial_of(path);
+    if entries.is_empty() && !path.exists() && partial.symlink_metadata().is_err() {
+        journal.end()?;
         return Err(Error::new(ErrorKind::NotFound, "nothing to recover: nothing had been written yet"));
     }
     // What it was written for does not matter any more: whatever it holds is kept.
@@ -69,6 +77,7 @@ fn recovered(path: &Path) -> Result<Recovered> {
         replay(&mut tree, &mut found, entry)?;
     }
     let local = Arc::new(LocalSink::reopen(path)?);
+    journal.check(path, &local.partial(), &local.metadata()?)?;
     options.user_block = found.user_block;
     let first = found.end.max(local.length()?.saturating_sub(found.user_block)).next_multiple_of(8);
     let sink = Based::over(Arc::<LocalSink>::clone(&local), found.user_block);
@@ -105,14 +114,16 @@ fn recovered(path: &Path) -> Result<Recovered> {
     for (id, dataset) in &datasets {
         contiguous(*id, dataset, &found, &*sink, &mut |what| lose(format!("{what} of {}", shown(*id))))?;
     }
+    let left_out = found.left_out.told(&names);
+    lost.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out);
     *writer.0.tree_mut() = tree;
+    let unencodable = leave_out::unencodable(&writer)?;
+    lost.lock().unwrap_or_else(PoisonError::into_inner).extend(unencodable);
     writer.close()?;
     recovered.chunks = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
     recovered.lost = lost.into_inner().unwrap_or_else(PoisonError::into_inner);
     recovered.lost.sort();
-    drop(lock);
-    std::fs::remove_file(&name)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))?;
+    journal.end()?;
     Ok(recovered)
 }
 
@@ -178,13 +189,13 @@ fn cover(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
 }
 
 /// A path of each object.
-fn names(tree: &Tree) -> HashMap<NodeId, String> {
+pub(super) fn names(tree: &Tree) -> HashMap<NodeId, String> {
     let mut names = HashMap::from([(NodeId::ROOT, String::new())]);
     for id in tree.reachable() {
         let Some(NodeKind::Group(group)) = tree.nodes.get(id.0).map(|node| &node.kind) else { continue };
         let path = names.get(&id).cloned().unwrap_or_default();
         for (name, link) in &group.links {
-            if let super::NewLink::Hard(target) = link.target {
+            if let NewLink::Hard(target) = link.target {
                 names.entry(target).or_insert_with(|| format!("{path}/{name}"));
             }
         }
@@ -193,13 +204,20 @@ fn names(tree: &Tree) -> HashMap<NodeId, String> {
 }
 
 fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
+    if entry.object().is_some_and(|object| found.left_out.has(object)) {
+        return Ok(());
+    }
     match entry {
         Entry::UserBlock(size) => found.user_block = size,
         Entry::Group { track_order } => {
             tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
         }
         Entry::Datatype(datatype) => {
-            tree.add(Node::new(NodeKind::Datatype(datatype), false));
+            let encoded =
+                oldest_able(Oldest::V18, Oldest::V200, |age| message::datatype::encode(&datatype, age));
+            let fit = encoded.and_then(|(_, encoded)| fits::datatype(&encoded));
+            let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
+            fit.unwrap_or_else(|error| found.left_out.object(id, &error));
         }
         Entry::Dataset(made) => {
             let options = DatasetOptions {
@@ -211,17 +229,58 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
                 fill: made.fill,
                 track_order: made.track_order,
             };
-            let dataset = Arc::new(dataset_node(options, Oldest::V18, Oldest::V200)?);
-            let id = tree.add(Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order));
-            dataset.id.get_or_init(|| id);
+            match dataset_node(options, Oldest::V18, Oldest::V200) {
+                Ok(dataset) => {
+                    let dataset = Arc::new(dataset);
+                    let node = Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order);
+                    let id = tree.add(node);
+                    dataset.id.get_or_init(|| id);
+                }
+                Err(error) => {
+                    // Those behind it keep their numbers.
+                    let id = tree.add(Node::new(NodeKind::Group(GroupNode::default()), false));
+                    found.left_out.object(id, &error);
+                }
+            }
         }
-        Entry::Link { group, name, target } => tree.link(group, name.as_bytes(), target)?,
-        Entry::Unlink { group, name } => tree.unlink(group, name.as_bytes())?,
-        Entry::Attribute { object, attribute } => tree.set_attribute(object, attribute)?,
+        Entry::Link { group, name, target } => {
+            let fit = match target {
+                NewLink::Hard(id) => found.left_out.check(id),
+                _ => Ok(()),
+            };
+            match fit.and_then(|()| fits::link(name.as_bytes(), &target)) {
+                Ok(()) => tree.link(group, name.as_bytes(), target)?,
+                Err(error) => found.left_out.link(group, name, &error),
+            }
+        }
+        Entry::Unlink { group, name } => {
+            if !found.left_out.unlink(group, &name) {
+                tree.unlink(group, name.as_bytes())?;
+            }
+        }
+        Entry::Attribute { object, attribute } => {
+            let datatype = &attribute.datatype;
+            let encoded =
+                oldest_able(Oldest::V18, Oldest::V200, |age| message::datatype::encode(datatype, age));
+            match encoded.and_then(|(_, encoded)| fits::datatype(&encoded)) {
+                Ok(()) => {
+                    found.left_out.replace(object, &attribute.name);
+                    tree.set_attribute(object, attribute)?;
+                }
+                Err(error) => {
+                    tree.node_mut(object)?.attributes.remove(&attribute.name);
+                    found.left_out.attribute(object, attribute.name, &error);
+                }
+            }
+        }
         Entry::NoAttribute { object, name } => {
+            found.left_out.replace(object, &name);
             tree.node_mut(object)?.attributes.remove(&name);
         }
-        Entry::Comment { object, comment } => tree.node_mut(object)?.comment = comment,
+        Entry::Comment { object, comment } => match fits::comment(comment.as_ref()) {
+            Ok(()) => tree.node_mut(object)?.comment = comment,
+            Err(error) => found.left_out.attribute(object, Name::from(&b"its comment"[..]), &error),
+        },
         Entry::RootOrder(track) => tree.node_mut(NodeId::ROOT)?.track_order = track,
         Entry::Pinned { object, address } => {
             tree.node_mut(object)?.pinned = Some(address);

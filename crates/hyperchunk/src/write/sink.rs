@@ -3,9 +3,11 @@
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::io::upload::Stored;
 use crate::io::{ExclusiveLock, Locking, check_unwritten};
+use crate::output::{self, Folder};
 use crate::{Error, ErrorKind, Result};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,128 +131,149 @@ pub struct LocalSink {
     lock: Mutex<Option<ExclusiveLock>>,
     locking: Locking,
     path: PathBuf,
-    partial: PathBuf,
+    folder: Folder,
+    name: OsString,
+    partial: OsString,
     sync: Sync,
     replace: bool,
+    /// Whether nothing can be made of it if it is not published.
+    scratch: bool,
+    /// The process that made it: one that was forked has a copy of this, but not the file.
+    process: u32,
     published: AtomicBool,
 }
 
 impl LocalSink {
-    /// Starts a file.
+    /// Starts a file. Until it is whole, it has a random name ([`output`]).
     ///
     /// # Errors
-    /// Io if there is a file of that name and it may not be replaced, if an earlier writer of it was killed, or if the
-    /// system refuses.
+    /// Io if there is a file of that name and it may not be replaced, or if the system refuses; Invalid if something else
+    /// than a file is there.
     pub fn create(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
+        Self::start(path, sync, (replace, locking), true)
+    }
+
+    /// Starts a file that `hyperchunk recover` finds: until it is whole, it is called `path.partial`.
+    ///
+    /// # Errors
+    /// As [`LocalSink::create`]; Io if an earlier writer of it was killed.
+    pub(super) fn recoverable(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
+        Self::start(path, sync, (replace, locking), false)
+    }
+
+    fn start(path: &Path, sync: Sync, (replace, locking): (bool, Locking), scratch: bool) -> Result<Self> {
         let named = |error: Error| error.file(path.display());
-        if path.is_dir() {
-            return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it is a folder")));
-        }
-        if !replace && path.exists() {
-            return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it exists")));
-        }
-        if replace {
+        let refused = |error: &io::Error| named(cannot("create", error));
+        let (folder, name) = Folder::of(path).map_err(|error| refused(&error))?;
+        if let Ok(found) = folder.look(&name) {
+            if found.is_folder() {
+                return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it is a folder")));
+            }
+            if !replace {
+                return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it exists")));
+            }
+            if !found.is_file() && !found.is_link() {
+                let message = "cannot create the file: expected a regular file in its place, got a pipe, a socket or a device";
+                return Err(named(Error::invalid(message)));
+            }
             check_unwritten(path, locking).map_err(named)?;
         }
-        let partial = Self::partial_of(path);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
         #[cfg(unix)]
-        if sync == Sync::Write {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.custom_flags(libc::O_SYNC);
-        }
-        let file = options.open(&partial).map_err(|error| {
-            named(match error.kind() {
-                io::ErrorKind::AlreadyExists => Error::new(
-                    ErrorKind::Io,
-                    format!(
-                        "{} is there: another program writes this file, or one was killed while it did; \
-                         `hyperchunk recover` gets back what is whole, and deleting it gives it up",
-                        partial.display()
-                    ),
+        let flags = if sync == Sync::Write { libc::O_SYNC } else { 0 };
+        #[cfg(not(unix))]
+        let flags = 0;
+        let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };
+        let file = folder.create(&partial, flags, 0o666).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => named(Error::new(
+                ErrorKind::Io,
+                format!(
+                    "{} is there: another program writes this file, or one was killed while it did; \
+                     `hyperchunk recover` gets back what is whole, and deleting it gives it up",
+                    Self::partial_of(path).display()
                 ),
-                _ => cannot("create", &error),
-            })
+            )),
+            _ => refused(&error),
         })?;
+        output::keep_permissions(&folder, &name, &file);
         let file = Arc::new(file);
         let lock = Mutex::new(ExclusiveLock::take(&file, locking).map_err(named)?);
+        let published = AtomicBool::new(false);
+        let process = std::process::id();
         Ok(Self {
             file,
             lock,
             locking,
             path: path.into(),
+            folder,
+            name,
             partial,
             sync,
             replace,
-            published: AtomicBool::new(false),
+            scratch,
+            process,
+            published,
         })
     }
 
-    /// What a file is called while it is unfinished.
+    /// What a file is called while it is unfinished, if it can be recovered.
     pub(super) fn partial_of(path: &Path) -> PathBuf {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        PathBuf::from(partial)
+        path.with_file_name(partial_name(path.file_name().unwrap_or_default()))
     }
 
     /// The unfinished file that a killed writer left, or the finished one that it went on writing.
     pub(super) fn reopen(path: &Path) -> Result<Self> {
         let partial = Self::partial_of(path);
-        if partial.exists() {
-            Self::unfinished_at(&partial, path)
+        if partial.symlink_metadata().is_ok() {
+            Self::open(&partial, path, false)
         } else {
-            Self::open(path, partial, path, true)
+            Self::open(path, path, true)
         }
     }
 
-    /// An unfinished file of any name, which will be called `path`.
+    /// An unfinished file of any name, which will be called `path`, in the same folder.
     pub(super) fn unfinished_at(partial: &Path, path: &Path) -> Result<Self> {
-        Self::open(partial, partial.into(), path, false)
+        Self::open(partial, path, false)
     }
 
-    fn open(there: &Path, partial: PathBuf, path: &Path, published: bool) -> Result<Self> {
-        let locking = Locking::Default;
-        let file = OpenOptions::new().read(true).write(true).open(there);
-        let file = Arc::new(file.map_err(|error| cannot("open", &error).file(there.display()))?);
+    fn open(there: &Path, path: &Path, published: bool) -> Result<Self> {
+        let refused = |error: io::Error| cannot("open", &error).file(there.display());
+        if there.parent() != path.parent() {
+            return Err(Error::invalid("an unfinished file in another folder").file(there.display()));
+        }
+        let (folder, found) = Folder::of(there).map_err(refused)?;
+        let (file, locking) = (Arc::new(folder.open_file(&found).map_err(refused)?), Locking::Default);
         let lock = ExclusiveLock::take(&file, locking).map_err(|error| error.file(there.display()))?;
         let lock = Mutex::new(lock);
-        let published = AtomicBool::new(published);
+        let name = path.file_name().unwrap_or_default().to_owned();
+        let partial = if published { partial_name(&name) } else { found };
+        let (sync, published) = (Sync::Commit, AtomicBool::new(published));
+        let (path, process) = (path.to_owned(), std::process::id());
         Ok(Self {
             file,
             lock,
             locking,
-            path: path.into(),
+            path,
+            folder,
+            name,
             partial,
-            sync: Sync::Commit,
+            sync,
             replace: true,
+            scratch: false,
+            process,
             published,
         })
     }
 
     /// The same, with another policy of when data must have reached the disk.
-    pub(super) fn synced(self, sync: Sync) -> Self {
-        Self { sync, ..self }
+    pub(super) fn synced(mut self, sync: Sync) -> Self {
+        self.sync = sync;
+        self
     }
 
     /// A finished file that nobody has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
-        let locking = Locking::Default;
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = Arc::new(file.map_err(|error| cannot("open", &error).file(path.display()))?);
-        let lock = ExclusiveLock::take(&file, locking).map_err(|error| error.file(path.display()))?;
-        let lock = Mutex::new(lock);
-        let (partial, published) = (Self::partial_of(path), AtomicBool::new(true));
-        Ok(Self {
-            file,
-            lock,
-            locking,
-            path: path.into(),
-            partial,
-            sync: Sync::Commit,
-            replace: true,
-            published,
-        })
+        let path = &*output::target(path)?;
+        Self::open(path, path, true)
     }
 
     /// How many bytes it has.
@@ -261,13 +284,33 @@ impl LocalSink {
 
     /// Where the file is while it is unfinished.
     #[must_use]
-    pub fn partial(&self) -> &Path {
-        &self.partial
+    pub fn partial(&self) -> PathBuf {
+        self.path.with_file_name(&self.partial)
+    }
+
+    /// What is known of the file.
+    pub(super) fn metadata(&self) -> Result<std::fs::Metadata> {
+        self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))
     }
 
     fn named(&self, error: Error) -> Error {
         error.file(self.path.display())
     }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        let is_ours = self.scratch && self.process == std::process::id();
+        if is_ours && !self.published.load(Ordering::Acquire) {
+            drop(self.folder.remove(&self.partial));
+        }
+    }
+}
+
+fn partial_name(name: &OsStr) -> OsString {
+    let mut partial = name.to_owned();
+    partial.push(".partial");
+    partial
 }
 
 fn copy_through_memory<S: Sink + ?Sized>(
@@ -356,28 +399,37 @@ impl Sink for LocalSink {
         if self.published.load(Ordering::Acquire) {
             return Ok(());
         }
-        if !self.replace && self.path.exists() {
+        if !self.folder.is_at(&self.partial, &self.file) {
             let message = format!(
-                "a file of that name appeared in the meantime; what was written is in {}",
-                self.partial.display()
+                "cannot rename the file: {} is not it any more; another program deleted it, or put its own in its place",
+                self.partial().display()
             );
             return Err(self.named(Error::new(ErrorKind::Io, message)));
         }
         if self.replace {
             check_unwritten(&self.path, self.locking).map_err(|error| self.named(error))?;
         }
-        std::fs::rename(&self.partial, &self.path).map_err(|error| self.named(cannot("rename", &error)))?;
+        let renamed = self.folder.rename(&self.partial, (&self.folder, &self.name), self.replace);
+        renamed.map_err(|error| {
+            self.named(match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    let mut message = "a file of that name appeared in the meantime".to_owned();
+                    if !self.scratch {
+                        message += &format!("; what was written is in {}", self.partial().display());
+                    }
+                    Error::new(ErrorKind::Io, message)
+                }
+                _ => cannot("rename", &error),
+            })
+        })?;
         self.published.store(true, Ordering::Release);
         // Whoever opens the file finds the last commit, whole. Other writers stay out.
         if let Some(lock) = &*self.lock.lock().unwrap_or_else(PoisonError::into_inner) {
             lock.share();
         }
-        #[cfg(unix)]
         if self.sync != Sync::Never {
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new("."));
             // Where folders cannot be synced, the name is as safe as it gets.
-            drop(File::open(folder).and_then(|folder| folder.sync_all()));
+            self.folder.sync();
         }
         Ok(())
     }
@@ -390,8 +442,11 @@ impl Sink for LocalSink {
         if self.published.load(Ordering::Acquire) {
             return Ok(());
         }
-        std::fs::remove_file(&self.partial)
-            .map_err(|error| cannot("delete", &error).file(self.partial.display()))
+        match self.folder.remove(&self.partial) {
+            // Twice is as good as once.
+            Err(error) if self.scratch && error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|error| cannot("delete", &error).file(self.partial().display())),
+        }
     }
 
     fn release(&self) {

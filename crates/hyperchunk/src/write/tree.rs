@@ -216,6 +216,23 @@ impl Tree {
         Ok(())
     }
 
+    /// A link that was just made is not there any more, as if it had never been.
+    pub(super) fn unlink_last(&mut self, parent: NodeId, name: &[u8]) -> Result<()> {
+        self.unlink(parent, name)?;
+        self.group_mut(parent)?.next -= 1;
+        Ok(())
+    }
+
+    /// A link that was removed is there again, in its old place.
+    pub(super) fn link_again(&mut self, parent: NodeId, name: Name, link: GroupLink) -> Result<()> {
+        if let NewLink::Hard(id) = link.target {
+            let node = self.node_mut(id)?;
+            node.links = node.links.saturating_add(1);
+        }
+        self.group_mut(parent)?.links.insert(name, link);
+        Ok(())
+    }
+
     /// All links to one object lead to another from now on, which has its attributes.
     pub(super) fn supplant(&mut self, old: NodeId, new: NodeId) -> Result<()> {
         let node = self.node_mut(old)?;

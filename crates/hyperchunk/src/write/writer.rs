@@ -16,7 +16,7 @@ use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
 use super::{needs, notice, oldest_able};
 use crate::io::RemoteOptions;
 use crate::io::upload::Stored;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, output};
 use hyperchunk_format::encode::{self, Oldest, object_header, superblock};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
@@ -89,6 +89,13 @@ pub(super) struct Inner {
     pub(super) name: Option<String>,
 }
 
+/// Takes back a change of the tree.
+type Undo = Box<dyn FnOnce(&mut Tree)>;
+
+fn on_node(id: NodeId, undo: impl FnOnce(&mut Node) + 'static) -> Undo {
+    Box::new(move |tree| drop(tree.node_mut(id).map(undo)))
+}
+
 impl Inner {
     /// A place for data.
     pub(super) fn take(&self, length: u64) -> Result<u64> {
@@ -133,15 +140,13 @@ impl Inner {
         if entries.is_empty() {
             return Ok(());
         }
-        journal.add(entries)?;
-        if self.options.sync == Sync::Write { journal.sync() } else { Ok(()) }
+        journal.add(entries, self.options.sync == Sync::Write)
     }
 
     /// Notes that chunks were placed, one behind the other from `address` on.
     pub(super) fn note_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        journal.add_chunks(object, chunks, address)?;
-        if self.options.sync == Sync::Write { journal.sync() } else { Ok(()) }
+        journal.add_chunks(object, chunks, address, self.options.sync == Sync::Write)
     }
 
     /// For the oldest release that was asked for, or the oldest newer one that knows how, if that may be.
@@ -198,7 +203,8 @@ impl Writer {
         first_of(options)?;
         // The journal first: whoever has it writes the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
-        let sink = match LocalSink::create(path, options.sync, options.replace, options.locking) {
+        let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
+        let sink = match start(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
             Err(error) => {
                 journal.map_or(Ok(()), |journal| journal.end())?;
@@ -217,6 +223,7 @@ impl Writer {
     /// servers, and if this build has no object stores (feature `cloud`).
     pub fn create_url(url: &str, options: &CreateOptions, remote: &RemoteOptions) -> Result<Self> {
         if let Some(path) = crate::io::local_path(url) {
+            let path = if options.replace { output::target(&path)? } else { path };
             return Self::create(path, options);
         }
         let kept = match options.layout {
@@ -323,12 +330,18 @@ impl Writer {
         &self.0.options
     }
 
-    /// Changes the tree; `with` names what it did.
-    fn change<T>(&self, with: impl FnOnce(&mut Tree, &mut Vec<Entry>) -> Result<T>) -> Result<T> {
+    /// Changes the tree; `with` names what it did, and returns how to undo it where that cannot be noted.
+    fn change<T>(&self, with: impl FnOnce(&mut Tree, &mut Vec<Entry>) -> Result<(T, Undo)>) -> Result<T> {
         self.0.open()?;
         let mut done = Vec::new();
         let mut tree = self.0.tree_mut();
-        let changed = with(&mut tree, &mut done).and_then(|changed| self.0.note(&done).map(|()| changed));
+        let changed = with(&mut tree, &mut done).and_then(|(changed, undo)| match self.0.note(&done) {
+            Ok(()) => Ok(changed),
+            Err(error) => {
+                undo(&mut tree);
+                Err(error)
+            }
+        });
         drop(tree);
         self.0.changed();
         changed.map_err(|error| self.0.named(error))
@@ -349,11 +362,17 @@ impl Writer {
             let id = tree.add(node);
             then(id);
             done.push(made);
-            if !name.is_empty() {
-                tree.link(parent, name, NewLink::Hard(id))?;
-                done.push(Entry::Link { group: parent, name: name.into(), target: NewLink::Hard(id) });
+            let name = Name::from(name);
+            if !name.as_bytes().is_empty() {
+                tree.link(parent, name.as_bytes(), NewLink::Hard(id))?;
+                done.push(Entry::Link { group: parent, name: name.clone(), target: NewLink::Hard(id) });
             }
-            Ok(id)
+            let undo = move |tree: &mut Tree| {
+                // It is the last one: nobody else has changed the tree since.
+                drop(tree.unlink_last(parent, name.as_bytes()));
+                tree.nodes.truncate(id.0);
+            };
+            Ok((id, Box::new(undo) as Undo))
         })
     }
 
@@ -372,9 +391,9 @@ impl Writer {
     /// Invalid if the file is closed.
     pub fn track_root_order(&self, track: bool) -> Result<()> {
         self.change(|tree, done| {
-            tree.node_mut(NodeId::ROOT)?.track_order = track;
+            let old = std::mem::replace(&mut tree.node_mut(NodeId::ROOT)?.track_order, track);
             done.push(Entry::RootOrder(track));
-            Ok(())
+            Ok(((), on_node(NodeId::ROOT, move |node| node.track_order = old)))
         })
     }
 
@@ -483,8 +502,10 @@ impl Writer {
         self.change(|tree, done| {
             fits::link(name, &target)?;
             tree.link(group, name, target.clone())?;
-            done.push(Entry::Link { group, name: name.into(), target });
-            Ok(())
+            let name = Name::from(name);
+            done.push(Entry::Link { group, name: name.clone(), target });
+            let undo = move |tree: &mut Tree| drop(tree.unlink_last(group, name.as_bytes()));
+            Ok(((), Box::new(undo) as Undo))
         })
     }
 
@@ -494,9 +515,12 @@ impl Writer {
     /// NotFound if there is none of that name.
     pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
         self.change(|tree, done| {
+            let old = tree.group(group)?.links.get(name).cloned();
             tree.unlink(group, name)?;
-            done.push(Entry::Unlink { group, name: name.into() });
-            Ok(())
+            let name = Name::from(name);
+            done.push(Entry::Unlink { group, name: name.clone() });
+            let undo = move |tree: &mut Tree| drop(old.map(|old| tree.link_again(group, name, old)));
+            Ok(((), Box::new(undo) as Undo))
         })
     }
 
@@ -514,9 +538,18 @@ impl Writer {
             self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
         }
         self.change(|tree, done| {
+            let name = attribute.name.clone();
+            let node = tree.node(object)?;
+            let (old, next) = (node.attributes.get(&name).cloned(), node.next_attribute);
+            fits::attribute_order(node, old.is_some())?;
             tree.set_attribute(object, attribute.clone())?;
             done.push(Entry::Attribute { object, attribute });
-            Ok(())
+            let undo = on_node(object, move |node| {
+                node.attributes.remove(&name);
+                node.attributes.extend(old.map(|old| (name, old)));
+                node.next_attribute = next;
+            });
+            Ok(((), undo))
         })
     }
 
@@ -527,11 +560,11 @@ impl Writer {
     pub fn delete_attribute(&self, object: NodeId, name: &[u8]) -> Result<()> {
         self.change(|tree, done| {
             let removed = tree.node_mut(object)?.attributes.remove(name);
-            removed.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, format!("no attribute {}", Name::from(name)))
-            })?;
-            done.push(Entry::NoAttribute { object, name: name.into() });
-            Ok(())
+            let name = Name::from(name);
+            let removed =
+                removed.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no attribute {name}")))?;
+            done.push(Entry::NoAttribute { object, name: name.clone() });
+            Ok(((), on_node(object, move |node| drop(node.attributes.insert(name, removed)))))
         })
     }
 
@@ -548,10 +581,11 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
+        fits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
         self.change(|tree, done| {
-            tree.node_mut(object)?.comment.clone_from(&comment);
+            let old = std::mem::replace(&mut tree.node_mut(object)?.comment, comment.clone());
             done.push(Entry::Comment { object, comment });
-            Ok(())
+            Ok(((), on_node(object, move |node| node.comment = old)))
         })
     }
 
@@ -568,8 +602,8 @@ impl Writer {
         }
         let size = object_header::pinned_size(&super::commit::header_options(node));
         if let Some(address) = self.0.take_front(size, false) {
-            node.pinned = Some(address);
             self.0.note(&[Entry::Pinned { object, address }])?;
+            node.pinned = Some(address);
             return Ok(address);
         }
         let mut promised = self.0.promised.lock().unwrap_or_else(PoisonError::into_inner);
@@ -587,8 +621,8 @@ impl Writer {
         self.0.sink.skip(address - gap, gap)?;
         // Its place is written at each commit; until then, whatever a sink wants to have whole has zeros there.
         self.0.sink.write_at(address, &vec![0; usize::try_from(size).unwrap_or(0)])?;
-        node.pinned = Some(address);
         self.0.note(&[Entry::Pinned { object, address }])?;
+        node.pinned = Some(address);
         Ok(address)
     }
 

@@ -21,6 +21,7 @@ use hyperchunk_live::observe;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, c_int, c_uint};
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
@@ -487,7 +488,7 @@ pub(super) fn begin(
     let Ok(name) = CString::new(store.name.clone()) else { refuse!("a name with a NUL") };
     let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
     if let Some(image) = image
-        && let Err(error) = fs::write(&path, image)
+        && let Err(error) = hyperchunk::output::create_new(&path).and_then(|mut file| file.write_all(image))
     {
         drop(fs::remove_file(&path));
         refuse!("cannot write to the folder of {}: {error}", store.path.display())

@@ -5,18 +5,18 @@ use super::Store;
 use hyperchunk::index::IndexOption;
 use hyperchunk::io::Locking;
 use hyperchunk::store::{
-    MARKER, Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, hold_alone, real_file,
+    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, epoch_of, folder_of, hold_alone, real_file,
 };
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
+use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::{fs, io};
 
 /// Stores with a writer of this process, by library and path.
 type Table = HashMap<(usize, PathBuf), Weak<Store>>;
@@ -159,19 +159,5 @@ pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
         return Ok(());
     }
     let _held = hold_alone(path)?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", WriterId::new()));
-    let temporary = PathBuf::from(name);
-    let publish = || -> io::Result<()> {
-        fs::write(&temporary, stub().unwrap_or_default())?;
-        if let Ok(old) = fs::metadata(path) {
-            fs::set_permissions(&temporary, old.permissions())?;
-        }
-        fs::rename(&temporary, path)
-    };
-    publish().map_err(|error| {
-        drop(fs::remove_file(&temporary));
-        let message = format!("cannot put a file at {}: {error}", path.display());
-        hyperchunk::Error::new(hyperchunk::ErrorKind::Io, message)
-    })
+    hyperchunk::output::write(path, stub().unwrap_or_default(), true)
 }

@@ -2,13 +2,14 @@
 
 use super::layout::{New, encode};
 use super::{Elements, Zonemap, grid};
-use crate::companion;
 use crate::index::Identity;
+use crate::output::Output;
 use crate::read::spread;
 use crate::store::Statistics;
 use crate::walk::{Found, Next};
 use crate::{Dataset, Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{Dataspace, Layout, Name, ObjectKind};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -46,11 +47,11 @@ impl Analyzed {
         if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(refused)?;
         }
-        let mut new = place.clone().into_os_string();
-        new.push(format!(".{}.new", std::process::id()));
-        std::fs::write(&new, &self.bytes).and_then(|()| std::fs::rename(&new, &place)).map_err(refused)?;
         let of = file.path().filter(|_| file.0.source.remote().is_none());
-        companion::tighten(&place, of.unwrap_or(std::path::Path::new("")));
+        let mut output = Output::create(&place, true)?;
+        output.write_all(&self.bytes).map_err(refused)?;
+        output.tighten(of.unwrap_or(std::path::Path::new("")));
+        output.finish()?;
         Ok(place)
     }
 }

@@ -3,6 +3,7 @@
 use super::ipc::{self, Block, Field, MAGIC};
 use super::{TABLES, table_of};
 use crate::Result;
+use crate::companion::{self, Trust};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::store::log::refused;
 use crate::store::{Definition, WriterId, folder_of};
@@ -161,7 +162,11 @@ impl Table {
         let file = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let folder = self.path.parent().unwrap_or(&self.path);
-                fs::create_dir_all(folder).map_err(|error| refused("make the folder", folder, &error))?;
+                match companion::owner_of_log(&self.path) {
+                    Some(owner) => Trust::of_writer(&owner).make_folder(folder, &owner)?,
+                    None => fs::create_dir_all(folder)
+                        .map_err(|error| refused("make the folder", folder, &error))?,
+                }
                 open()
             }
             other => other,

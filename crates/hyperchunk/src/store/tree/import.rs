@@ -5,7 +5,7 @@ use super::{ABOUT, behind, escaped, place_of, refused, text_of};
 use crate::pack::plan::needed;
 use crate::pack::translate::Translation;
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
-use crate::{Error, ErrorKind, Limits, Result};
+use crate::{Error, ErrorKind, Limits, Result, output};
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
     AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillValue, FillWhen, Filter,
@@ -39,6 +39,9 @@ struct Object {
 /// # Errors
 /// NotFound or Corrupt for a tree that is not whole; Io; those of writing. Then there is no new file.
 pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<super::Exported> {
+    output::accept(out, &[output::Kind::Hdf5])?;
+    output::check(out, options.replace, &[])?;
+    output::check_folder(out, folder)?;
     let mut objects = Vec::new();
     collect(folder, b"/".to_vec(), &mut objects)?;
     let mut oldest = options.oldest;

@@ -12,6 +12,7 @@ mod stream;
 
 pub use import::import;
 
+use crate::output::{NewFolder, check_new, create_new};
 use crate::pack::Input;
 use crate::pack::list::{Contents, Item};
 use crate::slabs::slabs;
@@ -53,13 +54,15 @@ pub struct Exported {
 /// Io, also if there is such a folder already; Unsupported for references to parts of datasets and of HDF5 1.12; those of
 /// reading the file.
 pub fn export(file: &File, folder: &Path) -> Result<Exported> {
-    fs::create_dir(folder).map_err(|error| refused("make the folder", folder, &error))?;
+    check_new(folder).map_err(|error| Error::new(ErrorKind::Io, error.message()))?;
+    let made = NewFolder::create(folder, false)?;
     let contents = Contents::list(vec![Input { file: file.clone(), into: String::new() }])?;
     let mut exported = Exported::default();
     for item in &contents.items {
         let object = |error: Error| error.object(Name::from(&*item.path).to_string());
-        one(&contents, item, folder, &mut exported).map_err(object)?;
+        one(&contents, item, made.path(), &mut exported).map_err(object)?;
     }
+    made.finish()?;
     Ok(exported)
 }
 
@@ -116,7 +119,7 @@ fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut Exported)
             ObjectKind::Group => place.join(format!("~{name}")),
             _ => behind(&place, &format!("~{name}")),
         };
-        fs::write(&file, &bytes).map_err(|error| refused("write", &file, &error))?;
+        write_new(&file, &bytes)?;
         exported.attributes += 1;
         list.push(attribute_value(contents, item.input, &attribute)?);
     }
@@ -124,7 +127,12 @@ fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut Exported)
     let mut text = serde_json::to_vec_pretty(&Value::Object(about))
         .map_err(|error| Error::corrupt(error.to_string()))?;
     text.push(b'\n');
-    fs::write(&about_at, text).map_err(|error| refused("write", &about_at, &error))
+    write_new(&about_at, &text)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = create_new(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| refused("write", path, &error))
 }
 
 fn is_tracked(item: &Item) -> Result<bool> {
@@ -135,7 +143,7 @@ fn is_tracked(item: &Item) -> Result<bool> {
 /// The data of a dataset.
 fn data(contents: &Contents, item: &Item, dataset: &Dataset, place: &Path) -> Result<u64> {
     let write = |error: &io::Error| refused("write", place, error);
-    let mut file = io::BufWriter::new(fs::File::create_new(place).map_err(|error| write(&error))?);
+    let mut file = io::BufWriter::new(create_new(place).map_err(|error| write(&error))?);
     let mut written = 0;
     if *dataset.dataspace() == Dataspace::Null {
         return Ok(0);

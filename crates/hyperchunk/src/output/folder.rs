@@ -1,0 +1,375 @@
+//! A folder by its handle: what is made, renamed and deleted in it stays in it, whatever becomes of its path meanwhile.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A folder that files are made in. No name in it is followed if it is a symbolic link.
+#[derive(Debug)]
+pub struct Folder {
+    #[cfg(unix)]
+    handle: File,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The folder of the file at `path`, and the file's name in it.
+    ///
+    /// # Errors
+    /// Those of the system; InvalidInput for a path without a name.
+    pub fn of(path: &Path) -> io::Result<(Self, OsString)> {
+        let name = path.file_name();
+        let name =
+            name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Ok((Self::open(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
+    }
+
+    /// The path that it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the file of that name to be read and written, made if there is none. One that is there must be a regular file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open_or_create(&self, name: &OsStr) -> io::Result<File> {
+        for _ in 0..3 {
+            match self.create(name, 0, 0o666) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made,
+            }
+            match self.open_file(name) {
+                // It was deleted meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened,
+            }
+        }
+        Err(io::Error::other("the file is made and deleted all the time"))
+    }
+
+    /// Whether something has that name.
+    #[must_use]
+    pub fn has(&self, name: &OsStr) -> bool {
+        self.look(name).is_ok()
+    }
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "expected a regular file, got a link, a folder, a pipe or a device",
+    )
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::{File, Folder, Metadata, OsStr, Path, io, no_file};
+    use std::ffi::CString;
+    use std::os::fd::{AsRawFd as _, FromRawFd as _};
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+
+    /// A handle is for names only: a folder that may not be read is good enough.
+    #[cfg(target_os = "linux")]
+    const PATH_ONLY: libc::c_int = libc::O_PATH;
+    #[cfg(not(target_os = "linux"))]
+    const PATH_ONLY: libc::c_int = 0;
+
+    /// What a name leads to, links not followed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Entry {
+        /// Device and number of the file.
+        pub identity: (u64, u64),
+        /// Its owner.
+        pub user: u32,
+        /// What it is, and who may do what with it.
+        pub mode: u32,
+    }
+
+    impl Entry {
+        /// Whether it is a regular file.
+        pub fn is_file(&self) -> bool {
+            self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFREG)
+        }
+
+        /// Whether it is a folder.
+        pub fn is_folder(&self) -> bool {
+            self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFDIR)
+        }
+
+        /// Whether it is a symbolic link.
+        pub fn is_link(&self) -> bool {
+            self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFLNK)
+        }
+    }
+
+    fn name_of(name: &OsStr) -> io::Result<CString> {
+        CString::new(name.as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+    }
+
+    fn done(result: libc::c_int) -> io::Result<()> {
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    impl Folder {
+        /// Opens a folder.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn open(path: &Path) -> io::Result<Self> {
+            let flags = libc::O_DIRECTORY | libc::O_CLOEXEC | PATH_ONLY;
+            let handle = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+            Ok(Self { handle, path: path.to_owned() })
+        }
+
+        /// What is known of the folder itself.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn metadata(&self) -> io::Result<Metadata> {
+            self.handle.metadata()
+        }
+
+        fn at(&self, name: &OsStr, flags: libc::c_int, mode: u32) -> io::Result<File> {
+            let name = name_of(name)?;
+            let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NOCTTY;
+            loop {
+                // SAFETY: an open descriptor and a string that ends with NUL; the call keeps neither.
+                let file = unsafe {
+                    libc::openat(self.handle.as_raw_fd(), name.as_ptr(), flags, libc::c_uint::from(mode))
+                };
+                if file >= 0 {
+                    // SAFETY: a new descriptor that nothing else owns.
+                    return Ok(unsafe { File::from_raw_fd(file) });
+                }
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+
+        /// Makes a file, to be read and written.
+        ///
+        /// # Errors
+        /// AlreadyExists if anything has that name; those of the system.
+        pub fn create(&self, name: &OsStr, flags: libc::c_int, mode: u32) -> io::Result<File> {
+            self.at(name, flags | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode)
+        }
+
+        /// Opens a regular file to be read and written.
+        ///
+        /// # Errors
+        /// InvalidInput if it is a link, a folder, a pipe or a device; those of the system.
+        pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+            let opened = self.at(name, libc::O_RDWR | libc::O_NONBLOCK, 0);
+            let file = opened.map_err(|error| match error.raw_os_error() {
+                Some(libc::ELOOP | libc::EISDIR | libc::ENXIO | libc::EMLINK) => no_file(),
+                _ => error,
+            })?;
+            if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+        }
+
+        /// Makes a folder in it, and opens it.
+        ///
+        /// # Errors
+        /// AlreadyExists if anything has that name; those of the system.
+        pub fn make(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+            let name = name_of(name)?;
+            let mode = libc::mode_t::try_from(mode).unwrap_or(0o700);
+            // SAFETY: as in `at`.
+            done(unsafe { libc::mkdirat(self.handle.as_raw_fd(), name.as_ptr(), mode) })
+        }
+
+        /// What has that name.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn look(&self, name: &OsStr) -> io::Result<Entry> {
+            let name = name_of(name)?;
+            let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+            // SAFETY: as in `at`; there is room for what the call writes.
+            done(unsafe {
+                let flags = libc::AT_SYMLINK_NOFOLLOW;
+                libc::fstatat(self.handle.as_raw_fd(), name.as_ptr(), found.as_mut_ptr(), flags)
+            })?;
+            // SAFETY: the call wrote it.
+            let found = unsafe { found.assume_init() };
+            #[allow(
+                clippy::useless_conversion,
+                clippy::cast_lossless,
+                reason = "their widths differ between systems"
+            )]
+            Ok(Entry {
+                identity: (found.st_dev as u64, found.st_ino as u64),
+                user: found.st_uid,
+                mode: u32::from(found.st_mode),
+            })
+        }
+
+        /// Whether that name is the open file's.
+        #[must_use]
+        pub fn is_at(&self, name: &OsStr, file: &File) -> bool {
+            let identity = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
+            identity
+                .ok()
+                .is_some_and(|identity| self.look(name).is_ok_and(|found| found.identity == identity))
+        }
+
+        /// Gives a file another name, in the place of what has it, or only if nothing has it.
+        ///
+        /// # Errors
+        /// AlreadyExists; those of the system.
+        pub fn rename(&self, from: &OsStr, to: (&Self, &OsStr), replace: bool) -> io::Result<()> {
+            let (folder, to) = to;
+            if !replace {
+                return self.rename_new(from, (folder, to));
+            }
+            let (from, to) = (name_of(from)?, name_of(to)?);
+            let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
+            // SAFETY: as in `at`.
+            done(unsafe { libc::renameat(old, from.as_ptr(), new, to.as_ptr()) })
+        }
+
+        #[cfg(target_os = "linux")]
+        fn rename_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
+            let (folder, to) = to;
+            let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
+            let names = (name_of(from)?, name_of(to)?);
+            let (one, other) = (names.0.as_ptr(), names.1.as_ptr());
+            // SAFETY: as in `at`.
+            let renamed = done(unsafe { libc::renameat2(old, one, new, other, libc::RENAME_NOREPLACE) });
+            match renamed {
+                // File systems and kernels that do not know the flag.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
+                    self.link_new(from, (folder, to))
+                }
+                renamed => renamed,
+            }
+        }
+
+        #[cfg(not(target_os = "linux"))]
+        fn rename_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
+            self.link_new(from, to)
+        }
+
+        /// A second name, if it is free, and then the first is deleted.
+        fn link_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
+            let (folder, to) = to;
+            let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
+            let names = (name_of(from)?, name_of(to)?);
+            // SAFETY: as in `at`.
+            match done(unsafe { libc::linkat(old, names.0.as_ptr(), new, names.1.as_ptr(), 0) }) {
+                Ok(()) => self.remove(from),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+                // File systems without hard links.
+                Err(_) if folder.has(to) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(_) => self.rename(from, (folder, to), true),
+            }
+        }
+
+        /// Deletes a file.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+            let name = name_of(name)?;
+            // SAFETY: as in `at`.
+            done(unsafe { libc::unlinkat(self.handle.as_raw_fd(), name.as_ptr(), 0) })
+        }
+
+        /// Waits until its names are on the disk, where folders can be synced.
+        pub fn sync(&self) {
+            let opened = self.at(OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY, 0);
+            drop(opened.and_then(|folder| folder.sync_all()));
+        }
+    }
+}
+
+#[cfg(unix)]
+pub use unix::Entry;
+
+#[cfg(not(unix))]
+mod other {
+    use super::{File, Folder, Metadata, OsStr, Path, io, no_file};
+
+    /// What a name leads to, links not followed.
+    #[derive(Debug, Clone)]
+    pub struct Entry(Metadata);
+
+    impl Entry {
+        /// Whether it is a regular file.
+        pub fn is_file(&self) -> bool {
+            self.0.is_file()
+        }
+
+        /// Whether it is a folder.
+        pub fn is_folder(&self) -> bool {
+            self.0.is_dir()
+        }
+
+        /// Whether it is a symbolic link.
+        pub fn is_link(&self) -> bool {
+            self.0.is_symlink()
+        }
+    }
+
+    #[allow(clippy::missing_errors_doc, clippy::must_use_candidate, reason = "as on Unix")]
+    impl Folder {
+        pub fn open(path: &Path) -> io::Result<Self> {
+            if path.is_dir() {
+                Ok(Self { path: path.to_owned() })
+            } else {
+                Err(io::ErrorKind::NotFound.into())
+            }
+        }
+
+        pub fn metadata(&self) -> io::Result<Metadata> {
+            std::fs::metadata(&self.path)
+        }
+
+        pub fn create(&self, name: &OsStr, _: i32, _: u32) -> io::Result<File> {
+            File::options().read(true).write(true).create_new(true).open(self.path.join(name))
+        }
+
+        pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+            if !self.look(name)?.is_file() {
+                return Err(no_file());
+            }
+            File::options().read(true).write(true).open(self.path.join(name))
+        }
+
+        pub fn make(&self, name: &OsStr, _: u32) -> io::Result<()> {
+            std::fs::create_dir(self.path.join(name))
+        }
+
+        pub fn look(&self, name: &OsStr) -> io::Result<Entry> {
+            std::fs::symlink_metadata(self.path.join(name)).map(Entry)
+        }
+
+        pub fn is_at(&self, name: &OsStr, _: &File) -> bool {
+            self.has(name)
+        }
+
+        pub fn rename(&self, from: &OsStr, to: (&Self, &OsStr), replace: bool) -> io::Result<()> {
+            let to = to.0.path.join(to.1);
+            if !replace && to.symlink_metadata().is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            std::fs::rename(self.path.join(from), to)
+        }
+
+        pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+            std::fs::remove_file(self.path.join(name))
+        }
+
+        pub fn sync(&self) {}
+    }
+}
+
+#[cfg(not(unix))]
+pub use other::Entry;

@@ -1,0 +1,434 @@
+//! Files that commands and functions make: whole or not at all, and never through a link.
+//!
+//! **The rule.** What is there already is an error, unless it is to be replaced. An output that is an input, by whatever name
+//! or link, always is. A name that ends as another format's do is an error that lists those that are known. A file appears
+//! whole: it is written under a random name in the folder where it will be, synced, and renamed. The folder is held by its
+//! handle; what is made in it is made new (`O_CREAT | O_EXCL | O_NOFOLLOW`), so that nothing that somebody planted there is
+//! followed or written to. A symbolic link at the output's path is replaced, not written through; devices and pipes are
+//! written to as they are, unless they are behind a link of another user.
+//!
+//! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which may be deleted.
+
+mod folder;
+mod suffix;
+
+pub use folder::{Entry, Folder};
+pub use suffix::{Kind, accept, accept_folder, choose, known};
+
+use crate::store::WriterId;
+use crate::{Error, ErrorKind, Result, companion};
+use hyperchunk_format::printable::escape;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Characters of a path in a message.
+const MAX_SHOWN_CHARACTERS: usize = 2000;
+/// Symbolic links that may lead from one to the next.
+const MAX_LINKS: usize = 40;
+/// Bytes of a name in a folder, as nearly all file systems have it.
+const MAX_NAME_BYTES: usize = 255;
+/// Bytes that a temporary name has beside the file's own.
+const TEMPORARY_BYTES: usize = 40;
+
+fn cannot_write(path: &Path, why: &str) -> Error {
+    Error::invalid(format!("cannot write {}: {why}", shown(path)))
+}
+
+fn shown(path: &Path) -> String {
+    escape(&path.to_string_lossy(), MAX_SHOWN_CHARACTERS)
+}
+
+fn refused(path: &Path, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot write {}: {error}", shown(path)))
+}
+
+/// A name beside `name` that nobody can know before.
+#[must_use]
+pub fn temporary(name: &OsStr) -> OsString {
+    let mut temporary = OsString::from(".");
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        let bytes = name.as_bytes();
+        temporary.push(OsStr::from_bytes(&bytes[..bytes.len().min(MAX_NAME_BYTES - TEMPORARY_BYTES)]));
+    }
+    #[cfg(not(unix))]
+    temporary.push(name);
+    temporary.push(format!(".{}.part", WriterId::new()));
+    temporary
+}
+
+/// Whether two paths lead to one file.
+#[must_use]
+pub fn same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let identity = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+        };
+        identity(one).is_some_and(|found| identity(other) == Some(found))
+    }
+    #[cfg(not(unix))]
+    std::fs::canonicalize(one)
+        .is_ok_and(|found| std::fs::canonicalize(other).is_ok_and(|other| other == found))
+}
+
+/// Refuses an output that is in a folder that is read, or is one of the files in it, by whatever name or link.
+///
+/// # Errors
+/// Invalid.
+pub fn check_folder(path: &Path, folder: &Path) -> Result<()> {
+    let Ok(folder) = folder.canonicalize() else { return Ok(()) };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_within = [path, parent]
+        .into_iter()
+        .any(|path| path.canonicalize().is_ok_and(|path| path.starts_with(&folder)));
+    if is_within || path.is_file() && has(&folder, path) {
+        return Err(cannot_write(
+            path,
+            "it is an input of this command, or lies in a folder that is one; name another output",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a file is one of those below a folder.
+fn has(folder: &Path, file: &Path) -> bool {
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                Ok(kind) if kind.is_file() && same_file(&entry.path(), file) => return true,
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+/// Refuses an output that would destroy something: one of the inputs, by whatever name or link, or without `overwrite`
+/// anything that is there. Devices and pipes are written to and never replaced.
+///
+/// # Errors
+/// Invalid, with what stands in the way.
+pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if inputs.iter().any(|input| same_file(path, input)) {
+        return Err(cannot_write(path, "it is an input of this command; name another output"));
+    }
+    if is_stream(path) {
+        return Ok(());
+    }
+    if found.is_dir() {
+        return Err(cannot_write(path, "it is a folder"));
+    }
+    if !overwrite {
+        return Err(exists(path));
+    }
+    Ok(())
+}
+
+/// Refuses an output that is there, for what replaces nothing.
+///
+/// # Errors
+/// Invalid if anything has that name.
+pub fn check_new(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(cannot_write(path, "it exists; delete it, or name another output")),
+        Err(_) => Ok(()),
+    }
+}
+
+fn exists(path: &Path) -> Error {
+    cannot_write(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
+}
+
+/// Whether `path` is a device, a pipe or a socket: what is written to, and never replaced. One behind a link counts if the
+/// link is the user's own or root's, as `/dev/stdout` is; so does a pipe.
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(path) else { return false };
+    if metadata.is_file() || metadata.is_dir() {
+        return false;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+        let is_device = metadata.file_type().is_char_device() || metadata.file_type().is_block_device();
+        let own = |user: u32| user == 0 || user == companion::reader();
+        let link = path.symlink_metadata();
+        link.is_ok_and(|link| !link.is_symlink() || own(link.uid())) && (is_device || own(metadata.uid()))
+    }
+    #[cfg(not(unix))]
+    true
+}
+
+/// Where the file is that a path leads to through symbolic links, for what writes a file that is there, as `open(path, "w")`
+/// does. What is at the end need not exist.
+///
+/// # Errors
+/// Invalid for a link that belongs neither to the user nor to root nor to the owner of a folder that only they may write to.
+pub fn target(path: &Path) -> Result<PathBuf> {
+    let mut at = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(link) = at.symlink_metadata() else { return Ok(at) };
+        if !link.is_symlink() {
+            return Ok(at);
+        }
+        let folder = at.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let user = link.uid();
+            let of_the_folder = || {
+                std::fs::metadata(folder)
+                    .is_ok_and(|folder| folder.uid() == user && folder.mode() & 0o022 == 0)
+            };
+            if user != 0 && user != companion::reader() && !of_the_folder() {
+                let why = format!(
+                    "expected a file or a link of yours, got the symbolic link {} of user {user}, who could lead it \
+                     anywhere; delete the link, or name the file that it leads to",
+                    at.display()
+                );
+                return Err(cannot_write(path, &why));
+            }
+        }
+        let to = std::fs::read_link(&at).map_err(|error| refused(path, &error))?;
+        at = folder.join(to);
+    }
+    Err(cannot_write(path, "too many symbolic links"))
+}
+
+/// A file that gets its name when it is whole.
+#[derive(Debug)]
+pub struct Output {
+    file: Option<File>,
+    place: Option<Place>,
+    path: PathBuf,
+}
+
+/// Where a file is that is not whole yet, and where it will be.
+#[derive(Debug)]
+struct Place {
+    folder: Folder,
+    temporary: OsString,
+    name: OsString,
+    replace: bool,
+}
+
+impl Output {
+    /// Starts a file. A device or a pipe is written to as it is.
+    ///
+    /// # Errors
+    /// Invalid if something is there and may not be replaced, or is a folder; Io from the system.
+    pub fn create(path: &Path, replace: bool) -> Result<Self> {
+        if is_stream(path) {
+            let file = File::options().write(true).open(path).map_err(|error| refused(path, &error))?;
+            if file.metadata().map_or(true, |metadata| metadata.is_file()) {
+                return Err(cannot_write(path, "it was replaced at this moment"));
+            }
+            return Ok(Self { file: Some(file), place: None, path: path.to_owned() });
+        }
+        check(path, replace, &[])?;
+        let refused = |error: io::Error| refused(path, &error);
+        let (folder, name) = Folder::of(path).map_err(refused)?;
+        let temporary = temporary(&name);
+        let file = folder.create(&temporary, 0, 0o666).map_err(refused)?;
+        // From here on it is deleted where something fails.
+        let place = Place { folder, temporary, name, replace };
+        keep_permissions(&place.folder, &place.name, &file);
+        Ok(Self { file: Some(file), place: Some(place), path: path.to_owned() })
+    }
+
+    /// Takes the permission to write from others who may not write to the file at `of`: see [`companion::tighten`].
+    pub fn tighten(&self, of: &Path) {
+        if let (Some(file), Some(_)) = (&self.file, &self.place) {
+            companion::tighten_file(file, of);
+        }
+    }
+
+    /// How many bytes it has.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn size(&self) -> Result<u64> {
+        let metadata =
+            self.file.as_ref().map_or_else(|| Err(io::Error::other("it is closed")), File::metadata);
+        metadata.map(|metadata| metadata.len()).map_err(|error| refused(&self.path, &error))
+    }
+
+    /// Gives the file its name, when its bytes are on the disk.
+    ///
+    /// # Errors
+    /// Io; Invalid if something has that name meanwhile. Then nothing is left of the file.
+    pub fn finish(mut self) -> Result<()> {
+        let (Some(file), Some(place)) = (self.file.take(), &self.place) else { return Ok(()) };
+        file.sync_all().map_err(|error| refused(&self.path, &error))?;
+        if !place.folder.is_at(&place.temporary, &file) {
+            return Err(cannot_write(
+                &self.path,
+                "another program deleted the unfinished file, or put its own in its place",
+            ));
+        }
+        let renamed = place.folder.rename(&place.temporary, (&place.folder, &place.name), place.replace);
+        renamed.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&self.path),
+            _ => refused(&self.path, &error),
+        })?;
+        place.folder.sync();
+        self.place = None;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            // It was not finished; the error that led here is the one that counts.
+            drop(place.folder.remove(&place.temporary));
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
+    }
+}
+
+/// Whoever may read or write the user's file that is replaced, may the new one, and nobody else.
+pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
+    #[cfg(unix)]
+    if let Ok(old) = folder.look(name)
+        && old.is_file()
+        && old.user == companion::reader()
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // Where permissions cannot be set, they cannot tell, either.
+        drop(file.set_permissions(Permissions::from_mode(old.mode & 0o777)));
+    }
+    #[cfg(not(unix))]
+    let _ = (folder, name, file, None::<Permissions>);
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`Output::create`] and [`Output::finish`].
+pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<()> {
+    let mut output = Output::create(path, replace)?;
+    output.write_all(bytes).map_err(|error| refused(path, &error))?;
+    output.finish()
+}
+
+/// Makes a file that is not there, for what makes a folder of many: it has its name at once.
+///
+/// # Errors
+/// Io, also if something has that name.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let (folder, name) = Folder::of(path)?;
+    folder.create(&name, 0, 0o666)
+}
+
+/// A folder of files that gets its name when all are in it.
+#[derive(Debug)]
+pub struct NewFolder {
+    place: Option<Place>,
+    path: PathBuf,
+    unfinished: PathBuf,
+    /// The permissions that it will have.
+    permissions: Permissions,
+}
+
+impl NewFolder {
+    /// Starts a folder. Until it is finished, nobody else may look into it.
+    ///
+    /// # Errors
+    /// Invalid if something is there and may not be replaced; Io from the system.
+    pub fn create(path: &Path, replace: bool) -> Result<Self> {
+        if !replace && path.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+        let refused = |error: io::Error| refused(path, &error);
+        let (folder, name) = Folder::of(path).map_err(refused)?;
+        let temporary = temporary(&name);
+        let unfinished = folder.path().join(&temporary);
+        folder.make(&temporary, 0o777).map_err(refused)?;
+        let permissions = std::fs::symlink_metadata(&unfinished).map_err(refused)?.permissions();
+        let place = Place { folder, temporary, name, replace };
+        let made = Self { place: Some(place), path: path.to_owned(), unfinished, permissions };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&made.unfinished, Permissions::from_mode(0o700)).map_err(refused)?;
+        }
+        Ok(made)
+    }
+
+    /// Where it is until it is finished.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.unfinished
+    }
+
+    /// Gives the folder its name. One that is replaced is deleted after that.
+    ///
+    /// # Errors
+    /// As [`Output::finish`].
+    pub fn finish(mut self) -> Result<()> {
+        let Some(place) = self.place.take() else { return Ok(()) };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&self.path),
+            _ => refused(&self.path, &error),
+        };
+        let Place { folder, temporary: unfinished, name, replace } = &place;
+        let finish = || {
+            std::fs::set_permissions(&self.unfinished, self.permissions.clone())?;
+            let old = (*replace && folder.has(name)).then(|| temporary(name));
+            if let Some(old) = &old {
+                folder.rename(name, (folder, old), false)?;
+            }
+            let renamed = folder.rename(unfinished, (folder, name), false);
+            if let Some(old) = &old {
+                match &renamed {
+                    Ok(()) => delete(&folder.path().join(old)),
+                    // What was there before is there again.
+                    Err(_) => drop(folder.rename(old, (folder, name), false)),
+                }
+            }
+            folder.sync();
+            renamed
+        };
+        finish().map_err(|error| {
+            delete(&self.unfinished);
+            failed(error)
+        })
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if self.place.is_some() {
+            delete(&self.unfinished);
+        }
+    }
+}
+
+/// Deletes what is left of a folder, or a link in its place.
+fn delete(path: &Path) {
+    // The error that led here is the one that counts.
+    drop(std::fs::remove_dir_all(path).or_else(|_| std::fs::remove_file(path)));
+}
+
+#[cfg(all(test, unix))]
+mod tests;

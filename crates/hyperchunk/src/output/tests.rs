@@ -1,0 +1,175 @@
+use super::*;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("hyperchunk-output-{name}-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&folder));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn whole_or_not_at_all() {
+    let folder = Scratch::new("whole");
+    let path = folder.0.join("a");
+    write(&path, b"old", false).unwrap();
+    let mut output = Output::create(&path, true).unwrap();
+    output.write_all(b"half").unwrap();
+    assert_eq!(folder.names().len(), 2);
+    drop(output);
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert_eq!(folder.names(), ["a"]);
+    let error = write(&path, b"new", false).unwrap_err();
+    assert!(error.to_string().contains("--overwrite replaces it"), "{error}");
+    write(&path, b"new", true).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    assert_eq!(folder.names(), ["a"]);
+}
+
+#[test]
+fn a_file_that_appears_meanwhile_stays() {
+    let folder = Scratch::new("meanwhile");
+    let path = folder.0.join("a");
+    let mut output = Output::create(&path, false).unwrap();
+    output.write_all(b"mine").unwrap();
+    std::fs::write(&path, b"theirs").unwrap();
+    output.finish().unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+    assert_eq!(folder.names(), ["a"]);
+}
+
+#[test]
+fn another_file_in_the_place_of_the_unfinished_one_is_not_taken() {
+    let folder = Scratch::new("exchanged");
+    let path = folder.0.join("a");
+    let mut output = Output::create(&path, true).unwrap();
+    output.write_all(b"mine").unwrap();
+    let unfinished = folder.0.join(&folder.names()[0]);
+    std::fs::remove_file(&unfinished).unwrap();
+    std::fs::write(&unfinished, b"theirs").unwrap();
+    output.finish().unwrap_err();
+    assert!(!path.exists());
+}
+
+#[test]
+fn links_are_replaced_and_pipes_stay() {
+    let folder = Scratch::new("links");
+    let (link, victim) = (folder.0.join("link"), folder.0.join("victim"));
+    std::fs::write(&victim, "five years of work").unwrap();
+    for to in ["victim", "nowhere"] {
+        drop(std::fs::remove_file(&link));
+        symlink(to, &link).unwrap();
+        write(&link, b"no", false).unwrap_err();
+        assert!(link.is_symlink());
+        write(&link, b"new", true).unwrap();
+        assert!(!link.is_symlink());
+        assert_eq!(std::fs::read(&link).unwrap(), b"new");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"five years of work");
+        assert!(!folder.0.join("nowhere").exists());
+    }
+    let pipe = folder.0.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read(pipe).unwrap()
+    });
+    write(&pipe, b"through", false).unwrap();
+    assert_eq!(reader.join().unwrap(), b"through");
+    assert!(is_stream(&pipe));
+    write(&folder.0, b"no", true).unwrap_err();
+}
+
+#[test]
+fn inputs_are_refused_by_every_name() {
+    let folder = Scratch::new("inputs");
+    let input = folder.0.join("in");
+    std::fs::write(&input, "x").unwrap();
+    let (soft, hard) = (folder.0.join("soft"), folder.0.join("hard"));
+    symlink("in", &soft).unwrap();
+    std::fs::hard_link(&input, &hard).unwrap();
+    for name in [&input, &soft, &hard, &folder.0.join(".").join("in")] {
+        for overwrite in [false, true] {
+            let error = check(name, overwrite, &[&input]).unwrap_err();
+            assert!(error.to_string().contains("is an input of this command"), "{error}");
+        }
+    }
+    check(&folder.0.join("out"), false, &[&input]).unwrap();
+}
+
+#[test]
+fn permissions_of_what_is_replaced_stay() {
+    let folder = Scratch::new("permissions");
+    let path = folder.0.join("a");
+    for mode in [0o600, 0o640, 0o444] {
+        drop(std::fs::remove_file(&path));
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        write(&path, b"new", true).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+    }
+}
+
+#[test]
+fn long_names_are_no_trouble() {
+    let folder = Scratch::new("long");
+    let path = folder.0.join("x".repeat(255));
+    write(&path, b"new", false).unwrap();
+    assert_eq!(folder.names(), ["x".repeat(255)]);
+}
+
+#[test]
+fn own_links_lead_to_their_target() {
+    let folder = Scratch::new("target");
+    let link = folder.0.join("link");
+    symlink("file", &link).unwrap();
+    assert_eq!(target(&link).unwrap(), folder.0.join("file"));
+    assert_eq!(target(&folder.0.join("file")).unwrap(), folder.0.join("file"));
+    let round = folder.0.join("round");
+    symlink("round", &round).unwrap();
+    target(&round).unwrap_err();
+}
+
+#[test]
+fn folders_appear_whole() {
+    let folder = Scratch::new("folder");
+    let path = folder.0.join("out");
+    let new = NewFolder::create(&path, false).unwrap();
+    assert_eq!(std::fs::metadata(new.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::write(new.path().join("a"), "1").unwrap();
+    drop(new);
+    assert!(folder.names().is_empty());
+    for (replace, text) in [(false, "1"), (true, "2")] {
+        let new = NewFolder::create(&path, replace).unwrap();
+        std::fs::write(new.path().join("a"), text).unwrap();
+        new.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(path.join("a")).unwrap(), text);
+        assert_eq!(folder.names(), ["out"]);
+    }
+    NewFolder::create(&path, false).unwrap_err();
+    let old = folder.0.join("old");
+    std::fs::rename(&path, &old).unwrap();
+    symlink("old", &path).unwrap();
+    let new = NewFolder::create(&path, true).unwrap();
+    std::fs::write(new.path().join("b"), "3").unwrap();
+    new.finish().unwrap();
+    assert!(old.join("a").exists() && path.join("b").exists() && !path.is_symlink());
+}
