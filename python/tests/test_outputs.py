@@ -1,13 +1,21 @@
 """Commands and functions that write files: an input is never written over, and nothing is without being told."""
 
+import hashlib
 import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import hyperchunk
+import makers
 import numpy as np
 import pytest
+from full_disk import short_files
 from hyperchunk import _core
 from hyperchunk.exceptions import InvalidError
 
@@ -39,6 +47,7 @@ def named(source: Path, way: str, suffix: str) -> str:
 
 
 WAYS = ["same", "absolute", "dot", "symlink", "hardlink"]
+SUFFIXES = {"get": "npy", "index": "hcindex", "kerchunk": "json", "virtualizarr": "json", "file-url": "hcindex"}
 COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "get": lambda out: ["get", "a.h5", "/a", "-o", out],
     "index": lambda out: ["index", "a.h5", "-o", out],
@@ -72,13 +81,14 @@ def test_index_never_writes_over_its_input(source: Path, keyword: str, way: str)
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_existing_output_needs_overwrite(source: Path, command: str, capfd: pytest.CaptureFixture[str]) -> None:
-    Path("out.npy").write_text("notes")
-    arguments = COMMANDS[command]("out.npy")
+    out = Path(f"out.{SUFFIXES[command]}")
+    out.write_text("notes")
+    arguments = COMMANDS[command](str(out))
     assert run(*arguments) == 1
     assert "--overwrite replaces it" in capfd.readouterr().err
-    assert Path("out.npy").read_text() == "notes"
+    assert out.read_text() == "notes"
     assert run(*arguments, "--overwrite") == 0
-    assert Path("out.npy").read_bytes() != b"notes"
+    assert out.read_bytes() != b"notes"
 
 
 def test_references_that_are_read_are_an_input(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -104,3 +114,243 @@ def test_usual_index_is_made_anew(source: Path) -> None:
     hyperchunk.index("a.h5")
     hyperchunk.index("a.h5")
     assert Path("a.h5.hcindex").exists()
+
+
+# Every maker of files keeps the rule: `makers.MAKERS` has all of them.
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        makers.world()
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def world(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "w"
+    shutil.copytree(made, folder, symlinks=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def state(folder: Path) -> dict[str, str]:
+    """All files with what is in them, and all links with where they lead."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = f"-> {path.readlink()}"
+        elif path.is_file():
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def fails(make: Callable[[], None]) -> str:
+    """Makes what cannot be made; the message of a function."""
+    with pytest.raises((makers.RefusedError, hyperchunk.HyperchunkError, OSError, ValueError)) as raised:
+        make()
+    return str(raised.value)
+
+
+def new_name(maker: makers.Maker, stem: str = "out") -> str:
+    return f"{stem}.{maker.suffix}" if maker.suffix else stem
+
+
+OVERWRITE = [False, True]
+READING = [name for name, maker in makers.MAKERS.items() if maker.reads]
+REPLACING = [name for name, maker in makers.MAKERS.items() if maker.replaces]
+LARGE = [name for name, maker in makers.MAKERS.items() if not maker.tiny]
+
+
+@pytest.mark.parametrize("name", makers.MAKERS)
+def test_existing_output_is_refused_and_stays(world: Path, name: str) -> None:
+    maker = makers.MAKERS[name]
+    out = new_name(maker)
+    Path(out).write_text("five years of work\n")
+    before = state(world)
+    fails(lambda: maker.make(out, False))
+    assert state(world) == before
+    Path(out).unlink()
+    maker.make(out, False)
+    assert Path(out).exists()
+    fails(lambda: maker.make(out, False))
+    if maker.replaces:
+        maker.make(out, True)
+    assert not [path for path in world.iterdir() if ".part" in path.name or ".new" in path.name]
+
+
+@pytest.mark.parametrize("overwrite", OVERWRITE)
+@pytest.mark.parametrize("name", READING)
+def test_output_that_is_an_input_is_refused(world: Path, name: str, overwrite: bool) -> None:
+    maker = makers.MAKERS[name]
+    if overwrite and not maker.replaces:
+        pytest.skip("replaces nothing")
+    read = Path(maker.reads)
+    hard, soft = Path(new_name(maker, "hard")), Path(new_name(maker, "soft"))
+    os.link(read, hard)
+    soft.symlink_to(read)
+    before = state(world)
+    for out in [str(read), str(read.absolute()), f"./{read}", str(soft), str(hard)]:
+        fails(lambda out=out: maker.make(out, overwrite))  # type: ignore[misc]
+        assert state(world) == before, out
+
+
+@pytest.mark.parametrize("overwrite", OVERWRITE)
+@pytest.mark.parametrize("name", makers.MAKERS)
+def test_planted_links_are_not_followed(world: Path, name: str, overwrite: bool) -> None:
+    """Names that earlier releases wrote to, and the output's own."""
+    maker = makers.MAKERS[name]
+    if overwrite and not maker.replaces:
+        pytest.skip("replaces nothing")
+    out = new_name(maker)
+    victim = world.parent / "thesis.txt"
+    victim.write_text("five years of work\n" * 1000)
+    process = os.getpid()
+    guessed = [f"{out}.partial", f"{out}.new", f"{out}.{process}.new", f".{out}.{process}.part", f"{out}.restructuring"]
+    for other in [*guessed, f"{out}.journal"]:
+        Path(other).symlink_to(victim)
+    # A function that replaces what is there writes to where the user's own link leads.
+    follows = name in ("open()", "DualFile()", "store.create()")
+    if not follows:
+        Path(out).symlink_to(victim)
+    try:
+        maker.make(out, overwrite)
+    except (makers.RefusedError, hyperchunk.HyperchunkError, OSError, ValueError):
+        pass
+    else:
+        assert overwrite or follows
+        assert not Path(out).is_symlink()
+    assert victim.read_text() == "five years of work\n" * 1000
+
+
+@pytest.mark.parametrize("suffix", [".hczones", ".hcindex"])
+def test_links_in_the_place_of_companions_are_replaced(world: Path, suffix: str) -> None:
+    victim = world.parent / "thesis.txt"
+    victim.write_text("five years of work\n")
+    companion = Path(f"a.h5{suffix}")
+    companion.symlink_to(victim)
+    for process in range(os.getpid() - 3, os.getpid() + 4):
+        Path(f"a.h5{suffix}.{process}.new").symlink_to(victim)
+    command = "analyze" if suffix == ".hczones" else "index"
+    makers.command(command, "a.h5")
+    assert companion.is_file()
+    assert not companion.is_symlink()
+    assert victim.read_text() == "five years of work\n"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip:1"])
+def test_links_in_the_folder_of_a_layout_are_not_followed(world: Path, codec: str) -> None:
+    victim = world.parent / "thesis.txt"
+    victim.write_text("five years of work\n")
+    arguments = ["restructure", "a.h5", "/a", "--order", "column", "--codec", codec]
+    makers.command(*arguments, "--begin")
+    (folder,) = Path("a.h5.d/layouts").iterdir()
+    for name in ["layout.h5.partial", "marks", "encoded", "sizes", "between"]:
+        if (folder / name).exists():
+            (folder / name).unlink()
+        (folder / name).symlink_to(victim)
+    assert makers.run(*arguments) == 1
+    assert victim.read_text() == "five years of work\n"
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("name", LARGE)
+def test_error_midway_leaves_nothing(world: Path, name: str, there: bool) -> None:
+    maker = makers.MAKERS[name]
+    if there and not maker.replaces:
+        pytest.skip("replaces nothing")
+    out = new_name(maker)
+    if there:
+        maker.make(out, False)
+    before = state(world)
+    with short_files(300):
+        fails(lambda: maker.make(out, there))
+    after = state(world)
+    # What can be gone on with, or recovered, is kept, and called so.
+    kept = {known for known in after if known.startswith((f"{out}.restructuring/", f"{out}.partial", f"{out}.journal"))}
+    assert not kept or name in ("open()", "restructure", "restructure()")
+    assert {known: after[known] for known in after if known not in kept} == before
+
+
+KILLED = """
+import os, resource, signal, sys
+sys.path.insert(0, sys.argv[1])
+import makers
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+makers.MAKERS[sys.argv[2]].make(sys.argv[3], False)
+"""
+
+
+@pytest.mark.parametrize("name", ["get npy", "pack", "restructure", "arrow export", "arrow export folder", "open()"])
+def test_killed_midway_leaves_no_output(world: Path, name: str) -> None:
+    maker = makers.MAKERS[name]
+    out = new_name(maker)
+    before = state(world)
+    arguments = [sys.executable, "-c", KILLED, str(Path(makers.__file__).parent), name, out]
+    done = subprocess.run(arguments, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGXFSZ, done
+    left = {path.split("/")[0] for path in state(world) if path not in before}
+    known = re.compile(rf"\.{re.escape(out)}\.[0-9a-f]{{32}}\.part|{re.escape(out)}\.(partial|journal|restructuring)")
+    assert left
+    assert all(known.fullmatch(path) for path in left), left
+    # And the next one is not kept from it.
+    if name != "open()":
+        maker.make(out, False)
+
+
+@pytest.mark.parametrize("name", makers.MAKERS)
+def test_suffix_of_another_format_is_refused(world: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    maker = makers.MAKERS[name]
+    before = state(world)
+    for wrong in maker.wrong:
+        out = f"out.{wrong}" if wrong else "out"
+        message = fails(lambda out=out: maker.make(out, False))  # type: ignore[misc]
+        message += capfd.readouterr().err
+        assert "expected a name that ends with ." in message or "or one that ends with ." in message, message
+        assert state(world) == before
+
+
+def test_own_link_is_written_through_by_open(world: Path) -> None:
+    """As h5py does; what lies beside the file while it is written, lies beside the file."""
+    Path("deep").mkdir()
+    Path("link.h5").symlink_to("deep/real.h5")
+    Path("deep/real.h5").write_text("old")
+    Path("deep/real.h5").chmod(0o600)
+    with hyperchunk.open("link.h5", "w") as file:
+        file["a"] = 1
+        assert Path("deep/real.h5.journal").exists()
+    assert Path("link.h5").is_symlink()
+    assert Path("deep/real.h5").stat().st_mode & 0o777 == 0o600
+    with h5py.File("link.h5") as file:
+        assert file["a"][()] == 1
+    with pytest.raises(hyperchunk.HyperchunkError, match="exists"):
+        hyperchunk.open("link.h5", "x")
+
+
+@pytest.mark.parametrize("name", ["get npy", "get h5", "index", "kerchunk", "pack", "arrow export"])
+def test_permissions_of_what_is_replaced_stay(world: Path, name: str) -> None:
+    maker = makers.MAKERS[name]
+    out = Path(new_name(maker))
+    out.write_text("private")
+    out.chmod(0o600)
+    maker.make(str(out), True)
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_devices_and_pipes_are_written_to(world: Path) -> None:
+    makers.command("get", "a.h5", "/v", "-o", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+    Path("out.npy").symlink_to("/dev/null")
+    makers.command("get", "a.h5", "/v", "-o", "out.npy")
+    assert Path("out.npy").is_symlink()
+    for name in ("open()", "DualFile()", "pack"):
+        fails(lambda name=name: makers.MAKERS[name].make("/dev/null", True))  # type: ignore[misc]
+    assert Path("/dev/null").is_char_device()

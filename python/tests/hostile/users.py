@@ -292,6 +292,174 @@ def a_socket_of_somebody_else() -> None:
         raise NotKeptError(f"a stranger reaches the server: {theirs}")
 
 
+OUTPUTS = """
+import contextlib, os, sys
+import hyperchunk
+from hyperchunk import _core
+folder, overwrite = sys.argv[1], sys.argv[2:]
+os.chdir(folder)
+file = "/tmp/scratch/data.h5"
+commands = [
+    ["get", file, "/temperature", "-o", "out.npy"], ["get", file, "/temperature", "-o", "out.h5"],
+    ["index", file, "-o", "out.hcindex"], ["index", file, "--kerchunk", "out.json"], ["pack", file, "out.h5"],
+    ["arrow", "export", file + ":/temperature", "out.arrow"], ["arrow", "export", file, "out", "--format", "folder"],
+    ["link", "s3://bucket/a.h5", "out.h5"],
+]
+for command in commands:
+    _core.run_command(["hyperchunk", *command, *overwrite])
+_core.run_command(["hyperchunk", "restructure", file, "/temperature", "--output", "out.h5"])
+_core.run_command(["hyperchunk", "store", "export", file, "--tree", "tree"])
+# In a sticky folder, the links of others cannot be replaced.
+with contextlib.suppress(hyperchunk.HyperchunkError):
+    hyperchunk.analyze(file)
+with contextlib.suppress(hyperchunk.HyperchunkError):
+    hyperchunk.index(file)
+with contextlib.suppress(hyperchunk.HyperchunkError):
+    hyperchunk.restructure(file, "/temperature", order="column")
+"""
+PLANTED = [
+    "out.npy",
+    "out.h5",
+    "out.hcindex",
+    "out.json",
+    "out.arrow",
+    "out",
+    "tree",
+    "out.h5.partial",
+    "out.arrow.partial",
+    "out.partial",
+    "out.h5.restructuring",
+]
+
+
+def outputs_through_links_of_somebody_else() -> None:
+    """Links under names of outputs, companions and temporary files lead to a thesis: it stays."""
+    thesis = Path(f"/tmp/h{OWNER}/thesis.txt")
+    text = b"five years of work\n" * 1000
+    # The layout's name follows from the request and the file, which the stranger can read.
+    run(OWNER, "import hyperchunk; hyperchunk.restructure('/tmp/scratch/data.h5', '/temperature', order='column')")
+    identifier = next(Path(f"{FILE}.d/layouts").iterdir()).name
+    for mode in (0o1777, 0o777):
+        SCRATCH.chmod(mode)
+        for overwrite in ([], ["--overwrite"]):
+            shutil.rmtree(f"{FILE}.d", ignore_errors=True)
+            layout = Path(f"{FILE}.d/layouts/{identifier}")
+            layout.mkdir(parents=True)
+            beside = [Path(f"{FILE}{suffix}") for suffix in (".hczones", ".hcindex")]
+            inside = [layout / name for name in ("layout.h5.partial", "marks", "request.json", "layout.h5")]
+            for link in [*[SCRATCH / name for name in PLANTED], *beside, *inside]:
+                if link.is_dir() and not link.is_symlink():
+                    shutil.rmtree(link)
+                link.unlink(missing_ok=True)
+                link.symlink_to(thesis)
+                os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+            for folder in (Path(f"{FILE}.d"), layout.parent, layout):
+                os.chown(folder, STRANGER, STRANGER)
+            place(thesis, text, OWNER)
+            done = run(OWNER, OUTPUTS, str(SCRATCH), *overwrite)
+            if thesis.read_bytes() != text:
+                raise NotKeptError(f"the thesis was written over ({mode:o}, {overwrite}): {done}")
+            if done.returncode != 0:
+                raise NotKeptError(f"{mode:o}, {overwrite}: {done}")
+            if overwrite and mode == 0o777 and (SCRATCH / "out.npy").is_symlink():
+                raise NotKeptError(f"the link stays: {done}")
+    # The control: another program follows the link.
+    link = SCRATCH / "out.npy"
+    link.unlink(missing_ok=True)
+    link.symlink_to(thesis)
+    os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+    expect(run(OWNER, "open('/tmp/scratch/out.npy', 'w').write('gone')"), "")
+    if thesis.read_bytes() == text:
+        raise NotKeptError("the control does not reach the thesis")
+
+
+WRITE = """
+import hyperchunk, sys
+try:
+    with hyperchunk.open(sys.argv[1], "w") as file:
+        file["a"] = 1
+    print("written")
+except hyperchunk.HyperchunkError as error:
+    print("refused" if "symbolic link" in str(error) else error)
+"""
+
+
+def a_link_of_somebody_else_is_not_written_through() -> None:
+    """`open(path, "w")` follows your own links, root's, and those in a folder of their owner's."""
+    SCRATCH.chmod(0o777)
+    target = Path(f"/tmp/h{OWNER}/target.h5")
+    link = SCRATCH / "link.h5"
+    for user, printed in ((STRANGER, "refused"), (OWNER, "written"), (0, "written")):
+        place(target, b"five years of work", OWNER)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        os.chown(link, user, user, follow_symlinks=False)
+        expect(run(OWNER, WRITE, str(link)), printed)
+        if (target.read_bytes() == b"five years of work") != (printed == "refused"):
+            raise NotKeptError(f"{user}: {printed}, but the target is not so")
+    shared = Path("/tmp/scratch/of_a_colleague")
+    shared.mkdir()
+    (shared / "link.h5").symlink_to(target)
+    os.chown(shared / "link.h5", STRANGER, STRANGER, follow_symlinks=False)
+    os.chown(shared, STRANGER, STRANGER)
+    expect(run(OWNER, WRITE, str(shared / "link.h5")), "written")
+
+
+STOPPED = """
+import hyperchunk, os, sys
+file = hyperchunk.open(sys.argv[1], "w")
+file["a"] = 1
+os._exit(0)
+"""
+RECOVER = """
+from hyperchunk import _core
+print(_core.run_command(["hyperchunk", "recover", "/tmp/scratch/new.h5", "--json"]))
+"""
+
+
+def a_journal_of_somebody_else() -> None:
+    """It makes nothing of your file; your own does."""
+    new = SCRATCH / "new.h5"
+    expect(run(STRANGER, STOPPED, str(new)), "")
+    done = run(OWNER, RECOVER)
+    # Not even a journal that may be read by its maker alone.
+    refused = "what lies beside the file" in done.stderr or "Permission denied" in done.stderr
+    if done.stdout.strip() != "1" or not refused or new.exists():
+        raise NotKeptError(f"somebody else's journal is used: {done}")
+    for left in SCRATCH.glob("new.h5.*"):
+        left.chmod(0o666)
+    done = run(OWNER, RECOVER)
+    if done.stdout.strip() != "1" or "what lies beside the file" not in done.stderr or new.exists():
+        raise NotKeptError(f"somebody else's journal is used: {done}")
+    for left in SCRATCH.glob("new.h5.*"):
+        left.unlink()
+    expect(run(OWNER, STOPPED, str(new)), "")
+    done = run(OWNER, RECOVER)
+    if not done.stdout.strip().endswith("0") or not new.exists():
+        raise NotKeptError(f"one's own journal is not used: {done}")
+
+
+def a_layout_folder_of_somebody_else_is_not_written_to() -> None:
+    """`restructure` says so, and does not begin."""
+    folder = Path(f"{FILE}.d")
+    make = """
+import hyperchunk
+try:
+    hyperchunk.restructure("/tmp/scratch/data.h5", "/temperature", order="column")
+    print("made")
+except hyperchunk.HyperchunkError as error:
+    print("refused" if "what lies beside the file" in str(error) else error)
+"""
+    for user, mode in ((STRANGER, 0o755), (OWNER, 0o777)):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        folder.chmod(mode)
+        os.chown(folder, user, user)
+        expect(run(OWNER, make), "refused")
+    shutil.rmtree(folder)
+    expect(run(OWNER, make), "made")
+
+
 SCENARIOS: list[Callable[[], None]] = [
     an_index_of_somebody_else,
     statistics_of_somebody_else,
@@ -300,6 +468,10 @@ SCENARIOS: list[Callable[[], None]] = [
     layouts_of_somebody_else,
     a_store_of_somebody_else,
     a_socket_of_somebody_else,
+    outputs_through_links_of_somebody_else,
+    a_link_of_somebody_else_is_not_written_through,
+    a_journal_of_somebody_else,
+    a_layout_folder_of_somebody_else_is_not_written_to,
 ]
 
 
