@@ -12,6 +12,7 @@ from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import AnyFile, AnyObject, HLObject, MappingHDF5, encode, read_only
+from hyperchunk.suggestions import few, suggestion
 
 
 class AttributeManager(MappingHDF5):
@@ -34,8 +35,29 @@ class AttributeManager(MappingHDF5):
         core = self._opened.need()
         found = self._object.attribute(encode(name))
         if found is None:
-            raise ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()})")
+            raise self._missing(name)
         return _value(core, found)
+
+    def _missing(self, name: str | bytes) -> ObjectNotFoundError:
+        count = self._object.attribute_count()
+        names = self._object.attribute_names() if few(count) else []
+        wanted = name if isinstance(name, str) else name.decode("utf-8", "replace")
+        near = suggestion(wanted, count, names, "the object") if count else "; the object has none"
+        return ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()}){near}")
+
+    def get_id(self, name: str | bytes) -> Any:
+        """What `_core` has of an attribute."""
+        self._opened.need()
+        found = self._object.attribute(encode(name))
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """The value of an attribute, or `default`."""
+        core = self._opened.need()
+        found = self._object.attribute(encode(name))
+        return default if found is None else _value(core, found)
 
     def _where(self) -> str:
         return f"{self._object.path or '?'}, file {self._opened.filename}"

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from hyperchunk import _core, dimensions, dtypes, selections, values
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
-from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
 from hyperchunk.likeness import DatasetID, class_of_h5py
-from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, resolve_region
+from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, refusal, resolve_region
 from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.references import RegionReference
 from hyperchunk.selections import Selection, Space
@@ -334,7 +334,10 @@ class Dataset(HLObject):
     def read_chunk(self, offset: Sequence[int]) -> tuple[int, bytes]:
         """The chunk whose first element has the indices `offset`, as it is stored: which filters were left out (a bit
         for each, 0 for none), and the bytes."""
-        found = self._data.read_chunk(list(offset))
+        try:
+            found = self._data.read_chunk(list(offset))
+        except InvalidError as error:
+            raise also(error, OSError) from None
         if found is None:
             raise ObjectNotFoundError(f"the chunk at {tuple(offset)} was never written (object {self.name})")
         return found[1], found[0]
@@ -505,7 +508,11 @@ class Dataset(HLObject):
         name = "(anonymous)" if self.name is None else f'"{posixpath.basename(self.name)}"'
         return f'<HDF5 dataset {name}: shape {self.shape}, type "{self.dtype.str}">'
 
-    __setitem__ = resize = write_direct = make_scale = read_only
+    def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
+        """Changes the extent, of a dataset of a file that is being written."""
+        raise refusal() if self.chunks is not None else also(refusal(), TypeError)
+
+    __setitem__ = write_direct = make_scale = read_only
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -43,6 +43,10 @@ class DimensionProxy:
             return ""
         return _text(labels[self._dimension])
 
+    @label.setter
+    def label(self, label: str) -> None:
+        read_only()
+
     def _scales(self) -> list[Dataset]:
         from hyperchunk.netcdf import references
 

@@ -1,12 +1,22 @@
-"""The exceptions of hyperchunk. Each is also the built-in exception that comes closest."""
+"""The exceptions of hyperchunk. Each is also the built-in exception that comes closest, and those that h5py raises
+for the same."""
 
 from __future__ import annotations
 
 import errno
+import os
+from io import UnsupportedOperation
+from typing import Any
 
 
 class HyperchunkError(Exception):
     """Any failure that hyperchunk reports."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not isinstance(self, OSError) or self.errno is None:
+            plain: tuple[Any, ...] = Exception.__reduce__(self)  # type: ignore[assignment]
+            return plain
+        return of_system, (str(self), self.errno, self.filename, type(self).__name__)
 
 
 class UdfSyntaxError(HyperchunkError, ValueError):
@@ -63,6 +73,10 @@ class KeyFileError(HyperchunkError, PermissionError):
     __str__ = Exception.__str__
 
 
+class NameExistsError(ExistsError, ValueError, RuntimeError):
+    """An object or link of that name is there already."""
+
+
 class NotHdf5Error(HyperchunkError, OSError):
     """The file has no HDF5 signature."""
 
@@ -99,12 +113,34 @@ class ObjectNotFoundError(HyperchunkError, KeyError):
     __str__ = Exception.__str__
 
 
+class SourceNotFoundError(ObjectNotFoundError, ValueError, RuntimeError):
+    """No object or link of the name that is to be moved or copied."""
+
+
 class InvalidError(HyperchunkError, ValueError):
     """A request that makes no sense for this object."""
 
 
-class ClosedError(HyperchunkError, ValueError):
+class ExtentError(InvalidError, RuntimeError):
+    """An extent beyond the `maxshape` of a dataset."""
+
+
+class ChunkOffsetError(InvalidError, OSError):
+    """No chunk begins at these indices."""
+
+    __str__ = Exception.__str__
+
+
+class ReadOnlyError(UnsupportedError, UnsupportedOperation, KeyError):
+    """A change of a file that is open for reading."""
+
+    __str__ = Exception.__str__
+
+
+class ClosedError(HyperchunkError, ValueError, RuntimeError, KeyError):
     """The file is closed."""
+
+    __str__ = Exception.__str__
 
 
 class ConversionError(HyperchunkError, OSError, TypeError):
@@ -112,7 +148,25 @@ class ConversionError(HyperchunkError, OSError, TypeError):
 
 
 class ReadError(HyperchunkError, OSError):
-    """The operating system refused to read."""
+    """The operating system refused to read or to write."""
+
+    __str__ = Exception.__str__
+
+
+class AccessError(ReadError, PermissionError):
+    """The system's permissions do not allow it."""
+
+
+class IsFolderError(ReadError, IsADirectoryError):
+    """A folder, where a file is needed."""
+
+
+class NotFolderError(ReadError, NotADirectoryError):
+    """A file, where a folder is needed."""
+
+
+class FileThereError(ReadError, ExistsError):
+    """A file of that name is there already."""
 
 
 class ChangedError(ReadError):
@@ -129,3 +183,49 @@ class NewerFormatWarning(UserWarning):
 
 class LeftOutWarning(UserWarning):
     """Something of a file is not shown, since the program that asks for it cannot say it."""
+
+
+# The classes of what the system refuses, by its number. The other classes of what it refuses keep theirs.
+_OF_SYSTEM: dict[int, type[HyperchunkError]] = {
+    errno.ENOENT: NotFoundError,
+    errno.EACCES: AccessError,
+    errno.EPERM: AccessError,
+    errno.EISDIR: IsFolderError,
+    errno.ENOTDIR: NotFolderError,
+    errno.EEXIST: FileThereError,
+}
+
+
+def of_system(message: str, code: int, filename: str | None, name: str) -> HyperchunkError:
+    """The error of a call that the system refused with the number `code`; `name` is the class of all others."""
+    kind = _OF_SYSTEM.get(code, globals()[name])
+    error: HyperchunkError = kind(message)
+    if isinstance(error, OSError):
+        error.errno, error.strerror, error.filename = code, os.strerror(code), filename
+    return error
+
+
+# Classes that are made of one of ours and a built-in one.
+_JOINED: dict[tuple[type[HyperchunkError], type[Exception]], type[HyperchunkError]] = {}
+
+
+def _joined(first: type[HyperchunkError], second: type[Exception]) -> type[HyperchunkError]:
+    if (known := _JOINED.get((first, second))) is not None:
+        return known
+    members = {"__doc__": first.__doc__, "__module__": __name__, "__str__": Exception.__str__, "__reduce__": _reduce}
+    return _JOINED.setdefault((first, second), type(first.__name__, (first, second), members))
+
+
+def _reduce(self: HyperchunkError) -> tuple[Any, ...]:
+    first, second = type(self).__bases__
+    return also, (first(*self.args), second)
+
+
+def also(error: HyperchunkError, second: type[Exception]) -> HyperchunkError:
+    """The error, as one of another built-in class too: what h5py raises where this happens."""
+    if isinstance(error, second):
+        return error
+    made = _joined(type(error), second)(*error.args)
+    if isinstance(error, OSError) and isinstance(made, OSError):
+        made.errno, made.strerror, made.filename = error.errno, error.strerror, error.filename
+    return made

@@ -10,31 +10,35 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from hyperchunk import _core
-from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, ReadError, UnsupportedError
+from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, UnsupportedError
 from hyperchunk.group import Group
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import Opened, Recipe
 from hyperchunk.sources import source_of
 
-# What h5py takes to tune libhdf5, and what means nothing here.
+# What h5py takes to tune libhdf5's caches, and what changes nothing in a file.
 _TUNING = frozenset(
     (
         "rdcc_nslots",
         "rdcc_nbytes",
         "rdcc_w0",
-        "track_order",
-        "track_times",
-        "fs_strategy",
-        "fs_persist",
-        "fs_threshold",
-        "fs_page_size",
         "page_buf_size",
         "min_meta_keep",
         "min_raw_keep",
-        "alignment_threshold",
-        "alignment_interval",
         "meta_block_size",
         "block_size",
+    )
+)
+# What it takes for new files, and for others without effect.
+_OF_NEW_FILES = frozenset(
+    (
+        "track_order",
+        "track_times",
+        "fs_persist",
+        "fs_threshold",
+        "fs_page_size",
+        "alignment_threshold",
+        "alignment_interval",
         "backing_store",
     )
 )
@@ -70,7 +74,8 @@ class File(Group):
     cache folder), `"beside"`, `"never"`, or its path. `epoch` is the commit of a sharded store to read, in place of
     the newest. `layouts=False` reads datasets from where they are, also where another layout costs less
     (:func:`hyperchunk.restructure`). `limits` moves the bounds that keep a hostile file from costing time and memory,
-    by the names that errors say: ``{"visits": 10**9}``. What h5py takes to tune libhdf5 is taken, and has no effect."""
+    by the names that errors say: ``{"visits": 10**9}``. What h5py
+    takes to tune libhdf5's caches is checked, and has no effect."""
 
     __slots__ = ()
 
@@ -106,7 +111,7 @@ class File(Group):
         network: dict[str, Any] | None = None,
         **tuning: Any,
     ) -> None:
-        _check(mode, driver, tuning)
+        _check(name, mode, driver, tuning)
         options: dict[str, Any] = {
             "ignore_locks": ignore_locks,
             "allow_truncated": allow_truncated,
@@ -135,6 +140,8 @@ class File(Group):
             raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
         else:
             path = path.removeprefix("file://")
+            if "\0" in path:
+                raise ValueError("embedded null byte")
             folder = "" if Path(path).is_absolute() else str(Path.cwd())
             recipe = Recipe(path, driver or "sec2", options, None, folder)
         opened = Opened(open_core(recipe), recipe)
@@ -236,6 +243,7 @@ class File(Group):
 
     def flush(self) -> None:
         """Does nothing: a file that is read has nothing to write."""
+        self._opened.need()
 
     def refresh(self) -> None:
         """Opens the file again, as it is now, for all that comes from it: groups, attributes and datasets that are
@@ -309,9 +317,16 @@ def store_options(options: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
+def _check(name: Any, mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
     if mode not in _MODES:
         raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
+    if (
+        mode == "r+"
+        and source_of(name) is None
+        and not is_url(os.fsdecode(name))
+        and not Path(os.fsdecode(name)).exists()
+    ):
+        return  # it is missing, which is said when it is opened
     if mode != "r":
         raise UnsupportedError(
             f'mode {mode!r}: a file that exists is changed with h5py; hyperchunk reads files (mode "r") and writes '
@@ -319,8 +334,28 @@ def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
         )
     if driver not in _DRIVERS:
         raise ValueError(f"Unknown driver type {driver!r}")
+    if tuning.get("fs_strategy"):
+        raise ValueError("Unable to set file space strategy of an existing file")
+    check_tuning({name: value for name, value in tuning.items() if name not in _OF_NEW_FILES | {"fs_strategy"}})
+
+
+def check_tuning(tuning: dict[str, Any]) -> None:
+    """Checks what h5py takes to tune libhdf5: names and values."""
+    if tuning.get("locking") not in _LOCKING:
+        raise ValueError(f"Unsupported locking value: {tuning['locking']!r}")
     if unknown := set(tuning) - _TUNING:
         raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    check_cache(tuning)
+
+
+def check_cache(tuning: dict[str, Any]) -> None:
+    """Checks the values that h5py takes for libhdf5's cache of chunks."""
+    w0 = tuning.get("rdcc_w0")
+    if w0 is not None and not 0 <= w0 <= 1:
+        raise ValueError(f"rdcc_w0 must be between 0 and 1, not {w0}")
+    for name in ("rdcc_nbytes", "rdcc_nslots"):
+        if tuning.get(name) is not None and tuning[name] < 0:
+            raise ValueError(f"{name} must not be negative: {tuning[name]}")
 
 
 def locking_of(locking: bool | str | None) -> str:
@@ -336,21 +371,7 @@ def open_core(recipe: Recipe) -> _core.File:
         return _core.File.from_source(recipe.source, recipe.filename, **recipe.options)
     if recipe.driver == "network":
         return _core.File.open_url(recipe.filename, **recipe.options)
-    try:
-        return _core.File.open(recipe.filename, **recipe.options)
-    except HyperchunkError as error:
-        raise _with_errno(error, recipe.filename) from None
-
-
-def _with_errno(error: HyperchunkError, path: str) -> HyperchunkError:
-    """The error of a path that the system cannot open, with the system's number."""
-    if isinstance(error, NotFoundError | ReadError):
-        try:
-            with Path(path).open("rb"):
-                pass
-        except OSError as system:
-            error.errno, error.strerror = system.errno, str(error)
-    return error
+    return _core.File.open(recipe.filename, **recipe.options)
 
 
 def _from_bytes(data: bytes, name: str, driver: str, options: dict[str, Any]) -> Opened:

@@ -6,14 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from hyperchunk import _core
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
-from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError, UnsupportedError
+from hyperchunk.exceptions import (
+    HyperchunkError,
+    ObjectNotFoundError,
+    SourceNotFoundError,
+    UnsupportedError,
+    also,
+)
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
+from hyperchunk.suggestions import few, suggestion
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
@@ -39,6 +49,38 @@ class Group(HLObject, MappingHDF5):
             return self._referred(name)
         if not isinstance(name, str | bytes):
             raise TypeError(f"Accessing a group is done with bytes or str, not {type(name)}")
+        try:
+            return self._member(name)
+        except ObjectNotFoundError as error:
+            raise type(error)(f"{error}{self._near(encode(name))}") from None
+        except HyperchunkError as error:
+            # Whatever keeps a name from leading to an object is a KeyError in h5py.
+            raise also(error, KeyError) from None
+
+    def _near(self, path: bytes) -> str:
+        """What there is instead of a path that leads nowhere."""
+        core = self._opened.need()
+        at, here = self._object, self.name or "this group"
+        if path.startswith(b"/"):
+            at, here = core.root, "/"
+        for part in (part for part in path.split(b"/") if part not in (b"", b".")):
+            if at.kind != 0:
+                return f"; {here!r} is not a group"
+            if not at.has_link(part):
+                count = at.link_count()
+                names = at.link_names() if few(count) else []
+                return suggestion(part.decode("utf-8", "replace"), count, names, repr(here))
+            target = at.link(part)
+            if target is not None and target[0] != _HARD:
+                # A link that leads nowhere: the message has where.
+                return ""
+            found = at.get(part)
+            assert not isinstance(found, tuple)
+            at, here = found, f"{here.rstrip('/')}/{part.decode('utf-8', 'replace')}"
+        return ""
+
+    def _member(self, name: str | bytes) -> Any:
+        """What a name leads to."""
         path = encode(name)
         self._opened.need()
         if not path:
@@ -96,9 +138,11 @@ class Group(HLObject, MappingHDF5):
         """The object of a name, or `default`; with `getclass` its class, with `getlink` what the link is, with both the
         class of the link."""
         if not getclass and not getlink:
-            try:
+            if not isinstance(name, str | bytes):
                 return self[name]
-            except KeyError:
+            try:
+                return self._member(name)
+            except ObjectNotFoundError:
                 return default
         if name not in self:
             return default
@@ -306,13 +350,46 @@ class Group(HLObject, MappingHDF5):
 
         if expand_refs:
             raise UnsupportedError("expand_refs: objects that references lead to are not copied with them")
-        found = source if isinstance(source, HLObject) else self[source]
+        try:
+            found = source if isinstance(source, HLObject) else self[source]
+        except ObjectNotFoundError as error:
+            raise SourceNotFoundError(str(error)) from None
         into = isinstance(dest, HLObject)
         called = (name if name is not None else (found.name or "").rpartition("/")[2]) if into else dest
         links = (expand_soft, expand_external)
         copy(found, dest if into else self, called, shallow=shallow, follow=links, attributes=not without_attrs)
 
-    create_group = require_group = create_dataset = require_dataset = create_dataset_like = read_only
+    def require_group(self, name: str | bytes) -> Group:
+        """The group of that name, which is made if it is not there."""
+        if name not in self:
+            made: Group = self.create_group(name)
+            return made
+        found = self[name]
+        if not isinstance(found, Group):
+            raise TypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        return found
+
+    def require_dataset(
+        self, name: str | bytes, shape: int | tuple[int, ...], dtype: npt.DTypeLike, exact: bool = False, **options: Any
+    ) -> Dataset:
+        """The dataset of that name, which is made if it is not there. `exact` wants the very dtype."""
+        if name not in self:
+            made: Dataset = self.create_dataset(name, shape, dtype, **options)
+            return made
+        extent = (shape,) if isinstance(shape, int) else tuple(shape)
+        found = self[name]
+        if not isinstance(found, Dataset):
+            raise TypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        if extent != found.shape and ("maxshape" not in options or options["maxshape"] != found.maxshape):
+            raise TypeError(f"Shapes do not match (existing {found.shape} vs new {extent})")
+        wanted = np.dtype(dtype)
+        if exact and wanted != found.dtype:
+            raise TypeError(f"Datatypes do not exactly match (existing {found.dtype} vs new {wanted})")
+        if not np.can_cast(wanted, found.dtype):
+            raise TypeError(f"Datatypes cannot be safely cast (existing {found.dtype} vs new {wanted})")
+        return found
+
+    create_group = create_dataset = create_dataset_like = read_only
     create_virtual_dataset = build_virtual_dataset = move = read_only
 
 

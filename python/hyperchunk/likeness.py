@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.exceptions import InvalidError, UnsupportedError, also
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -151,6 +151,18 @@ class DatasetID(ObjectID):
     def read_direct_chunk(self, offsets: tuple[int, ...], *_: Any) -> tuple[int, bytes]:
         """A chunk as it is stored: the mask of filters that were left out, and its bytes."""
         return self._object.read_chunk(offsets)
+
+    def write_direct_chunk(self, offsets: tuple[int, ...], data: Any, filter_mask: int = 0, *_: Any) -> None:
+        """Stores a chunk as it is: `data` is what its filters made of it."""
+        write = getattr(self._object, "write_chunk", None)
+        if write is None:
+            from hyperchunk.objects import refusal
+
+            raise refusal()
+        try:
+            write(offsets, data, filter_mask)
+        except InvalidError as error:
+            raise also(error, OSError) from None
 
 
 __all__ = ["ChunkInfo", "DatasetID", "ObjectID", "class_of_h5py"]

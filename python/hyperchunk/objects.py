@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 
 from hyperchunk import _core
-from hyperchunk.exceptions import ClosedError, InvalidError, UnsupportedError
+from hyperchunk.exceptions import ClosedError, InvalidError, ReadOnlyError
 from hyperchunk.likeness import ObjectID, class_of_h5py
 from hyperchunk.references import OBJECT1, REGION1, Reference, RegionReference
 
@@ -157,11 +157,16 @@ def encode(name: str | bytes) -> bytes:
     raise TypeError(f"A name should be string or bytes, not {type(name)}")
 
 
-def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise UnsupportedError(
+def refusal() -> ReadOnlyError:
+    """The error of what would change a file that is open for reading."""
+    return ReadOnlyError(
         "the file is open for reading: there is no write intent on it. Files that exist are changed with h5py; "
         'new ones are written with mode "w" or "x"'
     )
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise refusal()
 
 
 #: Stands for what changes a file.

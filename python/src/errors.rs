@@ -17,6 +17,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Locked => "LockedError",
         ErrorKind::Limit => "LimitError",
         ErrorKind::NotFound => "ObjectNotFoundError",
+        ErrorKind::Exists => "NameExistsError",
         ErrorKind::Invalid => "InvalidError",
         ErrorKind::Conversion => "ConversionError",
         ErrorKind::Io => "ReadError",
@@ -69,14 +70,20 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(raised) = RAISED.take() {
         return raised;
     }
-    exception(py, class_name(error.kind()), error)
+    // Where the system refused, its number decides, as Python has it.
+    let Some(code) = error.os_code() else { return exception(py, class_name(error.kind()), error) };
+    let made = py.import("hyperchunk.exceptions").and_then(|module| {
+        let arguments = (error.to_string(), code, error.file_name(), class_name(error.kind()));
+        module.getattr("of_system")?.call1(arguments)
+    });
+    made.map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// As [`to_python`], where a name means a file, not an object.
 #[cold]
 pub(crate) fn opening(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {
-        ErrorKind::NotFound => exception(py, "NotFoundError", error),
+        ErrorKind::NotFound if error.os_code().is_none() => exception(py, "NotFoundError", error),
         _ => to_python(py, error),
     }
 }

@@ -88,6 +88,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::ScanPart>()?;
     module.add_class::<table::Chosen>()?;
     module.add_class::<table::Mapped>()?;
+    module.add_function(wrap_pyfunction!(knows_filter, module)?)?;
     module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(table::after_fork, module)?)?;
     module.add_class::<writer::Writer>()?;
@@ -131,4 +132,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     analysis::add(module)?;
     trust::add(module)?;
     edit::add(module)
+}
+
+/// Whether there is a filter of that number here.
+#[pyfunction]
+fn knows_filter(number: u16) -> bool {
+    hyperchunk::codec::lookup(number, |codec| codec.is_some())
 }

@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Limit,
     /// No object, attribute or file of that name.
     NotFound,
+    /// An object, link or file of that name is there already.
+    Exists,
     /// The caller asked for something that makes no sense for this object.
     Invalid,
     /// No conversion between two datatypes.
@@ -58,6 +60,7 @@ struct Inner {
     object: Option<String>,
     file: Option<String>,
     needs: Vec<Range<u64>>,
+    os_code: Option<i32>,
 }
 
 impl Error {
@@ -73,6 +76,7 @@ impl Error {
             object: None,
             file: None,
             needs: Vec::new(),
+            os_code: None,
         }))
     }
 
@@ -150,6 +154,39 @@ impl Error {
             self.0.file = Some(path.to_string());
         }
         self
+    }
+
+    /// Keeps the number of the system's error (`errno`) that is the cause, for programs.
+    #[must_use]
+    pub fn caused_by(mut self, error: &std::io::Error) -> Self {
+        self.0.os_code = error.raw_os_error();
+        self
+    }
+
+    /// Keeps a number of a system's error, where the cause is found without asking the system.
+    #[must_use]
+    pub fn with_os_code(mut self, code: i32) -> Self {
+        self.0.os_code = Some(code);
+        self
+    }
+
+    /// Says what to do about it, behind the message.
+    #[must_use]
+    pub fn advise(mut self, advice: impl fmt::Display) -> Self {
+        self.0.message = format!("{}; {advice}", self.0.message);
+        self
+    }
+
+    /// The number of the system's error that is the cause.
+    #[must_use]
+    pub fn os_code(&self) -> Option<i32> {
+        self.0.os_code
+    }
+
+    /// The file that it happened in, as it was named.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&str> {
+        self.0.file.as_deref()
     }
 
     /// What went wrong, for programs.

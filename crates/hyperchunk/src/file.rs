@@ -10,7 +10,7 @@ use crate::restructure::Layouts;
 use crate::store::{Home, Store, Stores};
 use crate::torn;
 use crate::walk::Paths;
-use crate::{Error, Limits, Result};
+use crate::{Error, ErrorKind, Limits, Result};
 use bytes::Bytes;
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
 use hyperchunk_format::parse::{cache_image, reference, superblock};
@@ -125,10 +125,11 @@ impl File {
             true => Ok(file),
             false => file.locked(options.locking),
         });
-        let source = source.map_err(|error| error.file(path.display()))?;
+        let source = source.map_err(|error| unfinished(error, path).file(path.display()))?;
         // As libhdf5: that there was a lock to be had is all that matters to who follows a writer.
         let source = if options.swmr { source.unlocked() } else { source };
         Self::from_source(Arc::new(source), Some(path.to_owned()), options)
+            .map_err(|error| unfinished(error, path))
     }
 
     /// Opens a file by its path or URL: of this machine, in an object store or on a web server ([`io::open`]).
@@ -336,6 +337,28 @@ impl File {
             None => error,
         }
     }
+}
+
+/// Where a file is missing or no HDF5 file since its writer has not finished it: how to get at what is whole. Otherwise the error.
+fn unfinished(error: Error, path: &Path) -> Error {
+    let named = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let (partial, of) = match error.kind() {
+        ErrorKind::NotFound if named(".partial").exists() => (named(".partial"), path.to_owned()),
+        ErrorKind::NotHdf5 if path.extension().is_some_and(|extension| extension == "partial") => {
+            (path.to_owned(), path.with_extension(""))
+        }
+        _ => return error,
+    };
+    error.advise(format_args!(
+        "{} is unfinished: another program writes it, or one was killed while it did; `hyperchunk recover {}` gets back \
+         what is whole",
+        partial.display(),
+        of.display()
+    ))
 }
 
 fn open(

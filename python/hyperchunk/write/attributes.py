@@ -11,7 +11,7 @@ from hyperchunk import _core, dtypes
 from hyperchunk.attributes import AttributeManager
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Dtype, Empty
-from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.objects import encode
 from hyperchunk.write import datatypes, elements
 from hyperchunk.write.mapping import MutableNames
@@ -40,7 +40,7 @@ class WritableAttributes(MutableNames, AttributeManager):
     def __delitem__(self, name: str | bytes) -> None:
         self._opened.need()
         if name not in self:
-            raise ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()})")
+            raise self._missing(name)
         self._node.delete_attribute(encode(name))
 
     def create(
@@ -89,7 +89,7 @@ class WritableAttributes(MutableNames, AttributeManager):
             return
         datatype, shape, _ = found
         if shape is None:
-            raise ValueError("Empty attributes can't be modified")
+            raise also(InvalidError("Empty attributes can't be modified"), OSError)
         writer = writing(self._opened).writer
         description = datatype.description
         array = elements.as_array(value, dtypes.dtype_of(description))
@@ -99,7 +99,3 @@ class WritableAttributes(MutableNames, AttributeManager):
         stored = elements.stored_bytes(made, description)
         raw = encode(name)
         self._node.set_attribute(raw, datatype, list(shape), stored, utf8=not raw.isascii())
-
-    def get_id(self, name: str | bytes) -> Any:
-        """What `_core` has of an attribute."""
-        return self._object.attribute(encode(name))

@@ -10,7 +10,7 @@ from hyperchunk import _core
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description, _has_handle, dtype_of
-from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.exceptions import NameExistsError, ReadOnlyError, UnsupportedError, also
 from hyperchunk.group import Group
 from hyperchunk.objects import HLObject, encode
 from hyperchunk.references import Reference
@@ -36,11 +36,12 @@ def copy(
 ) -> None:
     """Copies an object, and what is below it, to a new name in a group."""
     if not isinstance(target, WritableGroup):
-        raise TypeError("copies go to a group of a file that is being written, or to a path from one")
+        message = "copies go to a group of a file that is being written, or to a path from one"
+        raise also(ReadOnlyError(message), TypeError)
     copier = _Copier(target, follow, attributes)
     parent, last = target._place(name)
     if parent.has_link(last):
-        raise ValueError(f"Unable to copy object (name already exists: {name!r})")
+        raise NameExistsError(f"Unable to copy object (name already exists: {name!r})")
     copier.one(source, parent, last, 1 if shallow else -1)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import Description, Dtype
-from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.exceptions import InvalidError, UnsupportedError, also
+from hyperchunk.file import check_cache
 from hyperchunk.objects import encode
 from hyperchunk.values import Array
 from hyperchunk.write import chunking, elements
@@ -24,9 +25,7 @@ Shape = tuple[int, ...]
 
 _FILTERS = ("filters", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset")
 # What h5py takes and what changes nothing in the file.
-_IGNORED = frozenset(
-    ("allow_unknown_filter", "rdcc_nslots", "rdcc_nbytes", "rdcc_w0", "efile_prefix", "virtual_prefix")
-)
+_IGNORED = frozenset(("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
 
 
 def extent(shape: Any, array: Array | None, shown: Dtype) -> Shape:
@@ -39,7 +38,11 @@ def extent(shape: Any, array: Array | None, shown: Dtype) -> Shape:
         if own is None:
             raise TypeError("One of data, shape or dtype must be specified")
         return own
+    if isinstance(shape, str | bytes):
+        raise TypeError(f"a shape is needed, not {shape!r}")
     wanted = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+    if any(length < 0 for length in wanted):
+        raise also(InvalidError(f"cannot make a dataset of the shape {wanted}: a length is below zero"), OverflowError)
     if own is not None and int(np.prod(wanted, dtype=np.int64)) != int(np.prod(own, dtype=np.int64)):
         raise ValueError("Shape tuple is incompatible with data")
     return wanted
@@ -56,7 +59,14 @@ def create(
     options: dict[str, Any],
 ) -> _core.Node:
     """Makes a dataset; `shape` is None for one without a dataspace."""
-    return parent.create_dataset(name, **keywords(writer, description, committed, shown, shape, options))
+    given = dict(options)
+    track_times = given.pop("track_times", None)
+    if track_times not in (None, True, False):
+        raise TypeError("track_times must be either True or False")
+    made = parent.create_dataset(name, **keywords(writer, description, committed, shown, shape, given))
+    if track_times:
+        made.track_times()
+    return made
 
 
 def keywords(
@@ -74,9 +84,18 @@ def keywords(
     chunks, maxshape = given.pop("chunks", None), given.pop("maxshape", None)
     layout, external = given.pop("layout", None), given.pop("external", None)
     fillvalue, fill_time = given.pop("fillvalue", None), given.pop("fill_time", None) or "ifset"
-    track_order, track_times = given.pop("track_order", None), given.pop("track_times", None)
-    if track_times:
-        raise UnsupportedError("track_times: hyperchunk does not write the times of objects")
+    track_order = given.pop("track_order", None)
+    for option in ("efile_prefix", "virtual_prefix"):
+        if given.pop(option, None) is not None:
+            raise UnsupportedError(f"{option}: files that a dataset names are looked for beside its own")
+    if not given.pop("allow_unknown_filter", False):
+        for number, _ in wanted.filters:
+            if not _core.knows_filter(number):
+                raise ValueError(
+                    f"Unknown compression filter number: {number}; allow_unknown_filter=True is for chunks that are "
+                    "written as they are stored"
+                )
+    check_cache(given)
     if unknown := set(given) - _IGNORED:
         raise TypeError(f"create_dataset() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if fill_time not in ("alloc", "never", "ifset"):
@@ -84,6 +103,8 @@ def keywords(
     bounds = _bounds(shape, maxshape)
     laid = _layout(layout, shape, bounds, chunks, bool(wanted), external)
     extent = _chunks(chunks, shape, bounds, description[1]) if laid == "chunked" else ()
+    files = _external(external)
+    _check_external(files, shape, description[1])
     return {
         "datatype": _core.Datatype(description),
         "committed": committed,
@@ -91,7 +112,7 @@ def keywords(
         "max_shape": None if bounds is None else list(bounds),
         "layout": laid,
         "chunks": list(extent),
-        "external": _external(external),
+        "external": files,
         "preset": wanted.preset,
         "filters": wanted.filters,
         "fill": fill(writer, description, shown, fillvalue),
@@ -170,6 +191,15 @@ def _chunks(chunks: Any, shape: Shape | None, bounds: tuple[int | None, ...] | N
     return extent
 
 
+def _check_external(files: list[tuple[bytes, int, int | None]], shape: Shape | None, size: int) -> None:
+    """External files must have room for all elements."""
+    wanted = int(np.prod(shape or (), dtype=object)) * size
+    if files and all(room is not None for _, _, room in files):
+        room = sum(room or 0 for _, _, room in files)
+        if room < wanted:
+            raise ValueError(f"cannot store {wanted} bytes in external files with room for {room}")
+
+
 def _external(external: Any) -> list[tuple[bytes, int, int | None]]:
     if not external:
         return []
@@ -190,7 +220,10 @@ _core_unlimited = 2**64 - 1
 def fill(writer: _core.Writer, description: Description, shown: Dtype, value: Any) -> bytes | None:
     if value is None:
         return None
-    array = elements.as_array(value, shown)
+    try:
+        array = elements.as_array(value, shown)
+    except ValueError as error:
+        raise also(InvalidError(f"cannot make a fill value of type {shown} of {value!r}: {error}"), TypeError) from None
     inner = shown.subdtype[1] if shown.subdtype is not None else ()
     if inner and array.shape != inner:
         array = np.broadcast_to(array, inner)
@@ -209,6 +242,7 @@ def like(other: Dataset) -> dict[str, Any]:
         found["layout"] = data.layout
     if data.chunks is not None:
         found["chunks"] = data.chunks
+        found["allow_unknown_filter"] = True
         found["filters"] = [(number, _options(number, parameters)) for number, _, parameters in data.filters]
     if data.fill is not None and not dtypes._has_handle(data.datatype.description):
         found["fillvalue"] = other.fillvalue

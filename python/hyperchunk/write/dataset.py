@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hyperchunk import _core, selections
 from hyperchunk.dataset import AnyDataset, Dataset
+from hyperchunk.exceptions import ExtentError, InvalidError, also
 from hyperchunk.objects import resolve_region
 from hyperchunk.references import RegionReference
 from hyperchunk.selections import Selection
@@ -97,7 +98,7 @@ class WritableDataset(WritableObject, Dataset):
         data = self._out
         dims = data.shape
         if dims is None:
-            raise TypeError("Empty datasets cannot be written")
+            raise also(InvalidError("Empty datasets cannot be written"), TypeError)
         made = self._ready(array)
         slab = selections.slab(dims, args)
         if slab is not None and slab[1] == made.shape:
@@ -161,7 +162,7 @@ class WritableDataset(WritableObject, Dataset):
         """Changes some members of elements, and leaves the others as they are."""
         dtype = self._reading().dtype
         if dtype.names is None:
-            raise ValueError("Field names only allowed for compound types")
+            raise also(InvalidError("Field names only allowed for compound types"), TypeError)
         for name in names:
             if name not in dtype.names:
                 raise ValueError(f"Field {name} does not appear in this type.")
@@ -288,7 +289,19 @@ class WritableDataset(WritableObject, Dataset):
             new = [*data.shape]
             new[axis] = int(size)
         else:
+            given: Any = size
+            if isinstance(given, str | bytes):
+                raise TypeError(f"a shape is needed, not {given!r}")
             new = [int(size)] if isinstance(size, int) else [int(length) for length in size]
+        if len(new) != len(data.shape):
+            message = f"New shape length ({len(new)}) must match dataset rank ({len(data.shape)})"
+            raise also(InvalidError(message), TypeError)
+        for place, (length, bound) in enumerate(zip(new, data.max_shape or (), strict=True)):
+            if bound is not None and length > bound:
+                raise ExtentError(
+                    f"cannot resize axis {place} to {length}: maxshape is {bound} (object {self.name}, file "
+                    f"{self._opened.filename})"
+                )
         data.resize(new)
 
     def append(self, values: Any, axis: int = 0) -> None:

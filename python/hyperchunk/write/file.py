@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _TUNING, File, is_url, locking_of, store_options
+from hyperchunk.file import _DRIVERS, File, check_tuning, is_url, locking_of, store_options
 from hyperchunk.objects import Recipe
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
@@ -24,6 +24,10 @@ _OLDEST = {
     "v200": "v200",
     "latest": "v200",
 }
+# h5py's strategies for free space of which there is no equivalent.
+_OTHER_STRATEGIES = ("aggregate", "none")
+# libhdf5's page size, where nothing else is said.
+_FS_PAGE = 4096
 # The first page of a file for object stores, where nothing else is said.
 _PAGE = 1 << 20
 _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write", False: "never", True: "commit"}
@@ -44,7 +48,12 @@ class WritableFile(WritableGroup, File):
     bytes, so that a reader over a network fetches it with one request. Chunks begin at multiples of `alignment` bytes.
     `threads` bounds how many processors compress. `journal` keeps what ``hyperchunk recover`` needs if this program is
     killed. `locking` says whether it is locked, as for reading: others can read what was flushed, and not write it.
-    `waiting_bytes` bounds what waits in memory of chunks that are written in part."""
+    `waiting_bytes` bounds what waits in memory of chunks that are written in part.
+
+    Of h5py's options, `track_order`, `track_times`, `userblock_size`, `fs_strategy="page"` with `fs_page_size`,
+    `alignment_threshold` and `alignment_interval` do what they do there; ``driver="core"`` keeps the file in memory,
+    and with ``backing_store=True`` on disk. Those that tune libhdf5's caches (``rdcc_nbytes`` and others) are checked,
+    and change nothing in a file. All others are errors that name them."""
 
     __slots__ = ()
 
@@ -59,6 +68,14 @@ class WritableFile(WritableGroup, File):
         *,
         locking: bool | str | None = None,
         track_order: bool | None = None,
+        track_times: bool | None = None,
+        fs_strategy: str | None = None,
+        fs_persist: bool = False,
+        fs_threshold: int = 1,
+        fs_page_size: int | None = None,
+        alignment_threshold: int = 1,
+        alignment_interval: int = 1,
+        backing_store: bool | None = None,
         threads: int | None = None,
         sync: str | bool | None = None,
         layout: str | None = None,
@@ -74,8 +91,26 @@ class WritableFile(WritableGroup, File):
             raise ValueError("a file is made with mode w, w- or x")
         if swmr:
             raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
-        if unknown := set(tuning) - _TUNING:
-            raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        check_tuning(tuning)
+        if driver not in _DRIVERS:
+            raise ValueError(f"Unknown driver type {driver!r}")
+        if track_times not in (None, True, False):
+            raise TypeError("track_times must be either True or False")
+        if backing_store is not None and driver != "core":
+            raise TypeError('backing_store is for driver="core"')
+        paged = _paged(fs_strategy, fs_persist, fs_threshold, fs_page_size)
+        if paged is not None:
+            if layout is not None or page_size is not None:
+                raise TypeError("fs_strategy cannot be given with layout or page_size, which say the same")
+            page_size = paged
+        if alignment_interval < 1 or alignment_threshold < 0:
+            raise ValueError(
+                f"cannot align to {alignment_interval} bytes from {alignment_threshold} on: both must be positive"
+            )
+        if alignment_interval != 1:
+            if alignment != 1:
+                raise TypeError("alignment_interval cannot be given with alignment, which says the same")
+            alignment = alignment_interval
         if sync not in _SYNC:
             raise ValueError(f"sync must be 'commit', 'never' or 'write', not {sync!r}")
         if layout not in (None, "cloud"):
@@ -88,6 +123,7 @@ class WritableFile(WritableGroup, File):
             "sync": _SYNC[sync],
             "page": (page_size or _PAGE) if layout == "cloud" or page_size else None,
             "alignment": alignment,
+            "alignment_threshold": alignment_threshold if alignment_interval != 1 else 0,
             "replace": mode == "w",
             "journal": journal,
             "waiting_bytes": waiting_bytes,
@@ -97,7 +133,7 @@ class WritableFile(WritableGroup, File):
         if hasattr(name, "write") and hasattr(name, "seek"):
             writer = _core.Writer.in_memory(repr(name), **options)
             recipe = Recipe(repr(name), "fileobj", options, name)
-        elif driver == "core":
+        elif driver == "core" and not backing_store:
             writer = _core.Writer.in_memory(os.fsdecode(name), **options)
             recipe = Recipe(os.fsdecode(name), "core", options)
         elif is_url(path := os.fsdecode(name)):
@@ -108,10 +144,14 @@ class WritableFile(WritableGroup, File):
             raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
         else:
             path = path.removeprefix("file://")
+            if "\0" in path:
+                raise ValueError("embedded null byte")
             writer = _core.Writer.create(path, **options)
             recipe = Recipe(path, "sec2", options)
         if track_order:
             writer.track_root_order(True)
+        if track_times:
+            writer.root.track_times()
         opened = Writing(writer, recipe)
         super(File, self).__init__(opened, writer.root, "/")
 
@@ -170,6 +210,21 @@ class WritableFile(WritableGroup, File):
         if not self:
             return "<Closed HDF5 file>"
         return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
+
+
+def _paged(strategy: str | None, persist: bool, threshold: int, size: int | None) -> int | None:
+    """The size of the pages that h5py's options for free space ask for."""
+    if strategy in _OTHER_STRATEGIES:
+        raise UnsupportedError(f"fs_strategy={strategy!r}: files are written with 'fsm' or 'page'")
+    if strategy not in (None, "fsm", "page"):
+        raise ValueError("Invalid file space strategy type")
+    if persist:
+        raise UnsupportedError("fs_persist: free space is not kept from one program to the next")
+    if threshold != 1:
+        raise UnsupportedError("fs_threshold: all free space is used again")
+    if size is not None and strategy != "page":
+        raise ValueError("fs_page_size needs fs_strategy='page'")
+    return (size or _FS_PAGE) if strategy == "page" else None
 
 
 def _bounds(libver: str | tuple[str, str] | None) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description, Dtype, Empty
-from hyperchunk.exceptions import ObjectNotFoundError, UnsupportedError
+from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFoundError, UnsupportedError, also
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
@@ -38,20 +38,16 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     # --- Groups ---
 
-    def create_group(self, name: str | bytes | None, track_order: bool | None = None) -> WritableGroup:
-        """Makes a group, and those that its path names. Without a name, no link leads to it yet."""
+    def create_group(
+        self, name: str | bytes | None, track_order: bool | None = None, *, track_times: bool | None = None
+    ) -> WritableGroup:
+        """Makes a group, and those that its path names. Without a name, no link leads to it yet. `track_order` keeps
+        the order in which links and attributes are made, `track_times` when the group was made."""
         parent, last = self._place(name)
         made = parent.create_group(last, bool(track_order))
+        if track_times:
+            made.track_times()
         return WritableGroup(self._opened, made, self._made(name))
-
-    def require_group(self, name: str | bytes) -> Group:
-        """The group of that name, which is made if it is not there."""
-        if name not in self:
-            return self.create_group(name)
-        found = self[name]
-        if not isinstance(found, Group):
-            raise TypeError(f"Incompatible object ({type(found).__name__}) already exists")
-        return found
 
     # --- Datasets ---
 
@@ -67,7 +63,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
         `options` are h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
         ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
-        ``track_order``, ``external``; and two of our own. ``filters`` is a preset (``"deflate"``, ``"fast"``,
+        ``track_order``, ``track_times``, ``external``, ``allow_unknown_filter``; and two of our own. ``filters`` is a
+        preset (``"deflate"``, ``"fast"``,
         ``"small"``, ``"snappy"``, ``"none"``), or a list of filters: names, numbers with their options, or objects of
         hdf5plugin. ``layout`` is ``"compact"``, ``"contiguous"`` or ``"chunked"``."""
         if isinstance(data, Empty):
@@ -153,25 +150,6 @@ class WritableGroup(MutableNames, WritableObject, Group):
             return self.create_dataset(name, data=Empty(other.dtype), **given)
         return self.create_dataset(name, shape, dtype, **given)
 
-    def require_dataset(
-        self, name: str | bytes, shape: int | tuple[int, ...], dtype: npt.DTypeLike, exact: bool = False, **options: Any
-    ) -> Dataset:
-        """The dataset of that name, which is made if it is not there. `exact` wants the very dtype."""
-        if name not in self:
-            return self.create_dataset(name, shape, dtype, **options)
-        extent = (shape,) if isinstance(shape, int) else tuple(shape)
-        found = self[name]
-        if not isinstance(found, Dataset):
-            raise TypeError(f"Incompatible object ({type(found).__name__}) already exists")
-        if extent != found.shape and ("maxshape" not in options or options["maxshape"] != found.maxshape):
-            raise TypeError(f"Shapes do not match (existing {found.shape} vs new {extent})")
-        wanted = np.dtype(dtype)
-        if exact and wanted != found.dtype:
-            raise TypeError(f"Datatypes do not exactly match (existing {found.dtype} vs new {wanted})")
-        if not np.can_cast(wanted, found.dtype):
-            raise TypeError(f"Datatypes cannot be safely cast (existing {found.dtype} vs new {wanted})")
-        return found
-
     # --- Links ---
 
     def __setitem__(self, name: str | bytes, value: Any) -> None:
@@ -201,7 +179,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
     def __delitem__(self, name: str | bytes) -> None:
         """Removes a link; an object that no link leads to is gone when the file is closed."""
         if name not in self:
-            raise KeyError(f"Couldn't delete link (no link of the name {name!r})")
+            near = self._near(encode(name))
+            raise ObjectNotFoundError(f"Couldn't delete link (no link of the name {name!r}){near}")
         parent, last = self._place(name, make=False)
         parent.unlink(last)
 
@@ -209,7 +188,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
         """Gives a link another name."""
         link = self.get(source, getlink=True)
         if source not in self:
-            raise ObjectNotFoundError(f"no link of the name {source!r} (object {self.name})")
+            near = self._near(encode(source))
+            raise SourceNotFoundError(f"no link of the name {source!r} (object {self.name}){near}")
         self[dest] = self[source] if isinstance(link, HardLink) else link
         del self[source]
 
@@ -253,7 +233,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
                 raise UnsupportedError(f"{name!r} leads to another file, which is not being written")
             node = found
         if node.kind != 0:
-            raise ValueError(f"Unable to create link ({name!r}: what should hold it is not a group)")
+            message = f"Unable to create link ({name!r}: what should hold it is not a group)"
+            raise also(InvalidError(message), TypeError)
         return node, parts[-1]
 
     def _made(self, name: str | bytes | None) -> str | None:
@@ -274,13 +255,13 @@ class WritableGroup(MutableNames, WritableObject, Group):
             return None
         return "/" + "/".join(part for part in found[1].split("/") if part not in ("", "."))
 
-    def __getitem__(self, name: Any) -> Any:
-        if isinstance(name, str | bytes) and name:
+    def _member(self, name: str | bytes) -> Any:
+        if name:
             found = self._find(encode(name))
             if isinstance(found, _core.Object):
                 recipe = self._opened.recipe._replace(filename=str(found.file.path), driver="sec2")
                 return wrap(Opened(found.file, recipe), found, self._name_elsewhere(encode(name)))
-        return super().__getitem__(name)
+        return super()._member(name)
 
 
 Writing.classes = (WritableGroup, WritableDataset, WritableDatatype)

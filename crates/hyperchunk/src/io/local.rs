@@ -11,6 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
+/// `EISDIR` on Linux and macOS.
+pub(crate) const IS_A_FOLDER: i32 = 21;
+/// `ENOENT` on Linux and macOS.
+pub(crate) const IS_MISSING: i32 = 2;
+/// `EEXIST` on Linux and macOS.
+pub(crate) const EXISTS: i32 = 17;
+
 /// An open file of this machine.
 #[derive(Debug)]
 pub struct LocalFile {
@@ -36,7 +43,9 @@ impl LocalFile {
         let metadata = std::fs::metadata(path).map_err(|error| cannot("open", &error))?;
         let kind = metadata.file_type();
         if kind.is_dir() {
-            return Err(Error::new(ErrorKind::Io, "cannot open the file: it is a folder"));
+            return Err(
+                Error::new(ErrorKind::Io, "cannot open the file: it is a folder").with_os_code(IS_A_FOLDER)
+            );
         }
         if !kind.is_file() {
             return Err(Error::new(
@@ -145,7 +154,7 @@ fn changed(got: &str) -> Error {
 
 fn cannot(what: &str, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot {what} the file: {error}"))
+    Error::new(kind, format!("cannot {what} the file: {error}")).caused_by(error)
 }
 
 impl Source for LocalFile {

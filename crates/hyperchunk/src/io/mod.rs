@@ -3,7 +3,7 @@
 mod beside;
 mod blocks;
 pub(crate) mod interrupt;
-mod local;
+pub(crate) mod local;
 mod lock;
 mod memory;
 #[cfg(feature = "cloud")]

@@ -8,6 +8,7 @@ use super::chunks::NewChunk;
 use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
 use crate::companion::Trust;
+use crate::io::local::EXISTS;
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::checksum::lookup3;
@@ -173,7 +174,13 @@ impl Journal {
     pub(super) fn create(file: &Path) -> Result<Self> {
         let path = path_of(file);
         let refused = |error: std::io::Error| {
-            Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(path.display())
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot create the file and its journal: {error}"))
+                .caused_by(&error)
+                .file(file.display())
         };
         let (folder, name) = Folder::of(&path).map_err(refused)?;
         // It holds what the file will, whoever may read that.
@@ -182,10 +189,12 @@ impl Journal {
                 ErrorKind::Io,
                 format!(
                     "{} is there: another program writes this file, or one was killed while it did; \
-                     `hyperchunk recover` gets back what is whole, and deleting it gives that up",
-                    path.display()
+                     `hyperchunk recover {}` gets back what is whole, and deleting it gives that up",
+                    path.display(),
+                    file.display()
                 ),
             )
+            .with_os_code(EXISTS)
             .file(file.display()),
             _ => refused(error),
         })?;
@@ -234,7 +243,9 @@ impl Journal {
 
     fn append(&self, bytes: &[u8], sync: bool) -> Result<()> {
         let refused = |error: std::io::Error| {
-            Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(self.path.display())
+            Error::new(ErrorKind::Io, format!("cannot write the journal: {error}"))
+                .caused_by(&error)
+                .file(self.path.display())
         };
         let mut state = self.state();
         if state.torn {

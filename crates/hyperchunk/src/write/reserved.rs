@@ -7,7 +7,7 @@ use super::sink::LocalSink;
 use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
 use crate::write::companion::Companion;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Dataspace, Name};
 use std::io::IoSlice;
 use std::path::Path;
@@ -83,7 +83,7 @@ impl Writer {
     ) -> Result<DatasetWriter> {
         let Some(link) = self.find(parent, name)? else { return self.create_dataset(parent, name, options) };
         let NewLink::Hard(old) = link else {
-            return Err(self.0.named(Error::invalid(format!("{} exists", Name::from(name)))));
+            return Err(self.0.named(Error::new(ErrorKind::Exists, format!("{} exists", Name::from(name)))));
         };
         options.track_order = self.0.tree().node(old)?.track_order;
         self.0.tree().dataset(old)?;

@@ -1,5 +1,6 @@
 //! Where the bytes of a new file go.
 
+use crate::io::local::{EXISTS, IS_A_FOLDER, IS_MISSING};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::io::upload::Stored;
 use crate::io::{ExclusiveLock, Locking, check_unwritten};
@@ -164,13 +165,16 @@ impl LocalSink {
     fn start(path: &Path, sync: Sync, (replace, locking): (bool, Locking), scratch: bool) -> Result<Self> {
         let named = |error: Error| error.file(path.display());
         let refused = |error: &io::Error| named(cannot("create", error));
+        may_create(path, replace)?;
         let (folder, name) = Folder::of(path).map_err(|error| refused(&error))?;
         if let Ok(found) = folder.look(&name) {
             if found.is_folder() {
-                return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it is a folder")));
+                let error = Error::new(ErrorKind::Io, "cannot create the file: it is a folder");
+                return Err(named(error.with_os_code(IS_A_FOLDER)));
             }
             if !replace {
-                return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it exists")));
+                let error = Error::new(ErrorKind::Exists, "cannot create the file: it exists");
+                return Err(named(error.with_os_code(EXISTS)));
             }
             if !found.is_file() && !found.is_link() {
                 let message = "cannot create the file: expected a regular file in its place, got a pipe, a socket or a device";
@@ -184,14 +188,15 @@ impl LocalSink {
         let flags = 0;
         let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };
         let file = folder.create(&partial, flags, 0o666).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => named(Error::new(
-                ErrorKind::Io,
-                format!(
+            io::ErrorKind::AlreadyExists => {
+                let message = format!(
                     "{} is there: another program writes this file, or one was killed while it did; \
-                     `hyperchunk recover` gets back what is whole, and deleting it gives it up",
-                    Self::partial_of(path).display()
-                ),
-            )),
+                     `hyperchunk recover {}` gets back what is whole, and deleting it gives it up",
+                    Self::partial_of(path).display(),
+                    path.display()
+                );
+                named(Error::new(ErrorKind::Io, message).with_os_code(EXISTS))
+            }
             _ => refused(&error),
         })?;
         output::keep_permissions(&folder, &name, &file);
@@ -340,7 +345,23 @@ fn cannot_copy(error: &io::Error, from: u64) -> Error {
 
 fn cannot(what: &str, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot {what} the file: {error}"))
+    Error::new(kind, format!("cannot {what} the file: {error}")).caused_by(error)
+}
+
+/// Whether a file of this name may be started.
+pub(super) fn may_create(path: &Path, replace: bool) -> Result<()> {
+    let refused =
+        |kind, message, code| Err(Error::new(kind, message).with_os_code(code).file(path.display()));
+    if path.as_os_str().is_empty() {
+        return refused(ErrorKind::NotFound, "cannot create a file without a name", IS_MISSING);
+    }
+    if !replace && path.exists() {
+        return refused(ErrorKind::Exists, "cannot create the file: it exists", EXISTS);
+    }
+    if path.is_dir() {
+        return refused(ErrorKind::Io, "cannot create the file: it is a folder", IS_A_FOLDER);
+    }
+    Ok(())
 }
 
 impl Sink for LocalSink {
@@ -417,7 +438,7 @@ impl Sink for LocalSink {
                     if !self.scratch {
                         message += &format!("; what was written is in {}", self.partial().display());
                     }
-                    Error::new(ErrorKind::Io, message)
+                    Error::new(ErrorKind::Exists, message).with_os_code(EXISTS)
                 }
                 _ => cannot("rename", &error),
             })

@@ -186,7 +186,7 @@ impl Tree {
         check_link_name(name)?;
         if self.group(parent)?.links.contains_key(name) {
             let message = format!("{} exists", Name::from(name));
-            return Err(Error::new(ErrorKind::Invalid, message));
+            return Err(Error::new(ErrorKind::Exists, message));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::fits;
 use super::heap::Heap;
 use super::journal::{Entry, Journal, Made};
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
-use super::sink::{LocalSink, Sink};
+use super::sink::{LocalSink, Sink, may_create};
 use super::snapshot::Taken;
 use super::space::Space;
 use super::stream::StreamSink;
@@ -207,6 +207,7 @@ impl Writer {
         let sink = match start(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
             Err(error) => {
+                may_create(path, options.replace)?;
                 journal.map_or(Ok(()), |journal| journal.end())?;
                 return Err(error);
             }

@@ -10,6 +10,7 @@ use super::store::{Connection, Store};
 use super::wire::{SENDING, Seen, Sending, Tally};
 use super::{connection, with_region};
 use crate::io::RemoteOptions;
+use crate::io::local::EXISTS;
 use crate::io::upload::{Done, Stored, Upload};
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -93,7 +94,7 @@ fn start(location: &Location, options: &RemoteOptions, replace: bool) -> Result<
 }
 
 fn exists() -> Error {
-    Error::new(ErrorKind::Io, "cannot create the object: it exists")
+    Error::new(ErrorKind::Exists, "cannot create the object: it exists").with_os_code(EXISTS)
 }
 
 impl To {

@@ -1,0 +1,36 @@
+"""What the message of a missing name says beside that it is missing: which names are like it, and which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+# Of larger groups, names are neither listed nor compared.
+_MOST_COMPARED = 2000
+_MOST_SHOWN = 8
+_MOST_LIKE = 3
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def suggestion(wanted: str, count: int, names: Sequence[str | bytes], where: str) -> str:
+    """What there is instead of `wanted`; `names` is empty where there are too many of them."""
+    if not count:
+        return f"; {where} is empty"
+    if not names:
+        return f"; {where} has {count} others"
+    texts = [name if isinstance(name, str) else name.decode("utf-8", "replace") for name in names]
+    folded = {text.casefold(): text for text in reversed(texts)}
+    like = [folded[match] for match in get_close_matches(wanted.casefold(), folded, _MOST_LIKE, 0.6)]
+    meant = f"; did you mean {_quoted(like)}?" if like else ""
+    if like and count > _MOST_SHOWN:
+        return meant
+    rest = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
+    return f"{meant or ';'} {where} has {_quoted(texts[:_MOST_SHOWN])}{rest}"
+
+
+def few(count: int) -> bool:
+    """Whether so many names are listed and compared."""
+    return count <= _MOST_COMPARED
