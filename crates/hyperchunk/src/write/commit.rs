@@ -78,7 +78,7 @@ pub(super) fn header_options(node: &Node) -> HeaderOptions {
 
 impl Writer {
     /// Commits what was written so far: from now on the file has its name, and whoever opens it finds this state until the
-    /// next commit. Costs space for the structure each time.
+    /// next commit. The structure of the commit before is given back then.
     ///
     /// # Errors
     /// Invalid if the file is closed; Limit or Unsupported for what cannot be stored; those of the sink.
@@ -114,6 +114,11 @@ impl Writer {
             _ => error,
         })?;
         self.0.closed.store(true, Ordering::Release);
+        // Earlier commits may have been longer than this one.
+        let ends = *self.0.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, last)) = ends.filter(|(longest, last)| longest > last) {
+            self.0.sink.cut(last).map_err(|error| self.0.named(error))?;
+        }
         self.0.sink.release();
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }
@@ -154,9 +159,11 @@ impl Inner {
         let likely = self.front_start().unwrap_or_else(|| self.space.end()).next_multiple_of(8);
         let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).clone();
         let companion = companion.as_deref();
+        let mut in_front = false;
         let structure = self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
             // What is in front is used once: the structure of an earlier commit is not written over.
             if let Some(start) = self.take_front(length, true) {
+                in_front = true;
                 return Ok(start);
             }
             let (start, gap) = self.space.take(length, 8);
@@ -180,6 +187,18 @@ impl Inner {
         }
         self.sink.publish(structure.end)?;
         self.space.committed(unused);
+        // Nothing leads to the structure of the commit before any more. What lies in front stays structure's, and where
+        // another format shares the file, its own pointers lead there too.
+        let own = !in_front && companion.is_none();
+        let this = own.then_some((structure.start, structure.region.len() as u64));
+        let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest = ends.map_or(0, |(longest, _)| longest).max(structure.end);
+        *ends = own.then_some((longest, structure.end));
+        if let Some((start, length)) = std::mem::replace(&mut *former, this) {
+            self.space.give_back(start, length, false);
+            self.space.trim();
+        }
         Ok(())
     }
 

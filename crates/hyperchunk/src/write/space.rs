@@ -84,6 +84,15 @@ impl Space {
         }
     }
 
+    /// Makes the file end where its last used byte is: free bytes at its end are not kept.
+    pub(super) fn trim(&self) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = free.now.last_key_value().map(|(start, length)| (*start, *length));
+        if let Some((start, length)) = last.filter(|(start, length)| self.undo(*start, *length)) {
+            free.remove(start, length);
+        }
+    }
+
     /// What was given back until now is not in the commit that begins.
     pub(super) fn commit_begins(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner).later)
@@ -169,6 +178,15 @@ mod tests {
         assert_eq!(space.take(16, 1), (24, 0));
         assert_eq!(space.take(6, 1), (10, 0));
         assert_eq!(space.take(1, 1), (243, 0));
+        // What is free at the end is not kept; what is free before it is.
+        space.give_back(10, 20, false);
+        space.give_back(243, 1, false);
+        space.trim();
+        assert_eq!(space.end(), 243);
+        space.trim();
+        assert_eq!(space.end(), 243);
+        assert_eq!(space.take(20, 1), (10, 0));
+        assert_eq!(space.take(5, 1), (243, 0));
         let behind = Space::new(100, false, 512);
         assert_eq!(behind.take(10, 512), (512, 412));
         behind.give_back(512, 10, false);

@@ -80,6 +80,10 @@ pub(super) struct Inner {
     pub(super) front: Mutex<Option<Range<u64>>>,
     /// Sequences and strings of attributes, where they are wanted in front.
     pub(super) front_heap: Heap,
+    /// Where the structure of the last commit lies, and how long it is: its place is free once another commit is durable.
+    pub(super) former: Mutex<Option<(u64, u64)>>,
+    /// Where the longest commit ends, and the last one, where space is used again.
+    pub(super) ends: Mutex<Option<(u64, u64)>>,
     /// One commit at a time; how many changes the last one had.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
@@ -318,6 +322,8 @@ impl Writer {
             front: Mutex::new(None),
             front_heap: Heap::default(),
             committing: Mutex::new(None),
+            former: Mutex::new(None),
+            ends: Mutex::new(None),
             journal,
             notices: Mutex::default(),
             name: name.map(str::to_owned),
