@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// The bytes of a file, by absolute offset.
 pub trait View: Sync {
@@ -76,7 +76,7 @@ impl View for [u8] {
 pub struct Blocks {
     size: u64,
     /// By start; no two overlap or touch in a way that a request could span.
-    blocks: BTreeMap<u64, Arc<[u8]>>,
+    blocks: BTreeMap<u64, Vec<u8>>,
     missing: Mutex<Vec<Range<u64>>>,
 }
 
@@ -87,40 +87,40 @@ impl Blocks {
         Self { size, ..Self::default() }
     }
 
-    /// Adds the bytes at `offset`, joined with what they touch.
+    /// Adds the bytes at `offset`, joined with what they touch. Bytes are mostly added in order, so what lies before is extended
+    /// where it is: it must not be copied for each piece that follows.
     pub fn insert(&mut self, offset: u64, bytes: &[u8]) {
-        let mut start = offset;
-        let mut joined = bytes.to_vec();
         let end = offset.saturating_add(bytes.len() as u64);
-        let touching: Vec<u64> = self
-            .blocks
-            .range(..=end)
-            .rev()
-            .map(|(start, block)| (*start, block.len() as u64))
-            .take_while(|(start, length)| start.saturating_add(*length) >= offset)
-            .map(|(start, _)| start)
-            .collect();
-        for other in touching {
-            let Some(block) = self.blocks.remove(&other) else { continue };
-            // New bytes win where both have some: they are equal unless the file changed.
-            let before = usize::try_from(start.saturating_sub(other)).unwrap_or(usize::MAX).min(block.len());
-            let after = usize::try_from(end.saturating_sub(other)).unwrap_or(usize::MAX).min(block.len());
-            if other.saturating_add(block.len() as u64) > end {
-                joined.extend_from_slice(block.get(after..).unwrap_or_default());
-            }
-            if other < start {
-                let mut whole = block.get(..before).unwrap_or_default().to_vec();
-                whole.append(&mut joined);
-                joined = whole;
-                start = other;
-            }
+        let narrow = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
+        let before = self.blocks.range(..=offset).next_back();
+        let before = before.filter(|(start, block)| start.saturating_add(block.len() as u64) >= offset);
+        let start = before.map_or(offset, |(start, _)| *start);
+        // What begins within the new bytes, or just behind them, ends up in one block with them.
+        let covered: Vec<u64> = self.blocks.range(offset..=end).map(|(start, _)| *start).collect();
+        let rest = covered.iter().filter(|other| **other != start).next_back().and_then(|other| {
+            let block = self.blocks.get(other)?;
+            block.get(narrow(end.saturating_sub(*other)).min(block.len())..).map(<[u8]>::to_vec)
+        });
+        for other in covered.into_iter().filter(|other| *other != start) {
+            self.blocks.remove(&other);
         }
-        self.blocks.insert(start, joined.into());
+        // New bytes win where both have some: they are equal unless the file changed.
+        let block = self.blocks.entry(start).or_default();
+        let from = narrow(offset.saturating_sub(start)).min(block.len());
+        let shared = bytes.len().min(block.len() - from);
+        let (over, beyond) = bytes.split_at_checked(shared).unwrap_or((bytes, &[]));
+        if let Some(place) = block.get_mut(from..from.saturating_add(shared)) {
+            place.copy_from_slice(over);
+        }
+        if !beyond.is_empty() || start.saturating_add(block.len() as u64) <= end {
+            block.extend_from_slice(beyond);
+            block.extend(rest.into_iter().flatten());
+        }
     }
 
     /// What was fetched, in order: no two parts touch.
     pub fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.blocks.iter().map(|(start, block)| (*start, &**block))
+        self.blocks.iter().map(|(start, block)| (*start, block.as_slice()))
     }
 
     fn find(&self, offset: u64, end: u64) -> Option<&[u8]> {

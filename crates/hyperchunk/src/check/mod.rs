@@ -103,17 +103,34 @@ pub struct DatasetReport {
 /// # Errors
 /// Those of the file's source.
 pub fn check(file: &File, assumed: &Assumptions) -> Result<Report> {
-    look(file, assumed).map_err(|error| file.name(error))
+    check_with(file, assumed, &|_| ())
 }
 
-fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
+/// How far a check is: how many objects were found, or how many datasets of how many were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The structure is read.
+    Objects(usize),
+    /// Datasets are looked at one by one.
+    Datasets(usize, usize),
+}
+
+/// As [`check`]; `progress` hears now and then how far it is.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<Report> {
+    look(file, assumed, progress).map_err(|error| file.name(error))
+}
+
+fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<Report> {
     let source = &*file.0.source;
     let limits = &file.options().limits;
     let size = source.size();
     let mut fetch = Kept::new(source);
     let mut survey = Survey::new(&mut fetch, limits)?;
     let jobs = Job::root(&mut survey.found, survey.superblock.root);
-    survey.run(jobs)?;
+    survey.run_with(jobs, &|found| progress(Stage::Objects(found)))?;
     let rounds = survey.rounds.clone();
     let structure = survey.blocks.parts().map(|(_, bytes)| bytes.len() as u64).sum();
     let known = survey.superblock.clone();
@@ -128,7 +145,9 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
     let mut each = Vec::new();
-    for dataset in found.datasets.iter().take(MOST) {
+    let total = found.datasets.len().min(MOST);
+    for (number, dataset) in found.datasets.iter().take(MOST).enumerate() {
+        progress(Stage::Datasets(number, total));
         let mut survey = Survey::new(&mut fetch, limits)?;
         let names = found.names(dataset.object);
         match read(&mut survey, &names, dataset, (size, paged), assumed) {

@@ -135,11 +135,17 @@ impl<'f> Survey<'f> {
     /// # Errors
     /// Of the source alone; what cannot be parsed is among the errors found.
     pub(crate) fn run(&mut self, jobs: Vec<Job>) -> Result<()> {
+        self.run_with(jobs, &|_| ())
+    }
+
+    /// As [`Survey::run`]; `progress` hears now and then how many objects were found.
+    pub(crate) fn run_with(&mut self, jobs: Vec<Job>, progress: &dyn Fn(usize)) -> Result<()> {
         let mut ready = jobs;
         loop {
             let mut waiting = Vec::new();
             let mut needs = Vec::new();
             while let Some(job) = ready.pop() {
+                progress(self.found.objects.len());
                 let found = &mut self.found;
                 let done = look(&self.blocks, &self.superblock, &self.patches, self.limits, |image| {
                     job.run(image, found)
