@@ -12,6 +12,7 @@ use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{
     Attribute, Class, Dataspace, Datatype, ObjectKind, Reference, ReferenceKind, StringPadding,
 };
+use hyperchunk_format::select::Choice;
 use sha2::{Digest as _, Sha256};
 
 /// How many bytes are read at a time.
@@ -47,6 +48,25 @@ pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
 /// As [`dataset`], of any size; for references, `follow` says what they lead to.
 pub(crate) fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
     digest_of(dataset, Some(follow))
+}
+
+/// As [`dataset_following`], of the elements of some selections alone, one behind the other.
+pub(crate) fn parts_following(dataset: &Dataset, parts: &[Choice], follow: &Follow<'_>) -> Result<Digest> {
+    let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
+    let mut buffer = Vec::new();
+    for part in parts {
+        read_part(dataset, part, &mut buffer)?;
+        hasher.update(&buffer).map_err(|error| dataset.name(error))?;
+    }
+    Ok(hasher.finish())
+}
+
+/// Reads the elements of a selection.
+fn read_part(dataset: &Dataset, part: &Choice, buffer: &mut Vec<u8>) -> Result<()> {
+    let bytes = part.count(dataset.dims())?.checked_mul(dataset.datatype().size);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    buffer.resize(bytes.ok_or_else(|| Error::limit("larger than the address space"))?, 0);
+    dataset.read(part, buffer)
 }
 
 /// The digest of each element of a dataset, in row-major order.

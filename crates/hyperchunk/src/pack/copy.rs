@@ -9,10 +9,10 @@ use super::translate::Ends;
 use crate::io::ends_before;
 use crate::read::plan::joined_within;
 use crate::read::spread;
-use crate::write::{DatasetWriter, DirectChunk, Writer};
+use crate::write::{DatasetWriter, DirectChunk, NewLayout, Writer};
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{Decoder, Encoder};
-use hyperchunk_format::model::{Chunk, Chunked, Class, Filter};
+use hyperchunk_format::model::{Chunk, Chunked, Class, Filter, Layout};
 use hyperchunk_format::select::Choice;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,6 +201,16 @@ pub(crate) fn copy_choice(
     copy_elements(packing, writer, made, &pair, choice, &mut Scratch::default()).map(drop)
 }
 
+/// Whether elements of a virtual dataset are those that no source has: chunks of the new dataset stay unallocated for them.
+fn is_unwritten(pair: &Pair<'_>, bytes: &[u8]) -> Result<bool> {
+    let sources = matches!(pair.old.layout(), Layout::Virtual { .. });
+    if !sources || !matches!(pair.plan.layout, NewLayout::Chunked(_)) || !pair.plan.translation.is_copy() {
+        return Ok(false);
+    }
+    let fill = pair.old.fill_bytes()?;
+    Ok(bytes.chunks_exact(fill.len().max(1)).all(|element| element == fill))
+}
+
 /// Copies elements; returns how many bytes they have.
 fn copy_elements(
     packing: &Packing,
@@ -215,6 +225,9 @@ fn copy_elements(
     let bytes = bytes.ok_or_else(|| Error::limit("larger than the address space"))?;
     scratch.bytes.resize(bytes, 0);
     pair.old.read(choice, &mut scratch.bytes)?;
+    if is_unwritten(pair, &scratch.bytes)? {
+        return Ok(bytes as u64);
+    }
     if pair.plan.translation.is_copy() {
         pair.new.write(choice, &scratch.bytes)?;
     } else {

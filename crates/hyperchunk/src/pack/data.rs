@@ -7,6 +7,7 @@ use crate::write::NewLayout;
 use crate::{Dataset, Result};
 use hyperchunk_format::model::Chunk;
 use hyperchunk_format::select::Choice;
+use std::collections::HashMap;
 
 /// How many bytes of stored chunks are copied at a time, if one has not more.
 const BATCH: u64 = 4 << 20;
@@ -37,21 +38,43 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
             Box::new(batches(stored(dataset, in_order)?, batch.min(memory), gap).map(Piece::Chunks))
         }
         (How::Elements, NewLayout::Chunked(chunk)) => {
-            let boxes = boxes(plan, chunk, memory);
+            let many = boxes(plan, chunk, memory);
             match dataset.chunked() {
                 None => {
-                    let keys = boxes.all();
-                    Box::new(keys.map(move |key| Piece::Elements(boxes.choice(&key))))
+                    let keys = many.all();
+                    Box::new(keys.map(move |key| Piece::Elements(many.choice(&key))))
                 }
                 Some(old) => {
                     let chunks = dataset.touched()?;
-                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &**chunk));
-                    Box::new(touched.into_iter().map(move |key| Piece::Elements(boxes.choice(&key))))
+                    let choices = sparse(&many, &boxes(plan, chunk, 1), &old.dims, &chunks);
+                    Box::new(choices.into_iter().map(Piece::Elements))
                 }
             }
         }
         (How::Elements, _) => Box::new(slabs(dataset, memory).map(Piece::Elements)),
     })
+}
+
+/// The choices that cover the chunks that something was written to and no others: boxes of many chunks where all of them
+/// were, else one chunk at a time.
+fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Choice> {
+    let touched = |boxes: &Boxes| boxes.touched(old, chunks.iter().map(|chunk| &**chunk));
+    let mut single: HashMap<Vec<u64>, Vec<u64>> = HashMap::new();
+    for key in touched(one) {
+        for place in one.places(&key) {
+            single.insert(place, key.clone());
+        }
+    }
+    let mut choices = Vec::new();
+    for key in touched(many) {
+        let places = many.places(&key);
+        if places.iter().all(|place| single.contains_key(place)) {
+            choices.push(many.choice(&key));
+        } else {
+            choices.extend(places.iter().filter_map(|place| single.get(place)).map(|key| one.choice(key)));
+        }
+    }
+    choices
 }
 
 /// The boxes of new chunks in which elements are copied.

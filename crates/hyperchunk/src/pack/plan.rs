@@ -242,6 +242,7 @@ pub(crate) fn is_empty(dataset: &Dataset) -> Result<bool> {
         _ if !dataset.external().is_empty() => false,
         _ if dataset.store().is_some() => dataset.pieces() == Some(0),
         Layout::Contiguous { address, .. } => address.is_none(),
+        Layout::Chunked(_) => dataset.chunks()?.is_empty(),
         _ => dataset.elements()? == 0,
     })
 }

@@ -3,12 +3,14 @@
 use super::Packing;
 use super::list::Item;
 use super::plan::{How, mappings};
+use super::shape::Boxes;
 use super::translate::Translation;
 use crate::read::spread;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result, digest};
-use hyperchunk_format::model::{Link, LinkTarget, Name, Reference};
-use std::collections::HashMap;
+use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, Reference};
+use hyperchunk_format::select::Choice;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was compared.
@@ -197,6 +199,23 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
     let input = pair.item.input;
     let there = follow(|address| packing.contents.find(input, address));
     let here = follow(|address| places.get(&address).copied());
+    if let Some(parts) = stored_parts(old, &copy)? {
+        let never = |dataset: &Dataset, follow: &digest::Follow<'_>| {
+            digest::element_following(dataset, &dataset.fill_bytes()?, follow)
+        };
+        if never(old, &there)? != never(&copy, &here)? {
+            return Err(differs("its fill value"));
+        }
+        let compared = digest::parts_following(old, &parts, &there)
+            .and_then(|first| Ok(first == digest::parts_following(&copy, &parts, &here)?));
+        return match compared {
+            Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == How::Stored => {
+                compare_chunks(old, &copy).map(|()| plan.bytes)
+            }
+            Ok(false) => Err(differs("its values")),
+            compared => compared.map(|_| plan.bytes),
+        };
+    }
     let first = match digest::dataset_following(old, &there) {
         // What nobody here can decode was copied as it is stored.
         Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == How::Stored => {
@@ -206,6 +225,32 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
     };
     let same = first == digest::dataset_following(&copy, &here)?;
     if same { Ok(plan.bytes) } else { Err(differs("its values")) }
+}
+
+/// The parts of a dataset of which either file has something stored, where that is the smaller part of it: all other elements
+/// are fill values in both, and reading them would take as long as if they were there.
+fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Choice>>> {
+    let Some(chunked) = old.chunked() else { return Ok(None) };
+    let volume = |chunk: &[u64]| chunk.iter().fold(1_u64, |product, dim| product.saturating_mul(*dim));
+    let mut grid = chunked.dims.clone();
+    match copy.layout() {
+        Layout::Contiguous { address: None, .. } => {}
+        Layout::Chunked(chunked) if volume(&chunked.dims) > volume(&grid) => grid.clone_from(&chunked.dims),
+        Layout::Chunked(_) => {}
+        _ => return Ok(None),
+    }
+    let boxes = Boxes::new(old.dims(), &grid, 1);
+    let mut keys = BTreeSet::new();
+    for dataset in [old, copy] {
+        if let Some(chunked) = dataset.chunked() {
+            let chunks = dataset.touched()?;
+            keys.extend(boxes.touched(&chunked.dims, chunks.iter().map(|chunk| &**chunk)));
+        }
+    }
+    let cells = old.dims().iter().zip(&grid).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
+    let all = cells.fold(1_u64, u64::saturating_mul);
+    let sparse = (keys.len() as u64) < all / 2;
+    Ok(sparse.then(|| keys.iter().map(|key| boxes.choice(key)).collect()))
 }
 
 /// Compares what is stored: live datasets are not evaluated.
