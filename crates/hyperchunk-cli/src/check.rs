@@ -3,11 +3,11 @@
 use crate::Outcome;
 use crate::describe;
 use crate::json::Text;
-use crate::progress::bytes;
+use crate::progress::{Counter, bytes, count};
 use crate::source::SourceOptions;
 use crate::terminal::{Colour, Ink, Terminal};
 use clap::Args;
-use hyperchunk::check::{Assumptions, Cost, DatasetReport, Finding, Report, Weight, check};
+use hyperchunk::check::{Assumptions, Cost, DatasetReport, Finding, Report, Stage, Weight, check_with};
 use serde_json::{Value, json};
 
 #[derive(Args, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     all: bool,
     /// Use colours.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]
     source: SourceOptions,
@@ -55,7 +55,14 @@ fn not_negative(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let file = arguments.source.open_unindexed(&arguments.file)?;
     let assumed = Assumptions::new(arguments.latency / 1000.0, arguments.bandwidth * 1e6);
-    let report = check(&file, &assumed)?;
+    let counter = Counter::new();
+    let report = check_with(&file, &assumed, &|stage| {
+        counter.show(|| match stage {
+            Stage::Objects(found) => format!("structure: {found} objects"),
+            Stage::Datasets(done, all) => format!("dataset {done} of {all}"),
+        });
+    })?;
+    drop(counter);
     if arguments.json {
         say!("{}", report_json(&report, &arguments.file, (arguments.latency, arguments.bandwidth)));
     } else {
@@ -66,9 +73,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let serious = report.findings.iter().filter(|finding| finding.weight == Weight::Serious).count();
     let broken = report.errors.len();
+    let findings = count(serious as u64, "serious finding", "serious findings");
+    let parts = count(broken as u64, "part", "parts");
     Err(match (serious, broken) {
-        (_, 0) => format!("not fit for object stores: {serious} serious findings"),
-        _ => format!("not fit for object stores: {serious} serious findings, {broken} parts cannot be read"),
+        (_, 0) => format!("not fit for object stores: {findings}"),
+        _ => format!("not fit for object stores: {findings}, {parts} cannot be read"),
     }
     .into())
 }
@@ -76,11 +85,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 fn print(arguments: &Arguments, report: &Report) {
     let terminal = Terminal::new(arguments.colour);
     say!(
-        "{} in {} groups, {} datasets, {} attributes; {} of structure{}",
+        "{} in {}, {}, {}; {} of structure{}",
         bytes(report.size),
-        report.groups,
-        report.datasets,
-        report.attributes,
+        count(report.groups as u64, "group", "groups"),
+        count(report.datasets as u64, "dataset", "datasets"),
+        count(report.attributes as u64, "attribute", "attributes"),
         bytes(report.structure),
         report.page.map_or_else(String::new, |page| format!(", pages of {}", bytes(page)))
     );
@@ -95,7 +104,9 @@ fn print(arguments: &Arguments, report: &Report) {
     }
     for dataset in each {
         let chunks = match &dataset.chunks {
-            Some((chunk, count)) => format!("{count} chunks {}", describe::extent(chunk)),
+            Some((chunk, number)) => {
+                format!("{} {}", count(*number, "chunk", "chunks"), describe::extent(chunk))
+            }
             None => "not in chunks".into(),
         };
         let space = describe::extent(&dataset.dims);
@@ -106,7 +117,7 @@ fn print(arguments: &Arguments, report: &Report) {
         row(terminal, "    1 %", &dataset.slice);
     }
     if left > 0 {
-        say!("and {left} datasets that cost less (--all)");
+        say!("and {} less (--all)", count(left as u64, "dataset that costs", "datasets that cost"));
     }
     if !report.findings.is_empty() || !report.errors.is_empty() {
         say!("");

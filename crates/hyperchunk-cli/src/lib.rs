@@ -50,7 +50,7 @@ pub use check::report_json;
 pub use index::{Indexed, Indexing};
 pub use verify::explanation;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -163,10 +163,38 @@ fn complain(error: &dyn std::fmt::Display) {
     eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape(&error.to_string(), 2000));
 }
 
+/// A command whose help is wrapped to the width of the terminal alone, and not where its source is.
+fn unwrapped(command: clap::Command) -> clap::Command {
+    let help = command.get_after_help().map(|help| paragraphs(&help.to_string()));
+    let command = match help {
+        Some(help) => command.after_help(help),
+        None => command,
+    };
+    command.mut_subcommands(unwrapped)
+}
+
+/// Text with each paragraph on one line; lines that begin with a space stay as they are.
+fn paragraphs(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let goes_on = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    let mut before = "";
+    for line in text.lines() {
+        if !joined.is_empty() {
+            joined.push(if goes_on(before) && goes_on(line) { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        before = line;
+    }
+    joined
+}
+
 /// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments, or that of a [`Status`]. `libhdf5` is the library
 /// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let parsed = unwrapped(Arguments::command())
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and versions come this way, too.
@@ -224,5 +252,13 @@ mod tests {
     #[test]
     fn arguments_are_consistent() {
         super::Arguments::command().debug_assert();
+        super::unwrapped(super::Arguments::command()).debug_assert();
+    }
+
+    #[test]
+    fn help_is_wrapped_once() {
+        let joined =
+            super::paragraphs("Costs are those\nof a reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
+        assert_eq!(joined, "Costs are those of a reader.\n\nExamples:\n  a b\n  c\n\nEnd here.");
     }
 }

@@ -2,12 +2,16 @@
 
 use crate::Outcome;
 use crate::describe;
+use crate::dump::value::{Printer, Style};
+use crate::dump::{Values, Wanted, json};
+use crate::progress::{bytes, count};
 use crate::source::{SourceOptions, Target};
 use crate::terminal::{Colour, Ink, Terminal};
 use clap::Args;
-use hyperchunk::model::{Link, LinkTarget, ObjectKind};
+use hyperchunk::model::{Attribute, Dataspace, Link, LinkTarget, ObjectKind};
 use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Error, Object};
+use std::fmt::Write as _;
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
@@ -17,11 +21,14 @@ pub(crate) struct Arguments {
     /// Go into groups.
     #[arg(short, long)]
     recursive: bool,
-    /// Show layout, filters, stored size and attributes, too.
+    /// Show layout, filters, stored size and attributes with their values, too.
     #[arg(short, long)]
     long: bool,
+    /// Print JSON: all that --long shows.
+    #[arg(long)]
+    json: bool,
     /// Use colours.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]
     source: SourceOptions,
@@ -38,6 +45,18 @@ const NAME_COLUMN: usize = 40;
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let source = arguments.source.listing(arguments.recursive || arguments.long);
     let Target { file, object, path } = source.open_object(&arguments.target)?;
+    if arguments.json {
+        let wanted = Wanted {
+            target: &arguments.target,
+            file: &file,
+            object: &object,
+            path: &path,
+            values: Values::Attributes,
+            part: None,
+            recursive: arguments.recursive,
+        };
+        return unreadable(json::print(&wanted)?);
+    }
     let terminal = Terminal::new(arguments.colour);
     let mut failures = 0;
     if object.kind() != ObjectKind::Group {
@@ -68,7 +87,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             Ok(if arguments.recursive { Next::Enter } else { Next::Skip })
         })?;
     }
-    if failures > 0 { Err(format!("{failures} objects could not be read").into()) } else { Ok(()) }
+    unreadable(failures)
+}
+
+fn unreadable(failures: usize) -> Outcome {
+    match failures {
+        0 => Ok(()),
+        _ => Err(format!("{} could not be read", count(failures as u64, "object", "objects")).into()),
+    }
 }
 
 fn text(error: &Error) -> String {
@@ -138,6 +164,30 @@ fn describe_object(object: &Object) -> Result<(Ink, String), Error> {
     })
 }
 
+/// Of larger attributes, the first elements are shown.
+const MOST_ELEMENTS: usize = 20;
+
+/// The value of an attribute, as far as it fits a line.
+fn value(object: &Object, attribute: &Attribute) -> String {
+    if attribute.dataspace == Dataspace::Null {
+        return String::new();
+    }
+    let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
+    let first = attribute.data.get(..size.saturating_mul(MOST_ELEMENTS)).unwrap_or(&attribute.data);
+    let printed = Printer::new(object.file(), &attribute.datatype, Style::Ddl)
+        .and_then(|mut printer| printer.elements(first));
+    let elements = match printed {
+        Ok(elements) => elements,
+        Err(error) => return format!(", cannot be read: {}", text(&error)),
+    };
+    let all = attribute.data.len() / size;
+    let rest = if all > elements.len() { ", …" } else { "" };
+    match (&attribute.dataspace, &elements[..]) {
+        (Dataspace::Scalar, [one]) => format!(" = {one}"),
+        _ => format!(" = [{}{rest}]", elements.join(", ")),
+    }
+}
+
 fn details(object: &Object) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     if object.kind() == ObjectKind::Dataset {
@@ -155,7 +205,16 @@ fn details(object: &Object) -> Result<Vec<String>, Error> {
             let chunks = dataset.chunks()?;
             let stored: u64 = chunks.iter().map(|chunk| chunk.size).fold(0, u64::saturating_add);
             let whole = dataset.elements()?.saturating_mul(dataset.datatype().size);
-            layout.push_str(&format!("; {} stored of {stored} bytes for {whole}", chunks.len()));
+            let _ = write!(
+                layout,
+                "; {}, {} of {}",
+                count(chunks.len() as u64, "chunk", "chunks"),
+                bytes(stored),
+                bytes(whole)
+            );
+            if whole > 0 {
+                let _ = write!(layout, " ({} %)", u128::from(stored) * 100 / u128::from(whole));
+            }
         }
         lines.push(layout);
     }
@@ -165,9 +224,10 @@ fn details(object: &Object) -> Result<Vec<String>, Error> {
     for attribute in object.attributes()? {
         let space = describe::dataspace(&attribute.dataspace, attribute.dataspace.dims());
         lines.push(format!(
-            "@{}: {space} {}",
+            "@{}: {space} {}{}",
             describe::name(attribute.name.as_bytes()),
-            describe::datatype(&attribute.datatype)
+            describe::datatype(&attribute.datatype),
+            value(object, &attribute)
         ));
     }
     Ok(lines)

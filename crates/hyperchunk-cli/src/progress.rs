@@ -1,5 +1,6 @@
 //! How far a long read is, on standard error, if that is a terminal.
 
+use std::cell::Cell;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,45 @@ impl Drop for Progress {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
+}
+
+/// A line that says how far something of unknown length is, on standard error, if that is a terminal.
+pub(crate) struct Counter {
+    started: Instant,
+    shown: Cell<Option<Instant>>,
+    terminal: bool,
+}
+
+impl Counter {
+    pub(crate) fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { started: Instant::now(), shown: Cell::new(None), terminal }
+    }
+
+    /// Shows what `text` says, if it is time to.
+    pub(crate) fn show(&self, text: impl FnOnce() -> String) {
+        if !self.terminal {
+            return;
+        }
+        let now = Instant::now();
+        if self.shown.get().map_or(now - self.started >= SHORT, |shown| now - shown >= EVERY) {
+            self.shown.set(Some(now));
+            let _ = write!(std::io::stderr(), "\r{}\x1b[K", text());
+        }
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        if self.shown.get().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// A number and what there are so many of.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// One line: a bar, bytes, rate, time left.

@@ -143,7 +143,10 @@ impl SourceOptions {
             },
         };
         let path = format!("/{}", path.trim_matches('/')).into_bytes();
-        let object = file.root()?.named("/").group()?.get(&path)?;
+        let object = file.root()?.named("/").group()?.get(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error.advise("`hyperchunk ls -r FILE` lists what there is"),
+            _ => error,
+        })?;
         Ok(Target { file: object.file().clone(), object, path })
     }
 }

@@ -7,6 +7,7 @@ use hyperchunk::model::{
     ByteOrder, CharacterSet, Class, Dataspace, Datatype, Layout, LinkTarget, ObjectKind, ReferenceKind,
     StringPadding,
 };
+use hyperchunk::slabs::Steps;
 use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
@@ -33,13 +34,13 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
                     ObjectKind::Group => {
                         let _ = writeln!(text, "{indent}GROUP \"{name}\" {{");
                         open.push(visit.path.to_vec());
-                        attributes(object, &format!("{indent}   "), &mut text, wanted.values)
+                        attributes(object, &format!("{indent}   "), &mut text)
                     }
-                    ObjectKind::Dataset => dataset(object, &name, &indent, &mut text, wanted.values),
+                    ObjectKind::Dataset => dataset(object, &name, &indent, &mut text, wanted),
                     ObjectKind::Datatype => object.datatype().and_then(|datatype| {
                         let _ =
                             writeln!(text, "{indent}DATATYPE \"{name}\" {}", type_text(&datatype, &indent));
-                        attributes(object, &indent, &mut text, wanted.values)
+                        attributes(object, &indent, &mut text)
                     }),
                 };
                 crate::print_text(&text);
@@ -91,20 +92,18 @@ fn link(name: &str, indent: &str, target: Option<&LinkTarget>) -> String {
     }
 }
 
-fn attributes(object: &Object, indent: &str, text: &mut String, values: Values) -> Result<(), Error> {
+fn attributes(object: &Object, indent: &str, text: &mut String) -> Result<(), Error> {
     for attribute in object.attributes()? {
         let _ = writeln!(text, "{indent}ATTRIBUTE \"{}\" {{", describe::name(attribute.name.as_bytes()));
         let _ =
             writeln!(text, "{indent}   DATATYPE {}", type_text(&attribute.datatype, &format!("{indent}   ")));
         let dims = attribute.dataspace.dims();
         let _ = writeln!(text, "{indent}   DATASPACE {}", space_text(&attribute.dataspace, dims));
-        if values != Values::LeftOut {
-            let mut printer = Printer::new(object.file(), &attribute.datatype, Style::Ddl)?;
-            let elements = printer.elements(&attribute.data)?;
-            let _ = writeln!(text, "{indent}   DATA {{");
-            Rows::new(dims, &format!("{indent}   ")).add(&elements, text);
-            let _ = writeln!(text, "{indent}   }}");
-        }
+        let mut printer = Printer::new(object.file(), &attribute.datatype, Style::Ddl)?;
+        let elements = printer.elements(&attribute.data)?;
+        let _ = writeln!(text, "{indent}   DATA {{");
+        Rows::new(dims, None, &format!("{indent}   ")).add(&elements, text);
+        let _ = writeln!(text, "{indent}   }}");
         let _ = writeln!(text, "{indent}}}");
     }
     Ok(())
@@ -115,7 +114,7 @@ fn dataset(
     name: &str,
     indent: &str,
     text: &mut String,
-    values: Values,
+    wanted: &Wanted<'_>,
 ) -> Result<(), Error> {
     let dataset = object.dataset()?;
     let inner = format!("{indent}   ");
@@ -123,18 +122,34 @@ fn dataset(
     let _ = writeln!(text, "{inner}DATATYPE {}", type_text(dataset.datatype(), &inner));
     let _ = writeln!(text, "{inner}DATASPACE {}", space_text(dataset.dataspace(), dataset.dims()));
     storage(&dataset, &inner, text);
-    if let Values::Shown(max_bytes) = values {
-        let _ = writeln!(text, "{inner}DATA {{");
+    if let Values::Shown(max_bytes) = wanted.values {
+        let part = wanted.part.as_deref();
+        let deeper = if part.is_some() { format!("{inner}   ") } else { inner.clone() };
+        if let Some(axes) = part {
+            let list = |name: &str, number: &dyn Fn(&Steps) -> u64| {
+                let numbers: Vec<String> = axes.iter().map(|axis| number(axis).to_string()).collect();
+                format!("{deeper}{name} ( {} );\n", numbers.join(", "))
+            };
+            let _ = writeln!(text, "{inner}SUBSET {{");
+            text.push_str(&list("START", &|axis| axis.start));
+            text.push_str(&list("STRIDE", &|axis| axis.step));
+            text.push_str(&list("COUNT", &|axis| axis.count));
+            text.push_str(&list("BLOCK", &|_| 1));
+        }
+        let _ = writeln!(text, "{deeper}DATA {{");
         crate::print_text(&std::mem::take(text));
-        let mut rows = Rows::new(dataset.dims(), &inner);
-        super::each_slab(&dataset, Style::Ddl, max_bytes, &mut |elements| {
+        let mut rows = Rows::new(dataset.dims(), part, &deeper);
+        super::each_slab(&dataset, Style::Ddl, (max_bytes, part), &mut |elements| {
             let mut lines = String::new();
             rows.add(elements, &mut lines);
             crate::print_text(&lines);
         })?;
-        let _ = writeln!(text, "{inner}}}");
+        let _ = writeln!(text, "{deeper}}}");
+        if part.is_some() {
+            let _ = writeln!(text, "{inner}}}");
+        }
     }
-    attributes(object, &inner, text, values)?;
+    attributes(object, &inner, text)?;
     let _ = writeln!(text, "{indent}}}");
     Ok(())
 }
@@ -148,14 +163,21 @@ fn storage(dataset: &Dataset, indent: &str, text: &mut String) {
 
 /// Elements in rows of the last axis, each row after the coordinates of its first element, as `h5dump` does.
 struct Rows<'a> {
-    dims: &'a [u64],
+    /// How many elements along each axis.
+    dims: Vec<u64>,
+    /// Which indices they have, if they are not all.
+    part: Option<&'a [Steps]>,
     indent: &'a str,
     next: u64,
 }
 
 impl<'a> Rows<'a> {
-    fn new(dims: &'a [u64], indent: &'a str) -> Self {
-        Self { dims, indent, next: 0 }
+    fn new(dims: &[u64], part: Option<&'a [Steps]>, indent: &'a str) -> Self {
+        let dims = match part {
+            Some(axes) => axes.iter().map(|axis| axis.count).collect(),
+            None => dims.to_vec(),
+        };
+        Self { dims, part, indent, next: 0 }
     }
 
     fn add(&mut self, elements: &[String], text: &mut String) {
@@ -188,11 +210,15 @@ impl<'a> Rows<'a> {
         let mut place: Vec<String> = self
             .dims
             .iter()
+            .enumerate()
             .rev()
-            .map(|dim| {
+            .map(|(axis, dim)| {
                 let here = rest % dim.max(&1);
                 rest /= dim.max(&1);
-                here.to_string()
+                match self.part.and_then(|axes| axes.get(axis)) {
+                    Some(steps) => (steps.start + here * steps.step).to_string(),
+                    None => here.to_string(),
+                }
             })
             .collect();
         place.reverse();

@@ -6,17 +6,17 @@ use crate::describe;
 use crate::json::Text;
 use hyperchunk::model::{Dataspace, LinkTarget, ObjectKind};
 use hyperchunk::walk::{Found, Next, Visit};
-use hyperchunk::{Error, Object};
+use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
 /// Writes an object and all below it.
-pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
+pub(crate) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
     let mut failures = 0;
     let mut separator = "\n";
     crate::print_text(&format!("{{\"file\": {}, \"objects\": {{", Text(wanted.target.as_bytes())));
     wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
         let entry = match &visit.found {
-            Found::Object(object) => entry(object, wanted.values),
+            Found::Object(object) => entry(object, wanted),
             Found::Again(first) => Ok(format!("{{\"kind\": \"hard link\", \"target\": {}}}", Text(first))),
             Found::Link => Ok(link(visit.link.map(|link| &link.target))),
             Found::Broken(error) => Err(error.clone()),
@@ -33,7 +33,8 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
         };
         crate::print_text(&format!("{separator}{}: {entry}", Text(&key)));
         separator = ",\n";
-        Ok(Next::Enter)
+        let top = visit.path == wanted.path && visit.link.is_none();
+        Ok(if wanted.recursive || top { Next::Enter } else { Next::Skip })
     })?;
     crate::print_text("\n}}\n");
     Ok(failures)
@@ -56,10 +57,12 @@ fn link(target: Option<&LinkTarget>) -> String {
     }
 }
 
-fn entry(object: &Object, values: Values) -> Result<String, Error> {
+fn entry(object: &Object, wanted: &Wanted<'_>) -> Result<String, Error> {
     let mut text = String::new();
     match object.kind() {
-        ObjectKind::Group => text.push_str("{\"kind\": \"group\""),
+        ObjectKind::Group => {
+            let _ = write!(text, "{{\"kind\": \"group\", \"members\": {}", object.group()?.len()?);
+        }
         ObjectKind::Datatype => {
             let datatype = describe::datatype(&object.datatype()?);
             let _ = write!(text, "{{\"kind\": \"datatype\", \"type\": {}", Text(datatype.as_bytes()));
@@ -70,10 +73,14 @@ fn entry(object: &Object, values: Values) -> Result<String, Error> {
             let _ = write!(text, "{{\"kind\": \"dataset\", \"type\": {}", Text(datatype.as_bytes()));
             let _ = write!(text, ", \"shape\": {}", shape(dataset.dataspace(), dataset.dims()));
             let _ = write!(text, ", \"layout\": {}", Text(describe::layout(&dataset).as_bytes()));
-            if let Values::Shown(max_bytes) = values {
-                let mut nested = Nested::new(dataset.dataspace(), dataset.dims());
+            storage(&dataset, &mut text)?;
+            if let Values::Shown(max_bytes) = wanted.values {
+                let part = wanted.part.as_deref();
+                let counts = part.map(|axes| axes.iter().map(|axis| axis.count).collect::<Vec<_>>());
+                let mut nested =
+                    Nested::new(dataset.dataspace(), counts.as_deref().unwrap_or(dataset.dims()));
                 text.push_str(", \"value\": ");
-                super::each_slab(&dataset, Style::Json, max_bytes, &mut |elements| {
+                super::each_slab(&dataset, Style::Json, (max_bytes, part), &mut |elements| {
                     elements.iter().for_each(|element| nested.add(element, &mut text));
                 })?;
                 nested.close(&mut text);
@@ -92,18 +99,38 @@ fn entry(object: &Object, values: Values) -> Result<String, Error> {
             Text(datatype.as_bytes()),
             shape(&attribute.dataspace, dims)
         );
-        if values != Values::LeftOut {
-            let mut nested = Nested::new(&attribute.dataspace, dims);
-            text.push_str(", \"value\": ");
-            let elements =
-                Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
-            elements.iter().for_each(|element| nested.add(element, &mut text));
-            nested.close(&mut text);
-        }
+        let mut nested = Nested::new(&attribute.dataspace, dims);
+        text.push_str(", \"value\": ");
+        let elements =
+            Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
+        elements.iter().for_each(|element| nested.add(element, &mut text));
+        nested.close(&mut text);
         text.push('}');
     }
     text.push_str("}}");
     Ok(text)
+}
+
+/// The largest extent, the chunks and what is stored, of a dataset that is chunked.
+fn storage(dataset: &Dataset, text: &mut String) -> Result<(), Error> {
+    if let Dataspace::Simple { max, .. } = dataset.dataspace() {
+        let max: Vec<String> =
+            max.iter().map(|max| max.map_or_else(|| "null".into(), |max| max.to_string())).collect();
+        let _ = write!(text, ", \"max_shape\": [{}]", max.join(", "));
+    }
+    if let Some(chunked) = dataset.chunked().filter(|_| dataset.store().is_none()) {
+        let chunks = dataset.chunks()?;
+        let stored: u64 = chunks.iter().map(|chunk| chunk.size).fold(0, u64::saturating_add);
+        let whole = dataset.elements()?.saturating_mul(dataset.datatype().size);
+        let extent: Vec<String> = chunked.dims.iter().map(u64::to_string).collect();
+        let _ = write!(
+            text,
+            ", \"chunk\": [{}], \"chunks\": {}, \"stored_bytes\": {stored}, \"bytes\": {whole}",
+            extent.join(", "),
+            chunks.len()
+        );
+    }
+    Ok(())
 }
 
 fn shape(space: &Dataspace, dims: &[u64]) -> String {

@@ -2,13 +2,16 @@
 
 mod ddl;
 mod digest;
-mod json;
-mod value;
+pub(crate) mod json;
+pub(crate) mod value;
 
 use crate::Outcome;
+use crate::progress;
 use crate::source::{SourceOptions, Target};
 use clap::Args;
-use hyperchunk::slabs::slabs;
+use hyperchunk::model::ObjectKind;
+use hyperchunk::select::Choice;
+use hyperchunk::slabs::{Steps, slabs, slabs_of};
 use hyperchunk::{Dataset, Error, File, Object};
 use value::{Printer, Style};
 
@@ -17,9 +20,13 @@ use value::{Printer, Style};
 pub(crate) struct Arguments {
     /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
-    /// Leave out the values.
-    #[arg(short = 'H', long)]
+    /// Leave out the values of datasets; those of attributes are shown.
+    #[arg(short = 'H', long, visible_short_alias = 'A', visible_alias = "onlyattr")]
     header: bool,
+    /// Print a part of a dataset: for each axis an index or START:STOP:STEP, as in NumPy, or START;STRIDE;COUNT;BLOCK of all
+    /// axes, as in h5dump ("0,0;1,1;2,3;1,1").
+    #[arg(short, long, value_name = "SLICES", allow_hyphen_values = true, conflicts_with_all = ["header", "digest"])]
+    slice: Option<String>,
     /// Print JSON.
     #[arg(long, conflicts_with = "digest")]
     json: bool,
@@ -36,6 +43,7 @@ pub(crate) struct Arguments {
 const HELP: &str = "\
 Examples:
   hyperchunk dump -H scene.h5
+  hyperchunk dump -s '0:2, ::10' scene.h5:/bands/red
   hyperchunk dump --json scene.h5:/bands/red
   hyperchunk dump --digest scene.h5";
 
@@ -46,25 +54,32 @@ const AS_TEXT: usize = 16 << 10;
 
 /// Whether values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Values {
-    /// Of datasets of up to so many bytes.
+pub(crate) enum Values {
+    /// Of attributes, and of datasets of up to so many bytes.
     Shown(u64),
-    LeftOut,
+    /// Of attributes alone.
+    Attributes,
 }
 
 /// What to write.
-struct Wanted<'a> {
-    target: &'a str,
-    file: &'a File,
-    object: &'a Object,
-    path: &'a [u8],
-    values: Values,
+pub(crate) struct Wanted<'a> {
+    pub(crate) target: &'a str,
+    pub(crate) file: &'a File,
+    pub(crate) object: &'a Object,
+    pub(crate) path: &'a [u8],
+    pub(crate) values: Values,
+    /// The part of the one dataset.
+    pub(crate) part: Option<Vec<Steps>>,
+    /// Whether groups below the first are entered.
+    pub(crate) recursive: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let Target { file, object, path } = arguments.source.open_object(&arguments.target)?;
-    let values = if arguments.header { Values::LeftOut } else { Values::Shown(arguments.max_bytes) };
-    let wanted = Wanted { target: &arguments.target, file: &file, object: &object, path: &path, values };
+    let values = if arguments.header { Values::Attributes } else { Values::Shown(arguments.max_bytes) };
+    let part = arguments.slice.as_deref().map(|slice| part(slice, &object)).transpose()?;
+    let target = &arguments.target;
+    let wanted = Wanted { target, file: &file, object: &object, path: &path, values, part, recursive: true };
     let failures = if arguments.digest {
         digest::print(&wanted, arguments.max_bytes)?
     } else if arguments.json {
@@ -73,21 +88,85 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         ddl::print(&wanted)?
     };
     if failures > 0 {
-        Err(format!("{failures} objects or attributes could not be read").into())
+        let what = progress::count(failures as u64, "object or attribute", "objects or attributes");
+        Err(format!("{what} could not be read").into())
     } else {
         Ok(())
     }
+}
+
+/// The part of a dataset that a text of slices names.
+fn part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
+    if object.kind() != ObjectKind::Dataset {
+        return Err("a slice is of one dataset: FILE:/DATASET".into());
+    }
+    let dataset = object.dataset()?;
+    if text.contains(';') {
+        return Ok(hyperslab(text, dataset.dims())?);
+    }
+    Ok(crate::get::select(text, dataset.dims())?.into_iter().map(|(steps, _)| steps).collect())
+}
+
+/// START;STRIDE;COUNT;BLOCK, each with a number for each axis; without one, START is 0, STRIDE and BLOCK 1, and COUNT all.
+fn hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
+    let mut lists = Vec::new();
+    for list in text.split(';') {
+        let numbers = list.split(',').map(str::trim).filter(|number| !number.is_empty());
+        let numbers = numbers.map(|number| number.parse().map_err(|_| format!("`{number}` is no number")));
+        let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
+        if !numbers.is_empty() && numbers.len() != dims.len() {
+            return Err(format!("{} numbers for {} dimensions: {list}", numbers.len(), dims.len()));
+        }
+        lists.push(numbers);
+    }
+    if lists.len() > 4 {
+        return Err("START;STRIDE;COUNT;BLOCK is expected".into());
+    }
+    let number = |list: usize, axis: usize| lists.get(list).and_then(|numbers| numbers.get(axis)).copied();
+    let mut axes = Vec::with_capacity(dims.len());
+    for (axis, dim) in dims.iter().enumerate() {
+        let (start, stride) = (number(0, axis).unwrap_or(0), number(1, axis).unwrap_or(1));
+        let block = number(3, axis).unwrap_or(1);
+        if stride == 0 || block == 0 || block > stride && number(2, axis).is_some_and(|count| count > 1) {
+            return Err(format!(
+                "axis {axis}: a stride of {stride} and a block of {block} select nothing, or overlap"
+            ));
+        }
+        let room = dim.checked_sub(start).ok_or_else(|| format!("axis {axis} has {dim} indices"))?;
+        let count = number(2, axis).unwrap_or_else(|| room / stride.max(block));
+        let steps = match (count, block) {
+            (_, 1) => Steps { start, step: stride, count },
+            (1, _) => Steps { start, step: 1, count: block },
+            _ if block == stride => Steps { start, step: 1, count: count.saturating_mul(block) },
+            _ => {
+                return Err(format!(
+                    "axis {axis}: blocks of {block} with gaps between them: take one at a time"
+                ));
+            }
+        };
+        let last =
+            steps.count.saturating_sub(1).checked_mul(steps.step).and_then(|last| last.checked_add(start));
+        if steps.count > 0 && last.is_none_or(|last| last >= *dim) {
+            return Err(format!("axis {axis} has {dim} indices"));
+        }
+        axes.push(steps);
+    }
+    Ok(axes)
 }
 
 /// Calls `each` with the elements of a dataset as texts, a part at a time, in row-major order.
 fn each_slab(
     dataset: &Dataset,
     style: Style,
-    max_bytes: u64,
+    (max_bytes, part): (u64, Option<&[Steps]>),
     each: &mut dyn FnMut(&[String]),
 ) -> Result<(), Error> {
     let size = dataset.datatype().size;
-    if dataset.elements()?.checked_mul(size).is_none_or(|bytes| bytes > max_bytes) {
+    let count = match part {
+        Some(axes) => axes.iter().try_fold(1_u64, |product, axis| product.checked_mul(axis.count)),
+        None => Some(dataset.elements()?),
+    };
+    if count.and_then(|count| count.checked_mul(size)).is_none_or(|bytes| bytes > max_bytes) {
         let message = format!("more than {max_bytes} bytes of data; --max-bytes allows more");
         let error = Error::limit(message);
         return Err(match dataset.object().path() {
@@ -98,7 +177,11 @@ fn each_slab(
     let mut printer = Printer::new(dataset.object().file(), dataset.datatype(), style)?;
     let mut buffer = Vec::new();
     let size = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?.max(1);
-    for slab in slabs(dataset, AT_ONCE) {
+    let slabs: Box<dyn Iterator<Item = Choice>> = match part {
+        Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), AT_ONCE)),
+        None => Box::new(slabs(dataset, AT_ONCE)),
+    };
+    for slab in slabs {
         let bytes = slab.count(dataset.dims())?.saturating_mul(size as u64);
         buffer.resize(usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?, 0);
         dataset.read(&slab, &mut buffer)?;

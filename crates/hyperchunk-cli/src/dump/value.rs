@@ -3,14 +3,14 @@
 use crate::describe;
 use crate::json::Text;
 use hyperchunk::convert::{Conversion, memory_type};
-use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding};
+use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, Selection, StringPadding};
 use hyperchunk::{Error, File, Sequences};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// As `h5dump` does.
     Ddl,
     /// As JSON. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
@@ -18,7 +18,7 @@ pub(super) enum Style {
 }
 
 /// Writes elements of one datatype.
-pub(super) struct Printer<'a> {
+pub(crate) struct Printer<'a> {
     file: &'a File,
     sequences: Sequences<'a>,
     style: Style,
@@ -94,13 +94,13 @@ impl Form {
 }
 
 impl<'a> Printer<'a> {
-    pub(super) fn new(file: &'a File, datatype: &Datatype, style: Style) -> Result<Self, Error> {
+    pub(crate) fn new(file: &'a File, datatype: &Datatype, style: Style) -> Result<Self, Error> {
         let (form, size) = (Form::new(datatype)?, to_usize(datatype.size)?);
         Ok(Self { file, sequences: file.sequences(), style, form, size })
     }
 
     /// The elements in `bytes` as texts.
-    pub(super) fn elements(&mut self, bytes: &[u8]) -> Result<Vec<String>, Error> {
+    pub(crate) fn elements(&mut self, bytes: &[u8]) -> Result<Vec<String>, Error> {
         let (file, style) = (self.file, self.style);
         let sequences = &mut self.sequences;
         let one = |element: &[u8]| {
@@ -189,15 +189,23 @@ impl Form {
                 let shown = match file.reference(*kind, element) {
                     Ok(None) => "NULL".into(),
                     Ok(Some(reference)) => {
-                        let mut shown = format!("object at {:#x}", reference.address);
+                        // In another file, the address says nothing here.
+                        let path = match &reference.file {
+                            None => file.paths()?.find(reference.address),
+                            Some(_) => None,
+                        };
+                        let mut shown = match path {
+                            Some(path) => describe::name(&path),
+                            None => format!("object at {:#x}", reference.address),
+                        };
                         if let Some(file) = &reference.file {
                             let _ = write!(shown, " of {}", describe::name(file.as_bytes()));
                         }
                         if let Some(attribute) = &reference.attribute {
                             let _ = write!(shown, ", attribute {}", describe::name(attribute.as_bytes()));
                         }
-                        if reference.region.is_some() {
-                            shown.push_str(", a part of it");
+                        if let Some(region) = &reference.region {
+                            add_selection(&mut shown, &region.selection);
                         }
                         shown
                     }
@@ -213,6 +221,67 @@ impl Form {
         }
         Ok(())
     }
+}
+
+/// Blocks and points of more than so many coordinates are counted, not listed.
+const MOST_COORDINATES: usize = 4096;
+
+/// A selection as `h5dump` writes it: blocks by their first and last corner, points by their coordinates.
+fn add_selection(text: &mut String, selection: &Selection) {
+    let point = |coordinates: &[u64]| {
+        let coordinates: Vec<String> = coordinates.iter().map(u64::to_string).collect();
+        format!("({})", coordinates.join(","))
+    };
+    let parts: Vec<String> = match selection {
+        Selection::None => Vec::new(),
+        Selection::All => {
+            text.push_str(" {all}");
+            return;
+        }
+        Selection::Points { rank, coordinates } if coordinates.len() > MOST_COORDINATES => {
+            let _ = write!(text, " {{{} points}}", coordinates.len() / (*rank).max(1));
+            return;
+        }
+        Selection::Points { rank, coordinates } => {
+            coordinates.chunks_exact((*rank).max(1)).map(point).collect()
+        }
+        Selection::Blocks { rank, corners } if corners.len() > MOST_COORDINATES => {
+            let _ = write!(text, " {{{} blocks}}", corners.len() / (2 * rank).max(1));
+            return;
+        }
+        Selection::Blocks { rank, corners } => {
+            let block = |corners: &[u64]| {
+                let (first, last) = corners.split_at(corners.len() / 2);
+                format!("{}-{}", point(first), point(last))
+            };
+            corners.chunks_exact((2 * rank).max(1)).map(block).collect()
+        }
+        Selection::Regular(slabs) => {
+            let count =
+                slabs.iter().fold(1_u64, |product, slab| product.saturating_mul(slab.count.unwrap_or(1)));
+            if count.saturating_mul(2 * slabs.len() as u64) > MOST_COORDINATES as u64 {
+                let _ = write!(text, " {{{count} blocks}}");
+                return;
+            }
+            let mut blocks = vec![(Vec::new(), Vec::new())];
+            for slab in slabs {
+                let along = |number: u64| {
+                    let start = slab.start.saturating_add(number.saturating_mul(slab.stride));
+                    (start, start.saturating_add(slab.block.unwrap_or(1).max(1) - 1))
+                };
+                blocks = blocks
+                    .into_iter()
+                    .flat_map(|(first, last): (Vec<u64>, Vec<u64>)| {
+                        (0..slab.count.unwrap_or(1)).map(along).map(move |(start, end)| {
+                            ([&first[..], &[start]].concat(), [&last[..], &[end]].concat())
+                        })
+                    })
+                    .collect();
+            }
+            blocks.iter().map(|(first, last)| format!("{}-{}", point(first), point(last))).collect()
+        }
+    };
+    let _ = write!(text, " {{{}}}", parts.join(", "));
 }
 
 /// Items between an opening and a closing sign.
