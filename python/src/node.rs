@@ -222,6 +222,11 @@ impl Node {
         self.run(py, |file, id| file.set_comment(id, comment.map(Name::from)))
     }
 
+    /// Stores when it was made.
+    fn track_times(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |file, id| file.track_times(id))
+    }
+
     /// Whether the order in which its attributes and links are made is tracked.
     #[getter]
     fn attribute_order_tracked(&self, py: Python<'_>) -> PyResult<bool> {

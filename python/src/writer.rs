@@ -41,6 +41,8 @@ struct Options {
     sync: String,
     page: Option<u64>,
     alignment: u64,
+    #[pyo3(default)]
+    alignment_threshold: u64,
     replace: bool,
     journal: bool,
     waiting_bytes: usize,
@@ -75,6 +77,7 @@ pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOp
     options.layout = given.page.map_or(FileLayout::AtEnd, |page| FileLayout::InFront { page });
     options.threads = given.threads;
     options.alignment = given.alignment;
+    options.alignment_threshold = given.alignment_threshold;
     options.replace = given.replace;
     options.journal = given.journal;
     options.waiting_bytes = given.waiting_bytes;

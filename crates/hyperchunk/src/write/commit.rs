@@ -70,7 +70,7 @@ impl Beside {
 /// What a header says beside its messages.
 pub(super) fn header_options(node: &Node) -> HeaderOptions {
     HeaderOptions {
-        times: None::<Times>,
+        times: node.made.map(|made| Times { access: made, modification: made, change: made, birth: made }),
         attribute_order_tracked: node.track_order,
         attribute_order_indexed: node.track_order,
     }

@@ -21,6 +21,8 @@ pub struct CreateOptions {
     pub layout: FileLayout,
     /// Chunks and contiguous data begin at a multiple of this, in bytes of the file.
     pub alignment: u64,
+    /// Only what has so many bytes begins there.
+    pub alignment_threshold: u64,
     /// Whether a file of the same name may be there; if not, it is an error, else it is replaced when the new one is committed.
     pub replace: bool,
     /// Whether a journal is kept beside a file of this machine until it is closed, from which `hyperchunk recover` gets back
@@ -47,6 +49,7 @@ impl Default for CreateOptions {
             sync: Sync::Commit,
             layout: FileLayout::AtEnd,
             alignment: 1,
+            alignment_threshold: 0,
             replace: true,
             journal: true,
             waiting_bytes: 64 << 20,

@@ -54,6 +54,8 @@ pub(super) struct Node {
     pub(super) next_attribute: u32,
     pub(super) track_order: bool,
     pub(super) comment: Option<Name>,
+    /// When it was made, if that is stored: seconds since 1970.
+    pub(super) made: Option<u32>,
     /// Where a header was promised to lie.
     pub(super) pinned: Option<u64>,
     /// How many hard links lead to it.
@@ -134,6 +136,7 @@ impl Node {
             next_attribute: 0,
             track_order,
             comment: None,
+            made: None,
             pinned: None,
             links: 0,
         }

@@ -103,7 +103,8 @@ fn on_node(id: NodeId, undo: impl FnOnce(&mut Node) + 'static) -> Undo {
 impl Inner {
     /// A place for data.
     pub(super) fn take(&self, length: u64) -> Result<u64> {
-        self.take_aligned(length, self.options.alignment)
+        let large = length >= self.options.alignment_threshold;
+        self.take_aligned(length, if large { self.options.alignment } else { 1 })
     }
 
     /// A place at a multiple of `alignment` of the file.
@@ -205,13 +206,13 @@ impl Writer {
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
         first_of(options)?;
+        may_create(path, options.replace)?;
         // The journal first: whoever has it writes the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
         let sink = match start(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
             Err(error) => {
-                may_create(path, options.replace)?;
                 journal.map_or(Ok(()), |journal| journal.end())?;
                 return Err(error);
             }
@@ -321,9 +322,9 @@ impl Writer {
             snapshot: Mutex::default(),
             front: Mutex::new(None),
             front_heap: Heap::default(),
-            committing: Mutex::new(None),
             former: Mutex::new(None),
             ends: Mutex::new(None),
+            committing: Mutex::new(None),
             journal,
             notices: Mutex::default(),
             name: name.map(str::to_owned),
@@ -593,6 +594,20 @@ impl Writer {
             let old = std::mem::replace(&mut tree.node_mut(object)?.comment, comment.clone());
             done.push(Entry::Comment { object, comment });
             Ok(((), on_node(object, move |node| node.comment = old)))
+        })
+    }
+
+    /// Stores when an object was made: its times of access, change and modification are that of this call.
+    ///
+    /// # Errors
+    /// Invalid if the file is closed, or the object is of another file.
+    pub fn track_times(&self, object: NodeId) -> Result<()> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        // HDF5 counts the seconds of object headers in 32 bits.
+        let now = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+        self.change(|tree, _| {
+            tree.node_mut(object)?.made = Some(now);
+            Ok(())
         })
     }
 
