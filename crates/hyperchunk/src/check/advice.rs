@@ -1,7 +1,7 @@
 //! What is good or bad about a file, and what to do about it.
 
 use super::{Assumptions, DatasetReport, Report};
-use crate::survey::Found;
+use crate::survey::{Found, Surveyed};
 use hyperchunk_format::codec;
 use hyperchunk_format::model::Layout;
 use std::collections::HashSet;
@@ -91,10 +91,14 @@ fn listing(report: &Report, found: &Found, all: &mut Vec<Finding>) {
             report.structure, list.rounds, list.requests
         );
         let advice = match report.page {
-            Some(_) => "`hyperchunk index` makes a sidecar that has the structure in one piece",
+            Some(_) => {
+                "lay it out anew, with all structure in front: `hyperchunk pack IN OUT --layout cloud`; or leave it as it is \
+                 and give readers its structure in one piece: `hyperchunk index IN`"
+            }
             None => {
-                "keep it in pages (`h5repack -S PAGE -G 4194304`; h5py: fs_strategy=\"page\", fs_page_size=4194304), or \
-                 make a sidecar: `hyperchunk index`"
+                "lay it out with all structure in front: `hyperchunk pack IN OUT --layout cloud`, or write it so \
+                 (`hyperchunk.create(…, layout=\"cloud\")`; h5py: fs_strategy=\"page\", fs_page_size=4194304); or leave it \
+                 as it is and give readers its structure in one piece: `hyperchunk index IN`"
             }
         };
         all.push(finding(weight, "scattered structure", what, advice));
@@ -111,17 +115,19 @@ fn listing(report: &Report, found: &Found, all: &mut Vec<Finding>) {
                 Weight::Slow,
                 "small pages",
                 what,
-                "pages of 4 MiB: `h5repack -S PAGE -G 4194304`",
+                "a first page that holds all structure: `hyperchunk pack IN OUT --layout cloud`",
             ));
         }
     }
-    if found.collections.len() > 32 {
+    // Where they lie does not matter if they come with what is fetched for the listing anyway.
+    let in_front = report.page.is_some_and(|page| page >= report.structure);
+    if found.collections.len() > 32 && weight.is_some() && !in_front {
         let what = format!(
             "strings of any length in attributes lie in {} places of the global heap",
             found.collections.len()
         );
-        let advice =
-            "use strings of fixed length for attributes, or pages, or a sidecar (`hyperchunk index`)";
+        let advice = "bring them to the structure: `hyperchunk pack IN OUT --layout cloud`; or use strings of fixed length \
+                      for attributes";
         all.push(finding(Weight::Slow, "heap attributes", what, advice));
     }
 }
@@ -143,12 +149,20 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         &small,
         |number, first| {
             format!(
-                "{number} datasets have many small chunks; the first, {} of {} bytes",
+                "{} many small chunks; the first, {} of {} bytes",
+                plural(number, "dataset has", "datasets have"),
                 count(first),
                 mean(first)
             )
         },
-        |first| format!("larger chunks, of 1 to 8 MB: for the first, {:?}", larger(first, mean(first))),
+        |first| {
+            let shape: Vec<String> = larger(first, mean(first)).iter().map(u64::to_string).collect();
+            let path = String::from_utf8_lossy(&first.path);
+            format!(
+                "larger chunks, of 1 to 8 MB; for the first: `hyperchunk pack IN OUT --chunks '{path}={}'`",
+                shape.join("x")
+            )
+        },
     ));
     let large = pick(&|dataset| mean(dataset) > LARGE_CHUNK);
     all.extend(about(
@@ -156,9 +170,14 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         "large chunks",
         &large,
         |number, first| {
-            format!("{number} datasets have chunks that are large; the first, of {} bytes", mean(first))
+            let datasets = plural(number, "dataset has", "datasets have");
+            format!("{datasets} chunks that are large; the first, of {} bytes", mean(first))
         },
-        |_| "smaller chunks, of 1 to 8 MB: a slice decodes all of each chunk that it touches".into(),
+        |_| {
+            "smaller chunks, of 1 to 8 MB, since a slice decodes all of each chunk that it touches: `hyperchunk pack IN OUT \
+             --chunks auto`"
+                .into()
+        },
     ));
     let wasteful = pick(&|dataset| {
         let sliced = dataset.slice_bytes.max(assumed.options.first_read).saturating_mul(20);
@@ -170,26 +189,40 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         &wasteful,
         |number, first| {
             format!(
-                "1 % of {number} datasets along the first axis costs much more than 1 %; of the first, {} bytes for {}",
-                first.slice.bytes, first.slice_bytes
+                "1 % of {} along the first axis costs much more than 1 %; of the first, {} bytes for {}",
+                plural(number, "dataset", "datasets"),
+                first.slice.bytes,
+                first.slice_bytes
             )
         },
-        |_| "chunks that are shorter along the axis that is sliced".into(),
+        |first| {
+            let shape: Vec<String> = shorter(first).iter().map(u64::to_string).collect();
+            let path = String::from_utf8_lossy(&first.path);
+            format!(
+                "chunks that are shorter along the axis that is sliced; for the first: `hyperchunk pack IN OUT --chunks \
+                 '{path}={}'`",
+                shape.join("x")
+            )
+        },
     ));
-    let deep = pick(&|dataset| dataset.index_rounds >= 2 && dataset.version_1);
+    let deep = pick(&|dataset| {
+        // The head of the file and the data are two; only what comes between is the index's doing.
+        dataset.index_rounds >= 2 && dataset.version_1 && dataset.whole.rounds > 2
+    });
     all.extend(about(
         Weight::Slow,
         "old chunk index",
         &deep,
         |number, first| {
             format!(
-                "{number} datasets find their chunks through a version 1 B-tree; for the first it takes {} round trips",
+                "{} chunks through a version 1 B-tree; for the first it takes {} round trips",
+                plural(number, "dataset finds its", "datasets find their"),
                 first.index_rounds
             )
         },
         |_| {
-            "the formats of HDF5 1.10 have flatter ones (`h5repack --low=2`; h5py: libver=\"latest\"), larger chunks make \
-             fewer; a sidecar (`hyperchunk index`) needs none"
+            "the formats of HDF5 1.10 have flatter ones: `hyperchunk pack IN OUT --layout cloud --libver v110`; larger chunks \
+             (`--chunks`) make fewer; or leave the file as it is: `hyperchunk index IN` makes a sidecar that needs none"
                 .into()
         },
     ));
@@ -199,7 +232,10 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         Weight::Note,
         "contiguous",
         &rows,
-        |number, _| format!("{number} datasets lie in one piece: slices of rows are read exactly"),
+        |number, _| {
+            let datasets = plural(number, "dataset lies", "datasets lie");
+            format!("{datasets} in one piece: slices of rows are read exactly")
+        },
         |_| String::new(),
     ));
     let unfiltered = pick(&|dataset| dataset.unfiltered && dataset.stored > 64 << 20);
@@ -207,14 +243,38 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         Weight::Note,
         "not compressed",
         &unfiltered,
-        |number, _| format!("{number} large datasets are not compressed"),
-        |_| "shuffle and deflate or zstd often halve what is moved".into(),
+        |number, _| format!("{} not compressed", plural(number, "large dataset is", "large datasets are")),
+        |_| {
+            "shuffle and deflate often halve what is moved: `hyperchunk pack IN OUT --filters deflate`".into()
+        },
     ));
     let many = pick(&|dataset| dataset.bytes < 4 << 10).len();
     if many > 1000 {
         let what = format!("{many} datasets of less than 4 KiB: each has a header of its own");
         all.push(finding(Weight::Slow, "many small datasets", what, "join them, or keep them as attributes"));
     }
+}
+
+/// A number and what there are so many of, with its verb.
+fn plural(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// A chunk's extent for slices along the first axis: shorter there, longer along the others.
+fn shorter(dataset: &DatasetReport) -> Vec<u64> {
+    let Some((chunk, _)) = &dataset.chunks else { return Vec::new() };
+    let mut chunk = chunk.clone();
+    let rows = dataset.dims.first().copied().unwrap_or(1).div_ceil(100).max(1);
+    let Some(first) = chunk.first_mut() else { return chunk };
+    let mut times = first.div_ceil(rows);
+    *first = (*first).min(rows);
+    for (at, extent) in chunk.iter_mut().zip(&dataset.dims).skip(1).rev() {
+        let room = extent.div_ceil((*at).max(1)).max(1);
+        let grown = times.clamp(1, room);
+        *at = at.saturating_mul(grown).min((*extent).max(*at));
+        times /= grown;
+    }
+    chunk
 }
 
 /// A chunk's extent that makes chunks of a good size.
@@ -233,7 +293,7 @@ fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
 
 /// Data that are not in the file, or not where the dataset says.
 fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
-    let paths = |test: &dyn Fn(&crate::survey::Surveyed) -> bool| -> Vec<Vec<u8>> {
+    let paths = |test: &dyn Fn(&Surveyed) -> bool| -> Vec<Vec<u8>> {
         let datasets = found.datasets.iter().filter(|dataset| test(dataset));
         datasets.map(|dataset| found.path(dataset.object)).collect()
     };
@@ -241,43 +301,69 @@ fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
     let external = paths(&|dataset| !dataset.header.external.is_empty() && !marked(&dataset.header.external));
     let sharded = paths(&|dataset| marked(&dataset.header.external));
     let virtuals = paths(&|dataset| matches!(dataset.header.layout, Layout::Virtual { .. }));
+    let live = paths(&is_live);
     let vlen = paths(&|dataset| dataset.header.datatype.has_vlen());
     for (weight, kind, what, advice, paths) in [
         (
             Weight::Serious,
             "external data",
-            "datasets have their data in other files",
-            "bring the data into the file with `h5repack`",
+            ("dataset has its data in other files", "datasets have their data in other files"),
+            "bring the data into the file: `hyperchunk pack IN OUT --embed`",
             external,
         ),
         (
             Weight::Note,
             "sharded store",
-            "datasets are in a sharded store: their costs are not counted here",
-            "`hyperchunk store pack` makes one file of it",
+            (
+                "dataset is in a sharded store: its costs are not counted here",
+                "datasets are in a sharded store: their costs are not counted here",
+            ),
+            "make one file of it: `hyperchunk store pack IN OUT`",
             sharded,
         ),
         (
             Weight::Note,
+            "live",
+            (
+                "live dataset is computed where it is read: what its inputs cost is not counted here",
+                "live datasets are computed where they are read: what their inputs cost is not counted here",
+            ),
+            "",
+            live,
+        ),
+        (
+            Weight::Note,
             "virtual",
-            "datasets are made of others, which are opened one by one",
-            "their costs are not counted here: check the files that they name",
+            (
+                "dataset is made of others, which are opened one by one",
+                "datasets are made of others, which are opened one by one",
+            ),
+            "their costs are not counted here: check the files that they name, or bring their data into one file: `hyperchunk \
+             pack IN OUT --embed`",
             virtuals,
         ),
         (
             Weight::Slow,
             "sequences of any length",
-            "datasets hold strings or sequences of any length, which lie scattered over the global heap",
+            (
+                "dataset holds strings or sequences of any length, which lie scattered over the global heap",
+                "datasets hold strings or sequences of any length, which lie scattered over the global heap",
+            ),
             "strings of fixed length; their costs beyond the handles are not counted here",
             vlen,
         ),
     ] {
         if !paths.is_empty() {
-            let what = format!("{} {what}", paths.len());
+            let what = plural(paths.len(), what.0, what.1);
             let paths = paths.into_iter().take(NAMED).collect();
             all.push(Finding { paths, ..finding(weight, kind, what, advice) });
         }
     }
+}
+
+/// Whether a dataset is computed: its one filter has a program in the place of data.
+fn is_live(dataset: &Surveyed) -> bool {
+    dataset.header.pipeline.iter().any(|filter| filter.id == crate::live::FILTER)
 }
 
 fn filters(report: &Report, found: &Found, all: &mut Vec<Finding>) {
@@ -286,6 +372,9 @@ fn filters(report: &Report, found: &Found, all: &mut Vec<Finding>) {
     for dataset in &found.datasets {
         let pipeline = &dataset.header.pipeline;
         let known = |id: u16| codec::lookup(id, |codec| codec.is_some());
+        if is_live(dataset) {
+            continue;
+        }
         if pipeline.iter().any(|filter| !known(filter.id)) {
             unknown.push(found.path(dataset.object));
         }
@@ -305,9 +394,12 @@ fn filters(report: &Report, found: &Found, all: &mut Vec<Finding>) {
         }
     }
     if !unknown.is_empty() {
-        let what = format!("{} datasets have filters that this build cannot undo", unknown.len());
+        let datasets = plural(unknown.len(), "dataset has filters", "datasets have filters");
+        let what = format!("{datasets} that this build cannot undo");
+        let advice = "bring the filter (`hyperchunk.register_filter`), or make a copy without it where its plugin for libhdf5 \
+                      is installed: `h5repack -f NONE IN OUT`";
         let paths = unknown.into_iter().take(NAMED).collect();
-        all.push(Finding { paths, ..finding(Weight::Serious, "unknown filter", what, "") });
+        all.push(Finding { paths, ..finding(Weight::Serious, "unknown filter", what, advice) });
     }
     all.extend(about(
         Weight::Slow,
@@ -315,10 +407,18 @@ fn filters(report: &Report, found: &Found, all: &mut Vec<Finding>) {
         &useless,
         |number, first| {
             format!(
-                "{number} datasets are compressed to no effect; the first, {} bytes to {}",
-                first.bytes, first.stored
+                "{} compressed to no effect; the first, {} bytes to {}",
+                plural(number, "dataset is", "datasets are"),
+                first.bytes,
+                first.stored
             )
         },
-        |_| "no filter, or shuffle or bitshuffle before it, or fewer digits: decoding costs time and saves nothing".into(),
+        |first| {
+            let path = String::from_utf8_lossy(&first.path);
+            format!(
+                "no filter, since decoding costs time and saves nothing: `hyperchunk pack IN OUT --filter '{path}=none'`; or \
+                 shuffle before it, or fewer digits"
+            )
+        },
     ));
 }
