@@ -50,6 +50,7 @@ __all__ = [
     "explain_live",
     "extend",
     "idle_workers",
+    "knows_filter",
     "layouts",
     "list_live",
     "make_missing_key",
