@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import Empty, check_string_dtype, check_vlen_dtype
-from hyperchunk.exceptions import HyperchunkError, LeftOutWarning, ReadError
+from hyperchunk.exceptions import HyperchunkError, LeftOutWarning, NotFoundError, ObjectNotFoundError, ReadError
 from hyperchunk.group import Group as HDF5Group
 from hyperchunk.references import Reference
 
@@ -69,7 +69,7 @@ def members(found: HDF5Group) -> Iterator[tuple[str, Any]]:
             yield name, found[name]
         except ReadError:
             raise
-        except KeyError:
+        except (NotFoundError, ObjectNotFoundError):
             continue
         except (HyperchunkError, TypeError, ValueError) as error:
             left_out(f"{(found.name or '').rstrip('/')}/{name}", str(error))

@@ -97,7 +97,7 @@ impl Blocks {
         let start = before.map_or(offset, |(start, _)| *start);
         // What begins within the new bytes, or just behind them, ends up in one block with them.
         let covered: Vec<u64> = self.blocks.range(offset..=end).map(|(start, _)| *start).collect();
-        let rest = covered.iter().filter(|other| **other != start).next_back().and_then(|other| {
+        let rest = covered.iter().rfind(|other| **other != start).and_then(|other| {
             let block = self.blocks.get(other)?;
             block.get(narrow(end.saturating_sub(*other)).min(block.len())..).map(<[u8]>::to_vec)
         });
@@ -107,7 +107,7 @@ impl Blocks {
         // New bytes win where both have some: they are equal unless the file changed.
         let block = self.blocks.entry(start).or_default();
         let from = narrow(offset.saturating_sub(start)).min(block.len());
-        let shared = bytes.len().min(block.len() - from);
+        let shared = bytes.len().min(block.len().saturating_sub(from));
         let (over, beyond) = bytes.split_at_checked(shared).unwrap_or((bytes, &[]));
         if let Some(place) = block.get_mut(from..from.saturating_add(shared)) {
             place.copy_from_slice(over);
