@@ -53,5 +53,10 @@ def test_what_changes_outside_is_read_again(
         assert opened["out"][:2].tolist() == [0, 0]
         run_python(change, other)
         np.full(8, 5.0).tofile(raw)
+        if isinstance(opened, hyperchunk.File) and how in (virtual, link, live):
+            # An HDF5 file that was written to since it was opened.
+            with pytest.raises(hyperchunk.exceptions.ReadError, match="written to since"):
+                opened["a"][0]
+            opened.refresh()
         assert opened["a"][0] == 5
         assert opened["out"][2:].tolist() == [5, 5]
