@@ -11,6 +11,7 @@ mod expression;
 mod inputs;
 pub mod observe;
 mod plan;
+mod sources;
 mod stored;
 mod texts;
 

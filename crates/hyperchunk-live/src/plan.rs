@@ -1,7 +1,7 @@
 //! How the chunks of one live dataset of one open file are computed: checked once, used for each chunk.
 
 use crate::of_function;
-use crate::{expression, inputs, stored};
+use crate::{expression, inputs, sources, stored};
 use hyperchunk::model::{Class, Dataspace};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::audit;
@@ -190,6 +190,7 @@ impl Plan {
         let mut slots = vec![output(&record.output)];
         let mut constant = true;
         for input in &record.inputs {
+            sources::check(file, record, input).map_err(|error| about_input(&error, input))?;
             if record.attribute_of(input).is_some() {
                 crate::attributes::open(file, record, input).map_err(|error| about_input(&error, input))?;
                 let source = Source::Copied(record.part_bytes(input, true));

@@ -291,6 +291,7 @@ impl Legacy {
             maximum: Vec::new(),
             uncut: Vec::new(),
             attributes: std::collections::BTreeMap::new(),
+            sources: std::collections::BTreeMap::new(),
             needs: Needs::default(),
             analysis: None,
             created: String::new(),

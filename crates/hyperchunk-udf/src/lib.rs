@@ -30,6 +30,7 @@ pub mod scan;
 mod settings;
 pub mod signature;
 pub mod socket;
+pub mod sources;
 pub mod spec;
 pub mod stored;
 pub mod stub;

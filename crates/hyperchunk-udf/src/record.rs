@@ -15,6 +15,7 @@ pub use needs::{MAX_SEED, Needs, RandomBytes, seed_of_block};
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::sources::Source;
 use crate::stub::{LiveId, MAX_RANK};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -31,6 +32,8 @@ pub const API_VERSION_5: u32 = 5;
 pub const API_VERSION_6: u32 = 6;
 /// The version of records with attributes as inputs.
 pub const API_VERSION_7: u32 = 7;
+/// The version of records with inputs that come from other files.
+pub const API_VERSION_8: u32 = 8;
 /// The name of the attribute of the dataset that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// The number of our filter, HDF5-UDF's.
@@ -113,6 +116,8 @@ pub struct Record {
     pub inputs: Vec<Slot>,
     /// Those of its inputs that are attributes: the input's name, `object@attribute`, and the attribute's name.
     pub attributes: BTreeMap<String, String>,
+    /// Of inputs that come from other files, by their names: which those are, as the file names them.
+    pub sources: BTreeMap<String, Vec<Source>>,
     /// Its other outputs, which this dataset throws away.
     pub scratch: Vec<Slot>,
     /// The shape of a chunk.
@@ -172,6 +177,8 @@ struct Header {
     seed: Option<u64>,
     signature: Option<SignatureHeader>,
     source_code: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sources: BTreeMap<String, Vec<Source>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -240,6 +247,7 @@ impl Record {
                 value: BASE64.encode(s.value),
             }),
             source_code: self.source.clone(),
+            sources: self.sources.clone(),
         };
         let bytes = serde_json::to_vec(&header)
             .map_err(|e| Error::new(ErrorKind::Invalid, format!("the record cannot be written: {e}")))?;
@@ -293,6 +301,7 @@ impl Record {
             output: slot(h.output_dataset, &h.output_datatype, h.output_resolution)?,
             inputs: slots(h.input_datasets, h.inputs)?,
             attributes: h.attributes,
+            sources: h.sources,
             scratch: slots(h.scratch_datasets, h.scratch)?,
             chunk: h.chunk,
             blockwise: h.blockwise,
@@ -315,6 +324,9 @@ impl Record {
 
     /// The version that the record is written in: the first that has all that it says.
     pub fn version(&self) -> u32 {
+        if !self.sources.is_empty() {
+            return API_VERSION_8;
+        }
         if !self.attributes.is_empty() {
             return API_VERSION_7;
         }
@@ -364,6 +376,19 @@ impl Record {
         Ok(())
     }
 
+    fn check_sources(&self) -> Result<()> {
+        for (label, sources) in &self.sources {
+            let shown = crate::escape::escape(label, 80);
+            if !self.inputs.iter().any(|input| input.name == *label) {
+                fail!(Invalid, "the record says where {shown:?} comes from, which is no input")
+            }
+            if sources.is_empty() {
+                fail!(Invalid, "the record says that {shown:?} comes from other files, and not from which")
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<()> {
         let rank = self.output.dims.len();
         if self.slots().count() > MAX_SLOTS {
@@ -383,6 +408,7 @@ impl Record {
         }
         self.check_blocks()?;
         self.check_attributes()?;
+        self.check_sources()?;
         self.needs.check()?;
         if !self.needs.is_empty() && (self.analysis.is_some() || !self.backend.has_worker()) {
             fail!(Invalid, "the record has a seed or the clock, which only functions of live datasets have")
@@ -430,7 +456,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
         api_version: u64,
     }
     match serde_json::from_slice::<Version>(bytes) {
-        Ok(v) if (u64::from(API_VERSION)..=u64::from(API_VERSION_7)).contains(&v.api_version) => Ok(()),
+        Ok(v) if (u64::from(API_VERSION)..=u64::from(API_VERSION_8)).contains(&v.api_version) => Ok(()),
         Ok(v) => fail!(
             Unsupported,
             "record version {} is not one that this version of hyperchunk reads",

@@ -4,7 +4,9 @@
 //! encoding and nothing to canonicalise. `docs/formats/live-dataset.md` lists the fields.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::record::{API_VERSION, API_VERSION_6, API_VERSION_7, Declaration, Record, Signature, Slot};
+use crate::record::{
+    API_VERSION, API_VERSION_6, API_VERSION_7, API_VERSION_8, Declaration, Record, Signature, Slot,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signer as _, VerifyingKey};
@@ -188,11 +190,22 @@ fn signed_bytes(record: &Record, signature: &Signature) -> Vec<u8> {
         text.numbers(record.needs.seed.as_slice());
         text.number(u64::from(record.needs.clock));
     }
-    if record.version() == API_VERSION_7 {
+    if record.version() >= API_VERSION_7 {
         text.number(record.attributes.len() as u64);
         for (label, name) in &record.attributes {
             text.field(label.as_bytes());
             text.field(name.as_bytes());
+        }
+    }
+    if record.version() == API_VERSION_8 {
+        text.number(record.sources.len() as u64);
+        for (label, sources) in &record.sources {
+            text.field(label.as_bytes());
+            text.number(sources.len() as u64);
+            for (file, object) in sources {
+                text.field(file.as_bytes());
+                text.field(object.as_bytes());
+            }
         }
     }
     if let Some(declaration) = &record.analysis {
@@ -258,6 +271,30 @@ mod tests {
             let mut record = signed();
             change(&mut record);
             assert!(verify(&record).is_err(), "{what}");
+        }
+    }
+
+    #[test]
+    fn every_change_of_where_an_input_comes_from_is_seen() {
+        type Change = fn(&mut Record);
+        let changes: &[Change] = &[
+            |r| r.sources.get_mut("NIR").unwrap()[0].0.push('x'),
+            |r| r.sources.get_mut("NIR").unwrap()[0].1.push('x'),
+            |r| r.sources.get_mut("NIR").unwrap().reverse(),
+            |r| drop(r.sources.get_mut("NIR").unwrap().pop()),
+            |r| drop(r.sources.insert("/g/Red".into(), vec![("b.h5".into(), "/x".into())])),
+            |r| r.sources.clear(),
+        ];
+        let mut record = sample();
+        let sources = [("b.h5", "/x"), ("c.h5", "/x")].map(|(file, object)| (file.into(), object.into()));
+        record.sources.insert("NIR".into(), sources.to_vec());
+        SigningKey::from_seed(&[9; 32], "Ada", "ada@example.org").sign(&mut record);
+        let record = Record::parse(&record.encode().unwrap()).unwrap();
+        assert!(verify(&record).unwrap().is_some());
+        for change in changes {
+            let mut record = record.clone();
+            change(&mut record);
+            assert!(verify(&record).is_err(), "{:?}", record.sources);
         }
     }
 

@@ -81,7 +81,7 @@ def edited(change: Callable[[Header], Header]) -> Build:
 
 
 FIELDS: list[tuple[str, tuple[str | int, ...], Any, str]] = [
-    ("api_version", ("api_version",), 8, r"record version 8"),
+    ("api_version", ("api_version",), 9, r"record version 9"),
     ("api_version of another", ("api_version",), 4, r"of version 4 and has what version 3 has"),
     ("api_version of an analysis", ("api_version",), 5, r"of version 5 and has what version 3 has"),
     ("backend", ("backend",), "CPython", FORGED),

@@ -14,7 +14,7 @@ use super::source;
 use crate::errors::{Quiet, failure};
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
-use crate::live::{CLIENT_DATA_VERSION, absolute, attributes};
+use crate::live::{CLIENT_DATA_VERSION, absolute, attributes, sources};
 use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
 use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
@@ -33,7 +33,7 @@ use hyperchunk_udf::spec::{self, ExpressionInput, InputInfo, OutputSpec, Resolve
 use hyperchunk_udf::stub::LiveId;
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// What is attached.
@@ -214,7 +214,7 @@ pub(super) fn attach_source(
             .map_err(|e| e.about("--halo"))?;
         let blocks = Blocks { chunk, blockwise: chosen.blockwise(), halo, maximum };
         let made = Made { backend, source: &source, compiled: compiled.as_ref(), needs };
-        let record = record(made, &resolved, output, blocks, key.as_ref())?;
+        let record = record((library, file.handle.id), made, &resolved, output, blocks, key.as_ref())?;
         if backend == Backend::Cuda {
             cuda::check_record(&record).map_err(in_source)?;
         }
@@ -373,6 +373,7 @@ struct Made<'a> {
 }
 
 fn record(
+    (library, file): (&'static Library, Hid),
     made: Made<'_>,
     resolved: &Resolved,
     output: &ResolvedOutput,
@@ -398,6 +399,7 @@ fn record(
             .iter()
             .filter_map(|i| Some((i.name.clone(), i.attribute.clone()?)))
             .collect(),
+        sources: BTreeMap::new(),
         scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
         chunk: blocks.chunk,
         blockwise: blocks.blockwise,
@@ -411,6 +413,7 @@ fn record(
         compiled: made.compiled.cloned(),
         signature: None,
     };
+    sources::add(library, file, &mut record)?;
     if let Some(key) = key {
         key.sign(&mut record);
     }

@@ -7,6 +7,7 @@ use super::record_file;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
+use crate::live::sources;
 use crate::{Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::wasm::Language;
@@ -78,6 +79,11 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
         cuda::check_record(&record).map_err(about)?;
     } else if record.backend.has_worker() {
         try_record(&record, &programs).map_err(about)?;
+    }
+    // Whoever signs it signs where its inputs come from now.
+    {
+        let file = open(library, path, false).map_err(about)?;
+        sources::add(library, file.handle.id, &mut record).map_err(about)?;
     }
     record.created = keys::now();
     key.sign(&mut record);

@@ -8,7 +8,7 @@ use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
 use crate::live::legacy::verified;
-use crate::live::{attributes, check_shape};
+use crate::live::{attributes, check_shape, sources};
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
@@ -60,6 +60,8 @@ pub(super) fn verify_stubs(
 pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> Result<()> {
     let file = open(library, path, false)?;
     for input in &record.inputs {
+        sources::check(library, file.handle.id, record, input)
+            .map_err(|e| Error::new(e.kind(), format!("input {:?}: {e}", escape(&input.name, 80))))?;
         let about = |text: String| {
             Error::new(ErrorKind::Invalid, format!("input {:?} {text}", escape(&input.name, 80)))
         };

@@ -82,12 +82,6 @@ impl Walk<'_> {
         if depth >= DEPTH {
             fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
         }
-        if is_absent(library.f.plist_virtual_count as *const c_void) {
-            fail!(
-                Unsupported,
-                "it is a virtual dataset, and what it is made of cannot be asked in this statically linked program"
-            )
-        }
         let file = library.file_of(dataset)?;
         for (name, source) in self.sources(plist.id)? {
             let source = c_name(&source)?;
@@ -125,28 +119,11 @@ impl Walk<'_> {
 
     /// Which files and datasets a virtual dataset is made of.
     fn sources(&mut self, plist: Hid) -> Result<BTreeSet<(OsString, String)>> {
-        let f = &self.library.f;
-        let mut count = 0;
-        // SAFETY: an open list, a live place.
-        if unsafe { (f.plist_virtual_count)(plist, &raw mut count) } < 0 {
-            fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
-        }
-        if count > self.left {
-            fail!(Limit, "it is a virtual dataset of more than {MOST} sources")
-        }
-        self.left -= count;
-        let mut sources = BTreeSet::new();
-        for number in 0..count {
-            // SAFETY: an open list, and a buffer of the size that is told.
-            let file = text(&|to, size| unsafe { (f.plist_virtual_file)(plist, number, to, size) });
-            // SAFETY: as above.
-            let name = text(&|to, size| unsafe { (f.plist_virtual_dataset)(plist, number, to, size) });
-            let (Some(file), Some(name)) = (file, name.and_then(|name| name.into_string().ok())) else {
-                fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
-            };
-            sources.insert((unescaped(file)?, unescaped(name.into())?.to_string_lossy().into_owned()));
-        }
-        Ok(sources)
+        let named = named(self.library, plist, &mut self.left)?;
+        let plain = |(file, name): (OsString, OsString)| {
+            Ok((unescaped(file)?, unescaped(name)?.to_string_lossy().into_owned()))
+        };
+        named.into_iter().map(plain).collect()
     }
 
     fn places(&self, dataset: Hid, file: &Handle, name: &Path) -> Vec<PathBuf> {
@@ -175,8 +152,44 @@ impl Walk<'_> {
     }
 }
 
+/// The files and datasets that a virtual dataset names as its sources, as they are written. At most `left`, which becomes what is left.
+pub(super) fn named(
+    library: &'static Library,
+    plist: Hid,
+    left: &mut usize,
+) -> Result<BTreeSet<(OsString, OsString)>> {
+    let f = &library.f;
+    if is_absent(f.plist_virtual_count as *const c_void) {
+        fail!(
+            Unsupported,
+            "it is a virtual dataset, and what it is made of cannot be asked in this statically linked program"
+        )
+    }
+    let mut count = 0;
+    // SAFETY: an open list, a live place.
+    if unsafe { (f.plist_virtual_count)(plist, &raw mut count) } < 0 {
+        fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
+    }
+    if count > *left {
+        fail!(Limit, "it is a virtual dataset of more than {MOST} sources")
+    }
+    *left -= count;
+    let mut sources = BTreeSet::new();
+    for number in 0..count {
+        // SAFETY: an open list, and a buffer of the size that is told.
+        let file = text(&|to, size| unsafe { (f.plist_virtual_file)(plist, number, to, size) });
+        // SAFETY: as above.
+        let name = text(&|to, size| unsafe { (f.plist_virtual_dataset)(plist, number, to, size) });
+        let (Some(file), Some(name)) = (file, name.filter(|name| name.to_str().is_some())) else {
+            fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
+        };
+        sources.insert((file, name));
+    }
+    Ok(sources)
+}
+
 /// A name with its `%%` undone. One with a `%b` is many.
-fn unescaped(name: OsString) -> Result<OsString> {
+pub(super) fn unescaped(name: OsString) -> Result<OsString> {
     let Some(text) = name.to_str().filter(|text| text.contains('%')) else { return Ok(name) };
     let parts: Vec<&str> = text.split("%%").collect();
     if parts.iter().any(|part| part.contains("%b")) {

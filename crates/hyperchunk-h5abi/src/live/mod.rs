@@ -14,6 +14,7 @@ mod number;
 mod outside;
 mod plan;
 pub(crate) mod record;
+pub(crate) mod sources;
 mod stored;
 mod texts;
 

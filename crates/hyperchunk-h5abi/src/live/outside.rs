@@ -47,60 +47,8 @@ impl Outside {
 
     /// Fails where the raw data of a dataset, whose properties these are, lie in a file that they may not come from.
     pub(super) fn check_raw(&self, dataset: Hid, plist: Hid) -> Result<()> {
-        type External =
-            unsafe extern "C" fn(Hid, u32, usize, *mut std::ffi::c_char, *mut i64, *mut u64) -> i32;
-        // SAFETY: an open list.
-        let count = unsafe { (self.library.f.plist_external_count)(plist) };
-        let Some(count) = u32::try_from(count).ok().filter(|count| *count > 0) else { return Ok(()) };
-        let symbol = self.library.optional(c"H5Pget_external");
-        if symbol.is_null() || is_absent(symbol.cast_const().cast::<c_void>()) {
-            fail!(
-                Unsupported,
-                "its data are in other files, and which those are cannot be asked in this statically linked program"
-            )
-        }
-        // SAFETY: the symbol is libhdf5's, whose headers give it this type.
-        let external: External = unsafe { std::mem::transmute(symbol) };
-        for number in 0..count {
-            let mut name = vec![0_u8; LONGEST + 1];
-            let (mut offset, mut size) = (0, 0);
-            // SAFETY: an open list, and live buffers of the sizes that are told.
-            let told = unsafe {
-                external(plist, number, LONGEST, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
-            };
-            let end = name.iter().position(|byte| *byte == 0).unwrap_or(LONGEST);
-            if told < 0 || end >= LONGEST {
-                fail!(Invalid, "it does not tell which files its data are in")
-            }
-            name.truncate(end);
-            self.check(&self.raw_place(dataset, &OsString::from_vec(name)))?;
-        }
-        Ok(())
-    }
-
-    /// Where libhdf5 looks for a file of raw data.
-    fn raw_place(&self, dataset: Hid, name: &OsStr) -> PathBuf {
-        const ORIGIN: &[u8] = b"${ORIGIN}";
-        type Prefix = unsafe extern "C" fn(Hid, *mut std::ffi::c_char, usize) -> isize;
-        let symbol = self.library.optional(c"H5Pget_efile_prefix");
-        let list = self.library.dataset_access_plist(dataset).ok().filter(|_| !symbol.is_null());
-        let own = list.and_then(|list| {
-            // SAFETY: the symbol is libhdf5's, whose headers give it this type.
-            let prefix: Prefix = unsafe { std::mem::transmute(symbol) };
-            // SAFETY: an open list, and a buffer of the size that is told.
-            text(&|to, size| unsafe { prefix(list.id, to, size) })
-        });
-        let file = self.library.file_of(dataset).ok();
-        let folder = file.and_then(|file| real_path(self.library, &file)?.parent().map(Path::to_owned));
-        let mut given = [std::env::var_os("HDF5_EXTFILE_PREFIX"), own].into_iter().flatten();
-        let prefix = given.find(|prefix| !prefix.is_empty()).unwrap_or_default();
-        match prefix.as_bytes().strip_prefix(ORIGIN) {
-            Some(rest) => {
-                let rest = OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest));
-                folder.unwrap_or_default().join(rest).join(name)
-            }
-            None => PathBuf::from(prefix).join(name),
-        }
+        let names = raw_names(self.library, plist)?;
+        names.iter().try_for_each(|name| self.check(&raw_place(self.library, dataset, name)))
     }
 
     /// Fails for a file that is there and that no input may come from.
@@ -109,10 +57,7 @@ impl Outside {
         let shown = escape(&path.display().to_string(), 200);
         let made_up = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
         if made_up || !std::fs::metadata(&real).is_ok_and(|metadata| metadata.is_file()) {
-            fail!(
-                Refused,
-                "it leads to `{shown}`, which is no regular file, or one of the system's, and so no input"
-            )
+            return Err(no_file(path));
         }
         let allowed = match self.allowed {
             InputFiles::Any => true,
@@ -138,4 +83,101 @@ fn real_path(library: &'static Library, file: &Handle) -> Option<PathBuf> {
     plan::on_disk(library, file)
         .and_then(|disk| disk.path())
         .or_else(|| std::fs::canonicalize(library.name_of(file.id, library.f.file_name)).ok())
+}
+
+/// The files of raw data that a creation list names.
+pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsString>> {
+    type External = unsafe extern "C" fn(Hid, u32, usize, *mut std::ffi::c_char, *mut i64, *mut u64) -> i32;
+    // SAFETY: an open list.
+    let count = unsafe { (library.f.plist_external_count)(plist) };
+    let Some(count) = u32::try_from(count).ok().filter(|count| *count > 0) else { return Ok(Vec::new()) };
+    let symbol = library.optional(c"H5Pget_external");
+    if symbol.is_null() || is_absent(symbol.cast_const().cast::<c_void>()) {
+        fail!(
+            Unsupported,
+            "its data are in other files, and which those are cannot be asked in this statically linked program"
+        )
+    }
+    // SAFETY: the symbol is libhdf5's, whose headers give it this type.
+    let external: External = unsafe { std::mem::transmute(symbol) };
+    let mut names = Vec::new();
+    for number in 0..count {
+        let mut name = vec![0_u8; LONGEST + 1];
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: an open list, and live buffers of the sizes that are told.
+        let told = unsafe {
+            external(plist, number, LONGEST, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
+        };
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(LONGEST);
+        if told < 0 || end >= LONGEST {
+            fail!(Invalid, "it does not tell which files its data are in")
+        }
+        name.truncate(end);
+        names.push(OsString::from_vec(name));
+    }
+    Ok(names)
+}
+
+/// Whether a file of raw data lies in the folder of the store that belongs to the dataset's own file.
+pub(super) fn is_of_store(library: &'static Library, dataset: Hid, name: &OsStr) -> bool {
+    let own = library.file_of(dataset).ok().and_then(|file| real_path(library, &file));
+    let place = std::fs::canonicalize(raw_place(library, dataset, name)).ok();
+    let (Some(mut folder), Some(place)) = (own.map(PathBuf::into_os_string), place) else { return false };
+    folder.push(".d");
+    place.starts_with(folder)
+}
+
+/// Where libhdf5 looks for a file of raw data.
+fn raw_place(library: &'static Library, dataset: Hid, name: &OsStr) -> PathBuf {
+    const ORIGIN: &[u8] = b"${ORIGIN}";
+    type Prefix = unsafe extern "C" fn(Hid, *mut std::ffi::c_char, usize) -> isize;
+    let symbol = library.optional(c"H5Pget_efile_prefix");
+    let list = library.dataset_access_plist(dataset).ok().filter(|_| !symbol.is_null());
+    let own = list.and_then(|list| {
+        // SAFETY: the symbol is libhdf5's, whose headers give it this type.
+        let prefix: Prefix = unsafe { std::mem::transmute(symbol) };
+        // SAFETY: an open list, and a buffer of the size that is told.
+        text(&|to, size| unsafe { prefix(list.id, to, size) })
+    });
+    let file = library.file_of(dataset).ok();
+    let folder = file.and_then(|file| real_path(library, &file)?.parent().map(Path::to_owned));
+    let mut given = [std::env::var_os("HDF5_EXTFILE_PREFIX"), own].into_iter().flatten();
+    let prefix = given.find(|prefix| !prefix.is_empty()).unwrap_or_default();
+    match prefix.as_bytes().strip_prefix(ORIGIN) {
+        Some(rest) => {
+            let rest = OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest));
+            folder.unwrap_or_default().join(rest).join(name)
+        }
+        None => PathBuf::from(prefix).join(name),
+    }
+}
+
+fn no_file(path: &Path) -> crate::Error {
+    let shown = escape(&path.display().to_string(), 200);
+    let message =
+        format!("it leads to `{shown}`, which is no regular file, or one of the system's, and so no input");
+    crate::Error::new(crate::ErrorKind::Refused, message)
+}
+
+/// Fails where libhdf5 could open, for an external link to a file of this name, what is neither a file nor a folder, and wait for it.
+pub(super) fn check_is_file(library: &'static Library, file: Hid, name: &OsStr) -> Result<()> {
+    let file = library.file_of(file)?;
+    let own = PathBuf::from(library.name_of(file.id, library.f.file_name));
+    let folders = [Some(own), real_path(library, &file)];
+    let folders = folders.iter().flatten().filter_map(|path| path.parent()).map(Path::to_owned);
+    let prefixes = std::env::var_os("HDF5_EXT_PREFIX").unwrap_or_default();
+    let prefixes = prefixes
+        .as_bytes()
+        .split(|byte| *byte == b':')
+        .map(|prefix| PathBuf::from(OsStr::from_bytes(prefix.strip_prefix(b"${ORIGIN}").unwrap_or(prefix))));
+    let names = [Some(name), Path::new(name).file_name()];
+    let places: Vec<PathBuf> = prefixes
+        .chain(folders)
+        .chain([PathBuf::new()])
+        .flat_map(|folder| names.into_iter().flatten().map(move |name| folder.join(name)).collect::<Vec<_>>())
+        .collect();
+    let is_special = |place: &&PathBuf| {
+        std::fs::metadata(place).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+    };
+    places.iter().find(is_special).map_or(Ok(()), |place| Err(no_file(place)))
 }

@@ -5,6 +5,7 @@ use super::attributes;
 use super::circle::{self, Live};
 use super::outside::Outside;
 use super::record::Verified;
+use super::sources;
 use super::stored::Form;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
@@ -361,6 +362,7 @@ impl Inputs<'_> {
     /// Checks an input, and tells where a worker can map it if it can.
     fn source(&mut self, verified: &Verified, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
+        sources::check(library, self.file.id, &verified.record, input)?;
         if verified.record.attribute_of(input).is_some() {
             self.kinds.extend(attributes::check(library, &verified.record, self.file.id, input)?);
             return Ok(None);

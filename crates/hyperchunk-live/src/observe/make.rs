@@ -72,6 +72,7 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         maximum: Vec::new(),
         uncut: Vec::new(),
         attributes: std::collections::BTreeMap::new(),
+        sources: std::collections::BTreeMap::new(),
         needs: Needs::default(),
         analysis: Some(making.declaration.clone()),
         created: String::new(),

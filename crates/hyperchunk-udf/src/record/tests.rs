@@ -16,6 +16,7 @@ pub(crate) fn sample() -> Record {
         maximum: Vec::new(),
         uncut: Vec::new(),
         attributes: BTreeMap::new(),
+        sources: BTreeMap::new(),
         needs: Needs::default(),
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),

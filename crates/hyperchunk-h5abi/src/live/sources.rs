@@ -1,0 +1,168 @@
+//! Which other files an input comes from, through libhdf5.
+
+use super::circle::{named, unescaped};
+use super::outside;
+use super::plan::absolute;
+use crate::library::Library;
+use crate::static_symbols::is_absent;
+use crate::symbols::Hid;
+use crate::virtual_sources::VIRTUAL;
+use crate::{Result, fail};
+use hyperchunk_udf::record::{Record, Slot};
+use hyperchunk_udf::sources::{Sources, Target};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+
+/// Virtual datasets of virtual datasets are followed so far.
+const DEPTH: usize = 16;
+/// Sources that are looked at for one input.
+const MOST: usize = 1 << 16;
+/// The longest value of a link, in bytes: HDF5 stores its length in 16 bits.
+const LONGEST_LINK: usize = 1 << 16;
+
+type Info = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, Hid) -> c_int;
+type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -> c_int;
+
+/// Where the object of this name in an open file comes from: a dataset, with what it is made of, or what has an attribute.
+pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
+    let mut walk = Walk { library, file, found: Sources::default(), left: MOST };
+    walk.object(absolute(name).as_bytes(), 0)?;
+    Ok(walk.found)
+}
+
+/// Fails where an input comes from other files than its record says.
+pub(crate) fn check(library: &'static Library, file: Hid, record: &Record, input: &Slot) -> Result<()> {
+    let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
+    hyperchunk_udf::sources::check(record, input, &of(library, file, name)?)
+}
+
+/// The sources of all inputs, for the record.
+pub(crate) fn add(library: &'static Library, file: Hid, record: &mut Record) -> Result<()> {
+    record.sources.clear();
+    for input in &record.inputs {
+        let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
+        let found = of(library, file, name)?;
+        if !found.is_empty() {
+            record.sources.insert(input.name.clone(), found.listed());
+        }
+    }
+    Ok(())
+}
+
+struct Walk {
+    library: &'static Library,
+    file: Hid,
+    found: Sources,
+    left: usize,
+}
+
+impl Walk {
+    fn object(&mut self, path: &[u8], depth: usize) -> Result<()> {
+        let library = self.library;
+        let Ok(name) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
+        // Before anything is opened: what is no file may not let go of who opens it.
+        let links = Links::of(library);
+        if let Some(links) = &links {
+            let mut found = std::mem::take(&mut self.found);
+            let followed = found.follow(path, |at| links.target(self.file, at));
+            self.found = found;
+            if followed?.is_none() {
+                return Ok(());
+            }
+        }
+        // SAFETY: a NUL-terminated name; 0 is the default access list.
+        let object = unsafe { (library.f.object_open)(self.file, name.as_ptr(), 0) };
+        // What is not there has no values.
+        let Ok(object) = library.wrap_object(object, "the object") else { return Ok(()) };
+        let (own, other) = (library.instance(&library.file_of(self.file)?)?, library.file_of(object.id)?);
+        if library.instance(&other)? != own {
+            if links.is_none() {
+                fail!(
+                    Unsupported,
+                    "it comes from another file, and which link leads there cannot be asked in this statically linked program"
+                )
+            }
+            // A file that the program mounted.
+            return Ok(());
+        }
+        let Ok(plist) = library.create_plist(object.id) else { return Ok(()) };
+        for raw in outside::raw_names(library, plist.id)? {
+            if !outside::is_of_store(library, object.id, &raw) {
+                self.found.add(raw.as_bytes(), b"");
+            }
+        }
+        // SAFETY: an open list.
+        if unsafe { (library.f.plist_layout)(plist.id) } != VIRTUAL {
+            return Ok(());
+        }
+        if depth >= DEPTH {
+            fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
+        }
+        for (file, source) in named(library, plist.id, &mut self.left)? {
+            // One that is numbered is written as it stands in the file.
+            let plain = |name: &OsStr| unescaped(name.to_owned()).unwrap_or_else(|_| name.to_owned());
+            let (file, source) = (plain(&file), plain(&source));
+            if file == "." {
+                let path = [b"/", source.as_bytes()].concat();
+                self.object(&path, depth + 1)?;
+            } else {
+                self.found.add(file.as_bytes(), source.as_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What tells of a link where it leads.
+struct Links {
+    library: &'static Library,
+    info: Info,
+    value: Value,
+}
+
+impl Links {
+    /// `None` in a program that has libhdf5 inside and not these functions of it.
+    fn of(library: &'static Library) -> Option<Self> {
+        let symbol = |names: &[&CStr]| {
+            let mut found = names.iter().map(|name| library.optional(name));
+            found.find(|symbol| !symbol.is_null() && !is_absent(symbol.cast_const()))
+        };
+        let info = symbol(&[c"H5Lget_info2", c"H5Lget_info1", c"H5Lget_info"])?;
+        let value = symbol(&[c"H5Lget_val"])?;
+        // SAFETY: the symbols are libhdf5's, whose headers give them these types.
+        let (info, value) = unsafe {
+            (std::mem::transmute::<*mut c_void, Info>(info), std::mem::transmute::<*mut c_void, Value>(value))
+        };
+        Some(Links { library, info, value })
+    }
+
+    /// What the link at an absolute path leads to. Fails where that is no file, and opening it could wait for ever.
+    fn target(&self, file: Hid, path: &[u8]) -> Result<Target> {
+        const SOFT: c_int = 1;
+        const EXTERNAL: c_int = 64;
+        let Ok(path) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
+        // Each version of the structure begins with the type, and has less than 64 bytes.
+        let mut told = [0_u64; 32];
+        // SAFETY: a NUL-terminated name, and room for the structure.
+        let rc = unsafe { (self.info)(file, path.as_ptr(), told.as_mut_ptr().cast(), 0) };
+        let kind = c_int::from_ne_bytes(told[0].to_ne_bytes()[..4].try_into().unwrap_or_default());
+        if rc < 0 || (kind != SOFT && kind != EXTERNAL) {
+            return Ok(Target::Here);
+        }
+        let mut bytes = vec![0_u8; LONGEST_LINK + 1];
+        // SAFETY: as above, and a buffer of the size that is told.
+        let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), LONGEST_LINK, 0) };
+        if rc < 0 {
+            fail!(Invalid, "a link on its path does not tell where it leads")
+        }
+        // An external link's value is a version, the file's name and the object's, each with a zero behind it.
+        let mut texts =
+            bytes.get(usize::from(kind == EXTERNAL)..).unwrap_or_default().split(|byte| *byte == 0);
+        let first = texts.next().unwrap_or_default().to_vec();
+        if kind == SOFT {
+            return Ok(Target::Soft(first));
+        }
+        outside::check_is_file(self.library, file, OsStr::from_bytes(&first))?;
+        Ok(Target::External { file: first, path: texts.next().unwrap_or_default().to_vec() })
+    }
+}
