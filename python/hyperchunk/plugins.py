@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -26,6 +27,21 @@ def connector_folder() -> Path:
     return Path(__file__).resolve().parent / "connector"
 
 
+def _path() -> list[str]:
+    """The folders on the path; where it is not set, netCDF4's with its filters (zstd, bzip2, blosc).
+
+    netCDF4 puts that there when it is imported, but only where the variable is not set yet.
+    """
+    if _VARIABLE in os.environ:
+        return [p for p in os.environ[_VARIABLE].split(":") if p]
+    try:
+        spec = importlib.util.find_spec("netCDF4")
+    except (ImportError, ValueError):
+        return []
+    folders = [Path(place) / "plugins" for place in (spec and spec.submodule_search_locations) or []]
+    return [str(folder) for folder in folders if (folder / "lib__nczhdf5filters.so").exists()]
+
+
 def enable() -> Path:
     """Make live datasets readable in this process and in those that it starts.
 
@@ -41,7 +57,7 @@ def enable() -> Path:
         >>> h5py.File("scene.h5")["NDVI"][10:20, 5]  # doctest: +SKIP
     """
     path = folder()
-    known = [p for p in os.environ.get(_VARIABLE, "").split(":") if p]
+    known = _path()
     if str(path) not in known:
         os.environ[_VARIABLE] = ":".join([str(path), *known])
     if "h5py" in sys.modules:
@@ -87,5 +103,5 @@ def environment(*, store: bool = False, **options: object) -> dict[str, str]:
         >>> subprocess.run([sys.executable, "simulation.py"], env=variables)  # doctest: +SKIP
     """
     ours = [str(folder()), str(connector_folder())]
-    known = [p for p in os.environ.get(_VARIABLE, "").split(":") if p and p not in ours]
+    known = [p for p in _path() if p not in ours]
     return {_VARIABLE: ":".join([*ours, *known]), _CONNECTOR: connector(store=store, **options)}

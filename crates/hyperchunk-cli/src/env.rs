@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use hyperchunk_udf::host::Programs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const CONNECTOR: &str = "hyperchunk";
 
@@ -29,9 +29,20 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// The value of `HDF5_PLUGIN_PATH`: the folders that are not on it yet, then what is.
+/// Folders that builds of libhdf5 look into where the variable is not set, and no longer where it is.
+const BUILT_IN: [&str; 4] = [
+    "/usr/local/hdf5/lib/plugin",
+    "/usr/local/lib/hdf5/plugin",
+    "/usr/lib/x86_64-linux-gnu/hdf5/serial/plugins",
+    "/usr/lib/aarch64-linux-gnu/hdf5/serial/plugins",
+];
+
+/// The value of `HDF5_PLUGIN_PATH`: the folders that are not on it yet, then what is, or what libhdf5 takes without it.
 fn plugin_path(folders: &[PathBuf]) -> String {
-    let current = std::env::var("HDF5_PLUGIN_PATH").unwrap_or_default();
+    let current = std::env::var("HDF5_PLUGIN_PATH").unwrap_or_else(|_| {
+        let there: Vec<&str> = BUILT_IN.into_iter().filter(|folder| Path::new(folder).is_dir()).collect();
+        there.join(":")
+    });
     let on_path = |folder: &String| current.split(':').any(|known| known == folder);
     let added = folders.iter().map(|folder| folder.display().to_string()).filter(|folder| !on_path(folder));
     let mut path: Vec<String> = added.collect();

@@ -1,0 +1,49 @@
+"""`hyperchunk env` takes nothing away: filters that programs find without it are found with it."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fresh import HYPERCHUNK
+
+ZSTD = """
+import sys, netCDF4, numpy as np
+with netCDF4.Dataset(sys.argv[1], "w") as file:
+    file.createDimension("x", 1000)
+    file.createVariable("v", "f8", ("x",), compression="zstd", complevel=4)[:] = np.arange(1000.)
+with netCDF4.Dataset(sys.argv[1]) as file:
+    print(file["v"][5], file.has_zstd_filter())
+"""
+ENABLE = "import hyperchunk; hyperchunk.plugins.enable()\n"
+
+
+def clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
+
+
+def with_env(before: dict[str, str]) -> dict[str, str]:
+    """What `eval "$(hyperchunk env)"` makes of an environment."""
+    words = [str(HYPERCHUNK), "env", "--plain"]
+    lines = subprocess.run(words, env=before, capture_output=True, text=True, check=True).stdout.splitlines()
+    return before | dict(line.split("=", 1) for line in lines)
+
+
+@pytest.mark.parametrize("how", ["nothing", "env", "enable"])
+def test_netcdf4_has_its_filters(how: str, tmp_path: Path) -> None:
+    """netCDF4 adds its folder only where the variable is not set."""
+    if importlib.util.find_spec("netCDF4") is None:
+        pytest.skip("netCDF4 is not installed")
+    environment = with_env(clean()) if how == "env" else clean()
+    code = (ENABLE if how == "enable" else "") + ZSTD
+    words = [sys.executable, "-c", code, str(tmp_path / "z.nc")]
+    assert subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout == "5.0 True\n"
+
+
+def test_what_is_on_the_path_stays() -> None:
+    """And nothing else comes to it but ours."""
+    path = with_env(clean() | {"HDF5_PLUGIN_PATH": "/a:/b"})["HDF5_PLUGIN_PATH"].split(":")
+    assert path[1:] == ["/a", "/b"]
+    assert path[0].endswith("plugins")
