@@ -52,7 +52,8 @@ fn check(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn damaged_records_are_refused() {
-    check("\"api_version\":3", "\"api_version\":8", "record version 8");
+    check("\"api_version\":3", "\"api_version\":9", "record version 9");
+    check("\"api_version\":3", "\"api_version\":8", "what version 3 has");
     check("\"api_version\":3", "\"api_version\":7", "what version 3 has");
     check("\"api_version\":3", "\"api_version\":6", "what version 3 has");
     check("\"created\"", "\"seed\":5,\"created\"", "what version 6 has");
