@@ -229,6 +229,7 @@ fn what_is_not_translated_says_where_and_what_to_do() {
     check("int n = N; k<<<1, 1>>>(a, n);", "N is a macro that is defined under a condition");
     check("int n = TWICE(2); k<<<1, 1>>>(a, n);", "TWICE is a macro");
     check("auto s = lib.connect(\"a:1\");", "a kernel has no connections");
+    check("auto s = lib.getAttr(\"a\", \"scale\");", "lib.getAttr: attributes are not supported in CUDA");
     check("auto s = lib.clock();", "there is no seed and no clock");
     check("auto s = lib.getData<int>(name);", "a dataset's name has to be a string here, and not `name`");
     check("auto s = lib.getData(\"a\");", "write the type of the elements");

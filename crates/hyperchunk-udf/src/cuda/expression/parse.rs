@@ -46,6 +46,9 @@ impl Scope {
         if !["getData", "getDims", "getChunk", "getOffset"].contains(&method) {
             let what = match method {
                 "seed" | "clock" => "there is no seed and no clock on a GPU",
+                "getAttr" => {
+                    "attributes are not supported in CUDA: read it in another language, as an expression's `@name`, or write its value in the source"
+                }
                 "connect" => "a kernel has no connections",
                 _ => "of lib, getData, getDims, getChunk and getOffset are translated",
             };
