@@ -3,7 +3,7 @@
 //! A call that is in no list ends the process. Before adding one, think of what it does with a descriptor that the
 //! function was handed, with a path, and with another process's number.
 
-use std::ffi::c_long;
+use std::ffi::{c_int, c_long};
 
 /// Kept by every function, whatever its arguments: memory of its own, its own end, waiting, randomness, and descriptors
 /// that are open already.
@@ -15,7 +15,6 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_fstat,
-    libc::SYS_futex,
     libc::SYS_getegid,
     libc::SYS_geteuid,
     libc::SYS_getgid,
@@ -25,7 +24,6 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getuid,
     libc::SYS_lseek,
-    libc::SYS_madvise,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
     #[cfg(target_arch = "x86_64")]
@@ -37,6 +35,44 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
+];
+
+/// Kept by every function with some [arguments](ADVICE), and by compilers and drivers with all.
+pub(super) const BOUNDED: &[c_long] = &[libc::SYS_futex, libc::SYS_madvise];
+
+/// What memory may be advised to be: not to share pages that are equal with other processes', which tells what those hold by the time of a
+/// write, nor to fail, nor to lose what a shared segment holds.
+pub(super) const ADVICE: &[c_int] = &[
+    libc::MADV_NORMAL,
+    libc::MADV_RANDOM,
+    libc::MADV_SEQUENTIAL,
+    libc::MADV_WILLNEED,
+    libc::MADV_DONTNEED,
+    libc::MADV_FREE,
+    libc::MADV_HUGEPAGE,
+    libc::MADV_NOHUGEPAGE,
+    libc::MADV_DONTDUMP,
+    libc::MADV_DODUMP,
+    libc::MADV_WIPEONFORK,
+    libc::MADV_KEEPONFORK,
+    libc::MADV_COLD,
+    libc::MADV_PAGEOUT,
+    libc::MADV_POPULATE_READ,
+    libc::MADV_POPULATE_WRITE,
+    // Guard pages (Linux 6.13), of newer C libraries for the stacks of threads.
+    102,
+    103,
+];
+
+/// What threads wait by: without the locks that hand on priorities, a part of the kernel with a history of faults.
+pub(super) const WAITING: &[c_int] = &[
+    libc::FUTEX_WAIT,
+    libc::FUTEX_WAKE,
+    libc::FUTEX_REQUEUE,
+    libc::FUTEX_CMP_REQUEUE,
+    libc::FUTEX_WAKE_OP,
+    libc::FUTEX_WAIT_BITSET,
+    libc::FUTEX_WAKE_BITSET,
 ];
 
 /// The time as the kernel has it. Kept, but for functions with coarse clocks.

@@ -167,6 +167,9 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
         process::forbid_new_code();
     }
     let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::of(&policy.grants) };
+    if !policy.fine_clocks {
+        process::bound_speculation();
+    }
     if access.coarse_clocks && process::forbid_cycle_counter() {
         status::tell_fine_clocks()?;
     }

@@ -308,6 +308,16 @@ fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
 fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
+    if matches!(runtime, Runtime::Cuda | Runtime::Compiler) {
+        table.every(calls::BOUNDED);
+    } else {
+        for &advice in calls::ADVICE {
+            table.when(libc::SYS_madvise, &[equals(2, advice)])?;
+        }
+        for &operation in calls::WAITING {
+            table.when(libc::SYS_futex, &[masked(1, FUTEX_OPERATION, operation)])?;
+        }
+    }
     // Elsewhere no handler returns: a forged return would block signals and set every register.
     if matches!(runtime, Runtime::Wasm | Runtime::Cuda | Runtime::Compiler) {
         table.every(&[libc::SYS_rt_sigreturn]);
@@ -353,10 +363,10 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
             table.when(libc::SYS_write, &[equals(0, fd)])?;
         }
     }
-    for call in [libc::SYS_recvmsg, libc::SYS_recvfrom, libc::SYS_sendmsg] {
-        table.when(call, &[equals(0, CONTROL_SOCKET)])?;
+    for (call, flags) in [(libc::SYS_recvmsg, 2), (libc::SYS_recvfrom, 3), (libc::SYS_sendmsg, 2)] {
+        table.when(call, &[equals(0, CONTROL_SOCKET), no_bits(flags, !MESSAGES)])?;
     }
-    table.when(libc::SYS_sendto, &[equals(0, CONTROL_SOCKET), is_null(4)])?;
+    table.when(libc::SYS_sendto, &[equals(0, CONTROL_SOCKET), no_bits(3, !MESSAGES), is_null(4)])?;
     if access.connect {
         connections(&mut table, access)?;
     }
@@ -393,10 +403,13 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
     }
     let makes_code = runtime == (Runtime::Lua { jit: true }) || (runtime == Runtime::Python && access.jit);
+    // Memory that grows by itself, or is of another size of pages: nothing here asks for it.
+    let unusual = if runtime == Runtime::Cuda { 0 } else { libc::MAP_GROWSDOWN | libc::MAP_HUGETLB };
     if loading || makes_code {
-        table.every(&[libc::SYS_mmap, libc::SYS_mprotect]);
+        table.when(libc::SYS_mmap, &[no_bits(3, unusual)])?;
+        table.every(&[libc::SYS_mprotect]);
     } else {
-        table.when(libc::SYS_mmap, &[no_bits(2, libc::PROT_EXEC)])?;
+        table.when(libc::SYS_mmap, &[no_bits(2, libc::PROT_EXEC), no_bits(3, unusual)])?;
         if compiling {
             table.every(&[libc::SYS_mprotect]);
             // How other processors learn of new instructions.
@@ -421,8 +434,8 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     if !access.write {
         table.when(libc::SYS_write, &[mine()])?;
     }
-    table.when(libc::SYS_recvfrom, &[mine()])?;
-    table.when(libc::SYS_sendto, &[mine(), is_null(4)])?;
+    table.when(libc::SYS_recvfrom, &[mine(), no_bits(3, !MESSAGES)])?;
+    table.when(libc::SYS_sendto, &[mine(), no_bits(3, !MESSAGES), is_null(4)])?;
     table.when(libc::SYS_shutdown, &[mine()])?;
     table.when(libc::SYS_ioctl, &[mine(), equals(1, NON_BLOCKING)])?;
     // What Python's `ssl` asks before it takes a socket, and what network libraries set on theirs.
@@ -434,6 +447,19 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     }
     Ok(())
 }
+
+/// How messages may be sent and received: not out of band, and not without copying them.
+const MESSAGES: c_int = libc::MSG_NOSIGNAL
+    | libc::MSG_DONTWAIT
+    | libc::MSG_CMSG_CLOEXEC
+    | libc::MSG_TRUNC
+    | libc::MSG_WAITALL
+    | libc::MSG_PEEK
+    | libc::MSG_MORE
+    | libc::MSG_EOR;
+
+/// The part of a `futex` operation that says which one it is.
+const FUTEX_OPERATION: c_int = 0x7f;
 
 /// `FIONBIO`.
 const NON_BLOCKING: c_int = 0x5421;
@@ -528,6 +554,12 @@ fn at_most(index: u8, fd: c_int) -> Condition {
 fn no_bits(index: u8, bits: c_int) -> Condition {
     let mask = u64::from(bits.cast_unsigned());
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), 0)
+}
+
+/// Whether some bits are exactly these.
+fn masked(index: u8, bits: c_int, value: c_int) -> Condition {
+    let mask = u64::from(bits.cast_unsigned());
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), u64::from(value.cast_unsigned()))
 }
 
 fn all_bits(index: u8, bits: c_int) -> Condition {

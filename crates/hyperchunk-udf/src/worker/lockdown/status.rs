@@ -195,7 +195,8 @@ fn denied_call(info: &libc::siginfo_t) -> i32 {
     unsafe { start.add(OFFSET).cast::<i32>().read() }
 }
 
-/// The two calls that make memory executable are allowed but for that, so being denied means that.
+/// The two calls that make memory executable are allowed but for that, so being denied means that (or memory that grows by itself, which nothing
+/// honest asks for).
 fn reason_for(call: i32) -> StopReason {
     let call = libc::c_long::from(call);
     if call == libc::SYS_mmap || call == libc::SYS_mprotect {

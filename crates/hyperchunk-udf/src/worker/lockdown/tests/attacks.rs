@@ -32,6 +32,8 @@ pub(super) struct Attack {
 const CWD: usize = libc::AT_FDCWD as usize;
 const EXECUTABLE: usize = (libc::PROT_READ | libc::PROT_EXEC) as usize;
 const ANONYMOUS: usize = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+const FUTEX_TRYLOCK_PI: usize = libc::FUTEX_TRYLOCK_PI as usize;
+const MERGEABLE: usize = libc::MADV_MERGEABLE as usize;
 const SIGSYS: usize = libc::SIGSYS as usize;
 const THREAD: usize = (libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD) as usize;
 
@@ -130,6 +132,21 @@ pub(super) fn attacks() -> Vec<Attack> {
     // A mapped input would grow into the rest of the reader's file.
     let enomem = Errno(libc::ENOMEM);
     add("mremap", libc::SYS_mremap, &[scratch, 4096, 8192, 1], enomem, enomem);
+    // Arguments of calls that pass otherwise.
+    add("futex-pi", libc::SYS_futex, &[scratch, FUTEX_TRYLOCK_PI, 0, 0], Denied, Denied);
+    add("madvise-merge", libc::SYS_madvise, &[0, 0, MERGEABLE], Denied, Denied);
+    let growing = ANONYMOUS | libc::MAP_GROWSDOWN as usize;
+    add(
+        "mmap-growing",
+        libc::SYS_mmap,
+        &[0, 4096, 1, growing, usize::MAX, 0],
+        DeniedExecutable,
+        DeniedExecutable,
+    );
+    let out_of_band = (libc::MSG_OOB | libc::MSG_DONTWAIT) as usize;
+    add("recv-out-of-band", libc::SYS_recvfrom, &[3, scratch, 1, out_of_band], Denied, Denied);
+    add("recvmsg-out-of-band", libc::SYS_recvmsg, &[3, scratch, out_of_band], Denied, Denied);
+    add("sendmsg-out-of-band", libc::SYS_sendmsg, &[3, scratch, out_of_band], Denied, Denied);
     add("shmget", libc::SYS_shmget, &[0x7fff_1234, 4096, 0], Denied, Denied);
     // The kernel.
     add("bpf", libc::SYS_bpf, &[0, 0, 0], Killed, Killed);

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 
 use super::super::{Layers, Runtime, namespaces, parent, process, restrict, rlimits};
 use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
@@ -37,6 +39,15 @@ pub(super) fn scenario(name: &str) -> bool {
                 shared.put(1, i64::from(nobody || !entered.contains(Layers::USERNS)));
             });
         }
+        "switches" => switches_scenario(),
+        "new-code" => step(name, |shared| {
+            process::forbid_new_code();
+            shared.put(0, call(libc::SYS_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0]));
+            let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+            let memory = call(libc::SYS_mmap, [0, 4096, 3, private, usize::MAX, 0]);
+            let memory = usize::try_from(memory).unwrap();
+            shared.put(1, call(libc::SYS_mprotect, [memory, 4096, 5, 0, 0, 0]));
+        }),
         "missing" => missing_scenario(),
         "limits" => limits_scenario(),
         "crashes" => {
@@ -94,6 +105,37 @@ fn break_call(number: i64, errno: i32) {
     let program: BpfProgram =
         SeccompFilter::new(rules, SeccompAction::Allow, answer, arch).unwrap().try_into().unwrap();
     seccompiler::apply_filter(&program).unwrap();
+}
+
+const PR_SET_MDWE: u64 = 65;
+const PR_GET_MDWE: usize = 66;
+const PR_SET_SPECULATION_CTRL: u64 = 53;
+
+/// Locks processes in which a switch of the kernel's is deadly: those that end had it thrown.
+fn switches_scenario() {
+    let deadly = |option: u64| {
+        let argument = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, option).unwrap();
+        let rules =
+            [(libc::SYS_prctl, vec![SeccompRule::new(vec![argument]).unwrap()])].into_iter().collect();
+        let arch = std::env::consts::ARCH.try_into().unwrap();
+        let (pass, kill) = (SeccompAction::Allow, SeccompAction::KillProcess);
+        let program: BpfProgram = SeccompFilter::new(rules, pass, kill, arch).unwrap().try_into().unwrap();
+        seccompiler::apply_filter(&program).unwrap();
+    };
+    for (name, option, runtime, fine_clocks) in [
+        ("code", PR_SET_MDWE, LUA, true),
+        ("code-python", PR_SET_MDWE, Runtime::Python, true),
+        ("code-jit", PR_SET_MDWE, Runtime::Lua { jit: true }, true),
+        ("speculation", PR_SET_SPECULATION_CTRL, LUA, false),
+        ("speculation-wasm", PR_SET_SPECULATION_CTRL, Runtime::Wasm, false),
+        ("speculation-trusted", PR_SET_SPECULATION_CTRL, LUA, true),
+    ] {
+        step(name, |shared| {
+            worker_start(shared);
+            deadly(option);
+            restrict(&super::super::Policy { fine_clocks, ..policy(runtime) }).unwrap();
+        });
+    }
 }
 
 fn missing_scenario() {
@@ -221,6 +263,28 @@ fn the_layers_reached_are_reported() {
     eprintln!("layers: {}; Landlock {abi}; {time} µs", layers(outcome));
     let capabilities = find(&outcomes, "capabilities");
     assert_eq!(capabilities.values[..2], [1, 1], "{capabilities:?}");
+}
+
+#[test]
+fn switches_of_the_kernel_are_thrown_for_those_who_need_them() {
+    let Some(outcomes) = run("switches", &[]) else { return };
+    for outcome in &outcomes {
+        let thrown = !matches!(outcome.step.as_str(), "code-jit" | "speculation-trusted");
+        assert_eq!(outcome.signal == i64::from(libc::SIGSYS), thrown, "{outcome:?}");
+        assert_eq!(outcome.code == i64::from(SURVIVED), !thrown, "{outcome:?}");
+    }
+}
+
+/// Without a system call filter: the kernel's own refusal.
+#[test]
+fn what_was_writable_never_becomes_executable() {
+    let Some(outcomes) = run("new-code", &[]) else { return };
+    let outcome = find(&outcomes, "new-code");
+    if outcome.values[0] == -i64::from(libc::EINVAL) {
+        eprintln!("this kernel has no PR_SET_MDWE");
+        return;
+    }
+    assert_eq!(outcome.values[..2], [1, -i64::from(libc::EACCES)], "{outcome:?}");
 }
 
 #[test]
