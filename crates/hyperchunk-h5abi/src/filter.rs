@@ -3,6 +3,7 @@
 use crate::errors::Quiet;
 use crate::guard::guard;
 use crate::library::Library;
+use crate::live::Computation;
 use crate::{ErrorKind, Result, fail, live};
 pub use hyperchunk_udf::host::keep_loaded;
 use hyperchunk_udf::record::FILTER_ID;
@@ -191,6 +192,7 @@ unsafe extern "C" fn filter(
         if flags & REVERSE == 0 {
             fail!(Unsupported, "{READ_ONLY}")
         }
+        let _computation = Computation::begin(library);
         let given = Given { words, client, bytes, buffer_size, buffer };
         // SAFETY: by HDF5's contract.
         unsafe { given.replaced(library, |stub, client| live::evaluate(library, stub, client)) }

@@ -4,7 +4,7 @@ use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
 use super::stored;
 use super::texts::Texts;
-use super::{attributes, circle, legacy};
+use super::{attributes, budget, circle, legacy};
 use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
@@ -48,6 +48,7 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
 /// The chunk of one of these datasets, which have to agree.
 fn of_targets(library: &'static Library, stub: &Stub, targets: &[Target]) -> Result<ChunkBuffer> {
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
+    budget::check(&first.profile).map_err(|e| first.explain(&e))?;
     let _active = Active::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
     let mut chunk = compute_and_note(library, stub, *dataset, first)?;
     for (dataset, other) in others {

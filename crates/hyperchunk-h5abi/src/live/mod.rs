@@ -5,6 +5,7 @@
 
 mod ahead;
 pub(crate) mod attributes;
+mod budget;
 mod circle;
 mod evaluate;
 mod expression;
@@ -18,6 +19,7 @@ pub(crate) mod sources;
 mod stored;
 mod texts;
 
+pub(crate) use budget::Computation;
 pub(crate) use evaluate::evaluate;
 pub(crate) use locate::{CLIENT_DATA_VERSION, is_computed, is_written};
 pub(crate) use plan::{absolute, check_shape};
