@@ -6,6 +6,7 @@
 mod buffers;
 mod cost;
 mod date;
+mod direct;
 mod failure;
 mod fetch;
 mod location;

@@ -44,10 +44,10 @@ impl Redirects {
     /// leads to.
     pub(super) fn check(self, from: &Url, to: &Url) -> Result<(), Refused> {
         if !matches!(to.scheme(), "http" | "https") {
-            return Err(Refused(format!("to a URL of the scheme `{}`", to.scheme())));
+            return Err(Refused::round(&format!("one to a URL of the scheme `{}`", to.scheme())));
         }
         if from.scheme() == "https" && to.scheme() == "http" && self != Self::Any {
-            return Err(Refused("from https to http".into()));
+            return Err(Refused::elsewhere("from https to http".into()));
         }
         let same = from.origin() == to.origin();
         match self {
@@ -57,10 +57,10 @@ impl Redirects {
                 Some(Host::Ipv4(address)) => public(address.into()),
                 Some(Host::Ipv6(address)) => public(address.into()),
                 Some(Host::Domain(_)) => Ok(()),
-                None => Err(Refused("to a URL without a host".into())),
+                None => Err(Refused::elsewhere("to a URL without a host".into())),
             },
             Self::Never | Self::SameOrigin => {
-                Err(Refused(format!("to {}", to.origin().ascii_serialization())))
+                Err(Refused::elsewhere(format!("to {}", to.origin().ascii_serialization())))
             }
         }
     }
@@ -70,22 +70,49 @@ fn public(address: IpAddr) -> Result<(), Refused> {
     if is_public(address) {
         Ok(())
     } else {
-        Err(Refused(format!("to {address}, which is no public address")))
+        Err(Refused::elsewhere(format!("to {address}, which is no public address")))
     }
 }
 
 /// Why a redirect is not followed.
 #[derive(Debug, Clone)]
-pub(super) struct Refused(pub(super) String);
+pub(super) struct Refused {
+    expected: &'static str,
+    got: String,
+    /// Whether another policy would follow it.
+    optional: bool,
+}
+
+impl Refused {
+    /// One that leads where the policy does not let it.
+    fn elsewhere(got: String) -> Self {
+        Self {
+            expected: "one to the same server or to a public address",
+            got: format!("one {got}"),
+            optional: true,
+        }
+    }
+
+    /// One that leads nowhere, under any policy.
+    pub(super) fn round(got: &str) -> Self {
+        Self { expected: "one that leads to the file", got: got.to_owned(), optional: false }
+    }
+
+    /// One by an object store, to another server.
+    pub(super) fn by_store(to: &str) -> Self {
+        let got = format!("one to {to}; give its endpoint or region as an option if that is right");
+        Self { expected: "one to the same server, from an object store", got, optional: false }
+    }
+}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(what) = self;
-        write!(
-            f,
-            "cannot follow the server's redirect: expected one to the same server or to a public address, got one {what}; \
-             if that is meant, set the option `{OPTION}` to `any`"
-        )
+        let Self { expected, got, optional } = self;
+        write!(f, "cannot follow the server's redirect: expected {expected}, got {got}")?;
+        if *optional {
+            write!(f, "; if that is meant, set the option `{OPTION}` to `any`")?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Stores, as `object_store` has them.
 
+use super::direct::Direct;
 use super::location::{Kind, Location};
 use super::process::Process;
 use super::settings::Settings;
@@ -8,7 +9,7 @@ use super::wire::Wire;
 use crate::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
-use object_store::client::{ClientConfigKey, HttpClient, HttpConnector, ReqwestConnector};
+use object_store::client::{ClientConfigKey, HttpClient, HttpConnector};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
@@ -221,7 +222,7 @@ impl HttpConnector for Connector {
         let make = || {
             let client = match self.connection.kind {
                 Kind::Http => HttpClient::new(Web::new(&self.connection)?),
-                _ => ReqwestConnector::default().connect(options)?,
+                _ => HttpClient::new(Direct::new(options)?),
             };
             Ok(HttpClient::new(Wire(client)))
         };

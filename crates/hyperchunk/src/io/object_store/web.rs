@@ -63,17 +63,17 @@ impl Web {
             let location = response.headers().get("location").filter(|_| response.status().is_redirection());
             let Some(location) = location else { return Ok(response) };
             let next = location.to_str().ok().and_then(|location| url.join(location).ok());
-            let mut next = next.ok_or_else(|| refused(Refused("to what is no URL".into())))?;
+            let mut next = next.ok_or_else(|| refused(Refused::round("one to what is no URL")))?;
             // Users and passwords in it would be sent as an authorization that nobody here gave.
             let _ = next.set_username("");
             let _ = next.set_password(None);
             self.redirects.check(&url, &next).map_err(refused)?;
             if next == url {
-                return Err(refused(Refused("to where it came from".into())));
+                return Err(refused(Refused::round("one to where it came from")));
             }
             url = next;
         }
-        Err(refused(Refused(format!("after {MAX_REDIRECTS} others"))))
+        Err(refused(Refused::round(&format!("one after {MAX_REDIRECTS} others"))))
     }
 
     /// Where a redirect from this URL led lately.

@@ -121,6 +121,7 @@ fn redirects_that_lead_astray_are_not_followed() {
     assert!(inside.log().is_empty());
     let (error, asked) = leads("/x.h5".into(), None);
     assert!(error.to_string().contains("to where it came from") && asked == 1, "{error}, {asked}");
+    assert!(!error.to_string().contains("`any`"), "{error}");
     let turn = std::sync::atomic::AtomicUsize::new(0);
     let round = Server::new(Vec::new(), move |_| {
         let number = turn.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +133,48 @@ fn redirects_that_lead_astray_are_not_followed() {
     });
     let error = open(&round.url("a"), &options()).unwrap_err();
     assert!(error.to_string().contains("after 10 others"), "{error}");
+    // No policy follows it.
+    assert!(!error.to_string().contains("`any`"), "{error}");
     assert_eq!(round.log().len(), 11);
+}
+
+/// A store's redirect would carry what signs the request: it is followed at the same server alone.
+#[test]
+fn redirects_of_object_stores_stay_there() {
+    let inside = Server::new(pattern(5000), |_| Answer::Right);
+    for (url, given) in [
+        ("s3://bucket/k", "key=k secret=s region=us-east-1"),
+        ("s3://bucket/k", "anonymous=true"),
+        ("gs://bucket/k", "token=t"),
+        ("az://box/k", "token=t account=a"),
+    ] {
+        for (to, right) in
+            [(inside.url("secret"), false), ("/moved".to_owned(), true), ("/k".to_owned(), false)]
+        {
+            let location: &'static str = format!("location: {to}\r\n").leak();
+            let server = Server::new(pattern(5000), move |request: &Request| match request.path.as_str() {
+                "/moved" => Answer::Right,
+                _ => Answer::Status(307, location, ""),
+            });
+            let mut options = RemoteOptions { retries: 0, ..options() };
+            options.store.push(("endpoint".into(), format!("http://{}", server.address)));
+            options.store.extend(
+                given.split(' ').filter_map(|pair| pair.split_once('=')).map(|(a, b)| (a.into(), b.into())),
+            );
+            match open(url, &options) {
+                Ok(source) => {
+                    assert!(right, "{url} to {to}");
+                    assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000], "{url}");
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(!right && text.contains("cannot follow the server's redirect"), "{url}: {text}");
+                    assert!(!text.contains("`any`"), "{text}");
+                }
+            }
+        }
+    }
+    assert!(inside.log().is_empty());
 }
 
 /// An archive that hands out signed URLs of a store.

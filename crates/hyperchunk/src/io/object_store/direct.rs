@@ -1,0 +1,150 @@
+//! The client for object stores: a redirect is followed where it stays at the server that was asked. Elsewhere it would carry what
+//! signs the request, to wherever a server says.
+
+use super::redirects::{MAX_REDIRECTS, Refused};
+use object_store::ClientOptions;
+use object_store::client::{
+    ClientConfigKey as Key, HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
+use reqwest::{Certificate, Client, NoProxy, Proxy};
+use std::pin::Pin;
+use std::time::Duration;
+use url::Url;
+
+/// A client that follows no redirect by itself, and this in front of it.
+#[derive(Debug)]
+pub(super) struct Direct(HttpClient);
+
+impl Direct {
+    pub(super) fn new(options: &ClientOptions) -> object_store::Result<Self> {
+        let unfit = |error: reqwest::Error| object_store::Error::Generic {
+            store: "client",
+            source: Box::new(error.without_url()),
+        };
+        Ok(Self(HttpClient::new(client(options).map_err(unfit)?)))
+    }
+
+    async fn answer(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.0.execute(request.clone()).await?;
+            let location = response.headers().get("location").filter(|_| response.status().is_redirection());
+            let Some(location) = location else { return Ok(response) };
+            let from = Url::parse(&request.uri().to_string());
+            let from = from.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+            let next = location.to_str().ok().and_then(|location| from.join(location).ok());
+            let next = next.ok_or_else(|| refused(Refused::round("one to what is no URL")))?;
+            let reads = matches!(request.method().as_str(), "GET" | "HEAD");
+            if next.origin() != from.origin() || !reads {
+                return Err(refused(Refused::by_store(&next.origin().ascii_serialization())));
+            }
+            if next == from {
+                return Err(refused(Refused::round("one to where it came from")));
+            }
+            let uri = next.as_str().parse();
+            *request.uri_mut() = uri.map_err(|_| refused(Refused::round("one to what is no URL")))?;
+        }
+        Err(refused(Refused::round("more than ten in a row")))
+    }
+}
+
+impl HttpService for Direct {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// The client that `object_store` would make of its options, but for redirects.
+fn client(options: &ClientOptions) -> reqwest::Result<Client> {
+    let get = |key: Key| options.get_config_value(&key);
+    let is_on =
+        |key: Key| get(key).is_some_and(|text| matches!(text.as_str(), "true" | "1" | "on" | "yes" | "y"));
+    let time = |key: Key| get(key).and_then(|text| duration(&text));
+    let number = |key: Key| get(key).and_then(|text| text.parse().ok());
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .https_only(!is_on(Key::AllowHttp))
+        .danger_accept_invalid_certs(is_on(Key::AllowInvalidCertificates));
+    if let Some(agent) = get(Key::UserAgent) {
+        builder = builder.user_agent(agent);
+    }
+    if let Some(url) = get(Key::ProxyUrl) {
+        let mut proxy = Proxy::all(url)?;
+        if let Some(certificate) = get(Key::ProxyCaCertificate) {
+            builder = builder.tls_certs_merge([Certificate::from_pem(certificate.as_bytes())?]);
+        }
+        if let Some(excluded) = get(Key::ProxyExcludes) {
+            proxy = proxy.no_proxy(NoProxy::from_string(&excluded));
+        }
+        builder = builder.proxy(proxy);
+    }
+    if is_on(Key::NoSystemCertificates) {
+        builder = builder.tls_certs_only([]);
+    }
+    if let Some(time) = time(Key::Timeout) {
+        builder = builder.timeout(time);
+    }
+    if let Some(time) = time(Key::ConnectTimeout) {
+        builder = builder.connect_timeout(time);
+    }
+    if let Some(time) = time(Key::ReadTimeout) {
+        builder = builder.read_timeout(time);
+    }
+    if let Some(time) = time(Key::PoolIdleTimeout) {
+        builder = builder.pool_idle_timeout(time);
+    }
+    if let Some(most) = number(Key::PoolMaxIdlePerHost) {
+        builder = builder.pool_max_idle_per_host(most);
+    }
+    // All that is asked is of one place in the file: HTTP/2 is not built in.
+    builder.http1_only().build()
+}
+
+/// A time as `object_store` writes it: `1m 30s`, `200ms`; or as people do: `30 seconds`.
+fn duration(text: &str) -> Option<Duration> {
+    let mut total = Duration::ZERO;
+    let mut left = text.trim();
+    while !left.is_empty() {
+        let digits = left.find(|c: char| !c.is_ascii_digit())?;
+        let (number, behind) = left.split_at(digits);
+        let behind = behind.trim_start();
+        let end = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let (unit, rest) = behind.split_at(end);
+        let number: u32 = number.parse().ok()?;
+        let unit = match unit {
+            "ns" | "nsec" => Duration::from_nanos(1),
+            "us" | "usec" => Duration::from_micros(1),
+            "ms" | "msec" | "millis" => Duration::from_millis(1),
+            "s" | "sec" | "secs" | "second" | "seconds" => Duration::from_secs(1),
+            "m" | "min" | "mins" | "minute" | "minutes" => Duration::from_secs(60),
+            "h" | "hr" | "hrs" | "hour" | "hours" => Duration::from_secs(3600),
+            "d" | "day" | "days" => Duration::from_secs(86400),
+            _ => return None,
+        };
+        total = total.checked_add(unit.checked_mul(number)?)?;
+        left = rest.trim_start();
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_object_store() {
+        let options = ClientOptions::new().with_read_timeout(Duration::from_millis(91_200));
+        let told = options.get_config_value(&Key::ReadTimeout).unwrap();
+        assert_eq!(duration(&told), Some(Duration::from_millis(91_200)), "{told}");
+        assert_eq!(duration("30 seconds"), Some(Duration::from_secs(30)));
+        assert_eq!(duration("30"), None);
+        assert_eq!(duration("3 fortnights"), None);
+    }
+}
