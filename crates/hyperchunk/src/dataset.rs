@@ -246,7 +246,8 @@ fn sharded(
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
     let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
     let sharded = Sharded::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
-    if sharded.is_committed() {
+    // What libhdf5 would read of one that is refused is not what the store holds now.
+    if sharded.is_committed() || sharded.is_refused() {
         return Ok(Some(sharded));
     }
     let is_readable = match mappings.first() {

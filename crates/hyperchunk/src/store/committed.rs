@@ -8,6 +8,7 @@ use super::pieces::{Fuel, Hits, Layer, Pieces};
 use super::read::{About, Find, Logs, Means, read};
 use super::site::{Site, SiteBuf};
 use super::{DatasetId, Marker};
+use crate::companion::is_distrust;
 use crate::external::refused;
 use crate::file::ExternalPolicy;
 use crate::io::{Source, rounds};
@@ -163,6 +164,11 @@ impl Sharded {
     /// Whether its store is there.
     pub(crate) fn is_committed(&self) -> bool {
         matches!(self.state, State::Committed(..))
+    }
+
+    /// Whether its store is there and does not count: others may have changed it.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(&self.state, State::Missing(error) if is_distrust(&error.to_string()))
     }
 
     /// Whether its logs are reached over a network.
