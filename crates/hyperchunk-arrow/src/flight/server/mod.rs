@@ -7,6 +7,7 @@ mod follow;
 mod frames;
 mod front;
 mod listen;
+mod memory;
 mod opened;
 mod peers;
 mod put;

@@ -2,6 +2,7 @@
 
 use super::frames::{Carried, FrameBody};
 use super::listen::Peer;
+use super::memory::Memory;
 use super::opened::OpenFiles;
 use super::{Log, ServerOptions, actions, follow, put, tables};
 use crate::flight::query::{self, Query};
@@ -42,6 +43,7 @@ pub(super) struct Flight {
     token: Option<Token>,
     pub(super) writable: bool,
     turns: Arc<Semaphore>,
+    memory: Memory,
     writers: Arc<Semaphore>,
     patience: Duration,
     log: Option<Log>,
@@ -55,6 +57,7 @@ pub(super) struct Giver<T> {
     to: mpsc::Sender<Sent<T>>,
     patience: Duration,
     runtime: Handle,
+    memory: Memory,
 }
 
 impl<T> Giver<T> {
@@ -71,6 +74,11 @@ impl<T> Giver<T> {
     /// Whether the client wants no more.
     pub(super) fn is_gone(&self) -> bool {
         self.to.is_closed()
+    }
+
+    /// Room for an answer that reads so much at once, until it is dropped.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit> {
+        self.memory.reserve(bytes, &self.runtime, self.patience)
     }
 
     pub(super) fn runtime(&self) -> &Handle {
@@ -106,6 +114,7 @@ impl Flight {
             token: options.token.clone(),
             writable: options.writable,
             turns: Arc::new(Semaphore::new(options.streams.max(1))),
+            memory: Memory::new(),
             writers: Arc::new(Semaphore::new(WRITERS)),
             patience: options.patience,
             log: options.log.clone(),
@@ -152,7 +161,8 @@ impl Flight {
         let turn = Self::turn(&self.turns).await?;
         let (to, from) = mpsc::channel(AHEAD);
         let files = Arc::clone(&self.files);
-        let giver = Giver { to, patience: self.patience, runtime: Handle::current() };
+        let memory = self.memory.clone();
+        let giver = Giver { to, patience: self.patience, runtime: Handle::current(), memory };
         let log = self.log.clone();
         tokio::task::spawn_blocking(move || {
             let to = giver.to.clone();

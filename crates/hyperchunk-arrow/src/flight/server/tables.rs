@@ -1,6 +1,7 @@
 //! Tables: listed, described, sent.
 
 use super::frames::{Encoder, Message};
+use super::memory::row_bytes;
 use super::opened::{OpenFiles, check_version};
 use super::service::{Giver, criteria};
 use crate::flight::query::{self, Query};
@@ -221,6 +222,7 @@ fn handle(asked: &Asked) -> Option<serde_json::Value> {
 /// Sends what a query asks for.
 pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<Message>) -> Result<()> {
     let asked = Asked::new(files, query, mapped, false)?;
+    let _room = giver.reserve(READ.max(row_bytes(&asked.table.schema())))?;
     let mut encoder = Encoder::new(&asked.schema, Bytes::new())?;
     // The client learns the schema before the first batch is read.
     for message in encoder.start()? {
