@@ -24,7 +24,7 @@ test: ## every test, then the time it took
 test-all: ## every test and the slow lanes: 20,000 random histories of stores (1.5 hours)
 	@tools/test_all.sh
 
-lint: ## formatting, lints, types, layering, licences
+lint: ## formatting, lints, types, layering, licences, advisories
 	@tools/setup.sh system test lint package
 	@tools/lint.sh
 

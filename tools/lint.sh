@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, types, layering and licences. Called by `make lint`, which set up what this needs.
+# Formatting, lints, types, layering, licences and advisories. Called by `make lint`, which set up what this needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
@@ -14,6 +14,7 @@ step cargo fmt --all --check
 step cargo clippy --locked --quiet --workspace --all-targets --features hyperchunk-udf/worker-bin -- -D warnings
 step "$py" tools/tidy.py
 step "$py" tools/licences.py
+step "$py" tools/advisories.py
 step "$py" -m ruff check --quiet .
 step "$py" -m ruff format --quiet --check .
 step "$py" -m mypy

@@ -22,17 +22,17 @@ pub(crate) fn export_stream<B: Made + 'static>(
     py: Python<'_>,
     reader: Reader<B>,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new(py, FFI_ArrowArrayStream::new(Box::new(reader)), Some(STREAM.into()))
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 
 pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    PyCapsule::new(py, exported, Some(SCHEMA.into()))
+    PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 
 pub(crate) fn export<'py>(py: Python<'py>, schema: &Schema, batch: RecordBatch) -> PyResult<Capsules<'py>> {
     let array = FFI_ArrowArray::new(&StructArray::from(batch).to_data());
-    Ok((export_schema(py, schema)?, PyCapsule::new(py, array, Some(ARRAY.into()))?))
+    Ok((export_schema(py, schema)?, PyCapsule::new_with_value(py, array, ARRAY)?))
 }
 
 /// The schema in a capsule.
