@@ -105,7 +105,7 @@ def main() -> None:
 
     run.prepare()
     known = run.readers()
-    rows = [row for row in ROWS if arguments.only in row[0]]
+    rows = [row for row in ROWS if arguments.only in row[0] and row[1] in known]
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     with (
         s3server.Server(run.CACHE / "s3") as server,

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/cloud/run.py                                  # everything, all jobs, the tables
     .venv/bin/python bench/cloud/run.py --bandwidth 80                   # each request's body at 80 MB/s at most
-    .venv/bin/python bench/cloud/run.py --jobs list,whole --readers hyperchunk,h5coro
+    .venv/bin/python bench/cloud/run.py --jobs list,whole --readers 'hyperchunk;h5coro'
     .venv/bin/python bench/cloud/run.py --table                          # the tables of what was measured before
 
 Every measurement is a process of its own. Readers take turns, round by round. The clock runs from before the file is
@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tools"))
+sys.path[:0] = [str(HERE.parent.parent / "tools"), str(HERE.parent)]
+import environments  # noqa: E402
 import s3server  # noqa: E402
 
 CACHE = s3server.cache() / "bench-cloud"
@@ -43,25 +44,14 @@ def python(environment: str) -> str:
 def prepare() -> None:
     """Environments, files and programs."""
     s3server.build_server()
-    for name, requirements in ENVIRONMENTS.items():
-        stamp, wanted = CACHE / f"{name}.stamp", (HERE / requirements).read_text()
-        if stamp.exists() and stamp.read_text() == wanted:
-            continue
-        print(f"bench: making the environment {name}", file=sys.stderr)
-        interpreter = next((p for p in ("python3.13", "python3.12") if works(p)), sys.executable)
-        subprocess.run([interpreter, "-m", "venv", "--clear", CACHE / name], check=True)
-        pip = [python(name), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-U", "pip"], check=True)
-        subprocess.run([*pip, "-r", HERE / requirements], check=True)
-        stamp.write_text(wanted)
+    install()
     subprocess.run([python("venv"), HERE / "make.py", DATA], check=True)
 
 
-def works(interpreter: str) -> bool:
-    try:
-        return subprocess.run([interpreter, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
-    except OSError:
-        return False
+def install() -> None:
+    """The environments of the rivals; those that cannot be had here are left out by name."""
+    for name, requirements in ENVIRONMENTS.items():
+        environments.environment(CACHE / name, HERE / requirements)
 
 
 def environment(endpoint: str) -> dict[str, str]:
@@ -89,10 +79,18 @@ def measure(reader: str, job: str, where: str, endpoint: str, timeout: float) ->
 
 
 def readers() -> dict[str, dict[str, Any]]:
-    """Every reader, and what the driver has to know of it."""
-    code = "import json, readers as r; print(json.dumps({n: [c.python, c.index] for n, c in r.READERS.items()}))"
+    """Every reader that can be had here, and what the driver has to know of it; says which ones cannot."""
+    known = "{n: [c.python, c.index, c.modules] for n, c in r.READERS.items()}"
+    code = f"import json, readers as r; print(json.dumps({known}))"
     done = subprocess.run([python("venv"), "-c", code], cwd=HERE, check=True, capture_output=True, text=True)
-    return {name: {"python": where, "index": index} for name, (where, index) in json.loads(done.stdout).items()}
+    found = {}
+    for name, (where, index, modules) in json.loads(done.stdout).items():
+        why = environments.lacking(python(where), modules, environment(""))
+        if why is None:
+            found[name] = {"python": where, "index": index}
+        else:
+            print(f"bench: left out: {name}: {why}", file=sys.stderr)
+    return found
 
 
 def make_indexes() -> None:
@@ -123,6 +121,9 @@ def make_sidecars(endpoint: str, names: list[str]) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """All rounds."""
     known = readers()
+    for name in filter(None, (arguments.readers or "").split(";")):
+        if name not in known:
+            print(f"bench: no reader {name!r} here; there are {'; '.join(known)}", file=sys.stderr)
     wanted = [
         name for name in known if name != LOCAL and (not arguments.readers or name in arguments.readers.split(";"))
     ]
@@ -273,8 +274,13 @@ def main() -> None:
     parser.add_argument("--bandwidth", type=float, default=0, help="MB/s of each request; 0 for no bound")
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--run", default=time.strftime("%Y-%m-%d %H:%M"), help="a name for these measurements")
+    parser.add_argument("--list", action="store_true", help="only say which readers can be had here, and which cannot")
     parser.add_argument("--table", action="store_true", help="only print the tables of what was measured before")
     arguments = parser.parse_args()
+    if arguments.list:
+        install()
+        print("\n".join(readers()))
+        return
     if not arguments.table:
         prepare()
         if arguments.jobs is None:

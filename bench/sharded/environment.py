@@ -6,7 +6,6 @@ HYPERCHUNK_BENCH_PYTHON names another interpreter that has requirements.txt.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent))
+import environments  # noqa: E402
+
 # Each rank computes alone; the library's own file lock has no part in what is compared.
 SETTINGS = {"HDF5_USE_FILE_LOCKING": "FALSE", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -27,16 +29,7 @@ def python() -> Path:
     """The interpreter, with all that requirements.txt names."""
     if named := os.environ.get("HYPERCHUNK_BENCH_PYTHON"):
         return Path(named)
-    made, wanted = cache() / "venv", (HERE / "requirements.txt").read_text()
-    stamp = made / "requirements.txt"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print("installing the rivals, once", file=sys.stderr)
-        shutil.rmtree(made, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", made], check=True)
-        pip = [made / "bin/python", "-m", "pip", "--disable-pip-version-check", "-q", "install"]
-        subprocess.run([*pip, "-r", HERE / "requirements.txt"], check=True)
-        stamp.write_text(wanted)
-    return made / "bin" / "python"
+    return environments.environment(cache() / "venv", HERE / "requirements.txt")
 
 
 def variables() -> dict[str, str]:

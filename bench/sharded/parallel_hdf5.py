@@ -9,6 +9,7 @@ CMake and Ninja are of PyPI, too (requirements.txt). No h5py with MPI is needed.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shutil
@@ -121,5 +122,12 @@ def library(jobs: int = 2) -> Path:
     return made
 
 
+def main() -> None:
+    """Prints the library, or the folder of HDF5."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hdf5", action="store_true", help="HDF5 itself, with a shared library")
+    print(shared() if parser.parse_args().hdf5 else library())
+
+
 if __name__ == "__main__":
-    print(shared() if "--hdf5" in sys.argv[1:] else library())
+    main()
