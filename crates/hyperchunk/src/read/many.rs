@@ -8,9 +8,6 @@ use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::Choice;
 
-/// How much memory is asked for before it is known that the read can be done, in bytes.
-const AHEAD: u64 = 512 << 20;
-
 /// One of many reads.
 #[derive(Debug)]
 pub struct Read<'a> {
@@ -58,35 +55,12 @@ pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
         let dataset = dataset.clone();
         move |error: Error| dataset.name(error)
     };
-    let prepared = while_waiting(outputs.iter().map(|(.., output)| output), || {
-        rounds::together(&outputs, |(dataset, choice, _)| dataset.prepare(choice).map_err(named(dataset)))
-    })?;
+    let prepared =
+        rounds::together(&outputs, |(dataset, choice, _)| dataset.prepare(choice).map_err(named(dataset)))?;
     prepared.into_iter().collect::<Result<()>>()?;
     let mut parts = Parts::default();
     for (dataset, choice, output) in &outputs {
         dataset.plan(choice, output, &mut parts).map_err(named(dataset))?;
     }
     parts.run(threads, options.limits.in_flight_bytes)
-}
-
-/// Does something that waits for the network; the memory of the results is asked for meanwhile.
-pub(super) fn while_waiting<'a, T>(
-    outputs: impl Iterator<Item = &'a Output<'a>> + Send,
-    wait: impl FnOnce() -> T,
-) -> T {
-    std::thread::scope(|scope| {
-        let ask = || {
-            let mut left = AHEAD;
-            for output in outputs.take_while(|output| {
-                let fits = output.bytes() <= left;
-                left = left.saturating_sub(output.bytes());
-                fits
-            }) {
-                output.prepare();
-            }
-        };
-        // Without a thread, memory comes when it is written.
-        drop(std::thread::Builder::new().name("hyperchunk-memory".into()).spawn_scoped(scope, ask));
-        wait()
-    })
 }

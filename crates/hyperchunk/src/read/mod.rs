@@ -6,7 +6,6 @@ mod cache;
 mod chunked;
 mod contiguous;
 mod fetch;
-mod fresh;
 mod live;
 mod many;
 mod output;

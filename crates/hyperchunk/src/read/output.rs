@@ -1,6 +1,5 @@
 //! The caller's buffer, filled from many threads at once.
 
-use super::fresh::Fresh;
 use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::Run;
@@ -17,7 +16,6 @@ pub(crate) struct Output<'a> {
     /// The size of an element here.
     pub(crate) memory_size: usize,
     conversion: Option<&'a Conversion>,
-    fresh: Fresh,
     buffer: PhantomData<&'a mut [u8]>,
 }
 
@@ -35,15 +33,8 @@ impl<'a> Output<'a> {
         conversion: Option<&'a Conversion>,
     ) -> Self {
         let length = buffer.len().checked_div(memory_size).unwrap_or(0);
-        let fresh = Fresh::new(buffer.as_ptr(), buffer.len());
         let start = buffer.as_mut_ptr();
-        Self { start, length, stored_size, memory_size, conversion, fresh, buffer: PhantomData }
-    }
-
-    /// Asks for the memory of all of it, while nothing else is to be done.
-    pub(crate) fn prepare(&self) {
-        // SAFETY: the buffer that `fresh` was made for.
-        unsafe { self.fresh.ask(self.start, self.length * self.memory_size) };
+        Self { start, length, stored_size, memory_size, conversion, buffer: PhantomData }
     }
 
     /// Whether elements go in as they are stored.
@@ -70,8 +61,6 @@ impl<'a> Output<'a> {
         if first.checked_add(count).is_none_or(|end| end > self.length) {
             return Err(Error::invalid("a piece of the selection lies outside the buffer"));
         }
-        // SAFETY: made for this buffer.
-        unsafe { self.fresh.ask(self.start, (first + count) * self.memory_size) };
         // SAFETY: in bounds of the buffer that is borrowed for 'a, as just checked; alone there, as the caller promises.
         Ok(unsafe {
             std::slice::from_raw_parts_mut(self.start.add(first * self.memory_size), count * self.memory_size)
