@@ -41,8 +41,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn refused(path: &Path, error: &io::Error) -> Error {
-    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot write {}: {error}", shown(path)))
+    Error::new(ErrorKind::Io, format!("cannot write {}: {error}", shown(path)))
 }
 
 /// A name beside `name` that nobody can know before.
