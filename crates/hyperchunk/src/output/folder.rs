@@ -66,6 +66,12 @@ fn no_file() -> io::Error {
 }
 
 #[cfg(unix)]
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the widths of what the system says differ between systems"
+)]
 mod unix {
     use super::{File, Folder, Metadata, OsStr, Path, io, no_file};
     use std::ffi::CString;
@@ -199,11 +205,6 @@ mod unix {
             })?;
             // SAFETY: the call wrote it.
             let found = unsafe { found.assume_init() };
-            #[allow(
-                clippy::useless_conversion,
-                clippy::cast_lossless,
-                reason = "their widths differ between systems"
-            )]
             Ok(Entry {
                 identity: (found.st_dev as u64, found.st_ino as u64),
                 user: found.st_uid,

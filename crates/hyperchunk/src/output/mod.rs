@@ -376,6 +376,7 @@ impl NewFolder {
 
     /// Where it is until it is finished.
     #[must_use]
+    #[allow(clippy::misnamed_getters, reason = "what is written goes there; the other path is for messages")]
     pub fn path(&self) -> &Path {
         &self.unfinished
     }
