@@ -606,8 +606,8 @@ impl Writer {
         // HDF5 counts the seconds of object headers in 32 bits.
         let now = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         self.change(|tree, _| {
-            tree.node_mut(object)?.made = Some(now);
-            Ok(())
+            let old = tree.node_mut(object)?.made.replace(now);
+            Ok(((), on_node(object, move |node| node.made = old)))
         })
     }
 
