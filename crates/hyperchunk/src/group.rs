@@ -105,8 +105,9 @@ impl Group {
     /// NotFound with the name that is missing; Limit for a circle of links; others if something on the way cannot be read.
     pub fn get(&self, path: &[u8]) -> Result<Object> {
         let mut depth = self.object.file().options().limits.link_depth;
-        let found = walk(self.object.clone(), path, &mut depth);
-        let full = self.full_path(path);
+        let mut elsewhere = None;
+        let found = walk(self.object.clone(), path, &mut depth, &mut elsewhere);
+        let full = elsewhere.unwrap_or_else(|| self.full_path(path));
         found.map(|object| object.named(&full)).map_err(|error| error.object(&full))
     }
 }
@@ -117,10 +118,17 @@ fn without_closing_slashes(path: &[u8]) -> &[u8] {
     &path[..end]
 }
 
-/// Follows a path from an object; `depth` is how many more links that are no hard links may be followed.
-fn walk(from: Object, path: &[u8], depth: &mut u32) -> Result<Object> {
+/// Follows a path from an object; `depth` is how many more links that are no hard links may be followed. Once an external link
+/// was followed, `elsewhere` is the path in the file that it led to: a path means nothing but with its file.
+fn walk(from: Object, path: &[u8], depth: &mut u32, elsewhere: &mut Option<String>) -> Result<Object> {
     let mut at = if path.starts_with(b"/") { from.file().root()? } else { from };
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".") {
+        if let Some(elsewhere) = elsewhere {
+            if elsewhere != "/" {
+                elsewhere.push('/');
+            }
+            elsewhere.push_str(&Name::from(name).to_string());
+        }
         if at.kind() != ObjectKind::Group {
             let message = format!("`{}` is looked for in an object that is no group", Name::from(name));
             return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
@@ -129,13 +137,13 @@ fn walk(from: Object, path: &[u8], depth: &mut u32) -> Result<Object> {
             let message = format!("no link of the name `{}`", Name::from(name));
             return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
         };
-        at = follow(&at, &link, depth)?;
+        at = follow(&at, &link, depth, elsewhere)?;
     }
     Ok(at)
 }
 
 /// The object that a link of a group leads to.
-fn follow(group: &Object, link: &Link, depth: &mut u32) -> Result<Object> {
+fn follow(group: &Object, link: &Link, depth: &mut u32, elsewhere: &mut Option<String>) -> Result<Object> {
     if let LinkTarget::Hard(address) = &link.target {
         return group.file().object(*address);
     }
@@ -146,10 +154,19 @@ fn follow(group: &Object, link: &Link, depth: &mut u32) -> Result<Object> {
     })?;
     match &link.target {
         LinkTarget::Hard(address) => file.object(*address),
-        LinkTarget::Soft(path) => walk(group.clone(), path.as_bytes(), depth),
+        LinkTarget::Soft(path) => {
+            // What a soft link leads to is named by the link, unless it lies in another file.
+            let mut beyond = None;
+            let found = walk(group.clone(), path.as_bytes(), depth, &mut beyond);
+            if beyond.is_some() {
+                *elsewhere = beyond;
+            }
+            found
+        }
         LinkTarget::External { file: other, path } => {
             let other: File = file.0.external.open(file, other)?;
-            walk(other.root()?, path.as_bytes(), depth)
+            *elsewhere = Some("/".to_owned());
+            walk(other.root()?, path.as_bytes(), depth, elsewhere)
         }
         LinkTarget::User { class, .. } => {
             let message = format!(
