@@ -20,7 +20,7 @@ pub use choice::{Axis, Choice};
 pub use grid::Grid;
 pub use mapping::{Mapped, map};
 pub use pieces::{Piece, Pieces, pieces};
-pub use program::Run;
+pub use program::{Column, Run};
 pub use runs::{Runs, runs};
 
 /// Rows of `extent`: how many elements one step along each dimension is. Saturates.

@@ -4,7 +4,7 @@ use super::blocks::{Blocks, Chunks};
 use super::choice::{check_chunk, product};
 use super::line::{Line, Listed, Pattern};
 use super::points::Points;
-use super::program::{Program, Run, Segments};
+use super::program::{Column, Program, Run, Segments};
 use super::{Choice, strides};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -250,6 +250,18 @@ impl Piece {
             Kind::Axes(axes) => self.program(axes).for_each(each),
             Kind::Points(points) => points.for_each(self.entries.clone(), each),
             Kind::Blocks(blocks) => blocks.for_each(&self.bounds(), &self.plan.source_strides, &mut each),
+        }
+    }
+
+    /// As [`Piece::strided`], with those as one that are at equal distances in the result, too: a chunk that is one element wide
+    /// is one column.
+    ///
+    /// # Errors
+    /// That of `each`, which ends it.
+    pub fn columns<E>(&self, mut each: impl FnMut(Column) -> Result<(), E>) -> Result<(), E> {
+        match &self.plan.kind {
+            Kind::Axes(axes) => self.program(axes).for_each_column(each),
+            _ => self.strided(|run| each(run.into())),
         }
     }
 

@@ -20,6 +20,41 @@ pub struct Run {
     pub target: usize,
 }
 
+/// Elements that are apart in the result, too: `count` blocks of `block` elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// The first element.
+    pub source: usize,
+    /// Its place in the result.
+    pub target: usize,
+    /// From the start of a block to the start of the next, in the box.
+    pub source_step: usize,
+    /// The same in the result.
+    pub target_step: usize,
+    /// How many elements a block has.
+    pub block: usize,
+    /// How many blocks.
+    pub count: usize,
+}
+
+impl From<Run> for Column {
+    fn from(run: Run) -> Self {
+        let Run { source, step, block, count, target } = run;
+        Self { source, target, source_step: step, target_step: block, block, count }
+    }
+}
+
+impl Column {
+    /// How many elements lie from its first to its last, in the box and in the result; `None` if it has none, or more than can
+    /// be counted.
+    #[must_use]
+    pub fn spans(&self) -> Option<(usize, usize)> {
+        let gaps = self.count.checked_sub(1)?;
+        let span = |step: usize| gaps.checked_mul(step)?.checked_add(self.block);
+        Some((span(self.source_step)?, span(self.target_step)?))
+    }
+}
+
 impl Run {
     pub(super) fn single(source: u64, target: u64, block: u64) -> Self {
         let [source, block, target] = [source, block, target].map(narrow);
@@ -240,6 +275,42 @@ impl Program {
             let source = narrow(self.source.wrapping_add(source));
             let target = narrow(self.target.wrapping_add(target));
             each(Run { source, target, ..first })?;
+            if !self.advance() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Each run, those of the innermost loop as one where they are apart in the result.
+    pub(super) fn for_each_column<E>(
+        mut self,
+        mut each: impl FnMut(Column) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.place.is_none() {
+            return Ok(());
+        }
+        if self.inner.target_stride == self.unit {
+            return self.for_each(|run| each(run.into()));
+        }
+        let [source_step, target_step, unit] =
+            [self.inner.source_stride, self.inner.target_stride, self.unit].map(narrow);
+        loop {
+            let mut at = 0;
+            while let Some((next, segment)) = self.inner.segments.next(at) {
+                at = next;
+                if segment.block == 1 {
+                    let Run { source, target, .. } = self.run(&segment, 0, 0);
+                    let source_step = narrow(segment.step.wrapping_mul(self.inner.source_stride));
+                    let count = narrow(segment.count);
+                    each(Column { source, target, source_step, target_step, block: unit, count })?;
+                    continue;
+                }
+                for block in 0..segment.count {
+                    let Run { source, target, .. } = self.run(&segment, block, 0);
+                    let count = narrow(segment.block);
+                    each(Column { source, target, source_step, target_step, block: unit, count })?;
+                }
+            }
             if !self.advance() {
                 return Ok(());
             }

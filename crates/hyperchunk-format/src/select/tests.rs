@@ -225,6 +225,7 @@ fn strided_runs_copy_what_runs_do() {
             (0..chunk.iter().product::<u64>() as usize * size).map(|_| dice.below(256) as u8).collect();
         let count = choice.count(&dims).unwrap() as usize;
         let (mut plain, mut strided) = (vec![0; count * size], vec![0; count * size]);
+        let mut columns = vec![0; count * size];
         for piece in pieces(&choice, &dims, &chunk).unwrap() {
             let copy = |from: usize, to: usize, count: usize| {
                 plain[to * size..][..count * size].copy_from_slice(&source[from * size..][..count * size]);
@@ -236,9 +237,42 @@ fn strided_runs_copy_what_runs_do() {
                 if run.copy(size, &source, target) { Ok(()) } else { Err(()) }
             };
             piece.strided(copy).unwrap();
+            let copy = |column: Column| {
+                let (from, to) = column.spans().unwrap();
+                assert!((column.source + from) * size <= source.len() && column.target + to <= count);
+                for number in 0..column.count {
+                    let from = (column.source + number * column.source_step) * size;
+                    let to = (column.target + number * column.target_step) * size;
+                    let bytes = column.block * size;
+                    columns[to..][..bytes].copy_from_slice(&source[from..][..bytes]);
+                }
+                Ok::<(), ()>(())
+            };
+            piece.columns(copy).unwrap();
         }
+        assert_eq!(plain, columns, "{choice:?} of {dims:?} in chunks of {chunk:?}");
         assert_eq!(plain, strided, "{choice:?} of {dims:?} in chunks of {chunk:?}");
     }
+}
+
+#[test]
+fn a_thin_chunk_is_one_column() {
+    let columns = |choice: &Choice, dims: &[u64], chunk: &[u64]| {
+        let mut found = Vec::new();
+        for piece in pieces(choice, dims, chunk).unwrap() {
+            let push = |column| {
+                found.push(column);
+                Ok::<(), ()>(())
+            };
+            piece.columns(push).unwrap();
+        }
+        found
+    };
+    let thin = columns(&Choice::All, &[50, 3], &[50, 1]);
+    let column = |target| Column { source: 0, target, source_step: 1, target_step: 3, block: 1, count: 50 };
+    assert_eq!(thin, [column(0), column(1), column(2)]);
+    assert_eq!(columns(&Choice::All, &[4, 5, 6], &[4, 5, 6]).len(), 1);
+    assert_eq!(columns(&Choice::All, &[4, 5, 6], &[4, 5, 1]).len(), 24);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::workers::spread;
 use crate::dataset::Dataset;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
-use hyperchunk_format::select::{Choice, Piece, Pieces, Run, pieces};
+use hyperchunk_format::select::{Choice, Column, Piece, Pieces, Run, pieces};
 use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::Arc;
@@ -295,7 +295,11 @@ impl Reading<'_> {
     }
 
     pub(super) fn scatter(&self, piece: &Piece, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
-        // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
+        if self.output.is_copy() {
+            // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
+            return piece.columns(|column| unsafe { self.output.put_column(&column, chunk) });
+        }
+        // SAFETY: as above.
         piece.strided(|run| unsafe { self.output.put_run(&run, chunk, gathered) })
     }
 
@@ -346,9 +350,11 @@ impl Reading<'_> {
         }
         let size = self.output.stored_size;
         let (mut first, mut end) = (usize::MAX, 0);
-        piece.runs(|from, _, count| {
-            first = first.min(from);
-            end = end.max(from + count);
+        piece.columns(|column| {
+            if let Some((span, _)) = column.spans() {
+                first = first.min(column.source);
+                end = end.max(column.source + span);
+            }
             Ok(())
         })?;
         if first >= end {
@@ -363,6 +369,13 @@ impl Reading<'_> {
 
     /// Puts the elements of a piece to their places; `bytes` are those of the chunk from element `first` on.
     fn scatter_from(&self, piece: &Piece, first: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
+        if self.output.is_copy() {
+            return piece.columns(|column| {
+                let column = Column { source: column.source - first, ..column };
+                // SAFETY: as in `scatter`.
+                unsafe { self.output.put_column(&column, bytes) }
+            });
+        }
         piece.strided(|run| {
             let run = Run { source: run.source - first, ..run };
             // SAFETY: as in `scatter`.

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
-use hyperchunk_format::select::Run;
+use hyperchunk_format::select::{Column, Run};
 use std::marker::PhantomData;
 
 /// The caller's buffer. Threads write to it at once, each to elements of its own.
@@ -103,6 +103,44 @@ impl<'a> Output<'a> {
         if copied { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
     }
 
+    /// Puts the elements of a column to their places; `source` has the stored bytes of the box. Only without a conversion.
+    ///
+    /// # Safety
+    /// No other thread may have these elements at the same time.
+    pub(crate) unsafe fn put_column(&self, column: &Column, source: &[u8]) -> Result<()> {
+        if column.count == 0 || column.block == 0 {
+            return Ok(());
+        }
+        let size = self.stored_size;
+        let outside = || Error::invalid("a piece of the selection lies outside its chunk or the buffer");
+        let (from, to) = column.spans().ok_or_else(outside)?;
+        let end = |first: usize, span: usize| first.checked_add(span)?.checked_mul(size);
+        let fits = end(column.source, from).is_some_and(|end| end <= source.len())
+            && column.target.checked_add(to).is_some_and(|end| end <= self.length);
+        if !fits || !self.is_copy() || size != self.memory_size {
+            return Err(outside());
+        }
+        // SAFETY: the first elements of both, which are inside, as just checked.
+        let (from, to) =
+            unsafe { (source.as_ptr().add(column.source * size), self.start.add(column.target * size)) };
+        let (source_step, target_step) = (column.source_step * size, column.target_step * size);
+        // SAFETY: all blocks are inside of both, as just checked; the caller promises that no other thread has them.
+        unsafe {
+            match column.block * size {
+                1 => scatter::<1>(from, to, source_step, target_step, column.count),
+                2 => scatter::<2>(from, to, source_step, target_step, column.count),
+                4 => scatter::<4>(from, to, source_step, target_step, column.count),
+                8 => scatter::<8>(from, to, source_step, target_step, column.count),
+                16 => scatter::<16>(from, to, source_step, target_step, column.count),
+                block => (0..column.count).for_each(|number| {
+                    from.add(number * source_step)
+                        .copy_to_nonoverlapping(to.add(number * target_step), block);
+                }),
+            }
+        }
+        Ok(())
+    }
+
     /// Puts something of each element of a run of a box to its place; `source` has `size` bytes of each element of the box, and
     /// `put` takes those of the run, and the elements. Only without a conversion.
     ///
@@ -171,5 +209,25 @@ impl<'a> Output<'a> {
             None => {}
         }
         Ok(())
+    }
+}
+
+/// Copies `count` blocks of `N` bytes, each so many bytes after the one before.
+///
+/// # Safety
+/// All blocks must be inside of the two buffers, which must not overlap.
+unsafe fn scatter<const N: usize>(
+    from: *const u8,
+    to: *mut u8,
+    source_step: usize,
+    target_step: usize,
+    count: usize,
+) {
+    for number in 0..count {
+        // SAFETY: the caller's promise; an array of bytes needs no alignment.
+        unsafe {
+            let block = from.add(number * source_step).cast::<[u8; N]>().read();
+            to.add(number * target_step).cast::<[u8; N]>().write(block);
+        }
     }
 }
