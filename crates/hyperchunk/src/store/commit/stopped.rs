@@ -190,8 +190,8 @@ fn extent_conflict(new: &New, part: &Part, stored: &Stored, known: &[u64]) -> Op
     let (_, written) = new.written.get((*place)?)?;
     // What it left out itself is not missed.
     let visible = |slab: Slab, order: u64| {
-        let own = written.extents.iter().filter(|extent| extent.order > order);
-        own.fold(Some(slab), |slab, extent| slab?.clipped(&extent.dims))
+        let mut own = written.extents.iter().filter(|extent| extent.order > order);
+        own.try_fold(slab, |slab, extent| slab.clipped(&extent.dims))
     };
     let cut = part.written.pieces.iter().filter_map(|piece| visible(piece.slab, piece.order));
     if let Some(slab) = cut.into_iter().find(|slab| slab.clipped(&stored.extent).as_ref() != Some(slab)) {
