@@ -86,7 +86,9 @@ def locked() -> dict[str, set[tuple[str, str]]]:
 
 def findings(known: dict[str, Any], locks: dict[str, set[tuple[str, str]]]) -> tuple[list[str], list[str]]:
     """Errors and notes."""
-    errors, notes, unused = [], [], set(ACCEPTED)
+    errors: list[str] = []
+    notes: list[str] = []
+    unused = set(ACCEPTED)
     for lock, packages in locks.items():
         serious = notes if lock in UNSHIPPED else errors
         for name, found in sorted(packages):
