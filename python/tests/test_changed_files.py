@@ -238,3 +238,53 @@ def test_mapped_views_show_what_the_file_has(tmp_path: Path) -> None:
         file["x"][5] = -99
     assert before[5].as_py() == -99
     assert table.to_pyarrow()["x"][5].as_py() == -99
+
+
+WRITER = """
+    import sys
+    import hyperchunk, numpy as np
+    with hyperchunk.open(sys.argv[1], "w") as file:
+        data = file.create_dataset("d", (1000,), "i4", maxshape=(None,), chunks=(100,))
+        data[:] = 1
+        file.flush()
+        for count in range(1000, 100000, 1000):
+            print("ready", flush=True)
+            if input() == "flush":
+                file.flush()
+            elif count:
+                data.resize((count + 1000,))
+                data[count:] = count
+                data[:100] = count
+"""
+
+
+def test_reader_of_a_commit_goes_on_while_our_writer_does(tmp_path: Path) -> None:
+    """What a commit told of is there until the next one; after that, reads are errors until a refresh."""
+    path = tmp_path / "a.h5"
+    words = [sys.executable, "-c", textwrap.dedent(WRITER), path]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+
+        def tell(word: str) -> None:
+            program.stdin.write(word + "\n")  # type: ignore[union-attr]
+            program.stdin.flush()  # type: ignore[union-attr]
+            program.stdout.readline()  # type: ignore[union-attr]
+
+        program.stdout.readline()
+        with hyperchunk.open(path) as file:
+            data = file["d"]
+            for _ in range(10):
+                tell("write")
+                np.testing.assert_array_equal(data[...], 1)
+                assert file["d"].shape == (1000,)
+            tell("flush")
+            with pytest.raises(ChangedError):
+                data[...]
+            file.refresh()
+            assert data.shape == (11000,)
+            np.testing.assert_array_equal(data[:100], 10000)
+            np.testing.assert_array_equal(data[10000:], 10000)
+            tell("write")
+            np.testing.assert_array_equal(data[:100], 10000)
+        program.kill()

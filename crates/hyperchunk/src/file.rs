@@ -390,6 +390,7 @@ fn open(
     if followed || options.ignore_locks {
         source.follow_growth();
     }
+    source.keep_superblock(superblock.base, if superblock.version < 2 { 96 } else { 48 });
     if followed {
         pages.under().keep_nothing();
     } else if !options.allow_truncated {

@@ -3,12 +3,13 @@
 use super::lock::{Lock, Locking};
 use super::stamp::{Found, Stamp};
 use super::{Source, ends_before};
+use crate::write::path_of_journal;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 /// `EISDIR` on Linux and macOS.
@@ -31,6 +32,8 @@ pub struct LocalFile {
     lock: Mutex<Option<Arc<Lock>>>,
     /// Whether it grows while it is read.
     grows: AtomicBool,
+    /// Where the superblock lies, and its bytes when the file was opened.
+    superblock: OnceLock<(u64, Vec<u8>)>,
 }
 
 impl LocalFile {
@@ -68,6 +71,7 @@ impl LocalFile {
             stamp: RwLock::new(Stamp::of(metadata)),
             lock: Mutex::new(None),
             grows: AtomicBool::new(false),
+            superblock: OnceLock::new(),
         }
     }
 
@@ -103,19 +107,40 @@ impl LocalFile {
     #[cold]
     fn explain(&self, before: &Stamp, now: Stamp, metadata: &Metadata) -> Result<()> {
         match before.compare(&now, self.path.as_deref(), &self.file) {
-            Found::Same => {
-                // In a process that was forked off meanwhile, it may never be free: it is only asked again then.
-                if let Ok(mut stamp) = self.stamp.try_write() {
-                    *stamp = now;
-                }
+            Found::Replaced => Err(changed("another file in its place")),
+            Found::Written if self.is_of_last_commit(metadata) => {
+                self.restamp(now);
                 Ok(())
             }
-            Found::Replaced => Err(changed("another file in its place")),
+            Found::Same => {
+                self.restamp(now);
+                Ok(())
+            }
             Found::Written if metadata.len() != self.size => {
                 Err(changed(&format!("{} bytes where there were {}", metadata.len(), self.size)))
             }
             Found::Written => Err(changed("one that was written to since")),
         }
+    }
+
+    fn restamp(&self, now: Stamp) {
+        // In a process that was forked off meanwhile, it may never be free: it is only asked again then.
+        if let Ok(mut stamp) = self.stamp.try_write() {
+            *stamp = now;
+        }
+    }
+
+    /// Whether a writer of ours is at work on the file, or was killed at it, and has made no commit since it was opened: all
+    /// that the commit of then told of is still there.
+    fn is_of_last_commit(&self, metadata: &Metadata) -> bool {
+        let Some(((at, before), path)) = self.superblock.get().zip(self.path.as_deref()) else {
+            return false;
+        };
+        let mut now = vec![0; before.len()];
+        metadata.len() >= self.size
+            && path_of_journal(path).symlink_metadata().is_ok_and(|journal| journal.is_file())
+            && read_exact_at(&self.file, *at, &mut now).is_ok()
+            && now == *before
     }
 
     /// The file, for its identity.
@@ -171,6 +196,13 @@ impl Source for LocalFile {
 
     fn follow_growth(&self) {
         self.grows.store(true, Ordering::Relaxed);
+    }
+
+    fn keep_superblock(&self, at: u64, length: usize) {
+        let mut bytes = vec![0; length];
+        if read_exact_at(&self.file, at, &mut bytes).is_ok() {
+            drop(self.superblock.set((at, bytes)));
+        }
     }
 
     fn check_unchanged(&self) -> Result<()> {

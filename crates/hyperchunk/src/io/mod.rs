@@ -180,6 +180,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Keeps the superblock, `length` bytes at `at`: a writer of ours changes it with each commit, and nothing of the commit that
+    /// it tells of before that.
+    fn keep_superblock(&self, at: u64, length: usize) {
+        let _ = (at, length);
+    }
+
     /// Takes it as a file that another program writes while it is read: it grows, and is never taken for changed.
     fn follow_growth(&self) {}
 

@@ -15,6 +15,7 @@ mod suffix;
 pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 
+use crate::io::local::EXISTS;
 use crate::store::WriterId;
 use crate::{Error, ErrorKind, Result, companion};
 use hyperchunk_format::printable::escape;
@@ -139,13 +140,17 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
 /// Invalid if anything has that name.
 pub fn check_new(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
-        Ok(_) => Err(cannot_write(path, "it exists; delete it, or name another output")),
+        Ok(_) => Err(is_there(path, "it exists; delete it, or name another output")),
         Err(_) => Ok(()),
     }
 }
 
+fn is_there(path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::Exists, format!("cannot write {}: {why}", shown(path))).with_os_code(EXISTS)
+}
+
 fn exists(path: &Path) -> Error {
-    cannot_write(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
+    is_there(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
 }
 
 /// Whether `path` is a device, a pipe or a socket: what is written to, and never replaced. One behind a link counts if the

@@ -163,7 +163,7 @@ struct State {
 }
 
 /// Where the journal of a file lies.
-pub(super) fn path_of(file: &Path) -> PathBuf {
+pub(crate) fn path_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".journal");
     PathBuf::from(name)

@@ -41,6 +41,7 @@ pub use crate::io::upload::Stored;
 pub use adopted::Adopted;
 pub use companion::{Companion, Filled, Places, Plan, Sealed};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
+pub(crate) use journal::path_of as path_of_journal;
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use recover::{Recovered, recover};

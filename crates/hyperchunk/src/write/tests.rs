@@ -284,7 +284,7 @@ fn links_attributes_and_references() {
     file.link(group, b"gone", NewLink::Hard(dataset.id())).unwrap();
     file.unlink(group, b"gone").unwrap();
     assert_eq!(file.unlink(group, b"gone").unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(file.link(group, b"d", NewLink::Hard(group)).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(file.link(group, b"d", NewLink::Hard(group)).unwrap_err().kind(), ErrorKind::Exists);
     for name in ["", ".", "a/b", "nul\0"] {
         assert!(file.link(group, name.as_bytes(), NewLink::Hard(group)).is_err(), "{name:?}");
     }
@@ -368,6 +368,8 @@ fn a_file_has_its_name_when_it_is_committed() {
     dataset.write(&Choice::All, &numbers(5..10_005)).unwrap();
     assert_eq!(values(&reader, "d", &Choice::All), expected);
     file.close().unwrap();
+    let late = reader.root().and_then(|root| root.group()?.get(b"d")).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Changed);
     assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All)[0], 5);
     let exists = CreateOptions { replace: false, ..options };
     assert!(Writer::create(&path, &exists).unwrap_err().to_string().contains("exists"));

@@ -35,7 +35,7 @@ impl Memory {
     ) -> Result<OwnedSemaphorePermit> {
         let wanted = share(bytes);
         let room = Arc::clone(&self.0).acquire_many_owned(wanted);
-        match runtime.block_on(tokio::time::timeout(patience, room)) {
+        match runtime.block_on(async { tokio::time::timeout(patience, room).await }) {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(Error::new(
                 ErrorKind::Limit,
