@@ -82,11 +82,12 @@ pub struct Packed {
 pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<Packed> {
     let site = site.into();
     output::accept(out, &[output::Kind::Hdf5])?;
-    output::check(out, options.replace, &[])?;
     if let Some(bucket) = site.bucket() {
+        output::check(out, options.replace, &[])?;
         return from_bucket(site, bucket, out, options);
     }
     let path = site.at().path();
+    output::check(out, options.replace, &[path])?;
     let named = |error: Error| error.file(path.display());
     let newest = Manifest::newest(path)?;
     let manifest = match options.epoch {

@@ -121,7 +121,7 @@ fn a_packed_store_needs_nothing_else() {
     packs(&path, &out, Some(1));
     assert_eq!(read(&out, "chunked"), model([20, 30], 0, &boxes[..1]));
     assert_eq!(pack(&path, &path, &PackOptions::default()).unwrap_err().kind(), ErrorKind::Invalid);
-    eprintln!("{}", pack(&out, &path, &PackOptions::default()).unwrap_err());
+    assert_eq!(pack(&out, &path, &PackOptions::default()).unwrap_err().kind(), ErrorKind::Exists);
     let other = folder.0.join("other.h5");
     assert_eq!(pack(&out, &other, &PackOptions::default()).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -40,8 +40,8 @@ struct Object {
 /// NotFound or Corrupt for a tree that is not whole; Io; those of writing. Then there is no new file.
 pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<super::Exported> {
     output::accept(out, &[output::Kind::Hdf5])?;
-    output::check(out, options.replace, &[])?;
     output::check_folder(out, folder)?;
+    output::check(out, options.replace, &[])?;
     let mut objects = Vec::new();
     collect(folder, b"/".to_vec(), &mut objects)?;
     let mut oldest = options.oldest;
