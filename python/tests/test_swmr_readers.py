@@ -83,7 +83,8 @@ def test_reader_follows_a_writer(tmp_path: Path, filters: str) -> None:
             assert side[:].min() >= side.shape[0]
         if rounds % 50 == 0:
             file.refresh()
-            assert len(data) == len(file["g/x"])
+            # What is opened after that has what was written meanwhile, too.
+            assert len(data) <= len(file["g/x"])
     assert len(sizes) > 10
     process.stdin.write("\n")
     process.stdin.close()

@@ -107,8 +107,13 @@ impl Group {
         let mut depth = self.object.file().options().limits.link_depth;
         let mut elsewhere = None;
         let found = walk(self.object.clone(), path, &mut depth, &mut elsewhere);
-        let full = elsewhere.unwrap_or_else(|| self.full_path(path));
-        found.map(|object| object.named(&full)).map_err(|error| error.object(&full))
+        let asked = self.full_path(path);
+        match elsewhere {
+            None => found.map(|object| object.named(&asked)).map_err(|error| error.object(&asked)),
+            Some(own) => found
+                .map(|object| object.named(&own).asked_for_as(&asked))
+                .map_err(|error| error.object(&own)),
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Object {
     kind: ObjectKind,
     /// How it was reached, for messages.
     path: Option<Arc<str>>,
+    /// The path by which it was asked for, if an external link led from there to another file.
+    asked: Option<Arc<str>>,
 }
 
 impl Object {
@@ -27,7 +29,7 @@ impl Object {
                 format!("the object at address {address:#x} is neither group, dataset nor datatype");
             file.name(Error::unsupported(message))
         })?;
-        Ok(Self { file: file.clone(), header: Arc::new(header), kind, path: None })
+        Ok(Self { file: file.clone(), header: Arc::new(header), kind, path: None, asked: None })
     }
 
     /// What it is.
@@ -57,13 +59,24 @@ impl Object {
     /// The same object under a name, which messages will have.
     #[must_use]
     pub fn named(self, path: &str) -> Self {
-        Self { path: Some(path.into()), ..self }
+        Self { path: Some(path.into()), asked: None, ..self }
+    }
+
+    /// The same object, which an external link at a path of another file led to.
+    pub(crate) fn asked_for_as(self, path: &str) -> Self {
+        Self { asked: Some(path.into()), ..self }
     }
 
     /// The name it was reached by, if it was.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
+    }
+
+    /// The path by which it was asked for: that of an external link, where [`Object::path`] is that in the file it leads to.
+    #[must_use]
+    pub fn asked_path(&self) -> Option<&str> {
+        self.asked.as_deref().or(self.path())
     }
 
     /// The error, with the names of this object and its file.

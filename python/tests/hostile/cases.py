@@ -251,7 +251,7 @@ CPP: dict[str, tuple[str | None, bool]] = {
     "shmget": (call("shmget"), True),
     "resize": (call("ftruncate"), True),
     "punch_hole": (call("fallocate"), True),
-    "remove_page": (None, False),
+    "remove_page": (call("madvise"), False),
     "map_over": (None, False),
     "forge_status": (r"stopped|crashed", False),
     "environment": (None, True),

@@ -227,9 +227,9 @@ fn of_datasets(object: &Object, found: Vec<(Wanted, Dataset)>, look: &Look) -> R
     Ok(Found { stored: all, columns, rows, metadata: describe::object(object)? })
 }
 
-/// The last name of an object's path.
+/// The last name of the path by which an object was asked for.
 fn last_name(object: &Object) -> String {
-    let name = object.path().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
+    let name = object.asked_path().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
     name.filter(|name| !name.is_empty()).unwrap_or("values").to_owned()
 }
 

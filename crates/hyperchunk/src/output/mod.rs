@@ -206,7 +206,8 @@ pub fn target(path: &Path) -> Result<PathBuf> {
         let to = std::fs::read_link(&at).map_err(|error| refused(path, &error))?;
         at = folder.join(to);
     }
-    Err(cannot_write(path, "too many symbolic links"))
+    let message = format!("cannot write {}: too many symbolic links", shown(path));
+    Err(Error::new(ErrorKind::Io, message))
 }
 
 /// A file that gets its name when it is whole.
