@@ -73,3 +73,31 @@ def test_writers_of_a_store_that_was_created_and_of_one_that_was_opened_before_t
     store.open(path).commit()
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["d"][...], [1, 1, 2, 2])
+
+
+def test_a_file_begun_anew_shows_nothing_of_the_one_before(machine: type[Stores], tmp_path: Path) -> None:
+    """Also not in a dataset that is made as one of that was."""
+    path = tmp_path / "a.h5"
+    spec = {"dtype": "u1", "shape": (2,), "maxshape": (None,), "chunks": (3,), "compression": None, "fill": 1}
+    run = store.create(path, {})
+    with run.writer() as writer:
+        writer.structure.attrs["a"] = 1
+    run.commit()
+    session = machine.connector.session()
+    session("open", str(path), "r+")
+    session("do", ("dataset", "/d", spec))
+    session("close")
+    session.end()
+    store.open(path).commit()
+    with store.open(path).writer() as writer:
+        writer["/d"][1:2] = 22
+    store.open(path).commit()
+    session = machine.connector.session()
+    session("open", str(path), "w")
+    session("do", ("dataset", "/d", spec))
+    assert session("contents")["/d"][1][-1] == bytes([1, 1])
+    session("close")
+    session.end()
+    store.open(path).commit()
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["d"][...], [1, 1])

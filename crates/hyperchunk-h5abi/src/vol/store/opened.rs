@@ -172,7 +172,8 @@ pub(in crate::vol) fn create(
         },
         drop,
     )?;
-    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None);
+    let floor = writer.header().floor;
+    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None).anew_after(floor);
     let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
     company.begin(slot, below, store, call, None).map(Some)
 }

@@ -28,6 +28,8 @@ pub(super) struct Peers {
     hidden: HashSet<WriterId>,
     /// The epoch that this writer began with.
     base: Option<Arc<Manifest>>,
+    /// The epoch in whose place the file was begun anew.
+    floor: u64,
     state: Mutex<State>,
 }
 
@@ -69,7 +71,12 @@ impl Peers {
         base: Option<Arc<Manifest>>,
     ) -> Self {
         let hidden = hidden.iter().copied().collect();
-        Self { path, own, session, hidden, base, state: Mutex::default() }
+        Self { path, own, session, hidden, base, floor: 0, state: Mutex::default() }
+    }
+
+    /// Those of a file that is begun anew in the place of epoch `floor`: what wrote to the file before is none of them.
+    pub(super) fn anew_after(self, floor: u64) -> Self {
+        Self { floor, ..self }
     }
 
     /// Looks whether others have flushed since; the number of their state that is known now.
@@ -131,6 +138,7 @@ impl Peers {
         // What a process left that is no more does not lie over what was committed after it began.
         let is_older = self.base.as_ref().is_some_and(|base| header.base < base.number);
         header.writer != self.own
+            && header.floor >= self.floor
             && of_session
             && !self.hidden.contains(&header.writer)
             && !(is_older && finish::is_done(log))
