@@ -288,3 +288,24 @@ def test_reader_of_a_commit_goes_on_while_our_writer_does(tmp_path: Path) -> Non
             tell("write")
             np.testing.assert_array_equal(data[:100], 10000)
         program.kill()
+
+
+@pytest.mark.parametrize("between", [1, 2, 3, 4])
+def test_reader_sees_that_commits_were_made_whose_structure_lies_as_before(tmp_path: Path, between: int) -> None:
+    """Commits of the same size use the same places by turns: no number of them between two reads goes unnoticed."""
+    path = tmp_path / "a.h5"
+    with hyperchunk.open(path, "w") as writer:
+        data = writer.create_dataset("d", (1000,), "i4", chunks=(1000,), compression="gzip")
+        for value in range(10):
+            data[:] = value
+            writer.flush()
+            with hyperchunk.open(path, locking=False) as reader:
+                np.testing.assert_array_equal(reader["d"][...], value)
+                for count in range(between):
+                    data[:] = 1000 + count
+                    writer.flush()
+                with pytest.raises(ChangedError):
+                    reader["d"][...]
+    assert path.stat().st_size < 10_000
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["d"][...], 1000 + between - 1)

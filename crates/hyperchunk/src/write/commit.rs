@@ -7,6 +7,7 @@ use super::options::FileLayout;
 use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
+use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
@@ -25,6 +26,8 @@ use std::sync::atomic::Ordering;
 const MOST_COMPACT: usize = 8;
 /// Larger messages do not fit into a header.
 const LARGEST_MESSAGE: usize = 65_000;
+/// What a file grows by so that its superblock becomes another.
+const SPARE_BYTES: u64 = 8;
 
 /// All structure of a file.
 pub(super) struct Structure {
@@ -160,17 +163,21 @@ impl Inner {
         let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).clone();
         let companion = companion.as_deref();
         let mut in_front = false;
-        let structure = self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
-            // What is in front is used once: the structure of an earlier commit is not written over.
-            if let Some(start) = self.take_front(length, true) {
-                in_front = true;
-                return Ok(start);
-            }
-            let (start, gap) = self.space.take(length, 8);
-            self.sink.skip(start - gap, gap)?;
-            Ok(start)
-        })?;
-        let superblock = self.superblock(&structure, self.options.user_block)?;
+        let mut structure =
+            self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
+                // What is in front is used once: the structure of an earlier commit is not written over.
+                if let Some(start) = self.take_front(length, true) {
+                    in_front = true;
+                    return Ok(start);
+                }
+                let (start, gap) = self.space.take(length, 8);
+                self.sink.skip(start - gap, gap)?;
+                Ok(start)
+            })?;
+        let superblock = match companion {
+            None => self.unlike_earlier(&mut structure)?,
+            Some(_) => self.superblock(&structure, self.options.user_block)?,
+        };
         if companion.is_some() {
             // What ends the file in the other format must not end it before HDF5 knows.
             self.sink.write_at(structure.end, &[0])?;
@@ -319,6 +326,24 @@ impl Inner {
         let root = addresses.first().copied().unwrap_or(0);
         let extension = (front > 0).then_some(start);
         Ok(Structure { start, region, pinned, root, extension, addresses, end })
+    }
+
+    /// The superblock of a commit, unlike that of each commit before: readers of the file tell commits apart by it. Where
+    /// structure lies as it did in an earlier commit, the file becomes eight bytes longer.
+    fn unlike_earlier(&self, structure: &mut Structure) -> Result<Vec<u8>> {
+        let mut superblock = self.superblock(structure, self.options.user_block)?;
+        if self.journal.is_none() {
+            return Ok(superblock);
+        }
+        let mut earlier = self.superblocks.lock().unwrap_or_else(PoisonError::into_inner);
+        while !earlier.insert(lookup3(&superblock)) {
+            let start = self.space.take_at_end(SPARE_BYTES);
+            self.sink.write_at(start, &[0; SPARE_BYTES as usize])?;
+            self.space.give_back(start, SPARE_BYTES, true);
+            structure.end = start + SPARE_BYTES;
+            superblock = self.superblock(structure, self.options.user_block)?;
+        }
+        Ok(superblock)
     }
 
     /// The superblock that leads to a structure, at `base`.

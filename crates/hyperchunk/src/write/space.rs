@@ -64,6 +64,11 @@ impl Space {
         }
     }
 
+    /// Takes `length` bytes where the file ends.
+    pub(super) fn take_at_end(&self, length: u64) -> u64 {
+        self.next.fetch_add(length, Ordering::AcqRel)
+    }
+
     /// Gives back the last bytes of the file; `false` if they are not the last.
     pub(super) fn undo(&self, start: u64, length: u64) -> bool {
         let end = start.saturating_add(length);

@@ -21,6 +21,7 @@ use hyperchunk_format::encode::{self, Oldest, object_header, superblock};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
 };
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -84,6 +85,8 @@ pub(super) struct Inner {
     pub(super) former: Mutex<Option<(u64, u64)>>,
     /// Where the longest commit ends, and the last one, where space is used again.
     pub(super) ends: Mutex<Option<(u64, u64)>>,
+    /// Checksums of the superblocks of all commits, where readers tell commits apart by them.
+    pub(super) superblocks: Mutex<HashSet<u32>>,
     /// One commit at a time; how many changes the last one had.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
@@ -324,6 +327,7 @@ impl Writer {
             front_heap: Heap::default(),
             former: Mutex::new(None),
             ends: Mutex::new(None),
+            superblocks: Mutex::default(),
             committing: Mutex::new(None),
             journal,
             notices: Mutex::default(),
