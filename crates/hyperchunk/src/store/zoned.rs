@@ -348,8 +348,8 @@ impl<'a> Region<'a> {
                 Err(false) => {
                     let longest = (0..slab.count.len()).max_by_key(|axis| slab.count[*axis]);
                     let Some(axis) = longest.filter(|axis| slab.count[*axis] > 1 && looks < LOOKS) else {
-                        // Parts of it may be written; it is treated as unwritten here, and reading
-                        // it decides.
+                        // Parts of it may be written; it is added as a whole, and reading it
+                        // decides.
                         out.bare.push(slab);
                         out.disjoint = false;
                         continue;
