@@ -54,7 +54,7 @@ struct Slot {
     word: AtomicU64,
     length: AtomicU64,
     used: AtomicU64,
-    /// Size of the segment as a power of two; 0 if there is none.
+    /// Size of the segment as a power of two; 0 without a segment.
     order: AtomicU32,
     name_length: AtomicU32,
     name: [AtomicU8; LONGEST_NAME],
@@ -169,7 +169,7 @@ impl Index {
         slot.word.compare_exchange(from, next(from, to), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Returns the size of a slot's segment as a power of two; `None` if there is none, or the
+    /// Returns the size of a slot's segment as a power of two; `None` without a segment, or if the
     /// value is invalid.
     pub(super) fn order(&self, number: usize) -> Option<u32> {
         let order = self.slot(number).order.load(Ordering::SeqCst);

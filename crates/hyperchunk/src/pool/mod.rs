@@ -259,8 +259,8 @@ impl Pool {
         PoolObject::open(self, name)
     }
 
-    /// Deletes an object; returns false if there is none of that name. Its readers can still use
-    /// it; the memory is reused after the last one is done.
+    /// Deletes an object; returns false if it does not exist. Its readers can still use it; the
+    /// memory is reused after the last one is done.
     ///
     /// # Errors
     /// Io.

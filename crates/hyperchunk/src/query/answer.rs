@@ -142,7 +142,7 @@ impl Dataset {
 }
 
 impl Matches {
-    /// Returns the number of bytes read so far.
+    /// Returns the number of bytes read until now.
     #[must_use]
     pub fn looked_at(&self) -> u64 {
         self.looked_at

@@ -94,7 +94,7 @@ fn is(class: Class, statistics: &Statistics) -> Maybe {
     let (low, high) = (infinite(statistics.min), infinite(statistics.max));
     let some = low || high;
     // Between two different infinities there may be finite numbers; if minimum and maximum are the
-    // same infinity, there are none.
+    // same infinity, there are no finite numbers.
     let same = statistics.min.map(|(value, _)| value) == statistics.max.map(|(value, _)| value);
     let all = some && same;
     let nan = statistics.nan > 0;

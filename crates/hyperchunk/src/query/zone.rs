@@ -10,7 +10,7 @@ use crate::{Dataset, Error, Limits, Result};
 pub(crate) struct Zone {
     /// Its visible parts; the boxes do not overlap.
     pub(crate) seen: Vec<Slab>,
-    /// Statistics; `None` if there are none.
+    /// Statistics; `None` if unknown.
     pub(crate) statistics: Option<Statistics>,
     /// True if the statistics describe exactly the visible part, which is one box. Otherwise they
     /// are only bounds.
@@ -47,7 +47,7 @@ pub(crate) struct Ask<'a> {
 pub struct ZoneState {
     /// Its visible parts.
     pub boxes: Vec<Slab>,
-    /// Statistics; `None` if there are none.
+    /// Statistics; `None` if unknown.
     pub statistics: Option<Statistics>,
     /// True if the statistics describe exactly these boxes. Otherwise a part of the zone is covered
     /// by other data.

@@ -44,9 +44,9 @@ pub struct Listed {
 /// State of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It is complete and current, and is read.
+    /// Complete and current; it is used for reading.
     Used,
-    /// It is being made, or its making was stopped.
+    /// In progress, or interrupted.
     Unfinished,
     /// The dataset changed since, so it is not read.
     Stale,

@@ -136,8 +136,8 @@ impl Job {
         Ok(hash.finish())
     }
 
-    /// Returns the size of an encoded chunk and its mask. The size is at most that of an unfiltered
-    /// chunk.
+    /// Returns the size of an encoded chunk and its mask. The size is at most the size of an
+    /// unfiltered chunk.
     pub(super) fn entry(&self, files: &Files, slot: u64) -> Result<(u64, u32)> {
         let mut bytes = [0; 16];
         read(files.sizes()?, slot * ENTRY, &mut bytes)?;

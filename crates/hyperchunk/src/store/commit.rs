@@ -1,9 +1,9 @@
 //! Commits: an epoch made from the logs of finished writers.
 //!
-//! A commit reads the newest epoch, finds logs with new content, decides which write lies on top,
-//! and publishes one manifest under the next number. If another commit published that number first,
-//! it begins again. Last, the new skeleton, a copy of the one in the manifest, replaces the file at
-//! the user's path.
+//! A commit reads the newest epoch, finds logs with new content, determines the precedence of all
+//! writes, and publishes one manifest under the next number. If another commit published that
+//! number first, it begins again. Last, the new skeleton, a copy of the one in the manifest,
+//! replaces the file at the user's path.
 
 mod attempt;
 mod ends;
@@ -51,8 +51,8 @@ pub struct CommitOptions {
     /// Also include writers still at work, up to their last flush.
     pub flushed: bool,
     /// Also include writers that were stopped, up to their last complete record. A writer still at
-    /// work is included up to now. The data lie below everything committed since the writer began,
-    /// or since it was last committed.
+    /// work is included up to now. Everything committed since such a writer began, or since it was
+    /// last committed, takes precedence over its data.
     pub salvage: bool,
     /// Treat it as an error if writers wrote different data to the same place.
     pub conflicts_are_errors: bool,
@@ -260,8 +260,8 @@ fn waiting_among(
     Ok((all, damaged))
 }
 
-/// Makes an epoch of the new content; `None` if there is none. As [`commit_all`], but a log that
-/// was set aside is an error if nothing else was committed or if a ticket is for it.
+/// Makes an epoch of the new content; `None` if there is no new content. As [`commit_all`], but a
+/// log that was set aside is an error if nothing else was committed or if a ticket is for it.
 ///
 /// # Errors
 /// As [`commit_all`]; the reason why a log was set aside. Other new content is committed in that

@@ -3,7 +3,7 @@
 //! The visible data are written again, in order, to a new log; overwritten data are dropped. The
 //! next epoch has the same content in few pieces: they are found faster and linked with fewer
 //! segments, and the old logs can be deleted ([`super::vacuum`]). Writers and commits continue in
-//! the meantime; their data lie over the compacted ones.
+//! the meantime; their data take precedence over the compacted ones.
 
 use super::blocks::{Blocks, Content, Scratch};
 use super::commit::{self, add_log, now};
@@ -249,7 +249,7 @@ fn replaced(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
         priority: 0,
     };
     let own = add_log(&mut manifest, part)?;
-    // Logs that are still referenced, and those that may grow.
+    // Logs that are still referenced, and logs that may grow.
     let is_new = |part: &Part| part.epoch > base.number;
     let used: HashSet<u32> = newest
         .datasets

@@ -1,7 +1,7 @@
 //! Standing queries: matches in newly flushed data, before any commit.
 //!
-//! Logs are read batch by batch, without locks. Only data before a trailer count: those that the
-//! writer flushed. Records whose statistics exclude a match are not read.
+//! Logs are read batch by batch, without locks. Only data before a trailer count, since the trailer
+//! marks them as flushed. Records whose statistics exclude a match are not read.
 
 use super::commit::writers;
 use super::compact;

@@ -32,7 +32,7 @@ pub struct LogHeader {
     pub floor: u64,
     /// Epoch that the writer started from; 0 for none.
     pub base: u64,
-    /// Priority between writers of one epoch: data of the higher one lie on top.
+    /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
     /// Process id on its machine.
     pub process: u32,

@@ -33,7 +33,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Returns the identity of the file at a path; `None` if there is none.
+    /// Returns the identity of the file at a path; `None` if there is no file.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;

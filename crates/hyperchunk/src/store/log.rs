@@ -78,7 +78,7 @@ pub enum Segments {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct WriterOptions {
-    /// Whether it joins or truncates the file.
+    /// Relation to the existing content: join or truncate.
     pub mode: Mode,
     /// Session of the writer.
     pub session: Session,
@@ -88,7 +88,7 @@ pub struct WriterOptions {
     pub statistics: bool,
     /// Point at which data must be on disk.
     pub sync: Sync,
-    /// Priority between writers of one epoch: data of the higher one lie on top.
+    /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
     /// State of the store, if known; otherwise it is looked up.
     pub known: Option<Known>,
@@ -598,7 +598,7 @@ impl LogWriter {
         self.put(&mut state, 0, Body::Hides, &bytes, None)
     }
 
-    /// Returns this writer's writes to a dataset: a later piece lies over an earlier one, and an
+    /// Returns this writer's writes to a dataset: a later piece covers an earlier one, and an
     /// extent clips everything before it.
     ///
     /// # Errors
@@ -663,7 +663,7 @@ impl LogWriter {
         self.read_log(offset, out)
     }
 
-    /// Writes everything that is gathered and an index. Returns the ticket of all writes so far.
+    /// Writes everything that is gathered and an index. Returns the ticket of all writes until now.
     ///
     /// # Errors
     /// Io.

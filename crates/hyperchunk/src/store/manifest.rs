@@ -58,7 +58,7 @@ pub struct LogPart {
     pub finished: bool,
     /// True if it was read from its batches, because its writer was stopped.
     pub salvaged: bool,
-    /// Priority between writers of one epoch: data of the higher one lie on top.
+    /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
 }
 
@@ -71,7 +71,7 @@ pub struct Stored {
     pub definition: Definition,
     /// Its extent.
     pub extent: Vec<u64>,
-    /// Writes to it. A later part lies over an earlier one.
+    /// Writes to it. A later part covers an earlier one.
     pub parts: Vec<Part>,
 }
 

@@ -61,7 +61,7 @@ pub struct Entry {
     pub slab: Slab,
     /// True for appended rows.
     pub appended: bool,
-    /// The results, or the reason why there are none.
+    /// The results, or the reason for their absence.
     pub found: std::result::Result<Pairs, String>,
 }
 

@@ -224,7 +224,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Indexes the pieces of a writer so far; `start` is the extent of the base epoch.
+    /// Indexes the current pieces of a writer; `start` is the extent of the base epoch.
     pub(super) fn own(start: &[u64], parts: &[&Written]) -> Result<Self> {
         let rank = start.len();
         let mut pieces = Self { extent: start.to_vec(), ..Self::nothing(rank) };

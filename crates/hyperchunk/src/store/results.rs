@@ -28,7 +28,7 @@ pub struct Found {
     pub writer: WriterId,
     /// Epoch that committed it.
     pub epoch: u64,
-    /// The results, or the reason why there are none.
+    /// The results, or the reason for their absence.
     pub found: std::result::Result<Pairs, String>,
 }
 

@@ -353,7 +353,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u64 {
     pass.end().0
 }
 
-/// Returns a nonzero checksum; 0 means that there is none.
+/// Returns a nonzero checksum; 0 means that a record has no checksum.
 fn of_blocks(blocks: &[u8]) -> u64 {
     let checksum = match blocks.first_chunk() {
         Some(only) if blocks.len() == 8 => u64::from_le_bytes(*only),

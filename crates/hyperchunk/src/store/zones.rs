@@ -36,8 +36,8 @@ pub(super) struct Zones {
     count: u64,
     /// First record after the last page.
     begin: u64,
-    /// Whether the last entry is of appended rows, and its size in bytes, if another record may
-    /// share it.
+    /// Kind (appended rows or not) and size in bytes of the last entry, if another record may share
+    /// it.
     shared: Option<(bool, u64)>,
     /// True if elements without statistics were written.
     incomplete: bool,

@@ -1,5 +1,5 @@
 //! Multipart upload that starts with the second part. An object of one part is written by a single
-//! request and leaves nothing behind if its writer is stopped.
+//! request, so that a writer that is stopped leaves no unfinished upload.
 
 use super::{Bucket, note_of, parts};
 use crate::io;

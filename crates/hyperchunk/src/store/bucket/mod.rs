@@ -110,7 +110,7 @@ impl Bucket {
         again(|| File::open_url(&self.0.url, &options))
     }
 
-    /// Opens a writer's log, with all its objects so far.
+    /// Opens a writer's log, with all its objects until now.
     pub(super) fn log(&self, writer: WriterId) -> Result<Arc<dyn Source>> {
         parts::join(self.open(&log_name(writer))?, writer, None, &|name| self.open(name))
     }

@@ -265,7 +265,7 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    /// Makes the epoch of all new content; `None` if there is none.
+    /// Makes the epoch of all new content; `None` if there is no new content.
     fn epoch(&mut self) -> Result<Option<Committed>> {
         if self.new.is_empty() && !self.has_edits()? {
             return Ok(None);

@@ -65,7 +65,7 @@ struct Batch {
     append: bool,
     first: u64,
     runs: Vec<Run>,
-    /// Number of columns in the written metadata; 0 if there are none yet.
+    /// Number of columns in the written metadata; 0 before they are written.
     said: usize,
 }
 

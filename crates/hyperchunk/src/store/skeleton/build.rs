@@ -156,7 +156,7 @@ impl Merge {
         made
     }
 
-    /// Creates all objects; those that use committed datatypes after the datatypes.
+    /// Creates all objects; users of committed datatypes after the datatypes.
     fn objects(
         &self,
         writer: &Writer,

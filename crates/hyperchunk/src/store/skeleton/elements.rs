@@ -21,7 +21,7 @@ const MAX_ELEMENTS: u64 = 1 << 22;
 /// Result of merging the elements of two datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Merged {
-    /// They cannot be compared element by element.
+    /// No element-wise comparison is possible.
     No,
     /// Number of conflicting elements, and the index of the first.
     Conflicts(u64, Vec<u64>),

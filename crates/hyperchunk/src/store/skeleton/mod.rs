@@ -200,7 +200,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// Records the datasets of an image, and those that its writer wrote elements to and did not
+    /// Records the datasets of an image, and the ones that its writer wrote elements to and did not
     /// delete.
     fn note_written(&mut self, change: &Change, input: usize) {
         let items = self.packing.contents.items.iter().enumerate();

@@ -65,7 +65,7 @@ macro_rules! element {
             fn found(values: &[Self]) -> (Self, Self, f64) {
                 #[cfg(target_arch = "x86_64")]
                 if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
+                    // SAFETY: the processor has the features that the function was compiled for.
                     return unsafe { avx2::$kernel(values) };
                 }
                 Self::plain(values)
@@ -125,7 +125,7 @@ macro_rules! element {
                 }
                 #[cfg(target_arch = "x86_64")]
                 if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
+                    // SAFETY: the processor has the features that the function was compiled for.
                     return unsafe { add_avx2(values) };
                 }
                 add(values)
@@ -134,8 +134,8 @@ macro_rules! element {
             fn load(bytes: &[u8], swapped: bool, values: &mut [Self]) {
                 #[cfg(target_arch = "x86_64")]
                 if swapped && std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the bytes of numbers, which may be any, and a processor that has what
-                    // the function needs.
+                    // SAFETY: the bytes of numbers, which may have any value, and a processor with
+                    // the features that the function needs.
                     unsafe {
                         let turned =
                             std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values));
