@@ -194,8 +194,8 @@ impl Job {
         self.source.dataset.dims().iter().fold(self.element, |size, dim| size.saturating_mul(*dim))
     }
 
-    /// Restricts write permission to users who may write to the file; applied to the path and its
-    /// parents up to the folder of the file.
+    /// Removes the write permission of users who may not write to the file, from the given path and
+    /// its parents up to the file's folder.
     pub(super) fn tighten(&self, path: &Path) {
         let Some(of) = self.beside() else { return companion::tighten(path, Path::new("")) };
         let folder = folder_of(&of);
@@ -314,7 +314,7 @@ impl Job {
         }
     }
 
-    /// Opens its folder after a check of its ownership.
+    /// Opens its folder and checks its permissions.
     fn opened(&self) -> Result<Folder> {
         let folder =
             Folder::open(&self.folder).map_err(|error| self.refused("open", &self.folder, &error))?;

@@ -31,7 +31,7 @@ pub use stopped::last_flushes;
 
 /// Maximum number of attempts when other commits are faster.
 const TRIES: usize = 1000;
-/// Time for which an incomplete manifest may still be in the course of being written.
+/// Age up to which an incomplete manifest counts as still being written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Options of a commit: the logs to include, and how the epoch is made.
@@ -251,8 +251,8 @@ fn waiting_among(
         if header.session == super::compact::session() {
             continue;
         }
-        // The log of a writer that had a write error is treated as unfinished, so its content is
-        // examined.
+        // The log of a writer that had a write error counts as unfinished, even if it ends with a
+        // trailer.
         let ending = if header.failed { Ending::Unfinished } else { ending };
         let committed = known.map_or(0, |log| log.length);
         all.push(Waiting { header, ending, size, committed });

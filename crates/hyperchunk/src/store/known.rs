@@ -47,8 +47,8 @@ impl FileStamp {
 }
 
 impl Known {
-    /// Returns the newest epoch, if others have committed since. Checks only the file's identity if
-    /// that is known, else lists the store's folder.
+    /// Returns the newest epoch, if others have committed since. If the file's identity is known
+    /// and unchanged, nothing else is read; otherwise the store's folder is listed.
     pub(super) fn newer(&self, site: Site<'_>) -> Result<Option<Arc<Manifest>>> {
         match (site.local(), self.seen) {
             (Some(path), Some(seen)) if FileStamp::of(path) == Some(seen) => return Ok(None),
@@ -56,7 +56,7 @@ impl Known {
                 let message = "cannot write to the store: its file is gone";
                 return Err(Error::new(ErrorKind::NotFound, message).file(path.display()));
             }
-            // The state is older than the file, or is the base of a compaction.
+            // The state was determined before the file was created, or is the base of a compaction.
             (Some(_), None) if self.epoch > 0 || !site.at().has_file()? => return Ok(None),
             _ => {}
         }

@@ -1,9 +1,9 @@
-//! Reading a dataset of a store: pieces are searched, sorted by precedence, and copied over each
-//! other.
+//! Reading a dataset of a store: finds the pieces, sorts them by precedence, and copies them over
+//! each other.
 //!
 //! Data read as a whole unit are verified: a chunk, a record of raw elements, all boxes of a record
 //! with several boxes. The header of the batch is read with them. Not verified are parts of
-//! records, records of more than 64 MiB, rows of fragments over a network, and records that a
+//! records, records of more than 64 MiB and rows of fragments over a network, and records that a
 //! single later piece hides; `hyperchunk store verify` checks everything.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 

@@ -49,8 +49,8 @@ pub(crate) trait Folder: Debug {
     /// NotFound; Io.
     fn size(&self, name: &str) -> Result<u64>;
 
-    /// Returns the age of a file in the folder, if it is known and the file may still be in the
-    /// course of being written.
+    /// Returns the age of a file in the folder; `None` if it is unknown, or if files in the folder
+    /// are always complete.
     fn age(&self, name: &str) -> Option<Duration>;
 
     /// Opens a file in the folder for random access.
@@ -348,8 +348,8 @@ impl KeptName {
     }
 }
 
-/// Opens a file in the folder of a store, with a check of its ownership. A file elsewhere is opened
-/// without one.
+/// Opens a file in the folder of a store after a check of its permissions. A file elsewhere is
+/// opened without the check.
 fn open_log(path: &Path) -> Result<LocalFile> {
     match companion::owner_of_log(path) {
         Some(owner) => companion::open_of_store(&owner, path),

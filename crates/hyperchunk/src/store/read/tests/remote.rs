@@ -108,7 +108,7 @@ fn few_requests_bring_what_is_read() {
     let (dataset, counters) = open(upload(&path, |_, _| ()));
     let before = counters.now()[0];
     assert_eq!(all(&dataset).unwrap(), model);
-    // Overlapping pieces need a second round.
+    // Pieces that cover others are fetched after them.
     let requests = counters.now()[0] - before;
     assert!(requests < 16, "{requests}");
     let column = Choice::Axes(vec![Axis::range(0..800), Axis::range(500..501)]);
