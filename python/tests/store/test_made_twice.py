@@ -104,3 +104,34 @@ def test_what_is_made_anew_may_have_two_names(value: str, other: str, tmp_path: 
     with hyperchunk.open(tmp_path / "a.h5") as file:
         assert file["s"] == file[other]
         np.testing.assert_array_equal(file["s"][()], b"" if value == "''" else np.array(json.loads(value)))
+
+
+@pytest.mark.parametrize("other", ["h", "t"])
+@pytest.mark.parametrize("value", [7, "text", [1.5, 2.5]])
+@pytest.mark.parametrize("between", ["", "flush", "commit", "others"])
+def test_a_name_that_was_deleted_and_made_again_is_another_object(
+    between: str, value: Any, other: str, tmp_path: Path
+) -> None:
+    """Also if both were one object in an epoch of the same writer."""
+    run = store.create(tmp_path / "a.h5", {})
+    writer = run.writer()
+    structure = writer.structure
+    structure["s"] = 5
+    structure[other] = structure["s"]
+    if between in ("flush", "commit"):
+        ticket = writer.flush()
+        if between == "commit":
+            run.commit(tickets=[ticket], on_conflict="error")
+    if between == "others":
+        with store.open(tmp_path / "a.h5").writer() as another:
+            another.structure["s"] = value
+        run.commit(on_conflict="error")
+    del structure["s"]
+    structure["s"] = value
+    writer.close()
+    run.commit(on_conflict="error")
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        assert file["s"] != file[other]
+        assert file[other][()] == 5
+        found = file["s"]
+        np.testing.assert_array_equal(found.asstr()[()] if isinstance(value, str) else found[()], value)

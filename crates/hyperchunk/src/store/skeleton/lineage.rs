@@ -78,8 +78,31 @@ impl Merge {
         // An image that is not such a copy is matched by names only.
         if !author.in_place {
             self.find_by_name(item, 0)?;
+            self.split(&mut lineage, (from, of));
         }
         Ok(lineage)
+    }
+
+    /// Separates objects of the image `of` that share an object of the new file: names of one object
+    /// in the base `from` that were given objects of their own. The first object stays, and the
+    /// others are new ones.
+    fn split(&mut self, lineage: &mut Lineage, (from, of): (usize, usize)) {
+        let mut first = HashMap::new();
+        let items: Vec<usize> = self.packing.contents.of_input(of).map(|(_, item)| item).collect();
+        for item in items {
+            let Some(node) = self.node_of[item] else { continue };
+            if *first.entry(node).or_insert(item) == item {
+                continue;
+            }
+            self.node_of[item] = None;
+            let kept = first[&node];
+            lineage.claim(node, kept);
+            let old = self.packing.contents.of_input(from).find(|(_, old)| self.node_of[*old] == Some(node));
+            if let Some((_, old)) = old {
+                lineage.base_of.insert(kept, old);
+                lineage.living.insert(old);
+            }
+        }
     }
 
     /// Matches the objects of a file to objects of the new file by their paths; `item` is the
