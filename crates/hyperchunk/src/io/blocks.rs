@@ -150,7 +150,7 @@ impl RemoteBlocks {
         rounds::held((self.file, number), || CACHE.lock().get(&(self.file, number)))
     }
 
-    /// Fetches blocks together, and waits for those that other threads are fetching.
+    /// Fetches blocks together, and waits for blocks that other threads are fetching.
     pub(crate) fn fetch(&self, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, Bytes>> {
         let mut found = BTreeMap::new();
         loop {

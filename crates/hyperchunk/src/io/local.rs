@@ -30,7 +30,7 @@ pub struct LocalFile {
     stamp: RwLock<Stamp>,
     /// Released when the file is dropped.
     lock: Mutex<Option<Arc<Lock>>>,
-    /// Whether another program appends to the file while it is read.
+    /// True if another program appends to the file while it is read.
     grows: AtomicBool,
     /// The superblock's offset, and its bytes at the time of opening.
     superblock: OnceLock<(u64, Vec<u8>)>,

@@ -24,7 +24,7 @@ pub enum Locking {
     Always,
     /// Locks where the file system supports it.
     BestEffort,
-    /// Takes no locks and ignores those of others.
+    /// Takes no locks and ignores other locks.
     Never,
 }
 

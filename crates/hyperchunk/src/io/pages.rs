@@ -19,7 +19,7 @@ const KEPT: usize = 1024;
 pub(crate) struct Pages {
     source: Arc<dyn Source>,
     pages: RwLock<HashMap<u64, Arc<[u8]>>>,
-    /// Whether every read goes to the file and nothing is cached.
+    /// True if every read goes to the file and nothing is cached.
     passes: AtomicBool,
 }
 

@@ -26,13 +26,13 @@ pub trait Remote: Send + Sync {
     /// with equal identities have equal bytes.
     fn identity(&self) -> &str;
 
-    /// Returns the counters of the requests so far.
+    /// Returns the counters of the requests.
     fn counters(&self) -> &Counters;
 
     /// Returns the options by which the source was opened.
     fn options(&self) -> &RemoteOptions;
 
-    /// Returns the cost of a request: measured so far, or an assumption before that.
+    /// Returns the cost of a request: measured, or an assumption before the first measurement.
     fn cost(&self) -> RequestCost;
 
     /// Returns bytes from the start of the file that came with its opening.
@@ -78,7 +78,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns requests, bytes, retries and rounds so far.
+    /// Returns requests, bytes, retries and rounds.
     #[must_use]
     pub fn now(&self) -> [u64; 4] {
         [&self.requests, &self.bytes, &self.retries, &self.rounds].map(|count| count.load(Ordering::Relaxed))

@@ -41,7 +41,7 @@ thread_local! {
 struct Look {
     file: Weak<RemoteBlocks>,
     numbers: BTreeSet<u64>,
-    /// Whether that parser is now at work.
+    /// True if that parser is now at work.
     is_now: bool,
 }
 

@@ -79,7 +79,7 @@ fn public(address: IpAddr) -> Result<(), Refused> {
 pub(super) struct Refused {
     expected: &'static str,
     got: String,
-    /// Whether another policy would follow it.
+    /// True if another policy would follow it.
     optional: bool,
 }
 
