@@ -49,8 +49,8 @@ pub(crate) struct Block {
 ///
 /// Gaps are closed from the smallest on. A gap is closed while there are more requests than may be in
 /// flight (or the gap is worth less than a request) and the unneeded bytes stay within `over_read`; or
-/// while there are so many requests that reading the gap takes less time than one of them. Blocks are cut
-/// so that there is work for all connections, to between 1 MiB and `largest_request`.
+/// while the requests are numerous enough that reading the gap takes less time than one of them. Blocks are
+/// cut so that there is work for all connections, to between 1 MiB and `largest_request`.
 pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: RequestCost) -> Vec<Block> {
     let touching = touching(needed);
     let bytes: u64 = touching.iter().map(|segment| segment.range.end - segment.range.start).sum();

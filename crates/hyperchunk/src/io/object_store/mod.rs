@@ -49,7 +49,7 @@ struct ObjectSource {
     tally: Arc<Tally>,
     version: Arc<Version>,
     head: Bytes,
-    /// Whether the version comes from an index.
+    /// True if the version comes from an index.
     known: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Objects written in one request, listed and deleted: stand-ins for folders where there are none.
+//! Objects written in one request, listed and deleted: a substitute for folders.
 
 use super::failure::Failure;
 use super::fetch;

@@ -40,8 +40,7 @@ pub(super) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
     /// The store's interface for multipart uploads; web servers have none.
     pub(super) parts: Option<Arc<dyn MultipartStore>>,
-    /// Number of requests in flight, and its maximum so far, which is the assumed number of open
-    /// connections.
+    /// Number of requests in flight, and its maximum, which is the assumed number of open connections.
     under_way: AtomicUsize,
     connections: AtomicUsize,
 }

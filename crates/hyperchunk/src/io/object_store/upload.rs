@@ -57,7 +57,7 @@ pub(super) struct To {
     tally: Arc<Tally>,
     /// The bytes per second of the last part; 0 before.
     speed: Arc<AtomicU64>,
-    /// Whether the requests list the objects below the name.
+    /// True if the requests list the objects below the name.
     lists: bool,
 }
 
@@ -214,8 +214,7 @@ impl To {
         self.options.timeout + body.saturating_mul(1 << repeated.min(6))
     }
 
-    /// Returns the size and ETag of the current object; `None` if there is none, or if looking is not
-    /// permitted.
+    /// Returns the size and ETag of the current object; `None` if it does not exist or may not be examined.
     async fn head(&self) -> Option<(u64, Option<String>)> {
         let found = self.repeat(0, || self.store.objects.head(&self.path)).await.ok()?;
         Some((found.size, found.e_tag))

@@ -21,7 +21,7 @@ pub(super) const WHOLE: u64 = 8 << 20;
 pub(super) struct Exchange {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Whether it is the first request for the object.
+    /// True if it is the first request for the object.
     pub(super) opening: bool,
     pub(super) tally: Arc<Tally>,
     seen: Arc<Mutex<Seen>>,
@@ -39,7 +39,7 @@ pub(super) struct Tally {
 /// Recorded head of a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// Whether the request was sent; before that, only getting credentials can fail.
+    /// True if the request was sent; before that, only getting credentials can fail.
     pub(super) sent: bool,
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<Duration>,
@@ -146,7 +146,7 @@ tokio::task_local! {
 #[derive(Clone)]
 pub(super) struct Sending {
     pub(super) key: Arc<str>,
-    /// Whether they list the objects below that name.
+    /// True if they list the objects below that name.
     pub(super) lists: bool,
     pub(super) tally: Arc<Tally>,
     pub(super) seen: Arc<Mutex<Seen>>,
