@@ -61,8 +61,8 @@ pub(crate) struct Lock {
     process: u32,
 }
 
-/// A writer's share in the lock. Readers of this process may join it; other processes' readers wait until
-/// it is made shared.
+/// A writer's share in the lock. Readers of this process may join it; other processes' readers are refused
+/// until it is made shared.
 #[derive(Debug)]
 pub(crate) struct ExclusiveLock(Arc<Lock>);
 

@@ -58,7 +58,7 @@ pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
 /// Starts to write an object.
 ///
 /// # Errors
-/// As [`open`]; Io if the object exists and may not be replaced.
+/// As [`open`]; Exists if the object exists and may not be replaced.
 pub(crate) fn start_upload(
     url: &str,
     options: &RemoteOptions,

@@ -118,7 +118,7 @@ fn has(folder: &Path, file: &Path) -> bool {
 /// existing file. Devices and pipes are written to and never replaced.
 ///
 /// # Errors
-/// Invalid, with the reason.
+/// Invalid or Exists, with the reason.
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
     if inputs.iter().any(|input| same_file(path, input)) {
@@ -139,7 +139,7 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
 /// Refuses an existing output, for callers that replace nothing.
 ///
 /// # Errors
-/// Invalid if the name exists.
+/// Exists if the name exists.
 pub fn check_new(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(_) => Err(is_there(path, "it exists; delete it, or name another output")),
@@ -235,7 +235,7 @@ impl Output {
     /// Starts a file. A device or a pipe is written to directly.
     ///
     /// # Errors
-    /// Invalid if the path exists and may not be replaced, or is a folder; Io from the system.
+    /// Exists if the path exists and may not be replaced; Invalid if it is a folder; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         if is_stream(path) {
             let file = File::options().write(true).open(path).map_err(|error| refused(path, &error))?;
@@ -276,7 +276,8 @@ impl Output {
     /// Syncs the file and gives it its name.
     ///
     /// # Errors
-    /// Io; Invalid if the name has appeared meanwhile. The file is then deleted.
+    /// Io; Exists if the name has appeared meanwhile; Invalid if another program took away the unfinished
+    /// file. The file is then deleted.
     pub fn finish(mut self) -> Result<()> {
         let (Some(file), Some(place)) = (self.file.take(), &self.place) else { return Ok(()) };
         file.sync_all().map_err(|error| refused(&self.path, &error))?;
@@ -365,7 +366,7 @@ impl NewFolder {
     /// Starts a folder. Until it is finished, only the user may access it.
     ///
     /// # Errors
-    /// Invalid if the path exists and may not be replaced; Io from the system.
+    /// Exists if the path exists and may not be replaced; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         if !replace && path.symlink_metadata().is_ok() {
             return Err(exists(path));

@@ -166,7 +166,8 @@ impl Inner {
         let mut in_front = false;
         let mut structure =
             self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
-                // Space in front is used once: the structure of an earlier commit is not overwritten.
+                // Space in the first page is used once: the structure of an earlier commit is not
+                // overwritten.
                 if let Some(start) = self.take_front(length, true) {
                     in_front = true;
                     return Ok(start);
@@ -195,7 +196,7 @@ impl Inner {
         }
         self.sink.publish(structure.end)?;
         self.space.committed(unused);
-        // The structure of the previous commit is not used any more. Space in front stays reserved for
+        // The structure of the previous commit is not used any more. The first page stays reserved for
         // structure; and if another format shares the file, its own pointers refer to the structure, too.
         let own = !in_front && companion.is_none();
         let this = own.then_some((structure.start, structure.region.len() as u64));

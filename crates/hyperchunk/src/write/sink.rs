@@ -150,8 +150,8 @@ impl LocalSink {
     /// Starts a file. Until it is complete, it has a random name ([`output`]).
     ///
     /// # Errors
-    /// Io if a file of that name exists and may not be replaced, or if the system refuses; Invalid if the
-    /// path is not a file's.
+    /// Exists if a file of that name exists and may not be replaced; Io if the system refuses, or the path
+    /// is a folder; Invalid if it is a pipe, a socket or a device.
     pub fn create(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
         Self::start(path, sync, (replace, locking), true)
     }

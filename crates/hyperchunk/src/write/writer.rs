@@ -77,9 +77,9 @@ pub(super) struct Inner {
     pub(super) changes: AtomicU64,
     /// The last snapshot of the file, and its change count.
     pub(super) snapshot: Mutex<Option<Taken>>,
-    /// The free range in front, if structure goes there.
+    /// The free range of the first page, if structure goes there.
     pub(super) front: Mutex<Option<Range<u64>>>,
-    /// Sequences and strings of attributes, if they go in front.
+    /// Sequences and strings of attributes, if they go into the first page.
     pub(super) front_heap: Heap,
     /// Start and length of the last commit's structure; freed once another commit is durable.
     pub(super) former: Mutex<Option<(u64, u64)>>,
@@ -122,12 +122,12 @@ impl Inner {
         Ok(start)
     }
 
-    /// Returns the start of the free space in front, if there is any.
+    /// Returns the start of the free space in the first page, if there is any.
     pub(super) fn front_start(&self) -> Option<u64> {
         self.front.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|free| free.start)
     }
 
-    /// Allocates space in front, if there is enough. With `last`, none is left after that.
+    /// Allocates space in the first page, if there is enough. With `last`, none is left after that.
     pub(super) fn take_front(&self, length: u64, last: bool) -> Option<u64> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         let free = front.as_mut()?;
