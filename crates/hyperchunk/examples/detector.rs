@@ -1,5 +1,5 @@
-//! Detector frames, compressed by several threads and written as they arrive: `cargo run --example detector
-//! OUT.h5`.
+//! Detector frames, compressed by several threads and written as they arrive:
+//! `cargo run --example detector OUT.h5`.
 
 use hyperchunk::codec::Encoder;
 use hyperchunk::model::{ByteOrder, Dataspace, Datatype, Filter};

@@ -122,9 +122,9 @@ pub struct RemoteOptions {
 }
 
 impl RemoteOptions {
-    /// Size in bytes of the first request for a reader of all structure: where `hyperchunk pack --layout
-    /// cloud` puts structure at the start, this one request brings it. Half a megabyte more costs a quarter
-    /// of a round trip (25 ms, 80 MB/s).
+    /// Size in bytes of the first request for a reader of all structure: where
+    /// `hyperchunk pack --layout cloud` puts structure at the start, this one request brings it. Half a
+    /// megabyte more costs a quarter of a round trip (25 ms, 80 MB/s).
     pub const LISTING: u64 = 512 << 10;
 
     /// Returns the options for reading all structure of a file.

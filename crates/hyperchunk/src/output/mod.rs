@@ -3,10 +3,10 @@
 //! **The rule.** An existing output is an error, unless it is to be replaced. An output that is also an
 //! input, by any name or link, is always an error. A name with the suffix of another format is an error
 //! that lists the known ones. A file appears whole: it is written under a random name in its folder,
-//! synced, and renamed. The folder is held by its handle, and files in it are created new (`O_CREAT |
-//! O_EXCL | O_NOFOLLOW`), so that nothing an attacker planted there is followed or written to. A symbolic
-//! link at the output's path is replaced, not written through. Devices and pipes are written to directly,
-//! unless the path is another user's link.
+//! synced, and renamed. The folder is held by its handle, and files in it are created new
+//! (`O_CREAT | O_EXCL | O_NOFOLLOW`), so that nothing an attacker planted there is followed or written to.
+//! A symbolic link at the output's path is replaced, not written through. Devices and pipes are written to
+//! directly, unless the path is another user's link.
 //!
 //! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which
 //! may be deleted.

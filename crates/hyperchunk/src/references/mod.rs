@@ -18,12 +18,12 @@ use zarr::Array;
 /// Format of the references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// kerchunk's JSON, version 1, which fsspec's reference file system reads: `{"version": 1, "refs":
-    /// {…}}`.
+    /// kerchunk's JSON, version 1, which fsspec's reference file system reads:
+    /// `{"version": 1, "refs": {…}}`.
     Kerchunk,
     /// For each array its Zarr metadata, its attributes and a manifest of its chunks, as VirtualiZarr's
-    /// `ChunkManifest` takes it: `{PATH: {"zarray": …, "zattrs": …, "manifest": {"0.0": {"path": …,
-    /// "offset": …, "length": …}}}}`.
+    /// `ChunkManifest` takes it:
+    /// `{PATH: {"zarray": …, "zattrs": …, "manifest": {"0.0": {"path": …, "offset": …, "length": …}}}}`.
     VirtualiZarr,
 }
 
