@@ -184,7 +184,7 @@ impl Growth {
 /// single requested number applies to all dimensions.
 ///
 /// # Errors
-/// `Syntax` when it has the wrong rank, or no input is read in blocks.
+/// `Syntax` when it has the wrong rank, or no input has the output's shape and is read in blocks.
 pub fn halo(
     asked: &[u64],
     chunking: &Chunking,

@@ -211,7 +211,7 @@ impl Legacy {
                 Error::new(e.kind(), format!("{} ({why}). {way}", e.message()))
             })?;
         }
-        // The grants would apply according to the unsigned header.
+        // No grants, since the header that requests them is not signed.
         profile.grants = Grants::default();
         Ok(profile)
     }

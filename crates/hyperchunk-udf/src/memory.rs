@@ -158,8 +158,8 @@ impl Map {
     ) -> Result<Self> {
         let flags = flags | if at.is_null() { 0 } else { libc::MAP_FIXED };
         let Ok(start) = libc::off_t::try_from(start) else { fail!(Limit, "{start} is no place in a file") };
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another, the caller
-        // promises it.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another,
+        // the caller promises it.
         let base = unsafe { libc::mmap(at.cast(), length.max(1), protection, flags, fd, start) };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {

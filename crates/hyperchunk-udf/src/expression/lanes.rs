@@ -32,7 +32,7 @@ pub(super) fn view_mut<T: Lane>(bytes: &mut [MaybeUninit<u8>]) -> Option<&mut [M
     if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;
     }
-    // SAFETY: aligned, inside the bytes, borrowed as long as they are; what is written has no padding.
+    // SAFETY: aligned, inside the bytes, borrowed as long as they are; written elements have no padding.
     Some(unsafe { std::slice::from_raw_parts_mut(pointer, bytes.len() / size_of::<T>()) })
 }
 

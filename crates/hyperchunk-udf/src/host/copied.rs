@@ -6,7 +6,7 @@
 /// `bytes` bytes must be readable and writable at `source`, and writable at `to`; the two must not overlap.
 /// Another writer's data are lost if written to `source` between the copy and the clearing.
 pub(super) unsafe fn copy_and_clear(source: *mut u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise; the processor has what is used.
+    // SAFETY: the caller's promise; the processor has the instructions in use.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx512f") {

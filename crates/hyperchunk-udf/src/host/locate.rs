@@ -349,8 +349,8 @@ pub fn keep_loaded() {
     static ONCE: Once = Once::new();
     // Not the address of a plugin's function: an object may lack that one.
     let inside: fn() = keep_loaded;
-    // SAFETY: all-zero is a valid Dl_info; the address is our own; the name is the loader's; NOLOAD and NODELETE only count and
-    // mark.
+    // SAFETY: all-zero is a valid Dl_info; the address is our own; the name is the loader's; NOLOAD and
+    // NODELETE only count and mark.
     ONCE.call_once(|| unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(inside as *const libc::c_void, &raw mut info) == 0 || info.dli_fname.is_null() {

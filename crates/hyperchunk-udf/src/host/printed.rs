@@ -193,7 +193,7 @@ fn write(fd: RawFd, to: &mut dyn std::io::Write, text: &str) -> std::io::Result<
 /// Returns whether a standard descriptor is a stream that this process inherited, and not a file of its own
 /// that got a free number: inherited streams are passed on to child processes.
 fn is_standard(fd: RawFd) -> bool {
-    // SAFETY: asks for the flags of a descriptor, which may be none.
+    // SAFETY: reads the flags of a descriptor, which may be invalid.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
     flags >= 0 && flags & libc::FD_CLOEXEC == 0
 }

@@ -153,8 +153,8 @@ impl Launch {
         };
         let (argv, envp) = (list(&self.words), list(&self.environment));
         let mut pid = 0;
-        // SAFETY: the attribute objects are initialised before they are used and destroyed after; every pointer is to live
-        // NUL-terminated data; both lists end with null.
+        // SAFETY: the attribute objects are initialised before use and destroyed after it; every pointer is
+        // to live NUL-terminated data; both lists end with null.
         let rc = unsafe {
             let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
             let mut attributes: libc::posix_spawnattr_t = std::mem::zeroed();

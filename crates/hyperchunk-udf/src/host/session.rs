@@ -422,7 +422,8 @@ impl Session {
         let region = self.regions.get(slot).filter(|r| !r.output)?;
         let shared = self.inputs.as_ref().filter(|_| region.segment == 1)?;
         let pointer = shared.map.at(region.offset, region.bytes)?;
-        // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` keeps other views of ours away.
+        // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` excludes other views
+        // of ours.
         Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
     }
 
@@ -511,7 +512,8 @@ impl Session {
         let pointer = self.arena.map.at(region.offset, bytes as u64)?;
         let mut copy = Vec::new();
         copy.try_reserve_exact(bytes).ok()?;
-        // SAFETY: at() has checked the range; the memory is not the vector's, and the copy initialises what set_len() tells.
+        // SAFETY: at() has checked the range; the memory is not the vector's, and the copy initialises the
+        // length given to set_len().
         unsafe {
             std::ptr::copy_nonoverlapping(pointer.cast_const(), copy.as_mut_ptr(), bytes);
             copy.set_len(bytes);
@@ -777,7 +779,8 @@ impl Session {
 
     fn stopped_for(&self) -> Option<(StopReason, i32)> {
         let page = self.arena.map.at(0, STATUS_BYTES as u64)?.cast::<StatusPage>();
-        // SAFETY: the page is mapped, aligned, and its fields are atomics, which the worker may change at any time.
+        // SAFETY: the page is mapped, aligned, and its fields are atomics, which the worker may change at any
+        // time.
         unsafe { &*page }.stop()
     }
 

@@ -90,8 +90,8 @@ fn install() -> Option<libc::sigaction> {
     let mut own = program;
     own.sa_sigaction = ours();
     own.sa_flags |= libc::SA_SIGINFO;
-    // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code stays loaded:
-    // plugins keep themselves.
+    // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code
+    // stays loaded: plugins keep themselves.
     (unsafe { libc::sigaction(libc::SIGINT, &raw const own, null_mut()) } == 0).then_some(program)
 }
 

@@ -142,8 +142,8 @@ fn is_hidden(path: &Path, home: &Path) -> bool {
     first.is_some_and(|c| c.as_os_str().as_bytes().starts_with(b"."))
 }
 
-/// Opens a granted path, as a handle only. It must contain no symbolic link: the link's owner would decide
-/// what is granted.
+/// Opens a granted path, as a handle only. It must contain no symbolic link, whose owner would decide the
+/// target of the grant.
 pub(crate) fn open(path: &Path) -> Result<OwnedFd> {
     const NO_SYMLINKS: u64 = 0x04;
     let shown = escape(&path.display().to_string(), 300);

@@ -98,7 +98,7 @@ fn strings(tokens: &Tokens<'_>, at: usize) -> (Vec<u8>, usize) {
     (text, end)
 }
 
-/// Returns the token after the template arguments that start at `at`, or `at` if there are none.
+/// Returns the token after the template arguments that start at `at`, or `at` without any.
 fn skip_template(tokens: &Tokens<'_>, at: usize) -> Result<usize> {
     if !tokens.is_op(at, '<') {
         return Ok(at);

@@ -22,7 +22,8 @@ pub const SCRIPT: &str = include_str!("names.py");
 /// Time limit for parsing.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Maximum size of an answer in bytes; escapes may make names longer, but a source has at most 16 MiB.
+/// Maximum size of an answer in bytes. A source has at most 16 MiB, but its names may contain the same text
+/// repeatedly.
 const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Deserialize)]

@@ -187,7 +187,7 @@ pub fn resolve_expression(
     let Some(kind) = Kind::of_output(&datatype) else {
         fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
     };
-    // Reports what cannot be computed now, whatever the type.
+    // Reports expressions that cannot be computed now, whatever the type.
     expression.compile(&kinds, kind)?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
     let largest = many

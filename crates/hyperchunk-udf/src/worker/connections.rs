@@ -8,7 +8,8 @@ use crate::socket;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// State of the current call, with its right to make requests. The lock also serialises use of the socket to the host.
+/// State of the current call, with its right to make requests. The lock also serialises use of the socket to
+/// the host.
 static CALLED: Mutex<State> = Mutex::new(State::NotCalled);
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -126,8 +126,8 @@ unsafe fn tell(text: &str, message: *mut c_char, size: usize) {
 }
 
 fn open(path: &CStr, binding: c_int) -> Result<*mut c_void> {
-    // SAFETY: a NUL-terminated path. Constructors of the object run here: in this process, locked down if it is the
-    // function's.
+    // SAFETY: a NUL-terminated path. Constructors of the object run here: in this process, locked down if it
+    // is the function's.
     let handle = unsafe { libc::dlopen(path.as_ptr(), binding | libc::RTLD_LOCAL) };
     if !handle.is_null() {
         return Ok(handle);

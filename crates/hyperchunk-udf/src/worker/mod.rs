@@ -206,7 +206,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         _ => descriptors::read_only_files_since(&opened_before),
     };
     socket::set_timeout(socket, IDLE)?;
-    // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.
+    // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped
+    // before.
     unsafe { lockdown::prepare(status.cast()) };
     let keep = [0, 1, 2, SOCKET]
         .into_iter()
@@ -253,7 +254,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     runtime.seed(seed_of_block(seed, &[]))?;
     runtime.load(&setup, compiled)?;
     answer(&Answer::Loaded)?;
-    // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are atomics.
+    // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are
+    // atomics.
     let doorbell = unsafe { &*status.add(DOORBELL_OFFSET).cast::<Doorbell>() };
     let mut buffer = vec![0; MAX_MESSAGE];
     let mut places = Vec::new();

@@ -292,7 +292,7 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
 /// Returns the calls that the grants allow, whatever their arguments except for `openat`.
 fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
     let mut granted = Vec::new();
-    // A kernel opens no files, whatever is granted.
+    // A CUDA kernel opens no files, whatever is granted.
     if matches!(runtime, Runtime::Compiler | Runtime::Cuda) {
         return granted;
     }

@@ -131,7 +131,8 @@ pub(super) fn tell_fine_clocks() -> Result<()> {
 extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let by_kernel = unsafe { info.as_ref() }.is_some_and(|info| info.si_code == SI_KERNEL);
-    // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address let it read.
+    // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address
+    // let the processor read.
     let reads_cycles = by_kernel && unsafe { reads_cycles(context) };
     let reason = if reads_cycles { StopReason::FineClock } else { StopReason::Fault };
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
@@ -154,7 +155,8 @@ unsafe fn reads_cycles(context: *mut c_void) -> bool {
     let at = context.uc_mcontext.gregs.get(usize::try_from(libc::REG_RIP).unwrap_or(usize::MAX));
     let Some(at) = at.copied().and_then(|at| usize::try_from(at).ok()) else { return false };
     let code = ptr::with_exposed_provenance::<u8>(at);
-    // SAFETY: two bytes of an instruction that the processor has decoded. No other one with this beginning is forbidden to programs.
+    // SAFETY: two bytes of an instruction that the processor has decoded. No other instruction with this
+    // beginning is forbidden to programs.
     match unsafe { [code.read(), code.add(1).read()] } {
         [0x0f, 0x31] => true,
         // SAFETY: an instruction with this start has three bytes.
