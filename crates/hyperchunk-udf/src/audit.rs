@@ -216,7 +216,7 @@ pub fn note(event: &Event<'_>) {
     }
 }
 
-/// Returns the event's number among those of its file; 0 for a duplicate.
+/// Returns the event's number within its file; 0 for a duplicate.
 fn number_of(event: &Event<'_>) -> usize {
     let mut hasher = DefaultHasher::new();
     (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);

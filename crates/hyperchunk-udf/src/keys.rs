@@ -198,9 +198,9 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Checks that every folder from a file of ours up to the one called `hyperchunk` belongs to the user, is not
-/// a symbolic link, and is not writable for others. The folders above are the user's home, or chosen by the
-/// user.
+/// Checks that every folder from a key or settings file up to the one called `hyperchunk` belongs to the
+/// user, is not a symbolic link, and is not writable for others. The folders above are the user's home, or
+/// chosen by the user.
 fn check_folders(file: &Path) -> Result<()> {
     for dir in file.ancestors().skip(1) {
         let top = dir.file_name().is_none_or(|name| name == "hyperchunk");
@@ -235,7 +235,7 @@ fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Key, message).about(dir.display().to_string()))
 }
 
-/// Lists the names in a folder of ours; empty when there is no such folder.
+/// Lists the names in a folder of key or settings files; empty when there is no such folder.
 pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -251,7 +251,7 @@ pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Creates the missing folders of a file of ours; existing ones must be safe.
+/// Creates the missing folders of a key or settings file; existing ones must be safe.
 fn make_folders(path: &Path) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new()
@@ -262,7 +262,7 @@ fn make_folders(path: &Path) -> Result<()> {
     check_folders(path)
 }
 
-/// Atomically writes or replaces a file of ours, and creates missing folders.
+/// Atomically writes or replaces a key or settings file, and creates missing folders.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     make_folders(path)?;
     let new = path.with_extension(format!("new-{}", std::process::id()));
@@ -271,13 +271,13 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     std::fs::rename(&new, path).map_err(|e| Error::io(path.display(), &e))
 }
 
-/// Writes a new file of ours.
+/// Writes a new key or settings file.
 pub(crate) fn create(path: &Path, text: &str) -> Result<()> {
     make_folders(path)?;
     write_new(path, 0o600, text)
 }
 
-/// Removes a file of ours, if it exists.
+/// Removes a key or settings file, if it exists.
 pub(crate) fn delete(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path.display(), &e)),

@@ -270,7 +270,7 @@ impl Prepared {
                     }
                     let pointer = std::ptr::with_exposed_provenance::<u8>(place.start);
                     // SAFETY: within the elements of a slot, which do not change while the call runs, except
-                    // outputs; and of these none that are written now.
+                    // outputs, of which this range overlaps no written part.
                     InputBytes::Each(unsafe { std::slice::from_raw_parts(pointer, place.len()) })
                 }
             });

@@ -340,7 +340,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     if runtime == Runtime::Compiler {
         table.every(calls::COMPILER);
         table.when(libc::SYS_clone, &[no_bits(0, NEW_NAMESPACES)])?;
-        // Only its own limits: another process of the user could fail if these were lowered.
+        // Only its own limits: lowering another process's limits could make that process fail.
         table.when(libc::SYS_prlimit64, &[equals(0, 0)])?;
         for option in [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA] {
             table.when(libc::SYS_prctl, &[equals(0, option)])?;
