@@ -229,7 +229,7 @@ impl Process {
     /// Wraps a process that another process of ours started and reaps.
     ///
     /// # Errors
-    /// `Io` if it could not be ended reliably.
+    /// `Worker` on kernels without `pidfd_open`, `Io` if no pidfd can be opened: it could not be ended reliably.
     pub(crate) fn foreign(pid: libc::pid_t) -> Result<Self> {
         let handle = open_handle(pid)?;
         if handle.is_none() {
