@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
     /// Returns the bytes up to the next NUL and skips the NUL.
     ///
     /// # Errors
-    /// Corrupt, if there is none.
+    /// Corrupt if no NUL follows.
     pub fn until_nul(&mut self) -> Result<&'a [u8]> {
         let rest = self.rest();
         let Some(end) = rest.iter().position(|byte| *byte == 0) else {

@@ -14,7 +14,7 @@ pub struct Builder {
     size: usize,
     /// Objects added, without the collection's header.
     objects: Vec<u8>,
-    /// Index of the last object; 0 if there is none.
+    /// Index of the last object; 0 in an empty collection.
     last: u16,
 }
 

@@ -50,7 +50,7 @@ fn width(cursor: &mut Cursor<'_>) -> Result<usize> {
     }
 }
 
-/// Reads `count × each` numbers of `width` bytes; `None` if there are none.
+/// Reads `count × each` numbers of `width` bytes; `None` if there are 0.
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, width: usize) -> Result<Option<Vec<u64>>> {
     let total = usize::try_from(count).ok().and_then(|count| count.checked_mul(each));
     let total = total.filter(|total| total.checked_mul(width).is_some_and(|bytes| bytes <= cursor.left()));

@@ -41,7 +41,7 @@ pub fn locate(view: &dyn View) -> Result<u64> {
 /// Reads the superblock and its extension.
 ///
 /// # Errors
-/// NotHdf5 if there is none; Corrupt or Unsupported if it is damaged or too new.
+/// NotHdf5 without a superblock; Corrupt or Unsupported if it is damaged or too new.
 pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock> {
     let base = locate(view)?;
     // Provisional sizes: the real ones are in the superblock itself.

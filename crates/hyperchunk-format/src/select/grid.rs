@@ -48,7 +48,7 @@ impl Grid {
         Ok(Some(Self { axes, places: strides(&choice.shape(dims)) }))
     }
 
-    /// Returns the bounding box of the selected elements of a box; `None` if there are none.
+    /// Returns the bounding box of the selected elements of a box; `None` if nothing is selected.
     #[must_use]
     pub fn within(&self, bounds: &[Range<u64>]) -> Option<Vec<Range<u64>>> {
         let axes = self.axes.iter().zip(bounds);

@@ -17,7 +17,7 @@ pub(super) struct Shape {
     /// Number of the element type.
     pub(super) kind: u32,
     pub(super) count: usize,
-    /// Sides without those of one element; last axis fastest.
+    /// Sides of more than one element; last axis fastest.
     pub(super) dims: Vec<usize>,
 }
 

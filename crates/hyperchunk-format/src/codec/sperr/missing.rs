@@ -12,7 +12,7 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// Reads the missing values before the stream of a chunk with `count` elements; `None` if there are none.
+    /// Reads the missing values before the stream of a chunk with `count` elements; `None` without missing values.
     pub(super) fn read(cursor: &mut Cursor<'_>, count: usize, double: bool) -> Result<Option<Self>> {
         let mut value = [0; 8];
         match cursor.u8()? {

@@ -20,7 +20,7 @@ pub struct ExternalFiles {
 /// Encodes a list of files, in order, with their names in a heap at `heap`.
 ///
 /// # Errors
-/// Invalid if there are none, if a name is empty, or if a file without a size is not the last; Limit if there
+/// Invalid if the list is empty, if a name is empty, or if a file without a size is not the last; Limit if there
 /// are too many.
 pub fn encode(files: &[ExternalFile], heap: u64) -> Result<ExternalFiles> {
     encoded(files, heap).map_err(|error| error.within(STRUCTURE))

@@ -299,7 +299,7 @@ impl Array {
             .saturating_add(self.data_block_size(image, &(0..0)))
     }
 
-    /// Returns the size of a data block with these chunks; of its prefix alone if there are none.
+    /// Returns the size of a data block with these chunks; of its prefix alone without chunks.
     fn data_block_size(&self, image: Image<'_>, numbers: &Range<u64>) -> u64 {
         let count = numbers.end.saturating_sub(numbers.start);
         count

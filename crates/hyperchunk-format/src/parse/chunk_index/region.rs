@@ -25,8 +25,8 @@ impl Region {
         self.0.iter().zip(point).all(|(range, coordinate)| range.contains(coordinate))
     }
 
-    /// Moves `point` to the first point of the box at or after it in row-major order. Returns false if there
-    /// is none; `point` is then unspecified.
+    /// Moves `point` to the first point of the box at or after it in row-major order. Returns false past
+    /// the end of the box; `point` is then unspecified.
     pub(super) fn advance(&self, point: &mut [u64]) -> bool {
         // First axis on which the point is outside the box.
         let outside = self.0.iter().zip(&*point).position(|(range, coordinate)| !range.contains(coordinate));
