@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a little-endian unsigned number of `width` bytes (0 to 16).
+    /// Reads a little-endian unsigned number of `width` bytes.
     ///
     /// # Errors
     /// Corrupt, if fewer are left; Unsupported if the number needs more than 64 bits.

@@ -6,7 +6,7 @@ use crate::{Cursor, Error, Fuel, Limits, Result, View, checksum};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Widths of addresses and lengths in a file, in bytes (2, 4, 8 or 16).
+/// Widths of addresses and lengths in a file, in bytes (2, 4, 8, 16 or 32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// "Size of offsets".

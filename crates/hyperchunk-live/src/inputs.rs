@@ -174,7 +174,7 @@ pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
             dims == wanted_dims && is_stored_as(base, wanted)
         }
         (Class::String { padding, charset }, Element::Text(bytes) | Element::Utf8(bytes)) => {
-            // Strings not restricted to UTF-8 were UTF-8 in earlier versions, and padded with zeros.
+            // Earlier versions stored strings not restricted to UTF-8 as UTF-8, padded with zeros.
             let is_utf8 = matches!(charset, CharacterSet::Utf8);
             datatype.size == wide(*bytes)
                 && !matches!(padding, StringPadding::SpacePadded)
