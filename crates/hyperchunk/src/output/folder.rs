@@ -238,6 +238,33 @@ mod unix {
             done(unsafe { libc::renameat(old, from.as_ptr(), new, to.as_ptr()) })
         }
 
+        /// Exchanges two names.
+        ///
+        /// # Errors
+        /// Unsupported on systems, kernels and file systems that cannot; the system's errors.
+        #[cfg(target_os = "linux")]
+        pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+            let (one, other) = (name_of(one)?, name_of(other)?);
+            let folder = self.handle.as_raw_fd();
+            // SAFETY: as in `at`.
+            let exchanged = done(unsafe {
+                libc::renameat2(folder, one.as_ptr(), folder, other.as_ptr(), libc::RENAME_EXCHANGE)
+            });
+            exchanged.map_err(|error| match error.raw_os_error() {
+                Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => io::ErrorKind::Unsupported.into(),
+                _ => error,
+            })
+        }
+
+        /// Exchanges two names.
+        ///
+        /// # Errors
+        /// Unsupported.
+        #[cfg(not(target_os = "linux"))]
+        pub fn exchange(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
         #[cfg(target_os = "linux")]
         fn rename_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
             let (folder, to) = to;
@@ -364,6 +391,10 @@ mod other {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             std::fs::rename(self.path.join(from), to)
+        }
+
+        pub fn exchange(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
         }
 
         pub fn remove(&self, name: &OsStr) -> io::Result<()> {

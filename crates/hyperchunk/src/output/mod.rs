@@ -9,7 +9,9 @@
 //! directly, unless the path is another user's link.
 //!
 //! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which
-//! may be deleted.
+//! may be deleted. A folder that is replaced exchanges names with the new one. Where the system cannot do
+//! that, it is called `.NAME.32-HEXADECIMAL-DIGITS.old` for a moment: a process that is killed then leaves
+//! the only copy there, which may be renamed back.
 
 mod folder;
 mod suffix;
@@ -50,6 +52,11 @@ fn refused(path: &Path, error: &io::Error) -> Error {
 /// Returns an unpredictable name beside `name`.
 #[must_use]
 pub fn temporary(name: &OsStr) -> OsString {
+    beside(name, "part")
+}
+
+/// Returns an unpredictable name beside `name`, with a suffix of four characters at most.
+fn beside(name: &OsStr, suffix: &str) -> OsString {
     let mut temporary = OsString::from(".");
     #[cfg(unix)]
     {
@@ -59,7 +66,7 @@ pub fn temporary(name: &OsStr) -> OsString {
     }
     #[cfg(not(unix))]
     temporary.push(name);
-    temporary.push(format!(".{}.part", WriterId::new()));
+    temporary.push(format!(".{}.{suffix}", WriterId::new()));
     temporary
 }
 
@@ -407,20 +414,21 @@ impl NewFolder {
         let Place { folder, temporary: unfinished, name, replace } = &place;
         let finish = || {
             std::fs::set_permissions(&self.unfinished, self.permissions.clone())?;
-            let old = (*replace && folder.has(name)).then(|| temporary(name));
-            if let Some(old) = &old {
-                folder.rename(name, (folder, old), false)?;
-            }
-            let renamed = folder.rename(unfinished, (folder, name), false);
-            if let Some(old) = &old {
-                match &renamed {
-                    Ok(()) => delete(&folder.path().join(old)),
-                    // Restores the previous folder.
-                    Err(_) => drop(folder.rename(old, (folder, name), false)),
+            if *replace && folder.has(name) {
+                match folder.exchange(unfinished, name) {
+                    Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                        exchange_by_renaming(folder, unfinished, name)?;
+                    }
+                    exchanged => exchanged?,
                 }
+                folder.sync();
+                // It is the previous folder now.
+                delete(&self.unfinished);
+                return Ok(());
             }
+            folder.rename(unfinished, (folder, name), false)?;
             folder.sync();
-            renamed
+            Ok(())
         };
         finish().map_err(|error| {
             delete(&self.unfinished);
@@ -435,6 +443,24 @@ impl Drop for NewFolder {
             delete(&self.unfinished);
         }
     }
+}
+
+/// Exchanges the names of a new folder and the one that it replaces, in three steps.
+fn exchange_by_renaming(folder: &Folder, unfinished: &OsStr, name: &OsStr) -> io::Result<()> {
+    // Not a name that may be deleted: until the second step it is the only copy.
+    let old = beside(name, "old");
+    folder.rename(name, (folder, &old), false)?;
+    if let Err(error) = folder.rename(unfinished, (folder, name), false) {
+        // Restores the previous folder.
+        return Err(match folder.rename(&old, (folder, name), false) {
+            Ok(()) => error,
+            Err(_) => {
+                let old = shown(&folder.path().join(&old));
+                io::Error::new(error.kind(), format!("{error}; the previous folder is {old}: rename it back"))
+            }
+        });
+    }
+    folder.rename(&old, (folder, unfinished), false)
 }
 
 /// Deletes the rest of a folder, or a link in its place.

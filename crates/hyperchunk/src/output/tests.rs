@@ -173,3 +173,50 @@ fn folders_appear_whole() {
     new.finish().unwrap();
     assert!(old.join("a").exists() && path.join("b").exists() && !path.is_symlink());
 }
+
+#[test]
+fn test_a_name_never_lacks_a_folder_while_it_is_replaced() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = Scratch::new("exchanged");
+    let path = folder.0.join("out");
+    let replace = |number: u32| {
+        let new = NewFolder::create(&path, number > 0).unwrap();
+        std::fs::write(new.path().join("a"), number.to_string()).unwrap();
+        new.finish().unwrap();
+    };
+    replace(0);
+    let done = AtomicBool::new(false);
+    let lacking = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut lacking = 0;
+            while !done.load(Ordering::Relaxed) {
+                lacking += u32::from(path.symlink_metadata().is_err());
+            }
+            lacking
+        });
+        (1..=2000).for_each(replace);
+        done.store(true, Ordering::Relaxed);
+        watcher.join().unwrap()
+    });
+    assert_eq!(lacking, 0, "a process killed at such a moment leaves no folder of that name");
+    assert_eq!(std::fs::read_to_string(path.join("a")).unwrap(), "2000");
+    assert_eq!(folder.names(), ["out"]);
+}
+
+#[test]
+fn test_names_are_exchanged_where_the_system_cannot() {
+    let folder = Scratch::new("renamed");
+    let (handle, name) = Folder::of(&folder.0.join("out")).unwrap();
+    let new = temporary(&name);
+    for (path, text) in [(&name, "old"), (&new, "new")] {
+        std::fs::create_dir(folder.0.join(path)).unwrap();
+        std::fs::write(folder.0.join(path).join("a"), text).unwrap();
+    }
+    let text = |name: &OsStr| std::fs::read_to_string(folder.0.join(name).join("a")).unwrap();
+    exchange_by_renaming(&handle, &new, &name).unwrap();
+    assert_eq!((text(&name), text(&new)), ("new".to_owned(), "old".to_owned()));
+    assert_eq!(folder.names().len(), 2);
+    // What cannot be replaced stays.
+    exchange_by_renaming(&handle, OsStr::new("absent"), &name).unwrap_err();
+    assert_eq!((text(&name), folder.names().len()), ("new".to_owned(), 2));
+}
