@@ -100,6 +100,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Discards the file; uncommitted changes are lost. The writer is closed and its lock released even if
+    /// this fails; what could not be deleted then is deleted by the next call.
+    ///
+    /// # Errors
+    /// The sink's; Io if the journal cannot be deleted.
+    pub fn discard(&self) -> Result<()> {
+        let _one = self.0.commits();
+        let again = self.0.left.swap(false, Ordering::AcqRel);
+        if self.0.closed.swap(true, Ordering::AcqRel) && !again {
+            return self.0.journal.as_ref().map_or(Ok(()), Journal::end);
+        }
+        let discarded = self.0.sink.discard();
+        self.0.sink.release();
+        if discarded.is_err() {
+            self.0.left.store(true, Ordering::Release);
+            return discarded;
+        }
+        self.0.journal.as_ref().map_or(Ok(()), Journal::end)
+    }
+
     /// Commits the file and closes it. Closing twice does nothing.
     ///
     /// # Errors
@@ -109,7 +129,10 @@ impl Writer {
     pub fn close(&self) -> Result<()> {
         let mut last = self.0.commits();
         if self.0.closed.load(Ordering::Acquire) {
-            return Ok(());
+            // It may be there still, if it could not be deleted.
+            let is_kept = self.0.left.load(Ordering::Acquire);
+            let journal = self.0.journal.as_ref().filter(|_| !is_kept);
+            return journal.map_or(Ok(()), Journal::end);
         }
         self.commit(&mut last).map_err(|error| match (&self.0.journal, &self.0.name) {
             (Some(_), Some(name)) => error.followed_by(&format!(
@@ -117,12 +140,12 @@ impl Writer {
             )),
             _ => error,
         })?;
-        self.0.closed.store(true, Ordering::Release);
         // Earlier commits may have been longer than this one.
         let ends = *self.0.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, last)) = ends.filter(|(longest, last)| longest > last) {
             self.0.sink.cut(last).map_err(|error| self.0.named(error))?;
         }
+        self.0.closed.store(true, Ordering::Release);
         self.0.sink.release();
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }

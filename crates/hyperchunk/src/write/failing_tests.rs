@@ -1,8 +1,8 @@
 //! Writers that fail: a failing call changes nothing, and complete data are recovered.
 
-use super::journal::{Entry, Made};
+use super::journal::{Entry, Journal, Made};
 use super::*;
-use crate::{ErrorKind, File, OpenOptions, Result};
+use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, FillWhen, Member, Name,
 };
@@ -339,4 +339,85 @@ fn an_unfinished_file_without_a_journal_goes_with_its_writer() {
     file.close().unwrap();
     drop(file);
     assert!(path.exists());
+}
+
+/// Puts a folder in the place of a file, so that it cannot be deleted as one.
+#[cfg(unix)]
+fn occupy(path: &std::path::Path) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::create_dir(path).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn test_the_first_error_of_a_create_is_told_and_the_journal_named() {
+    let folder = Folder::new("create");
+    let path = folder.0.join("a.h5");
+    let journal = Journal::create(&path).unwrap();
+    let name = folder.0.join("a.h5.journal");
+    occupy(&name);
+    let first = Error::new(ErrorKind::Exists, "cannot create the file: it exists").with_os_code(17);
+    let error = super::journal::not_started(first, Some(&journal));
+    assert_eq!((error.kind(), error.os_code()), (ErrorKind::Exists, Some(17)));
+    let text = error.to_string();
+    assert!(text.contains("cannot create the file: it exists; "), "{text}");
+    assert!(text.contains("cannot delete the journal") && text.contains("delete it"), "{text}");
+    assert!(text.contains(&name.display().to_string()), "{text}");
+}
+
+#[cfg(unix)]
+#[test]
+fn test_a_discard_that_failed_releases_the_lock_and_can_be_repeated() {
+    let folder = Folder::new("discard");
+    let path = folder.0.join("a.h5");
+    let (partial, journal) = (LocalSink::partial_of(&path), folder.0.join("a.h5.journal"));
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let kept = folder.0.join("kept");
+    std::fs::hard_link(&partial, &kept).unwrap();
+    occupy(&partial);
+    let error = file.discard().unwrap_err();
+    assert!(error.to_string().contains("delete"), "{error}");
+    file.create_group(NodeId::ROOT, b"g", false).unwrap_err();
+    let other = std::fs::OpenOptions::new().write(true).open(&kept).unwrap();
+    other.try_lock().unwrap();
+    assert!(journal.exists());
+    // As if its folder could be written to again.
+    std::fs::remove_dir(&partial).unwrap();
+    std::fs::rename(&kept, &partial).unwrap();
+    file.discard().unwrap();
+    assert!(!partial.exists() && !journal.exists());
+    file.discard().unwrap();
+    Writer::create(&path, &CreateOptions::default()).unwrap().discard().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn test_a_journal_that_could_not_be_deleted_is_deleted_by_the_next_call() {
+    for discards in [false, true] {
+        let folder = Folder::new(&format!("end-{discards}"));
+        let path = folder.0.join("a.h5");
+        let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+        let end = || if discards { file.discard() } else { file.close() };
+        let (journal, kept) = (folder.0.join("a.h5.journal"), folder.0.join("kept"));
+        std::fs::hard_link(&journal, &kept).unwrap();
+        occupy(&journal);
+        end().unwrap_err();
+        std::fs::remove_dir(&journal).unwrap();
+        std::fs::rename(&kept, &journal).unwrap();
+        end().unwrap();
+        assert!(!journal.exists());
+        end().unwrap();
+    }
+}
+
+#[test]
+fn test_a_file_that_cannot_be_started_leaves_no_journal() {
+    let folder = Folder::new("full");
+    let path = folder.0.join("a.h5");
+    let journal = Journal::create(&path).unwrap();
+    // It has no room for anything.
+    let sink = std::sync::Arc::new(Tight::default());
+    let error = Writer::start(sink, None, &CreateOptions::default(), Some(journal)).unwrap_err();
+    assert!(error.to_string().contains("no room"), "{error}");
+    assert!(!folder.0.join("a.h5.journal").exists());
 }

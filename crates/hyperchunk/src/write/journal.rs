@@ -161,6 +161,8 @@ struct State {
     end: u64,
     /// True if a torn entry follows, after which further entries would be lost.
     torn: bool,
+    /// True if it is deleted.
+    ended: bool,
 }
 
 /// Returns the path of a file's journal.
@@ -205,7 +207,7 @@ impl Journal {
             drop(folder.remove(&name));
             return Err(refused(error));
         }
-        let state = State { file: journal, end: MAGIC.len() as u64, torn: false };
+        let state = State { file: journal, end: MAGIC.len() as u64, torn: false, ended: false };
         Ok(Self { state: Mutex::new(state), folder, path })
     }
 
@@ -275,12 +277,31 @@ impl Journal {
         std::mem::replace(&mut self.state().file, file)
     }
 
-    /// Deletes the journal of a complete file.
+    /// Deletes the journal of a complete file, unless that is done.
     pub(super) fn end(&self) -> Result<()> {
-        let removed = self.folder.remove(self.path.file_name().unwrap_or_default());
-        removed.map_err(|error| {
+        let mut state = self.state();
+        if state.ended {
+            return Ok(());
+        }
+        self.folder.remove(self.path.file_name().unwrap_or_default()).map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")).file(self.path.display())
-        })
+        })?;
+        state.ended = true;
+        Ok(())
+    }
+}
+
+/// Deletes the journal of a file that could not be started; returns the error to report.
+pub(super) fn not_started(error: Error, journal: Option<&Journal>) -> Error {
+    match journal.map_or(Ok(()), Journal::end) {
+        Ok(()) => error,
+        Err(left) => {
+            let name = left.file_name().unwrap_or_default();
+            error.advise(format_args!(
+                "then: {}; delete it, or no file of that name can be created: {name}",
+                left.message()
+            ))
+        }
     }
 }
 

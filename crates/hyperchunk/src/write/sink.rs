@@ -203,7 +203,12 @@ impl LocalSink {
         })?;
         output::keep_permissions(&folder, &name, &file);
         let file = Arc::new(file);
-        let lock = Mutex::new(ExclusiveLock::take(&file, locking).map_err(named)?);
+        let lock = ExclusiveLock::take(&file, locking).map_err(|error| {
+            // Empty, and in the way of the next attempt.
+            drop(folder.remove(&partial));
+            named(error)
+        })?;
+        let lock = Mutex::new(lock);
         let published = AtomicBool::new(false);
         let process = std::process::id();
         Ok(Self {

@@ -6,7 +6,7 @@ use super::companion::Companion;
 use super::dataset::DatasetWriter;
 use super::fits;
 use super::heap::Heap;
-use super::journal::{Entry, Journal, Made};
+use super::journal::{Entry, Journal, Made, not_started};
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink, may_create};
 use super::snapshot::Taken;
@@ -73,6 +73,8 @@ pub(super) struct Inner {
     /// Size in bytes of the partially written chunks in memory.
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
+    /// True if the sink could not be discarded.
+    pub(super) left: AtomicBool,
     /// Number of changes.
     pub(super) changes: AtomicU64,
     /// The last snapshot of the file, and its change count.
@@ -215,10 +217,7 @@ impl Writer {
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
         let sink = match start(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
-            Err(error) => {
-                journal.map_or(Ok(()), |journal| journal.end())?;
-                return Err(error);
-            }
+            Err(error) => return Err(not_started(error, journal.as_ref())),
         };
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
@@ -253,20 +252,6 @@ impl Writer {
         self.0.sink.stored()
     }
 
-    /// Discards the file; uncommitted changes are lost.
-    ///
-    /// # Errors
-    /// The sink's.
-    pub fn discard(&self) -> Result<()> {
-        let _one = self.0.commits();
-        if self.0.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.0.sink.discard()?;
-        self.0.sink.release();
-        self.0.journal.as_ref().map_or(Ok(()), Journal::end)
-    }
-
     /// Starts a file in a sink. `name` is for messages.
     ///
     /// # Errors
@@ -275,17 +260,24 @@ impl Writer {
         Self::start(sink, name, options, None)
     }
 
-    fn start(
+    pub(super) fn start(
         sink: Arc<dyn Sink>,
         name: Option<&str>,
         options: &CreateOptions,
         journal: Option<Journal>,
     ) -> Result<Self> {
         let (first, base) = (first_of(options)?, options.user_block);
-        sink.write_at(base, sink.unfinished())?;
         let writer = Self::over(sink, name, options, journal, first);
-        if base != 0 {
-            writer.0.note(&[Entry::UserBlock(base)])?;
+        let started = writer.0.file.write_at(base, writer.0.file.unfinished()).and_then(|()| match base {
+            0 => Ok(()),
+            _ => writer.0.note(&[Entry::UserBlock(base)]),
+        });
+        if let Err(error) = started {
+            // Nothing is in it that could be recovered.
+            return Err(match writer.0.file.discard() {
+                Ok(()) => not_started(error, writer.0.journal.as_ref()),
+                Err(left) => error.advise(left),
+            });
         }
         if let FileLayout::InFront { page } = options.layout {
             *writer.0.front.lock().unwrap_or_else(PoisonError::into_inner) = Some(superblock::SIZE..page);
@@ -323,6 +315,7 @@ impl Writer {
             heap: Heap::default(),
             waiting_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             snapshot: Mutex::default(),
             front: Mutex::new(None),
