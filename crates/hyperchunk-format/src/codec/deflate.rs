@@ -101,8 +101,7 @@ pub(super) fn deflate(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<u
 /// Decompresses a stream into `to`; returns the number of bytes.
 #[cfg(feature = "blosc")]
 pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
-    DECOMPRESSOR
-        .with_borrow_mut(|state| state.zlib_decompress(from, to))
+    with_state(&DECOMPRESSOR, |state| state.zlib_decompress(from, to))
         .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged zlib data: {error}")))
 }
 
@@ -151,5 +150,32 @@ mod tests {
         }
         hurt(&Deflate, ZEROS, &[6], 1000);
         hurt(&Deflate, NINE, &[6], 9);
+    }
+
+    /// Reader of a stream that runs in a thread-local destructor.
+    #[cfg(feature = "blosc")]
+    struct Late(std::sync::mpsc::Sender<(bool, Option<usize>)>);
+
+    #[cfg(feature = "blosc")]
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let gone = DECOMPRESSOR.try_with(|_| ()).is_err();
+            let read = std::panic::catch_unwind(|| inflate(NINE, &mut [0; 9]).unwrap());
+            self.0.send((gone, read.ok())).unwrap();
+        }
+    }
+
+    #[cfg(feature = "blosc")]
+    #[test]
+    fn test_streams_in_chunks_are_read_at_exit() {
+        thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // Thread-local values are destroyed in reverse order of first use.
+            LATE.set(Some(Late(sender)));
+            inflate(NINE, &mut [0; 9]).unwrap();
+        });
+        thread.join().unwrap();
+        assert_eq!(receiver.recv().unwrap(), (true, Some(9)));
     }
 }
