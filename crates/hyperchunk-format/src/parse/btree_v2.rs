@@ -150,6 +150,31 @@ impl BTree {
         self.total == 0
     }
 
+    /// Returns the number of records. Reads only the root, whose counts must be those of the header.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated; Need.
+    pub fn count(&self, image: Image<'_>) -> Result<u64> {
+        let mut count = self.root.map_or(0, |root| u64::from(root.count));
+        let depth = self.depths.len().saturating_sub(1);
+        if let Some(root) = self.root
+            && depth > 0
+        {
+            let bytes = self.node(image, root, depth, &mut Budget::new(&image, NAME))?;
+            let (_, mut cursor) = self.split(image, &bytes, root, depth)?;
+            for _ in 0..=root.count {
+                let (below, total) = self.counted_pointer(image, &mut cursor, depth)?;
+                count = count.saturating_add(total.unwrap_or_else(|| below.count.into()));
+            }
+        }
+        if count != self.total {
+            let message =
+                format!("a total of {} records, expected {count} records as in the root", self.total);
+            return Err(Error::corrupt(message).within(NAME));
+        }
+        Ok(count)
+    }
+
     /// Reads all records in order, concatenated: each has [`BTree::record_size`] bytes, never 0.
     ///
     /// # Errors
@@ -336,11 +361,23 @@ impl BTree {
 
     /// Reads the next pointer in a node of that depth.
     fn pointer(&self, image: Image<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Pointer> {
+        Ok(self.counted_pointer(image, cursor, depth)?.0)
+    }
+
+    /// Reads the next pointer in a node of that depth, and the number of all records below it, which
+    /// pointers to leaves do not have.
+    fn counted_pointer(
+        &self,
+        image: Image<'_>,
+        cursor: &mut Cursor<'_>,
+        depth: usize,
+    ) -> Result<(Pointer, Option<u64>)> {
         let address = cursor.address(image.sizes)?;
         let count = cursor.uint(self.count_width)?;
-        cursor.skip(self.total_width(depth))?;
+        let width = self.total_width(depth);
+        let total = if width > 0 { Some(cursor.uint(width)?) } else { None };
         match (address, u16::try_from(count)) {
-            (Some(address), Ok(count)) => Ok(Pointer { address, count }),
+            (Some(address), Ok(count)) => Ok((Pointer { address, count }, total)),
             _ => Err(cursor.error(format!("a pointer to {address:?} with {count} records"))),
         }
     }

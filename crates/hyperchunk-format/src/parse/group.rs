@@ -94,7 +94,7 @@ pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
             let nodes = nodes(image, btree)?;
             Ok(nodes.iter().fold(0, |count, entries| count.saturating_add(entries.len() as u64)))
         }
-        LinkStorage::Dense { by_name, .. } => Ok(BTree::open(image, by_name, &[BY_NAME])?.len()),
+        LinkStorage::Dense { by_name, .. } => BTree::open(image, by_name, &[BY_NAME])?.count(image),
     }
 }
 

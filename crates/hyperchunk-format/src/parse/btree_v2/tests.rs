@@ -1,13 +1,19 @@
 use super::*;
+use crate::ErrorKind;
 use crate::parse::testing::{Maker, survives_damage, with_image};
 
 /// Creates a tree with records of 2 bytes in nodes of 41: 15 in a leaf, 2 in an inner node, 1 in the root.
 fn tree() -> Vec<u8> {
+    tree_of(11, 8)
+}
+
+/// Creates that tree with other counts: of all records, and of a subtree's.
+fn tree_of(total: u64, below: u8) -> Vec<u8> {
     let file = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 2]).u8s(&[100, 40]);
-    let mut file = file.u64s(&[64]).u16s(&[1]).u64s(&[11]).checksum(0);
+    let mut file = file.u64s(&[64]).u16s(&[1]).u64s(&[total]).checksum(0);
     // A pointer in the root has address, count and total; the nodes below have address and count.
     file = file.to(64).raw(b"BTIN").u8s(&[0, 5]).u16s(&[50]);
-    file = file.u64s(&[128]).u8s(&[2, 8]).u64s(&[192]).u8s(&[0, 2]).checksum(64);
+    file = file.u64s(&[128]).u8s(&[2, below]).u64s(&[192]).u8s(&[0, 2]).checksum(64);
     file = file.to(128).raw(b"BTIN").u8s(&[0, 5]).u16s(&[20, 40]);
     file = file.u64s(&[256]).u8s(&[3]).u64s(&[320]).u8s(&[2]).u64s(&[384]).u8s(&[1]).checksum(128);
     file = file.to(192).raw(b"BTIN").u8s(&[0, 5]).u64s(&[448]).u8s(&[2]).checksum(192);
@@ -113,4 +119,20 @@ fn a_tree_may_be_empty() {
     let file = file.u64s(&[u64::MAX]).u16s(&[0]).u64s(&[0]).checksum(0).0;
     assert_eq!(with_image(&file, list).unwrap(), []);
     assert_eq!(with_image(&file, |image| find(image, 5)).unwrap(), None);
+}
+
+#[test]
+fn test_a_total_that_is_not_that_of_the_root_is_refused() {
+    let counted = |bytes: &[u8]| with_image(bytes, |image| BTree::open(image, 0, &[5])?.count(image));
+    assert_eq!(counted(&tree()).unwrap(), 11);
+    for total in [0, 10, 12, u64::MAX] {
+        let error = counted(&tree_of(total, 8)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("expected 11 records"), "{error}");
+    }
+    counted(&tree_of(11, 7)).unwrap_err();
+    let leaf = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 0]).u8s(&[100, 40]);
+    counted(&leaf.u64s(&[64]).u16s(&[2]).u64s(&[3]).checksum(0).0).unwrap_err();
+    let none = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 0]).u8s(&[100, 40]);
+    counted(&none.u64s(&[u64::MAX]).u16s(&[0]).u64s(&[3]).checksum(0).0).unwrap_err();
 }
