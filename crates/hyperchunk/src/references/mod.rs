@@ -109,11 +109,7 @@ impl Writer<'_> {
                 let array = object.dataset().and_then(|dataset| Ok((Array::new(&dataset)?, dataset)));
                 match array {
                     Ok((array, dataset)) => self.array(&array, &dataset, name),
-                    Err(error)
-                        if matches!(error.kind(), crate::ErrorKind::Io | crate::ErrorKind::Changed) =>
-                    {
-                        Err(error)
-                    }
+                    Err(error) if error.is_of_reading() => Err(error),
                     Err(error) => {
                         self.left.push((path.to_vec(), error.to_string()));
                         Ok(())
