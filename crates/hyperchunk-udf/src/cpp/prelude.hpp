@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
-#include <type_traits>
 #include <vector>
 
 // WebAssembly has no exceptions.
