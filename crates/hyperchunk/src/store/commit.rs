@@ -170,22 +170,27 @@ pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Re
     waiting_and_damaged(site.into(), manifest).map(|(waiting, _)| waiting)
 }
 
-/// As [`waiting`], for other sessions only. Logs whose names show that they belong to this session
-/// are not read.
+/// As [`waiting`], without the log of the writer `own` and those of its session. If that is unknown,
+/// every other writer counts as one of another session. Logs whose names show that they belong to
+/// the session are not read.
 ///
 /// # Errors
 /// Io.
-pub fn waiting_of_others<'a>(site: impl Into<Site<'a>>, session: Session) -> Result<Vec<Waiting>> {
+pub fn waiting_of_others<'a>(
+    site: impl Into<Site<'a>>,
+    session: Session,
+    own: WriterId,
+) -> Result<Vec<Waiting>> {
     let site = site.into();
     let mut others = writers(site)?;
-    if !session.is_unknown() {
-        others.retain(|writer| !writer.may_be_of(session));
-    }
+    others.retain(|writer| *writer != own && (session.is_unknown() || !writer.may_be_of(session)));
     if others.is_empty() {
         return Ok(Vec::new());
     }
     let manifest = Manifest::newest(site)?;
-    waiting_among(site, others, manifest.as_deref()).map(|(waiting, _)| waiting)
+    let (mut waiting, _) = waiting_among(site, others, manifest.as_deref())?;
+    waiting.retain(|log| session.is_unknown() || log.header.session != session);
+    Ok(waiting)
 }
 
 /// Returns whether at least `writers_of_it` writers of a session are finished and not committed.

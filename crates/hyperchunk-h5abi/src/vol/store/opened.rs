@@ -154,14 +154,9 @@ pub(in crate::vol) fn create(
     let writer = company.all(|| writer(&path, options, session, Mode::Truncate), remove)?;
     let hidden = company.all(
         || {
-            let waiting = commit::waiting_of_others(&path, session)?;
-            let done = waiting
-                .iter()
-                .filter(|log| log.ending == Ending::Finished && log.header.writer != writer.id());
-            let hidden: Vec<_> = done
-                .filter(|log| session.is_unknown() || log.header.session != session)
-                .map(|log| log.header.writer)
-                .collect();
+            let waiting = commit::waiting_of_others(&path, session, writer.id())?;
+            let done = waiting.iter().filter(|log| log.ending == Ending::Finished);
+            let hidden: Vec<_> = done.map(|log| log.header.writer).collect();
             if !hidden.is_empty() {
                 writer.hide(&hidden)?;
             }

@@ -625,3 +625,21 @@ fn a_file_that_is_no_hdf5_is_not_replaced() {
     assert_eq!(commit(&path, &never()).unwrap_err().kind(), ErrorKind::NotHdf5);
     assert_eq!(fs::read(&path).unwrap(), b"my thesis");
 }
+
+#[test]
+fn test_logs_of_others_are_never_those_of_the_writer_or_its_session() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let started =
+        |session: Session| LogWriter::create(&path, &WriterOptions { session, ..options() }).unwrap();
+    let (mine, theirs) = (Session::named("mine"), Session::named("theirs"));
+    for session in [Session::default(), mine] {
+        let own = started(session);
+        let (same, other) = (started(session), started(theirs));
+        let found = waiting_of_others(&path, session, own.id()).unwrap();
+        let found: Vec<WriterId> = found.iter().map(|log| log.header.writer).collect();
+        assert!(!found.contains(&own.id()), "{session:?}");
+        assert!(found.contains(&other.id()), "{session:?}");
+        assert_eq!(found.contains(&same.id()), session.is_unknown(), "{session:?}");
+    }
+}
