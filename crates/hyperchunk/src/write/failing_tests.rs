@@ -357,7 +357,7 @@ fn test_the_first_error_of_a_create_is_told_and_the_journal_named() {
     let name = folder.0.join("a.h5.journal");
     occupy(&name);
     let first = Error::new(ErrorKind::Exists, "cannot create the file: it exists").with_os_code(17);
-    let error = super::journal::not_started(first, Some(&journal));
+    let error = journal::not_started(first, Some(&journal));
     assert_eq!((error.kind(), error.os_code()), (ErrorKind::Exists, Some(17)));
     let text = error.to_string();
     assert!(text.contains("cannot create the file: it exists; "), "{text}");

@@ -316,6 +316,8 @@ impl Table {
                     .collect();
                 let key = if batch.append { "h5.append" } else { "h5.rows" };
                 let metadata = [(key, format!("{}:{}", batch.first, batch.first + rows))];
+                // Columns that came later may need more room than there is. The rows are in the log, and
+                // `fragments` tells that they are in no batch.
                 let Some(message) = ipc::batch(rows, &columns, body, &metadata, batch.room) else { continue };
                 segment.write(batch.at, &message)?;
                 batch.said = fields.len();

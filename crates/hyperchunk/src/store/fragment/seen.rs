@@ -113,7 +113,8 @@ fn of(path: &Path, table: &str, manifest: &Manifest) -> Result<Fragments> {
     }
     if seen != rows {
         return Err(refuse(format!(
-            "{} of {rows} rows were written by writers that did not write all columns of them",
+            "{} of {rows} rows are in no batch of a file: their writer did not write all columns of them, or \
+             defined columns after it had begun their batches, which had no room for more",
             rows - seen.min(rows)
         )));
     }

@@ -292,3 +292,27 @@ fn a_torn_fragment_is_not_salvaged_and_what_is_whole_is() {
         assert_eq!(pieces, [Slab::new([0], [20_000]), Slab::new([20_000], [20_000])]);
     }
 }
+
+#[test]
+fn test_batches_begun_before_most_columns_joined_are_in_the_footer() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let columns: Vec<Definition> = (0..100)
+        .map(|number| column(&format!("/g/c{number:03}"), Datatype::ieee(4, ByteOrder::Little), &[], false))
+        .collect();
+    create(&path, &columns, None, false, Sync::Never).unwrap();
+    let writer = LogWriter::create(&path, &arrow()).unwrap();
+    let values = |number: usize| vec![number as u8 + 1; ROWS as usize * 4];
+    // Each column is defined when the rows of those before it are written.
+    for (number, column) in columns.iter().enumerate() {
+        let dataset = writer.define(column).unwrap();
+        writer.write_box(dataset, &[0], &[ROWS], &values(number)).unwrap();
+    }
+    writer.close().unwrap();
+    commit(&path, &never()).unwrap().unwrap();
+    for number in [0, 17, 99] {
+        assert_eq!(engine(&path, &format!("/g/c{number:03}")), values(number));
+    }
+    let error = fragments(&path, "/g", None).unwrap_err().to_string();
+    assert!(error.contains("after it had begun their batches"), "{error}");
+}
