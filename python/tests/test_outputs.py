@@ -354,3 +354,45 @@ def test_devices_and_pipes_are_written_to(world: Path) -> None:
     for name in ("open()", "DualFile()", "pack"):
         fails(lambda name=name: makers.MAKERS[name].make("/dev/null", True))  # type: ignore[misc]
     assert Path("/dev/null").is_char_device()
+
+
+# A file that is not named, but read: it would be gone, and with it all that is not copied.
+
+
+@pytest.mark.parametrize("kind", ["external", "virtual", "virtual of virtual", "raw"])
+@pytest.mark.parametrize("command", ["get h5", "get npy", "pack"])
+def test_what_is_read_through_an_input_is_an_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("src.h5", "w") as file:
+        file["d"], file["keep"] = np.arange(1000.0), np.arange(9)
+    (tmp_path / "raw.bin").write_bytes(np.arange(1000.0).tobytes())
+    with h5py.File("between.h5", "w") as between, h5py.File("a.h5", "w") as file:
+        for owner, of in ((between, ("src.h5", "d")), (file, ("between.h5", "v"))):
+            of = ("src.h5", "d") if owner is file and kind == "virtual" else of
+            layout = h5py.VirtualLayout((1000,), "f8")
+            layout[:] = h5py.VirtualSource(*of, (1000,))
+            owner.create_virtual_dataset("v", layout)
+        file["external"] = h5py.ExternalLink("src.h5", "/d")
+        if kind == "raw":
+            file.create_dataset("raw", (1000,), "f8", external=[("raw.bin", 0, 8000)])
+    read = tmp_path / ("raw.bin" if kind == "raw" else "src.h5")
+    before = read.read_bytes()
+    dataset = {"external": "/external", "raw": "/raw"}.get(kind, "/v")
+    out = f"{read.stem}.{'npy' if command == 'get npy' else 'h5'}"
+    if out != read.name:
+        Path(out).unlink(missing_ok=True)
+        os.link(read, out)
+    where = Path(out).stat().st_ino
+    if command == "pack":
+        if kind == "external":
+            pytest.skip("pack keeps external links, and does not read what they lead to")
+        arguments = ["pack", "--embed", "a.h5", out, "--overwrite"]
+    else:
+        arguments = ["get", "a.h5", dataset, "-o", out, "--overwrite"]
+    assert run(*arguments) == 1
+    assert "is an input of this command" in capfd.readouterr().err
+    assert Path(out).stat().st_ino == where
+    assert read.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))

@@ -120,7 +120,7 @@ fn has(folder: &Path, file: &Path) -> bool {
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
     if inputs.iter().any(|input| same_file(path, input)) {
-        return Err(cannot_write(path, "it is an input of this command; name another output"));
+        return Err(is_input(path));
     }
     if is_stream(path) {
         return Ok(());
@@ -132,6 +132,18 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
         return Err(exists(path));
     }
     Ok(())
+}
+
+/// Refuses an output that is one of the files that were read through an open file, before it takes their place.
+///
+/// # Errors
+/// Invalid.
+pub fn check_unread(path: &Path, file: &crate::File) -> Result<()> {
+    if file.has_read(path) { Err(is_input(path)) } else { Ok(()) }
+}
+
+fn is_input(path: &Path) -> Error {
+    cannot_write(path, "it is an input of this command; name another output")
 }
 
 /// Refuses an output that is there, for what replaces nothing.
