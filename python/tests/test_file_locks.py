@@ -258,3 +258,23 @@ def test_what_is_edited_while_this_process_reads_it(tmp_path: Path) -> None:
         held["a"][:]
     held.refresh()
     assert np.array_equal(held["a"][:], np.arange(1000.0))
+
+
+def test_what_a_writer_will_replace_is_not_written_by_others(path: Path) -> None:
+    """What they wrote would be gone when it is done. They may read it."""
+    with hyperchunk.open(path, "w") as file:
+        file["late"] = 1
+        assert attempt("h5py.File(path)['x'][()]", path) == ""
+        assert attempt("hyperchunk.open(path)['x'][()]", path) == ""
+        assert "BlockingIOError" in attempt("h5py.File(path, 'r+')['other'] = 1", path)
+        assert attempt("h5py.File(path, 'r+', locking=False).close()", path) == ""
+    with h5py.File(path) as file:
+        assert list(file) == ["late"]
+    assert attempt("h5py.File(path, 'r+')['after'] = 1", path) == ""
+
+
+def test_a_writer_that_gives_up_leaves_no_lock(path: Path) -> None:
+    file = hyperchunk.open(path, "w")
+    assert "BlockingIOError" in attempt("h5py.File(path, 'r+').close()", path)
+    del file
+    assert attempt("h5py.File(path, 'r+')['after'] = 1", path) == ""
