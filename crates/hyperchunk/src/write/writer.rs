@@ -709,6 +709,7 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
         if dims.iter().zip(max).any(|(dim, max)| max.is_some_and(|max| max < *dim)) {
             return Err(Error::invalid("an extent larger than its bound"));
         }
+        fits::extent(dims)?;
     }
     let element_size = usize::try_from(datatype.size)
         .ok()
