@@ -173,7 +173,9 @@ class Table:
         """A :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Rows of several dimensions are
         lists."""
         needed("pandas")
-        return self._looking(cells="list").to_pyarrow().to_pandas(**options)
+        from hyperchunk.arrow.arrays import with_plain_truth
+
+        return with_plain_truth(self._looking(cells="list").to_pyarrow()).to_pandas(**options)
 
     def to_polars(self) -> Any:
         """A :class:`polars.DataFrame`. Rows of several dimensions are arrays, unless the table was made with

@@ -3,9 +3,9 @@
 
 use super::table::{Column, Stored, named};
 use super::texts::{text, texts, unpadded};
-use crate::types::{ColumnType, Look};
+use crate::types::{ColumnType, Look, boolean};
 use crate::{Error, ErrorKind, Result};
-use hyperchunk::model::{ByteOrder, Class, ObjectKind};
+use hyperchunk::model::{ByteOrder, Class, Datatype, ObjectKind};
 use hyperchunk::select::Choice;
 use hyperchunk::{Dataset, Group, Object};
 use std::collections::HashMap;
@@ -23,6 +23,8 @@ pub(super) struct Wanted {
     pub(super) path: String,
     /// Which column of a dataset of two dimensions; `None` for all of it.
     part: Option<usize>,
+    /// Whether pandas says what its values mean.
+    pandas: bool,
     /// Why it cannot be one.
     refused: Option<&'static str>,
 }
@@ -38,7 +40,7 @@ pub(super) enum Scheme {
 impl Wanted {
     /// A dataset by its path.
     pub(super) fn path(name: &str) -> Self {
-        Self { name: name.to_owned(), path: name.to_owned(), part: None, refused: None }
+        Self { name: name.to_owned(), path: name.to_owned(), part: None, pandas: false, refused: None }
     }
 
     fn at(name: &str, path: String) -> Self {
@@ -65,6 +67,7 @@ pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
             | "series_table"
             | "appendable_series" => Ok(Some(Scheme::Below("table"))),
             "frame" => frame(group).map(Scheme::Columns).map(Some),
+            "series" => series(group).map(Scheme::Columns).map(Some),
             _ => Ok(None),
         };
     }
@@ -85,10 +88,18 @@ pub(super) fn column(
     look: &Look,
     whole: impl FnOnce() -> Result<Column>,
 ) -> Result<Column> {
-    let Some(part) = wanted.part else { return whole() };
     let object = stored.dataset.object();
-    let kind = ColumnType::new(&wanted.name, stored.dataset.datatype(), &[], look)
-        .map_err(|error| named(error, object))?;
+    let meant = if wanted.pandas { meant(&stored.dataset)? } else { None };
+    let Some(part) = wanted.part else {
+        let mut column = whole()?;
+        if let Some(meant) = meant {
+            column.kind = ColumnType::new(&wanted.name, &meant, stored.cell(), look)
+                .map_err(|error| named(error, object))?;
+        }
+        return Ok(column);
+    };
+    let datatype = meant.as_ref().unwrap_or_else(|| stored.dataset.datatype());
+    let kind = ColumnType::new(&wanted.name, datatype, &[], look).map_err(|error| named(error, object))?;
     if stands_for_nothing(&stored.dataset)? {
         return Ok(Column { stored: number, offset: 0, kind });
     }
@@ -103,14 +114,67 @@ pub(super) fn column(
 }
 
 /// Whether a dataset stands for an array of pandas without elements, of which PyTables has none: one element that means nothing,
-/// and attributes that say what the array is.
+/// and attributes that say what the array is; or times of no rows, whose extent is the other way round.
 pub(super) fn stands_for_nothing(dataset: &Dataset) -> Result<bool> {
     let dims = dataset.dims();
+    let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
+    if dims.contains(&0) {
+        return has(b"value_type");
+    }
     if dims.is_empty() || dims.iter().any(|dim| *dim != 1) {
         return Ok(false);
     }
-    let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
     Ok(has(b"value_type")? && has(b"shape")?)
+}
+
+/// What the values of an array of pandas mean, where PyTables stores them as something else: times and durations as integers, truth
+/// as bits, and arrays without elements as one number. Times with a zone stay what is stored: their column would lose it.
+fn meant(dataset: &Dataset) -> Result<Option<Datatype>> {
+    let object = dataset.object();
+    let said = text(object, "value_type")?.unwrap_or_default();
+    // An index says it in another place, and what is stored in the first.
+    let kind = text(object, "kind")?.unwrap_or_default();
+    let stored = dataset.datatype();
+    let is_count = stored.size == 8
+        && matches!(&stored.class, Class::Integer { order: ByteOrder::Little, signed: true, .. });
+    let is_empty = stands_for_nothing(dataset)?;
+    if is_count || is_empty {
+        let unit = |text: &str| if text.is_empty() { "[ns]".to_owned() } else { text.to_owned() };
+        let time = |said: &str| {
+            let date = said.strip_prefix("datetime64").map(|text| format!("NUMPY:<M8{}", unit(text)));
+            date.or_else(|| said.strip_prefix("timedelta64").map(|text| format!("NUMPY:<m8{}", unit(text))))
+        };
+        let time = time(&said).or_else(|| time(&kind));
+        if let Some(tag) = time {
+            let has_zone = object.attribute(b"tz")?.is_some();
+            return Ok(
+                (!has_zone).then(|| Datatype { size: 8, class: Class::Opaque { tag: tag.as_str().into() } })
+            );
+        }
+    }
+    if matches!(stored.class, Class::Bitfield { .. }) && stored.size == 1 {
+        return Ok(Some(boolean()));
+    }
+    Ok(if is_empty { named_type(&said) } else { None })
+}
+
+/// The datatype that NumPy names so, of numbers.
+fn named_type(name: &str) -> Option<Datatype> {
+    if name == "bool" {
+        return Some(boolean());
+    }
+    let bits = |name: &str| name.parse::<u16>().ok().filter(|bits| matches!(bits, 8 | 16 | 32 | 64));
+    let (class, bits) =
+        match (name.strip_prefix("int"), name.strip_prefix("uint"), name.strip_prefix("float")) {
+            (Some(text), ..) => ('i', bits(text)?),
+            (_, Some(text), _) => ('u', bits(text)?),
+            (.., Some(text)) => ('f', bits(text).filter(|bits| *bits > 8)?),
+            _ => return None,
+        };
+    Some(match class {
+        'f' => Datatype::ieee(bits / 8, ByteOrder::Little),
+        class => Datatype::integer(bits / 8, class == 'i', ByteOrder::Little),
+    })
 }
 
 /// The object of a name, if it is there.
@@ -155,19 +219,42 @@ fn frame(group: &Group) -> Result<Vec<Wanted>> {
         let (items, values) = (format!("block{block}_items"), format!("block{block}_values"));
         let Some(items) = child(group, &items)? else { break };
         let object = child(group, &values)?.ok_or_else(|| damaged(&values))?.dataset()?;
-        let pickled = matches!(object.datatype().class, Class::Vlen { .. } | Class::VlenString { .. })
-            .then_some("its values are pickled objects, which only pandas reads");
+        let pickled = pickled(&object);
         for (part, name) in labels(&items.dataset()?)?.into_iter().enumerate() {
-            let wanted = Wanted { name, path: values.clone(), part: Some(part), refused: pickled };
+            let wanted =
+                Wanted { name, path: values.clone(), part: Some(part), pandas: true, refused: pickled };
             found.insert(wanted.name.clone(), wanted);
         }
     }
     let index = if order.iter().any(|name| name == "index") { "axis1" } else { "index" };
-    let mut columns = vec![Wanted::at(index, "axis1".into())];
+    let labels = child(group, "axis1")?.ok_or_else(|| damaged("`axis1`"))?.dataset()?;
+    let index = Wanted { pandas: true, refused: pickled(&labels), ..Wanted::at(index, "axis1".into()) };
+    let mut columns = vec![index];
     for name in order {
         columns.push(found.remove(&name).ok_or_else(|| damaged(&format!("the column `{name}`")))?);
     }
     Ok(columns)
+}
+
+/// Why an array of pandas cannot be a column.
+fn pickled(dataset: &Dataset) -> Option<&'static str> {
+    matches!(dataset.datatype().class, Class::Vlen { .. } | Class::VlenString { .. })
+        .then_some("its values are pickled objects, which only pandas reads")
+}
+
+/// A fixed series of pandas: its index and its values.
+fn series(group: &Group) -> Result<Vec<Wanted>> {
+    if text(group.object(), "index_variety")?.as_deref() == Some("multi") {
+        let why = "the series has an index of several levels, which pandas reads";
+        return Err(named(Error::unsupported(why), group.object()));
+    }
+    let mut found = Vec::new();
+    for name in ["index", "values"] {
+        let message = || Error::corrupt(format!("a series of pandas without `{name}`"));
+        let dataset = child(group, name)?.ok_or_else(|| named(message(), group.object()))?.dataset()?;
+        found.push(Wanted { pandas: true, refused: pickled(&dataset), ..Wanted::path(name) });
+    }
+    Ok(found)
 }
 
 /// The values of a dataset of names: strings of fixed length, or integers.
