@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.references import Reference, RegionReference, class_of
 
 Dtype = np.dtype[Any]
@@ -32,6 +33,8 @@ class StringInfo(NamedTuple):
 class Empty:
     """The value of a null dataspace: a type, but neither shape nor data."""
 
+    __class__ = class_of_h5py("Empty")
+
     shape = None
     size = None
 
@@ -46,6 +49,9 @@ class Empty:
 
     def __hash__(self) -> int:
         return hash(("Empty", self.dtype))
+
+    def __reduce__(self) -> tuple[type[Empty], tuple[Dtype]]:
+        return Empty, (self.dtype,)
 
     def __repr__(self) -> str:
         return f"Empty(dtype={self.dtype!r})"

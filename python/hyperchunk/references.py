@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hyperchunk.likeness import class_of_h5py
+
 # How `_core` numbers what a stored reference is.
 OBJECT1, REGION1, OBJECT2, REGION2, ATTRIBUTE = range(5)
 
@@ -14,6 +16,8 @@ class Reference:
     It holds the bytes that the file stores, so it means something in that file only."""
 
     __slots__ = ("_kind", "_raw", "_region")
+
+    __class__ = class_of_h5py("Reference")
 
     #: 0 for objects, 1 for regions, 2 for attributes.
     typecode = 0
@@ -48,6 +52,8 @@ class RegionReference(Reference):
     """A reference to a part of a dataset: ``dataset[reference]`` reads it, ``group[reference]`` opens the dataset."""
 
     __slots__ = ()
+
+    __class__ = class_of_h5py("RegionReference")
 
     typecode = 1
 
