@@ -53,6 +53,11 @@ impl Permissions {
     }
 }
 
+/// Whether what is open belongs to this process's user, who may then write it anew.
+pub(crate) fn is_own(opened: &LocalFile) -> bool {
+    opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
+}
+
 /// The effective user of this process.
 #[cfg(unix)]
 pub(crate) fn reader() -> u32 {

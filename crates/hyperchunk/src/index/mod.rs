@@ -53,7 +53,25 @@ pub struct Identity {
     pub version: String,
 }
 
+/// What lies between the version of a file and the digest of its contents, where a companion keeps both.
+const CONTENTS: &str = ";contents:";
+
 impl Identity {
+    /// The same with a digest of the file's contents.
+    pub(crate) fn with_contents(mut self, digest: &str) -> Self {
+        self.version.push_str(CONTENTS);
+        self.version.push_str(digest);
+        self
+    }
+
+    /// The version and the digest of the contents, if there is one.
+    pub(crate) fn parts(&self) -> (&str, Option<&str>) {
+        match self.version.split_once(CONTENTS) {
+            Some((version, digest)) => (version, Some(digest)),
+            None => (&self.version, None),
+        }
+    }
+
     /// That of a source; `None` if its versions cannot be told apart.
     #[must_use]
     pub fn of(source: &dyn Source) -> Option<Self> {

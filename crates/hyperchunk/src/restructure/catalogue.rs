@@ -2,19 +2,24 @@
 
 use super::job::{chunk_of, request_in};
 use super::plan::OPERATION;
-use super::{FOLDER, Request, names, source};
+use super::{ADOPTED, CONTENTS, FOLDER, Request, names, source};
 use crate::companion::{self, Trust};
-use crate::io::Source;
+use crate::contents;
+use crate::io::{LocalFile, Source};
+use crate::output;
 use crate::store::{folder_of, real_file};
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// No more layouts of a file are looked at.
 const MOST: usize = 256;
+/// Bytes of a note in the folder of a layout.
+const LONGEST: u64 = 4096;
 /// What a byte of a chunk that goes through filters costs, in bytes that are read as they are.
 const DECODED: f64 = 3.0;
 /// The least that the system reads from a disk.
@@ -64,7 +69,7 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     for (id, folder) in folders(&of, &trust)? {
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         let path = names::whole(&folder);
-        let state = match (path.is_some(), is_of(&file, &request, &identity)) {
+        let state = match (path.is_some(), is_of(&file, &request, &identity, (&folder, &trust))) {
             (_, Ok(false)) => State::Stale,
             (false, _) => State::Unfinished,
             (true, Ok(true)) => State::Used,
@@ -156,14 +161,50 @@ fn dataset_of(file: &File, request: &Request) -> Result<Dataset> {
 }
 
 /// Whether a layout is of what a file is now.
-fn is_of(file: &File, request: &Request, identity: &str) -> Result<bool> {
-    // Most that changed is seen without reading anything.
-    let store = identity.starts_with("store:");
-    if !store && source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
+fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) -> Result<bool> {
+    if identity.starts_with("store:") {
+        let dataset = dataset_of(file, request)?;
+        return Ok(dataset.store().is_some() && source::identity(&dataset)? == identity);
+    }
+    let is = |identity: &str| -> Result<bool> {
+        // Most that changed is seen without reading anything.
+        if source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
+            return Ok(false);
+        }
+        let dataset = dataset_of(file, request)?;
+        Ok(dataset.store().is_none() && source::identity(&dataset)? == identity)
+    };
+    if is(identity)? {
+        return Ok(true);
+    }
+    // It may be another copy of what the layout was made of.
+    let (folder, trust) = of;
+    if note(folder, ADOPTED, trust).map_or(Ok(false), |(adopted, _)| is(&adopted))? {
+        return Ok(true);
+    }
+    let Some((digest, opened)) = note(folder, CONTENTS, trust) else { return Ok(false) };
+    if contents::of(&*file.0.source)?.is_none_or(|(_, found)| found != digest) {
         return Ok(false);
     }
     let dataset = dataset_of(file, request)?;
-    Ok(dataset.store().is_some() == store && source::identity(&dataset)? == identity)
+    if dataset.store().is_some() {
+        return Ok(false);
+    }
+    // So that nobody has to look again. Where that cannot be written, this process knows.
+    if companion::is_own(&opened) {
+        let path = folder.join(ADOPTED);
+        let written = output::write(&path, source::identity(&dataset)?.as_bytes(), true);
+        drop(written.map(|()| companion::tighten(&path, file.path().unwrap_or(Path::new("")))));
+    }
+    Ok(true)
+}
+
+/// A short text in the folder of a layout.
+fn note(folder: &Path, name: &str, trust: &Trust) -> Option<(String, LocalFile)> {
+    let opened = trust.open(&folder.join(name), 0).ok()??;
+    let mut text = String::new();
+    std::io::Read::take(opened.as_file(), LONGEST).read_to_string(&mut text).ok()?;
+    Some((text, opened))
 }
 
 /// The layouts of an open file that can be read in place of its datasets.
@@ -251,7 +292,9 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     for (id, folder) in folders(of, &trust)? {
         let Some(path) = names::whole(&folder) else { continue };
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
-        if request.id(&identity) != id || !is_of(file, &request, &identity).unwrap_or(false) {
+        if request.id(&identity) != id
+            || !is_of(file, &request, &identity, (&folder, &trust)).unwrap_or(false)
+        {
             continue;
         }
         let Ok(dataset) = dataset_of(file, &request) else { continue };

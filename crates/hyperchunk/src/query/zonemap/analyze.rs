@@ -2,7 +2,9 @@
 
 use super::layout::{New, encode};
 use super::{Elements, Zonemap, grid};
+use crate::contents;
 use crate::index::Identity;
+use crate::io::Source;
 use crate::output::Output;
 use crate::read::spread;
 use crate::store::Statistics;
@@ -116,11 +118,17 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         return Err(file.name(Error::new(ErrorKind::Changed, message)));
     }
     Ok(Analyzed {
-        bytes: encode(&identity, &made)?,
+        bytes: encode(&with_contents(&*file.0.source, identity)?, &made)?,
         datasets: made.into_iter().map(|new| (new.path, new.zones.len() as u64)).collect(),
         left,
         looked_at,
     })
+}
+
+/// The identity with the digest of the file's contents, so that copies of the file are known.
+fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
+    let found = contents::of(source)?.filter(|(version, _)| *version == identity);
+    Ok(found.map_or(identity, |(version, digest)| version.with_contents(&digest)))
 }
 
 /// Whether the values of a dataset are those of its file alone, and numbers.
