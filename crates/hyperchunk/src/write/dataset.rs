@@ -373,7 +373,7 @@ impl DatasetWriter {
     /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
         self.file.0.open()?;
-        fits::extent(dims).map_err(|error| self.named(error))?;
+        fits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
             // Before the extent changes: what waits outside the new one must not be noted as stored after it.
