@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperchunk import _core, dtypes, values
+from hyperchunk._printable import printable
 from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.likeness import class_of_h5py
@@ -60,7 +61,7 @@ class AttributeManager(MappingHDF5):
         return default if found is None else _value(core, found)
 
     def _where(self) -> str:
-        return f"{self._object.path or '?'}, file {self._opened.filename}"
+        return f"{printable(self._object.path or '?')}, file {printable(self._opened.filename)}"
 
     def __iter__(self) -> Iterator[str]:
         self._opened.need()

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core, dimensions, dtypes, selections, values
+from hyperchunk._printable import printable
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
@@ -505,7 +506,7 @@ class Dataset(HLObject):
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 dataset>"
-        name = "(anonymous)" if self.name is None else f'"{posixpath.basename(self.name)}"'
+        name = "(anonymous)" if self.name is None else f'"{printable(posixpath.basename(self.name))}"'
         return f'<HDF5 dataset {name}: shape {self.shape}, type "{self.dtype.str}">'
 
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from hyperchunk import dtypes
+from hyperchunk._printable import printable
 from hyperchunk.dtypes import Dtype
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import HLObject
@@ -26,5 +27,5 @@ class Datatype(HLObject):
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 named type>"
-        name = '("anonymous")' if self.name is None else f'"{posixpath.basename(self.name)}"'
+        name = '("anonymous")' if self.name is None else f'"{printable(posixpath.basename(self.name))}"'
         return f"<HDF5 named type {name} (dtype {self.dtype.str})>"

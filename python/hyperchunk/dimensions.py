@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError
 from hyperchunk.objects import read_only
 
@@ -93,7 +94,7 @@ class DimensionProxy:
     def __repr__(self) -> str:
         if not self._dataset:
             return "<Dimension of closed HDF5 dataset>"
-        return f'<"{self.label}" dimension {self._dimension} of HDF5 dataset at {id(self._dataset)}>'
+        return f'<"{printable(self.label)}" dimension {self._dimension} of HDF5 dataset at {id(self._dataset)}>'
 
     attach_scale = detach_scale = read_only
 

@@ -9,8 +9,25 @@ from io import UnsupportedOperation
 from typing import Any
 
 
+def _shown(text: str) -> str:
+    """Returns a message with the characters of its names that a terminal obeys written out; lines are kept."""
+    if text.isprintable():
+        return text
+    from hyperchunk._printable import printable  # `_core` needs this module first.
+
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _message(error: BaseException) -> str:
+    """Returns the message of an exception that is also an OSError or a KeyError, which show theirs otherwise."""
+    return _shown(Exception.__str__(error))
+
+
 class HyperchunkError(Exception):
     """Any failure that hyperchunk reports."""
+
+    def __str__(self) -> str:
+        return _shown(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not isinstance(self, OSError) or self.errno is None:
@@ -30,13 +47,13 @@ class UnsupportedError(HyperchunkError, NotImplementedError):
 class NotFoundError(HyperchunkError, FileNotFoundError, KeyError):
     """A file, dataset, key or program does not exist."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ExistsError(HyperchunkError, FileExistsError):
     """Something of that name is there already."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class InvalidRecordError(HyperchunkError, ValueError):
@@ -46,13 +63,13 @@ class InvalidRecordError(HyperchunkError, ValueError):
 class RefusedError(HyperchunkError, PermissionError):
     """A trust profile does not allow it."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class SandboxError(HyperchunkError, PermissionError):
     """The sandbox stopped the function."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class LimitError(HyperchunkError, RuntimeError):
@@ -70,7 +87,7 @@ class WorkerError(HyperchunkError, RuntimeError):
 class KeyFileError(HyperchunkError, PermissionError):
     """A key file is missing, unreadable or unsafe."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class NameExistsError(ExistsError, ValueError, RuntimeError):
@@ -104,13 +121,13 @@ class LockedError(HyperchunkError, BlockingIOError):
         super().__init__(message)
         self.errno = errno.EAGAIN
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ObjectNotFoundError(HyperchunkError, KeyError):
     """No object, link or attribute of that name."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class SourceNotFoundError(ObjectNotFoundError, ValueError, RuntimeError):
@@ -128,19 +145,19 @@ class ExtentError(InvalidError, RuntimeError):
 class ChunkOffsetError(InvalidError, OSError):
     """No chunk begins at these indices."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ReadOnlyError(UnsupportedError, UnsupportedOperation, KeyError):
     """A change of a file that is open for reading."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ClosedError(HyperchunkError, ValueError, RuntimeError, KeyError):
     """The file is closed."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ConversionError(HyperchunkError, OSError, TypeError):
@@ -150,7 +167,7 @@ class ConversionError(HyperchunkError, OSError, TypeError):
 class ReadError(HyperchunkError, OSError):
     """The operating system refused to read or to write."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class AccessError(ReadError, PermissionError):
@@ -212,7 +229,7 @@ _JOINED: dict[tuple[type[HyperchunkError], type[Exception]], type[HyperchunkErro
 def _joined(first: type[HyperchunkError], second: type[Exception]) -> type[HyperchunkError]:
     if (known := _JOINED.get((first, second))) is not None:
         return known
-    members = {"__doc__": first.__doc__, "__module__": __name__, "__str__": Exception.__str__, "__reduce__": _reduce}
+    members = {"__doc__": first.__doc__, "__module__": __name__, "__str__": _message, "__reduce__": _reduce}
     return _JOINED.setdefault((first, second), type(first.__name__, (first, second), members))
 
 

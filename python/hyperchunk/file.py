@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from hyperchunk import _core
+from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, UnsupportedError
 from hyperchunk.group import Group
 from hyperchunk.likeness import class_of_h5py
@@ -265,7 +266,7 @@ class File(Group):
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 file>"
-        return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
+        return f'<HDF5 file "{printable(Path(self.filename).name)}" (mode {self.mode})>'
 
 
 def _reopen(cls: type[File], recipe: Recipe) -> File:

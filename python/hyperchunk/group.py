@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk._printable import printable
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.exceptions import (
@@ -325,7 +326,7 @@ class Group(HLObject, MappingHDF5):
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 group>"
-        name = "(anonymous)" if self.name is None else f'"{self.name}"'
+        name = "(anonymous)" if self.name is None else f'"{printable(self.name)}"'
         return f"<HDF5 group {name} ({len(self)} members)>"
 
     def copy(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperchunk import _core, _libhdf5
+from hyperchunk._printable import printable
 from hyperchunk.exceptions import NotFoundError
 
 __all__ = ["LiveDataset", "Verdict", "attach", "convert", "explain", "extend", "ls", "rebuild", "rm", "show", "verify"]
@@ -187,7 +188,7 @@ def show(file: Path, dataset: str) -> LiveDataset:
     for live in ls(file):
         if live.path == path:
             return live
-    raise NotFoundError(f"{os.fspath(file)}:{path}: there is no live dataset of this name")
+    raise NotFoundError(f"{printable(os.fspath(file))}:{printable(path)}: there is no live dataset of this name")
 
 
 def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[int, ...]:

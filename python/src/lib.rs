@@ -60,6 +60,12 @@ fn set_package_dir(#[pyo3(from_py_with = paths::path)] folder: PathBuf) {
     hyperchunk_udf::host::set_package_dir(folder);
 }
 
+/// A text of a file for a terminal: characters that a terminal obeys or does not show are written out.
+#[pyfunction]
+fn printable(text: &str) -> String {
+    hyperchunk_udf::escape::escape(text, usize::MAX)
+}
+
 /// Process numbers of the workers that wait for the next read.
 #[pyfunction]
 fn idle_workers() -> Vec<i32> {
@@ -125,6 +131,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
+    module.add_function(wrap_pyfunction!(printable, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
     module.add_function(wrap_pyfunction!(worker::adopt_orphans, module)?)?;
     restructure::add(module)?;

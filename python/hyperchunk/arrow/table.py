@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from hyperchunk import _core
+from hyperchunk._printable import printable
 from hyperchunk.arrow.installed import needed
 from hyperchunk.exceptions import UnsupportedError
 
@@ -115,7 +116,7 @@ class Table:
         return self._core.num_rows
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {kind}" for name, kind in self._core.types)
+        columns = ", ".join(f"{printable(name)}: {printable(kind)}" for name, kind in self._core.types)
         return f"<hyperchunk.Table: {self.num_rows} rows of ({columns})>"
 
     # --- Parts of it ---
