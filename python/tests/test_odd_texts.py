@@ -96,7 +96,7 @@ def test_names_are_written_out_in_python_too(tmp_path: Path) -> None:
                 found.attrs["none"]
             texts.append(str(caught.value))
         texts.append(repr(file["x"].dims[0]))
-        texts.append(repr(hyperchunk.arrow.table(path, "d" + name)))
+        texts.append(repr(file["d" + name].arrow()))
         with pytest.raises(KeyError) as caught:
             file["soft"]
         texts.append(str(caught.value))
@@ -118,7 +118,7 @@ def test_json_for_people_and_programs(tmp_path: Path) -> None:
     done = subprocess.run([HYPERCHUNK, "udf", "show", "--json", f"{path}:/out"], capture_output=True, check=True)
     text = done.stdout.decode()
     assert not set(text) & set("\x1b\x07\u202e\u200b")
-    assert json.loads(text)["source"].startswith(f"-- {STRANGE}\n")
+    assert json.loads(text)["source_code"].startswith(f"-- {STRANGE}\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
