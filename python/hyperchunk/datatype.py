@@ -12,7 +12,7 @@ from hyperchunk.objects import HLObject
 
 
 class Datatype(HLObject):
-    """A datatype that is an object of the file."""
+    """A committed datatype."""
 
     __slots__ = ()
 
@@ -20,7 +20,7 @@ class Datatype(HLObject):
 
     @property
     def dtype(self) -> Dtype:
-        """The NumPy dtype for it."""
+        """NumPy dtype of the datatype."""
         self._opened.need()
         return dtypes.dtype_of(self._object.datatype().description)
 

@@ -1,4 +1,4 @@
-"""Stores: what all processes share."""
+"""Store handles, shared by all processes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 class StoreWarning(UserWarning):
-    """A commit made an epoch that lacks something: a log was set aside, or writers did not agree."""
+    """A commit made an incomplete epoch: a log was set aside, or writers had conflicts."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two writers of one epoch wrote different things."""
+    """A conflict: two writers of one epoch wrote different data."""
 
-    #: The path of the object.
+    #: Path of the object.
     path: str
-    #: What the conflict is about.
+    #: Subject of the conflict.
     what: str
-    #: Where, in a dataset: the first element and the extent.
+    #: In a dataset: first element and extent.
     start: tuple[int, ...]
     count: tuple[int, ...]
-    #: The writer whose data are seen, and the one whose are not.
+    #: Writer whose data are visible, and writer whose data are hidden.
     kept: str
     other: str
 
@@ -53,36 +53,36 @@ class Conflict:
 class Epoch:
     """A commit."""
 
-    #: Its number, from 1.
+    #: Number, from 1.
     number: int
-    #: The writers that it has something new of.
+    #: Writers with new data in it.
     writers: list[str]
-    #: Where they did not agree.
+    #: Conflicts between writers.
     conflicts: list[Conflict]
-    #: Writers with something that is not committed.
+    #: Writers with uncommitted data.
     left: list[str]
-    #: Datasets that plain HDF5 reads, and, with the reason, those that it does not.
+    #: Datasets that plain HDF5 can read, and the others with the reasons.
     linked: list[str]
     unlinked: dict[str, str]
-    #: Writers whose logs cannot be committed because of what they hold, with the reasons.
+    #: Writers whose logs cannot be committed because of their contents, with the reasons.
     set_aside: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Store:
-    """A store, for everybody who writes to it: small, and it pickles. Made by :func:`create` or :func:`open`."""
+    """A store, shared by all its writers: small and picklable. Made by :func:`create` or :func:`open`."""
 
-    #: The HDF5 file: a path, or the URL of an object.
+    #: Path or URL of the HDF5 file.
     path: str
     _known: schema.Known | None = None
-    # Paths and definitions of the datasets when it was made or opened.
+    # Paths and definitions of the datasets, as of the creation or opening.
     _definitions: tuple[tuple[bytes, bytes], ...] = ()
     _options: dict[str, Any] = field(default_factory=dict)
-    # The records of analyses that its writers run, beside those that the store has.
+    # Records of analyses that the writers run in addition to the store's own.
     _analyses: tuple[bytes, ...] = ()
-    # For the process that made it: the first commit need not look at anything then.
+    # In the process that made the store: with it, the first commit need not scan the folder.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
-    # How a URL is reached: what :func:`hyperchunk.open` is told.
+    # Options of :func:`hyperchunk.open` for reaching a URL.
     _reach: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -94,7 +94,7 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # In the process that made it, as in the first rank of a broadcast, a copy is as good.
+        # In the process that made the store, such as the first rank of a broadcast, an unpickled copy is equivalent.
         if (made := _MADE.get((self.path, self._known))) is not None:
             self.__dict__["_fresh"] = made._fresh
 
@@ -111,15 +111,18 @@ class Store:
         memory: int | None = None,
         analyses: bool = True,
     ) -> Writer:
-        """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
-        sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
-        is given), ``"never"`` or ``"record"``. With ``codec="filters"`` chunks that are written whole go through their
-        filters at once, on all processors, and not only when the store is packed (``"raw"``): less is written, but
-        plain HDF5 cannot read them before that. Where writers of one epoch write to the same place, the higher
-        `priority` counts. With ``segments="arrow"``, rows go to Arrow IPC files (:func:`fragments`). With `memory`, so
-        many bytes of what is written stay in shared memory until the writer flushes or closes, or they are taken: that
-        is faster at first, and they are lost if the process is killed before. The analyses of the store look at what is
-        written, as far as this user trusts those who signed them (:class:`Analysis`), unless `analyses` is false."""
+        """Starts a writer in this process.
+
+        `checksum` and `statistics` (minimum and maximum with their indices, sum, number of NaN) are computed while
+        data are written. `sync` is ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or
+        ``"record"``. With ``codec="filters"``, whole chunks are filtered at once, on all processors, instead of when
+        the store is packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing. If
+        writers of one epoch write to the same place, the higher `priority` wins. With ``segments="arrow"``, rows go
+        to Arrow IPC files (:func:`fragments`). With `memory`, up to that number of bytes stay in shared memory until
+        the writer flushes, closes or exceeds it: this is faster at first, and they are lost if the process is killed
+        before. The store's analyses run on the data, as far as this user trusts their signers (:class:`Analysis`),
+        unless `analyses` is false.
+        """
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
         return self._begin(
             **{key: value for key, value in given.items() if value is not None},
@@ -130,13 +133,13 @@ class Store:
         )
 
     def _begin(self, **given: Any) -> Writer:
-        """A writer; `analyses` are records, and with `alone` those of the store do not run."""
+        """Starts a writer; `analyses` are records, and with `alone` the store's own do not run."""
         options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
         options |= {"session": None, "priority": 0, "memory": None, "analyses": None, "alone": False}
         options |= self._options | given
         known, network = self._known, self._network
         core = _core.StoreWriter.create(self.path, truncates=False, known=known, network=network, **options)
-        # Others may have committed since: the newest epoch says what there is.
+        # Other processes may have committed since; the newest epoch has the current definitions.
         committed = core.base_datasets()
         return Writer(self, core, self._defined() if committed is None else committed)
 
@@ -154,16 +157,17 @@ class Store:
         link: str = "absolute",
         sync: str | None = None,
     ) -> Epoch | None:
-        """Makes an epoch of what was written: of the writers that gave `tickets`, or of all that are done. None if
-        there is nothing new. Anybody may do it, in any process.
+        """Commits an epoch of the written data: of the writers that returned `tickets`, or of all closed ones.
+        Returns None if there is nothing new. Any process may commit.
 
-        If two writers wrote different things to one place, nothing is committed, and the error names the dataset, the
+        If two writers wrote different data to one place, nothing is committed, and the error names the dataset, the
         place and both writers; with ``on_conflict="warn"`` the epoch is made, the writer of the higher priority or id
-        counts, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of what it
-        holds is set aside with a warning, and the others are committed; of such logs, `data_only` takes the raw data.
-        `flushed` takes writers that go on, up to their last flush; `salvage` those that were stopped, up to the last
-        thing that is whole. `link` says how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
-        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``."""
+        wins, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of its
+        contents is set aside with a warning, and the others are committed; `data_only` commits the raw data of such
+        logs. `flushed` includes active writers, up to their last flush; `salvage` includes killed ones, up to their
+        last complete record. `link` sets how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
+        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+        """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
         made, set_aside = _core.store_commit(
@@ -202,24 +206,27 @@ class Store:
         return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked), dict(set_aside))
 
     def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
-        """The Arrow files that are a table (:func:`fragments`)."""
+        """Returns the Arrow files that form a table (:func:`fragments`)."""
         return fragments(self.path, table, epoch)
 
     def restructure(self, dataset: str, **options: Any) -> Restructured:
-        """Makes another layout of a dataset as the newest epoch has it, or another `epoch`: see
-        :func:`hyperchunk.restructure`. It serves later epochs, too, as long as they have nothing new of the dataset."""
+        """Makes another layout of a dataset, as of the newest or another `epoch`: see :func:`hyperchunk.restructure`.
+        Later epochs use it, too, until they change the dataset.
+        """
         from hyperchunk.layouts import restructure
 
         return restructure(self.path, dataset, **options)
 
     def query(self, path: str, predicate: str, box: BoxLike = None, *, epoch: int | None = None) -> Query:
-        """Where the committed values of a dataset lie that `predicate` asks for (:func:`hyperchunk.query`), in all of
-        it or in a box. Nothing is read of what writers' statistics rule out."""
+        """Finds the committed values of a dataset, or of a box of it, that satisfy `predicate`
+        (:func:`hyperchunk.query`). Data that the writers' statistics rule out are not read.
+        """
         return self._dataset(path, epoch).query(predicate, box)
 
     def shards(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Shards:
-        """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)``
-        tells the largest value, where it is, and who wrote it."""
+        """Returns the zones of a dataset: the boxes of single writes, or parts of them of about a megabyte.
+        ``shards(path).top(1)`` returns the largest value, its index, and its writer.
+        """
         return self._dataset(path, epoch).zones(box)
 
     def follow(
