@@ -3,7 +3,7 @@
 Statistics come from the writers of a store (``statistics=True``) or from ``hyperchunk analyze``::
 
     waves = hyperchunk.query("run.h5", "/ocean/h", "value > 12")
-    waves.boxes                      # where such values may lie; nowhere else are any
+    waves.boxes                      # may hold such values; there are none elsewhere
     indices, heights = waves.read()  # reads those boxes
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class May(NamedTuple):
-    """Whether a predicate may be true for a row of a zone, and whether it may be false."""
+    """Possible results of a predicate for the rows of a zone: true, and false."""
 
     yes: Truths | bool
     no: Truths | bool

@@ -238,11 +238,12 @@ class Store:
         until_done: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Seen]:
-        """A standing query: yields values that `predicate` asks for as writers flush them, before anybody commits, and
-        without locks. What was committed before is not among them: that is :meth:`query`'s. Without `predicate`, `path`
-        is one that names its dataset, ``"max(h) > 12"``. It looks every `interval` seconds, and ends after `timeout`
-        seconds, or with `until_done` when all writers are done that have begun; one that nobody asks for the next
-        values does nothing."""
+        """Yields the values that satisfy `predicate` as writers flush them: a standing query, without locks and
+        before any commit. Values committed before its start are not included; use :meth:`query` for them. Without
+        `predicate`, `path` is a predicate that names its dataset, ``"max(h) > 12"``. Polls every `interval` seconds;
+        ends after `timeout` seconds, or with `until_done` when all writers that have started are closed. It works
+        only while the caller iterates.
+        """
         if predicate is None:
             path, predicate = _core.predicate_of_dataset(path)
         definitions = self._defined()
@@ -267,23 +268,25 @@ class Store:
         return found
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
-        """The analyses that an epoch has; the newest if none is named."""
+        """Lists the analyses of an epoch, by default the newest."""
         return analysis.listed(self.path, epoch)
 
     def results(self, dataset: str | bytes, epoch: int | None = None, *, run: bool = False) -> list[Results]:
-        """What analyses found in a dataset, of an epoch or the newest. Nothing is run for it: results of several
-        writers become one by the rules that the analysis has (``merge=``). With `run`, those without rules become one
-        by the analysis' own function, in the sandbox, if this user trusts who signed it."""
+        """Returns the results of analyses for a dataset, in an epoch, by default the newest. No function runs:
+        results of several writers are merged by the rules of the analysis (``merge=``). With `run`, an analysis
+        without rules merges them by its own function, in the sandbox, if this user trusts its signer.
+        """
         return analysis.results(self.path, dataset, epoch, run)
 
     def add_analysis(self, added: Analysis | bytes) -> Epoch | None:
-        """Lets an analysis look at what is written from now on; makes an epoch. What was written before it does not
-        see: :meth:`backfill`."""
+        """Adds an analysis that runs on all data written from now on; makes an epoch. For earlier data, use
+        :meth:`backfill`.
+        """
         (record,) = analysis.records([added])
         return self._announce(record, runs=True)
 
     def remove_analysis(self, removed: str) -> Epoch | None:
-        """Lets an analysis, by its name or identity, look at nothing more; makes an epoch. What it found stays."""
+        """Stops an analysis, given by its name or id; makes an epoch. Its results stay."""
         return self._announce(bytes(self._analysis(removed).record), runs=False)
 
     def _announce(self, record: bytes, *, runs: bool) -> Epoch | None:
@@ -306,12 +309,12 @@ class Store:
         executor: Any = None,
         workers: int | None = None,
     ) -> int | None:
-        """Lets an analysis look at what was written before it was there: at what the newest epoch has in the boxes that
-        were written in `epochs` (the first and the last; all if none are named) and of which it has no results. `looks`
-        is an analysis, or the name or identity of one that the store has. Uses up to `threads` threads, each with a
-        worker; 0 for one a processor. With an `executor`, that does it, as for :func:`hyperchunk.executors.run`: a Dask
-        client, ``"processes"``, anything with ``submit``. Returns the number of the epoch that has what was found; None
-        if there was nothing to look at."""
+        """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that were written
+        in `epochs` (first and last; by default all) and have no results of it. `looks` is an analysis, or the name or
+        id of one in the store. Uses up to `threads` threads, each with a worker; 0 means one per processor. An
+        `executor` distributes the work, as for :func:`hyperchunk.executors.run`: a Dask client, ``"processes"``, any
+        object with ``submit``. Returns the number of the epoch with the results; None if there was nothing to do.
+        """
         if isinstance(looks, str):
             record = bytes(self._analysis(looks).record)
         else:
@@ -328,7 +331,7 @@ class Store:
     def _analysis(self, name: str) -> StoredAnalysis:
         all_of_them = self.analyses()
         found = [one for one in all_of_them if name in (one.id, one.name) and one.damage is None]
-        # Of versions with one name, the one that runs.
+        # Of several versions with one name, the active one.
         found = [one for one in found if one.runs] or found
         if len(found) != 1:
             known = ", ".join(f"{one.name} ({one.id})" for one in all_of_them) or "none"
@@ -336,7 +339,7 @@ class Store:
         return found[0]
 
     def open(self, **options: Any) -> Any:
-        """The committed file, for reading (:func:`hyperchunk.open`)."""
+        """Opens the committed file for reading (:func:`hyperchunk.open`)."""
         import hyperchunk
 
         return hyperchunk.open(self.path, **self._reach | options)
@@ -348,7 +351,7 @@ class Store:
 def _network(
     path: str, storage_options: dict[str, Any] | None = None, network: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """How a URL is reached, for `_core`; None for a path."""
+    """Returns the network options of a URL for `_core`; None for a path."""
     if is_url(path):
         return (network or {}) | {"store": store_options(storage_options or {})}
     if storage_options or network:
@@ -357,8 +360,9 @@ def _network(
 
 
 def _target(path: str | os.PathLike[str], made: bool = False) -> str:
-    """A URL as it is, and a path whatever the working folder becomes: that of the file itself, symbolic links being
-    followed; for what is made, another user's link is an error."""
+    """Returns a URL as it is, or an absolute path with symbolic links resolved, independent of the working directory.
+    For a file to be created, a link owned by another user is an error.
+    """
     name = os.fspath(path)
     if is_url(name):
         return name
@@ -370,7 +374,7 @@ def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | Non
     return {name: value for name, value in given.items() if value is not None}
 
 
-# What this process made.
+# Stores made by this process.
 _MADE: WeakValueDictionary[tuple[str, schema.Known | None], Store] = WeakValueDictionary()
 
 
@@ -391,24 +395,24 @@ def create(
     network: dict[str, Any] | None = None,
     _tell: Callable[[Store], None] | None = None,
 ) -> Store:
-    """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
-    attributes.
+    """Creates a store with `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
 
-    The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What
-    is there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit
-    shows the new store alone. `checksum`, `statistics`, `sync`, `codec` and `segments` are what its writers do unless
-    they say otherwise (:meth:`Store.writer`).
+    The file exists at once and shows the future structure; until the first commit, reading data from it is an error.
+    An existing file is an error, unless `overwrite`: then its readers keep the version that they opened, and the
+    first commit replaces it by the new store. `checksum`, `statistics`, `sync`, `codec` and `segments` are the
+    defaults of its writers (:meth:`Store.writer`).
 
-    With ``segments="arrow"``, whole rows of datasets of one group with equally many rows go to Arrow IPC files, one for
-    each writer and group, that Arrow's tools read as they are (:func:`fragments`). That needs little-endian numbers or
-    strings of fixed length, and no filters; everything else goes to the logs, as without it.
+    With ``segments="arrow"``, whole rows of datasets of one group with equal numbers of rows go to Arrow IPC files,
+    one for each writer and group, which Arrow's tools read directly (:func:`fragments`). That needs little-endian
+    numbers or fixed-length strings, and no filters; all other data go to the logs, as without it.
 
-    `analyses` look at what is written (:class:`Analysis`); until the first commit, only those who have the store from
-    here know them.
+    `analyses` run on the written data (:class:`Analysis`); until the first commit, only writers of this handle know
+    them.
 
     The `path` may be the URL of an object (``"s3://bucket/run.h5"``), with `storage_options` and `network` as for
-    :func:`hyperchunk.open`: then all of the store is in the bucket. What a writer wrote is there when it flushes or
-    closes, and not before; the store must write objects on condition that there is none of their name.
+    :func:`hyperchunk.open`: then the whole store is in the bucket. A writer's data arrive there when it flushes or
+    closes, and not before; the object store must support conditional creation (only if no object of that name
+    exists).
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -417,7 +421,7 @@ def create(
     datasets = dict(datasets or {})
     definitions = []
     paths = [schema.absolute(name) for name in datasets]
-    # Else the definitions say all that will be in the file.
+    # Otherwise the definitions alone describe the file.
     more = bool(groups or attrs) or len(set(paths)) < len(paths) or any(path.count(b"/") > 1 for path in paths)
     for where, (name, dataset) in zip(paths, datasets.items(), strict=True):
         description, _, shown, _ = structure._type(dataset.dtype, None)
@@ -443,7 +447,7 @@ def create(
         structure.attrs.update(attrs or {})
         structure.flush()
         image = structure.getbuffer()
-    # Writers may begin before the file is there.
+    # Writers may start before the file exists.
     begun = _core.StoreBegun.begin(target, overwrite, how) if _tell is not None else None
     if _tell is not None and begun is not None:
         _tell(Store(target, begun.known, encoded, options, given, None, reach))
@@ -470,10 +474,10 @@ def open(
     storage_options: dict[str, Any] | None = None,
     network: dict[str, Any] | None = None,
 ) -> Store:
-    """The store of a file, to write more to it.
+    """Opens the store of a file, to write more to it.
 
-    Its writers know its datasets: those of the newest epoch, or, before the first one, those that :func:`create` was
-    given. `analyses` look at what they write, beside those that the store has.
+    Its writers know the datasets of the newest epoch or, before the first commit, the ones given to :func:`create`.
+    `analyses` run on their data, in addition to the store's own.
     """
     target = _target(path)
     if not is_url(target) and not Path(target).exists():
@@ -485,5 +489,5 @@ def open(
 
 
 def _look(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
-    """Some of the boxes that an analysis has not seen, in whatever process this is."""
+    """Runs an analysis on some of the boxes that it has not seen, in any process."""
     return _core.store_look(path, record, epochs, epoch, (first, end))
