@@ -68,13 +68,13 @@ def read_fresh(
 
 
 def read(file: Path, dataset: str, selection: Any = ...) -> np.ndarray:
-    """What h5py gets in this process."""
+    """Reads with h5py in this process."""
     with h5py.File(file) as opened:
         return opened[dataset][selection]
 
 
 def failure(file: Path, dataset: str, selection: Any = ...) -> str:
-    """Reads what must not be readable, and returns the reason from HDF5's error stack."""
+    """Checks that a read fails, and returns the reason from HDF5's error stack."""
     try:
         values = read(file, dataset, selection)
     except OSError as error:
