@@ -151,16 +151,16 @@ class Session:
         return model_read.tree(h5py, path)
 
     def chdir(self, path: str) -> None:
-        """Works in another folder."""
+        """Changes the working folder."""
         os.chdir(path)
 
     def pid(self) -> int:
-        """This process."""
+        """Returns the process number."""
         return os.getpid()
 
 
 def serve(connection: Connection) -> None:
-    """Does what it is told until nobody asks any more."""
+    """Executes requests until the connection ends."""
     session = Session()
     while True:
         try:
@@ -175,7 +175,7 @@ def serve(connection: Connection) -> None:
 
 
 def main(address: str) -> None:
-    """A process for each connection."""
+    """Forks a process for each connection."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with Listener(address, "AF_UNIX") as listener:
         print("ready", flush=True)
@@ -189,11 +189,11 @@ def main(address: str) -> None:
 
 
 class RemoteError(Exception):
-    """What a session said."""
+    """An error reported by a session."""
 
 
 class Remote:
-    """A session in its process."""
+    """A session in another process."""
 
     def __init__(self, address: str) -> None:
         self._connection = Client(address, "AF_UNIX")
@@ -210,17 +210,17 @@ class Remote:
         return answer
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills the session."""
         os.kill(self.process, signal.SIGKILL)
         self.end()
 
     def end(self) -> None:
-        """Ends it in order: what it left open is closed at its exit. Returns when it is gone."""
+        """Ends the session in order: open files are closed at its exit. Returns when the process is gone."""
         self._connection.close()
 
 
 class Zygote:
-    """The program that forks."""
+    """The program that forks sessions."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -232,7 +232,7 @@ class Zygote:
         assert self._process.stdout.readline() == "ready\n", Path(self.errors.name).read_text()
 
     def session(self) -> Remote:
-        """A process of its own."""
+        """Starts a session in a new process."""
         return Remote(self.address)
 
     def stop(self) -> None:
