@@ -132,7 +132,7 @@ def test_chunks_that_hold_nothing(tmp_path: Path, attach: Any, command: Any) -> 
         plist, datatype = out.id.get_create_plist(), out.id.get_type()
         stubs = [out.id.read_direct_chunk((row, 0))[1] for row in (0, 4, 8)]
         del opened["out"], out
-        # A dataset without the filter's can-apply check at a resize.
+        # With this fill time, HDF5 does not call the filter at a resize.
         plist.set_fill_time(h5py.h5d.FILL_TIME_IFSET)
         space = h5py.h5s.create_simple((20, 6), (h5py.h5s.UNLIMITED, 6))
         made = h5py.Dataset(h5py.h5d.create(opened.id, b"out", datatype, space, plist))
@@ -232,7 +232,7 @@ def test_the_command(tmp_path: Path, command: Any, source: Any) -> None:
 
 @pytest.mark.parametrize("language", ["py", "lua", "cpp"])
 def test_an_input_that_is_whole_stays_so(language: str, tmp_path: Path, attach: Any, command: Any) -> None:
-    """A table that has by chance the shape that the dataset grows to."""
+    """A whole input that happens to have the shape to which the dataset grows."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened.create_dataset("a", data=np.arange(4.0), maxshape=(None,), chunks=(4,))

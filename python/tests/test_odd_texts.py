@@ -1,4 +1,4 @@
-"""Texts and sizes that a file or a caller makes up: errors, safe to print, and never the end of the process."""
+"""Odd texts and sizes in files or arguments: errors that are safe to print, and never a crash."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_path_with_a_lone_surrogate(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         file["x"] = np.arange(10.0)
-    # What PyO3 raises for a panic is none of these.
+    # PyO3's exception for a panic is none of these.
     with pytest.raises((UnicodeEncodeError, TypeError, ValueError, hyperchunk.exceptions.HyperchunkError)):
         call(path)  # type: ignore[operator]
 
