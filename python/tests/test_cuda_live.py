@@ -315,7 +315,7 @@ def test_decoding_takes_its_memory_once(tmp_path: Path, attach: Any, fake_cuda: 
 def test_any_amount_of_memory_gives_the_values_or_an_error(
     tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When memory is short, cached buffers are freed first, then decoding moves to the host; then an error names the
+    """With too little memory, cached buffers are freed first, then decoding moves to the host; then an error names the
     size.
     """
     file = tmp_path / "a.h5"

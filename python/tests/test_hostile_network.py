@@ -1,4 +1,4 @@
-"""Functions that abuse their granted connections, lying name servers, and proof that each lie would work.
+"""Functions that abuse their granted connections, spoofing name servers, and proof that each spoofed answer would work.
 
 HDF5-UDF's functions had their own sockets where a profile allowed `socket`, and could connect anywhere.
 """

@@ -382,7 +382,7 @@ def install_getitem() -> None:
 
 
 class View:
-    """A view of a dataset that is created anew for each access, from its current state."""
+    """A view of a dataset that is created for each access, from its current state."""
 
     def __init__(self, real: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.__dict__["_now"] = real, name, args, keywords

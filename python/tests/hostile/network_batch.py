@@ -1,4 +1,4 @@
-"""Every attack of `network_cases`, with listeners and a lying name server; runs in the jail. Prints JSON.
+"""Every attack of `network_cases`, with listeners and a spoofing name server; runs in the jail. Prints JSON.
 
 Arguments: substrings of the names to run; by default all.
 """

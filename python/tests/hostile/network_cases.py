@@ -131,7 +131,7 @@ CPP = {
 }
 # The request of `lib.connect`, sent although `lib.connect` refuses.
 FORGED = "LIBC.send(3, CONNECT + b'127.0.0.1:4243', 18, 0); LIBC.recv(3, bytes(64), 64, 0)"
-# The same function, signed by others, to whom the profile with the grants does not apply.
+# The same function, signed with keys outside the profile with the grants.
 OTHERS = {
     "unsigned": "grants no connections",
     "default": "grants no connections",

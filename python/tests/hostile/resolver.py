@@ -1,4 +1,4 @@
-"""Lying name server on the loopback's port 53; runs in the jail.
+"""Spoofing name server on the loopback's port 53; runs in the jail.
 
 `rebind.test` resolves to the public network at the first query, and to this machine at the next; `silent.test` is
 never answered. Queries are written to standard output, one name per line.

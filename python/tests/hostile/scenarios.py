@@ -622,7 +622,7 @@ f["out"][...]
 
 @scenario
 def reader_killed(folder: Path) -> None:
-    """When a reader is killed, its workers end too, a sleeping one and a spinning one."""
+    """Workers of a killed reader end too, a sleeping one and a spinning one."""
     sources = {
         "py": SLEEP,
         "lua": "function dynamic_dataset() while true do end end",
