@@ -19,7 +19,7 @@ import numpy as np
 def main() -> None:
     path, name, *save = sys.argv[1:]
     milliseconds = []
-    with h5py.File(path, rdcc_nbytes=0) as file:  # no chunk cache: what is read again is computed again
+    with h5py.File(path, rdcc_nbytes=0) as file:  # no chunk cache: each read computes again
         dataset = file[name]
         try:
             for _ in range(10):
