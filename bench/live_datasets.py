@@ -234,8 +234,7 @@ with h5py.File(path) as f:
 
 
 def starting(path: Path, rounds: int) -> dict[str, tuple[float, float]]:
-    """Returns milliseconds of the first read of 16 elements, which starts a worker if there is one, and of a later one.
-    """
+    """Returns milliseconds of the first read of 16 elements, which starts a worker if needed, and of a later one."""
     times: dict[str, list[tuple[float, float]]] = {language: [] for language in SMALL}
     # OpenBLAS, loaded by NumPy, spins on the other processor for its first tenth of a second.
     env = dict(os.environ, OPENBLAS_NUM_THREADS="1")
@@ -252,9 +251,7 @@ def starting(path: Path, rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def alone(rounds: int) -> dict[str, float]:
-    """Returns milliseconds until a new worker is locked down and has loaded its function, as reported by `hyperchunk
-    doctor`.
-    """
+    """Returns milliseconds until a new worker is locked down and has loaded its function, by `hyperchunk doctor`."""
     command = [str(Path(sys.executable).parent / "hyperchunk"), "doctor"]
     line = re.compile(r"^self +(\S+) +runs, .*; a worker starts in ([0-9.]+) ms$", re.MULTILINE)
     times: dict[str, list[float]] = {}

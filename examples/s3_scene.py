@@ -16,8 +16,7 @@ WINDOW = np.s_[2810:3610, 3130:3930]
 
 
 def make(path: Path, bands: dict[str, np.ndarray]) -> int:
-    """Makes a mosaic of 20 x 20 copies of the scene, mirrored at each seam, with one chunk per tile; returns its size.
-    """
+    """Makes a mosaic of 20 x 20 copies of the scene, mirrored at each seam, a chunk per tile; returns its size."""
     with h5py.File(path, "w") as file:
         chunks = {}
         for name, values in bands.items():

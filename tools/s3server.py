@@ -118,8 +118,7 @@ class Running:
 
 
 class Server(Running):
-    """versitygw over a folder: `folder/BUCKET/KEY`. Its metadata are stored beside it, so that any file system works.
-    """
+    """versitygw over a folder: `folder/BUCKET/KEY`. Its metadata are beside it, so that any file system works."""
 
     def __init__(self, folder: Path) -> None:
         program = server_program()

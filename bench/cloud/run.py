@@ -201,8 +201,7 @@ def median(entries: list[dict[str, Any]], of: str) -> float:
 
 
 def table(job: str, by_reader: dict[str, list[dict[str, Any]]]) -> str:
-    """Formats one job's table: cold readers with correct answers by time, then readers with an index, then the others.
-    """
+    """Formats one job's table: correct cold readers by time, then readers with an index, then the others."""
     fine, other = {}, []
     for reader, entries in by_reader.items():
         done = [entry for entry in entries if "seconds" in entry]

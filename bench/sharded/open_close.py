@@ -5,7 +5,8 @@
 
 Processes are forked and wait. The clock runs from the common start until the last one has closed and, if there
 is something to commit, that is done; the preparation by one process before the others can start (a file, a schema) is
-added. Each process writes 16 bytes to each dataset. Ways take turns in every round; round 0 is dropped; medians [least..most].
+added. Each process writes 16 bytes to each dataset. Ways take turns in every round; round 0 is dropped; figures are
+medians [least..most].
 """
 
 from __future__ import annotations

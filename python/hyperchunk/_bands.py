@@ -275,8 +275,7 @@ class Bands:
 
 
 def banded(source: str, scope: dict[str, Any], entry: Any) -> Any:
-    """Returns the callable for ``dynamic_dataset`` of a source whose module has run: ``entry``, or its band-wise form.
-    """
+    """Returns the callable for ``dynamic_dataset`` of a module that has run: ``entry``, or its band-wise form."""
     if "numpy" not in source or len(source) > LONGEST:
         return entry
     try:

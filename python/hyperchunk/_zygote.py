@@ -254,8 +254,7 @@ class Lib:
             numpy.seed([seed & 0xFFFFFFFF, seed >> 32])
 
     def connect(self, target: str, tls: Any = False) -> Any:
-        """Returns a connected socket for ``"host:port"``, if the profile grants it; ``tls=True`` or a context for TLS.
-        """
+        """Returns a connected socket for ``"host:port"``, if granted by the profile; `tls`: True, or a context."""
         return self._granted_network().connect(target, tls)
 
     def http_get(self, url: str, headers: dict[str, str] | None = None) -> bytes:

@@ -142,8 +142,7 @@ class Dataset(HLObject):
 
     @property
     def compression(self) -> str | None:
-        """Compression: ``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` for a filter without a name in h5py, or None.
-        """
+        """Compression: ``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` for a filter unknown to h5py, or None."""
         pipeline = self._pipeline
         for name in _COMPRESSIONS:
             if name in pipeline:

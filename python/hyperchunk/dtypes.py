@@ -61,8 +61,7 @@ def vlen_dtype(basetype: Any) -> Dtype:
 
 
 def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
-    """Returns the dtype of strings of `length` bytes, or of variable length. `encoding` is ``"utf-8"`` or ``"ascii"``.
-    """
+    """Returns the dtype of strings of `length` bytes, or variable. `encoding` is ``"utf-8"`` or ``"ascii"``."""
     with contextlib.suppress(LookupError):
         encoding = codecs.lookup(encoding).name
     if encoding not in ("ascii", "utf-8"):
@@ -190,8 +189,7 @@ def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -
 
 
 def check_dtype(**kwds: Any) -> Any:
-    """Returns the metadata of a dtype by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without it.
-    """
+    """Returns a dtype's metadata by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without it."""
     name, dtype = _one_keyword(kwds)
     if name not in ("vlen", "enum", "ref"):
         raise TypeError(f'Unknown special type "{name}"')

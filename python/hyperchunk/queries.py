@@ -43,7 +43,7 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Mean of the numbers."""
+        """Mean of the numbers; NaN if there are none."""
         return self.sum / (self.count - self.nan) if self.count > self.nan else float("nan")
 
 
@@ -153,8 +153,8 @@ class Shards:
 
 
 def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike = None, **options: Any) -> Query:
-    """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"``, ``"0 <=
-    value < 5 or isnan(value)"``. `options` are as for :func:`hyperchunk.open`.
+    """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"`` or
+    ``"0 <= value < 5 or isnan(value)"``. `options` are as for :func:`hyperchunk.open`.
     """
     import hyperchunk
 

@@ -141,7 +141,7 @@ class HyperchunkStore(AbstractDataStore):
         encoding["zlib"] = dataset.compression == "gzip"
         if encoding["zlib"]:
             encoding["complevel"] = dataset.compression_opts
-        # No filter name is known to all writers; an unknown one would make them refuse the variable.
+        # Other filters have no name that all writers know: a writer would refuse the variable.
         encoding["source"] = self.source
         encoding["original_shape"] = data.shape
         lazy = indexing.LazilyIndexedArray(data)

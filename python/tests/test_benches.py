@@ -1,5 +1,4 @@
-"""The programs in `bench/`: each prints its usage without any rival installed, and names a rival that is not available.
-"""
+"""The programs in `bench/`: each prints its usage without any rival installed, and names unavailable rivals."""
 
 import os
 import subprocess

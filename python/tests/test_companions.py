@@ -1,5 +1,4 @@
-"""Companion files: used only for the version that they were made from, and only if no other user could have made them.
-"""
+"""Companion files: used only for their own version of the file, and only if no other user could have made them."""
 
 from __future__ import annotations
 

@@ -83,8 +83,7 @@ def test_a_live_dataset_shows_nothing_but_itself(file: Path) -> None:
 
 
 def test_h5repack(file: Path) -> None:
-    """Without options everything is copied in its stored form; with some, the program writes the values that it reads.
-    """
+    """Without options everything is copied in its stored form; with options, the tool writes the values."""
     need("h5repack")
     for words, live in (([], True), (["-f", "x:GZIP=1"], False), (["-f", "GZIP=1"], False), (["-l", "CONTI"], False)):
         copy = file.with_name("copy.h5")

@@ -14,8 +14,7 @@ from programs import elementwise, ndvi
 
 
 def series(path: Path, rows: int, *names: str) -> np.ndarray:
-    """Makes datasets that can grow, or extends them by rows. Returns their contents: each is the previous one plus 1.
-    """
+    """Makes growable datasets, or extends them by rows. Returns their contents: each is the previous one plus 1."""
     with h5py.File(path, "a") as file:
         for n, name in enumerate(names):
             if name not in file:

@@ -1,5 +1,4 @@
-"""Datasets written by HDF5-UDF 2.1: listed, shown, verified, refused, and run for signers whose native code is allowed.
-"""
+"""Datasets written by HDF5-UDF 2.1: listed, shown, verified, refused, and run for signers with native code."""
 
 import importlib.util
 import json
@@ -191,8 +190,7 @@ def test_several_outputs_and_chains(scene: Any, tmp_path: Path, trusted: str) ->
 
 
 def test_renamed_and_copied(scene: Any, tmp_path: Path, trusted: str) -> None:
-    """HDF5-UDF looks up the name, in the first file that it finds; here the contents of the chunk identify the dataset.
-    """
+    """HDF5-UDF looks up the name, in the first file that it finds; here the chunk's contents identify the dataset."""
     file, other = scene(), scene("other.h5", Red=LIKE + 1, NIR=LIKE + 3)
     code = compiled("py", NDVI["py"], tmp_path)
     write(file, code, "NDVI", LIKE, name="renamed")

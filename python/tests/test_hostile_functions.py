@@ -60,8 +60,7 @@ def test_nothing_was_touched() -> None:
 
 
 def test_output_is_bounded_and_clean() -> None:
-    """Reference: a function wrote to the reader's own standard output. Here: at most 64 KiB per evaluation, sanitized.
-    """
+    """Reference: a function wrote to the reader's standard output. Here: at most 64 KiB per evaluation, sanitized."""
     for name, result in batch()["cases"].items():
         printed = result["printed"]
         found = re.search(r" … (\d+) in all$", printed)

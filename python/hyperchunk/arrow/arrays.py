@@ -12,8 +12,7 @@ _EXTENSION = b"ARROW:extension:name"
 
 
 def to_numpy(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    """Returns a NumPy array for each column, without a copy where values are contiguous and in NumPy's representation.
-    """
+    """Returns a NumPy array for each column, without a copy of contiguous values in NumPy's representation."""
     return {
         field.name: _array(_in_one_piece(column), field)
         for field, column in zip(table.schema, table.columns, strict=True)

@@ -22,8 +22,8 @@ _TIMES = {"ms": 1.0, "s": 1e3, "min": 6e4}
 @dataclass(frozen=True)
 class Analysis:
     """A function that sees the data written to `datasets`. Its source, a file with the suffix ``.lua``, ``.py`` or
-    ``.cpp``, defines ``on_write(dataset, box, array)``, which returns keys with values, and may define ``merge(a,
-    b)``, which merges two results.
+    ``.cpp``, defines ``on_write(dataset, box, array)``, which returns keys with values, and may define
+    ``merge(a, b)``, which merges two results.
 
     It runs in the sandbox of live datasets, and its record is signed like theirs (:mod:`hyperchunk.trust`). One call
     may take `time`, use `memory` in addition to the data, and return `bytes`. If it fails, the data are written

@@ -132,9 +132,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         maxshape: int | tuple[int | None, ...] | None = None,
         fillvalue: Any = None,
     ) -> Iterator[VirtualLayout]:
-        """Creates a virtual dataset from the layout of a ``with`` block: ``with group.build_virtual_dataset(…) as
-        layout``.
-        """
+        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout."""
         layout = VirtualLayout(shape, dtype, maxshape, self._opened.filename)
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)

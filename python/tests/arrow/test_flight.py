@@ -624,8 +624,7 @@ def bad_requests(folder: Path) -> Iterator[tuple[str, Callable[[fl.FlightClient]
 
 
 def test_a_thousand_bad_requests(folder: Path) -> None:
-    """Each invalid request is an error; the server's memory stays bounded, and it still answers correctly afterwards.
-    """
+    """Each invalid request is an error; the server's memory stays bounded, and it answers correctly afterwards."""
     with Server(folder) as server, server.client() as client:
         client.do_get(ticket()).read_all()
         before, count = server.resident(), 0

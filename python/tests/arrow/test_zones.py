@@ -1,5 +1,4 @@
-"""Filters of pyarrow, DuckDB and polars over zone statistics: excluded rows are not read, and no matching row is lost.
-"""
+"""Filters of pyarrow, DuckDB and polars over zone statistics: excluded rows are not read, no matching row is lost."""
 
 import operator
 import warnings

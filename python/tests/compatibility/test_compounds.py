@@ -375,8 +375,7 @@ def test_python_errors(line: str, message: str, tmp_path: Path) -> None:
 
 
 def test_what_is_copied_from_the_inputs(tmp_path: Path) -> None:
-    """Shape and type of a compound input are taken for the output, too, but variable-length strings cannot be computed.
-    """
+    """The output takes shape and type of a compound input, too, but variable-length strings cannot be computed."""
     file = tmp_path / "a.h5"
     compounds(file, "fixed", "mixed")
     text = "function dynamic_dataset() local a, b = lib.getData('Dataset1'), lib.getData('Copy')\n"

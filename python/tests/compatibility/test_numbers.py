@@ -90,8 +90,7 @@ extern "C" void dynamic_dataset()
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_sine_wave(language: str, tmp_path: Path) -> None:
-    """Numbers are truncated to integers. Lua's program is off by one row and writes past the end, which does no harm.
-    """
+    """Numbers are truncated to integers. Lua's program is off by one row and harmlessly writes past the end."""
     file = tmp_path / "wave.h5"
     arrays(file)
     run(tmp_path, file, language, WAVE[language], f"Wave.{language}:100x100:int32")

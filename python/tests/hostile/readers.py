@@ -128,8 +128,7 @@ def circle_through_another_file(folder: Path) -> None:
 
 @scenario
 def virtual_inputs_without_a_circle(folder: Path) -> None:
-    """Virtual inputs without a cycle are read: in this file, in others, of an open live dataset; gaps are fill values.
-    """
+    """Virtual inputs without a cycle work: in this file, in others, of an open live dataset; gaps are fill values."""
     path = folder / "good.h5"
     with h5py.File(folder / "plain.h5", "w") as file:
         file["D"] = np.full(256, 10.0)
@@ -148,8 +147,7 @@ def virtual_inputs_without_a_circle(folder: Path) -> None:
 
 @scenario
 def calls_answered_and_not_taken(folder: Path) -> None:
-    """A function answers calls but never takes them from the queue: the reader would wait for space for further ones.
-    """
+    """A function answers calls but never takes them from the queue: the reader would wait for space for more."""
     source = """
 function dynamic_dataset()
   local page = ffi.cast("uint8_t *", lib.getData("out") + 1) - 4096

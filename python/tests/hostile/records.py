@@ -177,8 +177,7 @@ def leb128(n: int) -> bytes:
 
 
 def stub(identity: bytes, record: bytes, chunk: Sequence[int], **wrong: Any) -> bytes:
-    """Returns the stub of a chunk. `wrong` replaces its parts: magic, version, rank, reserved, digest, numbers, check.
-    """
+    """Returns a chunk's stub. `wrong` replaces its parts: magic, version, rank, reserved, digest, numbers, check."""
     digest = wrong.get("digest", hashlib.sha256(record).digest()[:16])
     head = wrong.get("magic", b"HCLD") + bytes([wrong.get("version", 1), wrong.get("rank", len(chunk))])
     body = head + wrong.get("reserved", b"\0\0") + identity + digest

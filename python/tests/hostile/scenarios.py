@@ -525,8 +525,7 @@ def threads(folder: Path) -> None:
 
 @scenario
 def forked_readers(folder: Path) -> None:
-    """Reference: forks in readers that have threads. Here the children of a reader with warm workers continue to read.
-    """
+    """Reference: forks in readers with threads. Here the children of a reader with warm workers continue to read."""
     paths = {language: write(folder, simple(language), f"{language}.h5") for language in ("lua", "py")}
     for path in paths.values():
         assert read(path) == [7]

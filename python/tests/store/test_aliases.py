@@ -30,8 +30,7 @@ def make_links(root: Path, links: dict[str, str]) -> None:
 
 
 def check(root: Path, name: str, links: dict[str, str], values: list[float]) -> None:
-    """Checks that both names show the same data, the store's folder is beside the file, and the links are still links.
-    """
+    """Checks that both names show the same data, the store's folder is beside the file, and links are still links."""
     for path in (root / "real" / "a.h5", root / name):
         with h5py.File(path) as file:
             assert file["x"][...].tolist() == values, path

@@ -6,8 +6,8 @@
 //!                    [--until-stdin-ends]
 //! ```
 //!
-//! It prints the address on which it listens. `--folder` holds the objects as files, `BUCKET/KEY`: for the fault
-//! `whole`, and, without `--upstream`, for a plain web server with ranges and ETags. While it runs:
+//! It prints the address on which it listens. `--folder` holds the objects as files, `BUCKET/KEY`: for the
+//! fault `whole`, and, without `--upstream`, for a plain web server with ranges and ETags. While it runs:
 //!
 //! | path | action |
 //! |---|---|
