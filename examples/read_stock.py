@@ -1,9 +1,9 @@
-"""Reads a dataset with h5py alone, and tells how long it took. It knows nothing of Hyperchunk.
+"""Reads a dataset with h5py alone, without Hyperchunk, and reports the time.
 
     HDF5_PLUGIN_PATH=… python examples/read_stock.py scene.h5 NDVI [values.npy]
 
-Prints one line of JSON: the milliseconds of the first read and the median of nine more that find nothing in
-HDF5's chunk cache, and the slice [10:20, 5]; or, after a read that failed, the exception. Saves the values if
+Prints one line of JSON: the milliseconds of the first read and the median of nine more without HDF5's chunk
+cache, and the slice [10:20, 5]; or, after a read that failed, the exception. Saves the values if
 there is a third argument.
 """
 

@@ -530,7 +530,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 def _default(dtype: Dtype) -> Array:
-    """Returns the default fill value in an array: zeros, an empty string, or an empty sequence."""
+    """Returns the default fill value as an array of one element: zeros, empty strings, or None for objects."""
     array = np.zeros((1,), dtype)
     if check_string_dtype(dtype) is not None:
         array[:] = b""

@@ -1,4 +1,4 @@
-"""Views of a dataset that read its values in another form."""
+"""Views that read a dataset in another form."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ impl FlatBuffer {
         }
     }
 
-    /// The object that a function gets: of the type with fast [slots](super::flat_slots).
+    /// Returns the object passed to a function, of the type with fast [slots](super::flat_slots).
     pub(crate) fn into_object<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let object = Bound::new(py, self)?.into_any();
         object.setattr("__class__", flat_slots::fast_type(py)?)?;

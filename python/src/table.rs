@@ -55,8 +55,8 @@ pub(crate) struct Batch(RecordBatch);
 /// End row of each zone, statistics of the columns there, bytes of statistics read, and a mask of
 /// the zones in which a predicate may be true.
 type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64, Option<Bound<'py, PyBytes>>);
-/// Statistics of a column: name; for each zone, flags (1: unknown; 2: has numbers; 4: may have
-/// NaN), minimum and maximum, 8 bytes each.
+/// Statistics of a column: name; for each zone, flags (1: has statistics; 2: has numbers; 4: may
+/// have NaN), minimum and maximum, 8 bytes each.
 type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> Zoned<'py> {

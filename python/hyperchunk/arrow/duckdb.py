@@ -86,8 +86,8 @@ class TableSource:
         return _condition(self.obj, [predicate]) is not None
 
     def stream(self, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[object, bool]:
-        """Returns the rows for which all filters are true, with columns selected by number, and whether the source is
-        exhausted.
+        """Returns the rows for which all filters are true, with columns selected by number, and whether columns were
+        selected.
         """
         names = self.obj.column_names
         wanted = names if columns is None else [names[number] for number in columns]
