@@ -109,7 +109,7 @@ def _plain(value: Any) -> Any:
 
 
 class Group:
-    """A group: `variables`, `dimensions` (name → length; `scope` adds the enclosing groups' dimensions) and `groups`.
+    """A group: `variables`, `dimensions` (name → length, without the enclosing groups') and `groups`.
 
     `phony_dims`: handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
     group, in the order of the variables; ``None`` makes them an error.

@@ -104,7 +104,7 @@ def test_where_an_input_leads_is_signed(way: Way, reader: str, folder: Path, att
 @pytest.mark.parametrize("reader", ["h5py.File", "hyperchunk.open"])
 @pytest.mark.parametrize("way", WAYS)
 def test_one_of_the_file_itself_leads_nowhere(way: Way, reader: str, folder: Path, attach: Any) -> None:
-    """An input in the file itself has no location; also for an older record without locations, which has the same
+    """An input in the file itself must not be redirected elsewhere; an older record without locations has the same
     version.
     """
     with h5py.File("m.h5", "w") as file:

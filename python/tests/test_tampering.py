@@ -148,7 +148,7 @@ def test_records_exchanged(file: Path) -> None:
 
 
 def test_stubs_of_one_dataset_exchanged(file: Path, attach: Any, command: Any) -> None:
-    """HDF5 does not tell a filter the chunk's position, so a reader gets the other block's values; `verify` detects it."""
+    """HDF5 does not tell a filter the chunk's position, so a read gives the other block's values; `verify` fails."""
     attach(file, "lua", elementwise("lua", "a[i] + 3", "six", ["a"]), chunks="1x1")
     assert command("udf", "verify", file).returncode == 0
     with h5py.File(file, "r+") as opened:

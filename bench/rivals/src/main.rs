@@ -7,10 +7,11 @@
 //! .venv/bin/python bench/reading.py --rivals bench/rivals/target/release/rivals
 //! ```
 //!
-//! `bench/reading.py` makes the folder: `data.h5`, `many.h5` and `corners.json`. The output is JSON: job → reader
-//! → seconds of each round, or a string with the reason why there are none. A round runs each reader once, every
-//! other round in reverse order; a warm-up round is not counted. Every answer is compared with libhdf5's, and
-//! other data go through the processors' caches before each turn, so that no reader profits from the previous one.
+//! `bench/reading.py` makes the folder: `data.h5`, `many.h5` and `corners.json`. The output is JSON: job →
+//! reader → seconds of each round, or a string with the reason why there are none. A round runs each reader
+//! once, every other round in reverse order; a warm-up round is not counted. Every answer is compared with
+//! libhdf5's, and other data go through the processors' caches before each turn, so that no reader profits
+//! from the previous one.
 //!
 //! Each reader does the job in the fastest of its documented ways, with one thread per processor if it has
 //! threads. A job starts with opening the file, which for hidefix includes making its index through libhdf5;

@@ -157,7 +157,7 @@ class _Judge:
                 return self._compared(left, operator, right)
             case {"Ternary": {"predicate": asked, "truthy": truthy, "falsy": falsy}}:
                 asked, one, other = self.judge(asked), self.judge(truthy), self.judge(falsy)
-                # A null condition decides nothing.
+                # The condition may be null, so the otherwise branch is always possible.
                 return May((asked.yes & one.yes) | other.yes, (asked.yes & one.no) | other.no)
             case {"Function": {"input": list(given), "function": {"Boolean": function}}}:
                 return self._function(function, given)

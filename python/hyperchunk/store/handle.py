@@ -94,7 +94,7 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # In the process that made the store, such as the first rank of a broadcast, an unpickled copy is equivalent.
+        # A copy unpickled in the process that made the store, as in a broadcast's first rank, gets the handle back.
         if (made := _MADE.get((self.path, self._known))) is not None:
             self.__dict__["_fresh"] = made._fresh
 

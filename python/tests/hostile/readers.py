@@ -169,7 +169,7 @@ end
 
 @scenario
 def an_old_answer_gives_no_more_time(folder: Path) -> None:
-    """A function sends the answer to another call shortly before its time limit."""
+    """A late answer to another call, sent by a function, does not extend its time limit."""
     source = """
 function dynamic_dataset()
   for i = 1, %d do ffi.C.usleep(100000) end
