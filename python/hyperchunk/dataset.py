@@ -311,7 +311,19 @@ class Dataset(HLObject):
         return selections.select(self._dims, args)
 
     def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
-        """Reads into an existing array; the selections are made by ``numpy.s_[…]``."""
+        """Reads into an existing array, with conversion to its dtype.
+
+        Args:
+            dest: A C-contiguous, writable array.
+            source_sel: Selection in the dataset, made by ``numpy.s_[…]``, or a region reference; by default everything.
+            dest_sel: Selection in `dest`, made by ``numpy.s_[…]``; by default everything.
+
+        Raises:
+            TypeError: `dest` is not C-contiguous or not writable, or the dataset has a null dataspace.
+
+        Example:
+            >>> dataset.read_direct(out, numpy.s_[:100], numpy.s_[100:200])  # doctest: +SKIP
+        """
         data = self._data
         if self._dims is None:
             raise TypeError("Empty datasets have no numpy representation")
@@ -335,6 +347,10 @@ class Dataset(HLObject):
     def read_chunk(self, offset: Sequence[int]) -> tuple[int, bytes]:
         """Returns the stored form of the chunk whose first element has the indices `offset`: the mask of skipped
         filters (one bit for each, 0 for none), and the bytes.
+
+        Raises:
+            InvalidError: No chunk begins at these indices.
+            ObjectNotFoundError: The chunk was never written.
         """
         try:
             found = self._data.read_chunk(list(offset))
@@ -463,7 +479,11 @@ class Dataset(HLObject):
     # --- Views ---
 
     def astype(self, dtype: npt.DTypeLike) -> AsTypeView | Dataset:
-        """Returns a view whose values are converted to `dtype` on reading."""
+        """Returns a view whose values are converted to `dtype` on reading.
+
+        Example:
+            >>> dataset.astype("f8")[:100]  # doctest: +SKIP
+        """
         wanted = np.dtype(dtype)
         description = self._data.datatype.description
         if wanted.kind == "T":
@@ -474,14 +494,22 @@ class Dataset(HLObject):
         return AsTypeView(self, values.plan_as(description, wanted))
 
     def asstr(self, encoding: str | None = None, errors: str = "strict") -> AsStrView:
-        """Returns a view whose strings are decoded on reading, with the stored encoding or another."""
+        """Returns a view whose strings are decoded on reading, with the stored encoding or another.
+
+        Raises:
+            TypeError: The dataset has no strings.
+        """
         info = check_string_dtype(self.dtype)
         if info is None:
             raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
         return AsStrView(self, encoding or info.encoding, errors)
 
     def fields(self, names: str | list[str] | tuple[str, ...]) -> FieldsView:
-        """Returns a view of some members of a compound; a single name selects the member itself."""
+        """Returns a view of some members of a compound; a single name selects the member itself.
+
+        Example:
+            >>> dataset.fields(["x", "y"])[:100]  # doctest: +SKIP
+        """
         return FieldsView(self, self.dtype, names)
 
     def iter_chunks(self, sel: Any = None) -> ChunkIterator:

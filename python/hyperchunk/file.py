@@ -87,6 +87,10 @@ class File(Group):
       ``{"visits": 10**9}``.
 
     h5py's options for libhdf5's caches are checked, and have no effect.
+
+    Example:
+        >>> with hyperchunk.open("s3://bucket/scene.h5", storage_options={"anonymous": True}) as file:  # doctest: +SKIP
+        ...     file["B04"][:100, :100]
     """
 
     __slots__ = ()

@@ -154,7 +154,11 @@ class Shards:
 
 def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike = None, **options: Any) -> Query:
     """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"`` or
-    ``"0 <= value < 5 or isnan(value)"``. `options` are as for :func:`hyperchunk.open`.
+    ``"0 <= value < 5 or isnan(value)"``. `box` limits the query to a part of the dataset: a slice without a step for
+    each dimension. `options` are as for :func:`hyperchunk.open`.
+
+    Example:
+        >>> indices, heights = query("run.h5", "/ocean/h", "value > 12").read()  # doctest: +SKIP
     """
     import hyperchunk
 
@@ -180,6 +184,9 @@ def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None,
     """Reads all values of a plain HDF5 file once, on all processors, and stores their statistics in a file beside it.
     You can query it then (:func:`query`), until the file changes. `datasets` are paths; by default all numeric ones.
     `options` are as for :func:`hyperchunk.open`.
+
+    Example:
+        >>> analyze("run.h5", ["/ocean/h"]).datasets  # doctest: +SKIP
     """
     import hyperchunk
 

@@ -122,6 +122,10 @@ class Store:
         the writer flushes, closes or exceeds it: this is faster at first, and they are lost if the process is killed
         before. The store's analyses run on the data, as far as this user trusts their signers (:class:`Analysis`),
         unless `analyses` is false.
+
+        Example:
+            >>> with run.writer() as writer:  # doctest: +SKIP
+            ...     writer["/energy"][start:stop] = values
         """
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
         return self._begin(
@@ -167,6 +171,12 @@ class Store:
         logs. `flushed` includes active writers, up to their last flush; `salvage` includes killed ones, up to their
         last complete record. `link` sets how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
         (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+
+        Raises:
+            ValueError: `on_conflict` is neither ``"error"`` nor ``"warn"``.
+
+        Example:
+            >>> epoch = run.commit(tickets)  # doctest: +SKIP
         """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")

@@ -101,7 +101,11 @@ class Writer:
         return made
 
     def __getitem__(self, name: str | bytes) -> StoredDataset:
-        """Returns the dataset of that name."""
+        """Returns the dataset of that name.
+
+        Raises:
+            KeyError: This writer has no such dataset.
+        """
         path = schema.absolute(name)
         try:
             return StoredDataset(self, *self._datasets[path])
@@ -113,7 +117,7 @@ class Writer:
         return schema.absolute(name) in self._datasets
 
     def write(self, name: str | bytes, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Writes an array at the offset `start`."""
+        """Writes an array to a dataset, with its first element at the indices `start`."""
         # Between large writes, this code drops out of the processor's cache: every call saved counts.
         known = self._named.get(name)
         if known is not None and type(values) is np.ndarray and values.dtype == known[1] and values.flags.c_contiguous:
@@ -129,7 +133,7 @@ class Writer:
 
     @property
     def fragments(self) -> list[str]:
-        """Returns the Arrow files that it has written (``segments="arrow"``)."""
+        """Arrow files that it has written (``segments="arrow"``)."""
         return [str(path) for path in self._core.fragments]
 
     def write_batch(self, group: str, batch: Any, row: int) -> None:
@@ -258,7 +262,7 @@ class StoredDataset:
         return self._shown if self._shown.subdtype is None else self._shown.subdtype[0]
 
     def write(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Writes an array at the offset `start`."""
+        """Writes an array with its first element at the indices `start`."""
         array = np.asarray(values, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         count = array.shape[: array.ndim - len(inner)]
@@ -269,6 +273,9 @@ class StoredDataset:
         """Appends rows after the existing ones, at a position assigned by the commit: writers need not coordinate.
         Rows of one writer keep their order; writers follow each other by priority and id. The first dimension must be
         unlimited.
+
+        Raises:
+            TypeError: The shape of the rows does not match the dataset's.
         """
         array = np.asarray(rows, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()

@@ -219,6 +219,12 @@ class WritableDataset(WritableObject, Dataset):
         and is neither checked nor copied. `offset` holds the indices of the chunk's first element. A set bit of
         `filter_mask` means that the filter of that number was skipped for this chunk; 0 means none. `data` is no
         longer needed when this returns. Threads may write different chunks at the same time.
+
+        Raises:
+            ValueError: `offset` or `filter_mask` is out of range.
+
+        Example:
+            >>> dataset.write_chunk((0, 0), zlib.compress(block.tobytes()))  # doctest: +SKIP
         """
         try:
             self._chunked.write_chunk(offset, data, filter_mask)
@@ -281,6 +287,11 @@ class WritableDataset(WritableObject, Dataset):
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
         """Changes the extent; with `axis`, of that dimension only. Elements outside the new extent are lost; new ones
         have the fill value.
+
+        Raises:
+            TypeError: The layout is not chunked, or `size` has another number of dimensions.
+            ValueError: `axis` is out of range.
+            ExtentError: The new extent exceeds `maxshape`.
         """
         data = self._out
         if data.chunks is None:
@@ -309,7 +320,11 @@ class WritableDataset(WritableObject, Dataset):
         data.resize(new)
 
     def append(self, values: Any, axis: int = 0) -> None:
-        """Extends the dataset along `axis` by the length of `values`, and writes them there."""
+        """Extends the dataset along `axis` by the length of `values`, and writes them there.
+
+        Example:
+            >>> dataset.append(rows)  # doctest: +SKIP
+        """
         plan = self._reading()
         array = elements.as_array(values, plan.dtype)
         shape = self._out.shape
