@@ -1,4 +1,5 @@
-//! Has the linker number the worker by its content: machine code is kept for the worker that made it.
+//! Adds a build id to the worker, derived from its content: cached machine code is tied to the worker that
+//! produced it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-"""What lies beside a file: used for the version that it was made of, and if nobody else could have made it."""
+"""Companion files: used only for their own version of the file, and only if no other user could have made them."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and times of 
 
 
 def make(path: Path, value: int) -> None:
-    """A file whose size says nothing about its values."""
+    """Makes a file whose size does not depend on its values."""
     with h5py.File(path, "w") as file:
         file.create_dataset("m", data=np.full((400, 400), value, "i4"), chunks=(20, 400))
         file["m"][:, 7] = value + 50
 
 
 def accompany(path: Path) -> None:
-    """All companions of a file."""
+    """Makes all companions of a file."""
     hyperchunk.analyze(path)
     hyperchunk.restructure(path, "/m", order="column")
     hyperchunk.index(path)
 
 
 def in_place(path: Path, _: Path) -> None:
-    """An edit that keeps the time."""
+    """Edits in place, and keeps the modification time."""
     with h5py.File(path, "r+") as file:
         file["m"][...] = 2
         file["m"][:, 7] = 52
 
 
 def copied(path: Path, other: Path) -> None:
-    """`cp -p`."""
+    """Replaces the contents, as `cp -p` does."""
     shutil.copy2(other, path)
 
 
 def replaced(path: Path, other: Path) -> None:
-    """`rsync -t`."""
+    """Replaces the file, as `rsync -t` does."""
     shutil.copy2(other, new := path.with_suffix(".new"))
     new.rename(path)
 
 
 def moved(path: Path, other: Path) -> None:
-    """A backup that is put back."""
+    """Restores a backup."""
     other.rename(path)
 
 
 def exchanged(path: Path, other: Path) -> None:
-    """Two versions that change places."""
+    """Exchanges two versions."""
     path.rename(kept := path.with_suffix(".kept"))
     other.rename(path)
     kept.rename(other)
@@ -185,7 +185,7 @@ def test_a_copy_that_was_known_and_then_changed(tmp_path: Path) -> None:
 
 
 def test_what_was_made_with_a_lenient_umask_counts(tmp_path: Path) -> None:
-    """Of a file that the group may not write to."""
+    """A companion made with a lenient umask counts, beside a file that is not group-writable."""
     path = tmp_path / "a.h5"
     make(path, 1)
     path.chmod(0o644)
@@ -203,7 +203,7 @@ def test_what_was_made_with_a_lenient_umask_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", ["others", "link", "pipe", "folder"])
 def test_one_warning_for_what_does_not_count(tmp_path: Path, spoil: str) -> None:
-    """Also in a program that ran a command in its own process before."""
+    """One warning for a refused companion, also in a program that ran a command in-process before."""
     path = tmp_path / "a.h5"
     make(path, 1)
     assert run_command(["hyperchunk", "ls", str(path)]) == 0

@@ -1,4 +1,4 @@
-"""Our objects where programs ask for h5py's: ``isinstance``, and the low-level calls of ``id``."""
+"""Compatibility of our objects with h5py's: ``isinstance``, and the low-level calls of ``id``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands and functions that write files: an input is never written over, and nothing is without being told."""
+"""Commands and functions that write files: inputs are never overwritten, and other files only on request."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "a.h5"
 
 
-# How the same file is named: as it was, by its whole path, through `.`, a soft link, a hard link.
+# Names of the same file: unchanged, absolute, through `.`, a soft link, a hard link.
 def named(source: Path, way: str, suffix: str) -> str:
     other = source.with_name(f"other.{suffix}")
     if way == "symlink":
@@ -116,7 +116,7 @@ def test_usual_index_is_made_anew(source: Path) -> None:
     assert Path("a.h5.hcindex").exists()
 
 
-# Every maker of files keeps the rule: `makers.MAKERS` has all of them.
+# Every maker of files follows the rule: `makers.MAKERS` has all of them.
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def world(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def state(folder: Path) -> dict[str, str]:
-    """All files with what is in them, and all links with where they lead."""
+    """Returns all files with their contents, and all links with their targets."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -152,7 +152,7 @@ def state(folder: Path) -> dict[str, str]:
 
 
 def fails(make: Callable[[], None]) -> str:
-    """Makes what cannot be made; the message of a function."""
+    """Checks that a call fails; returns the message of a function."""
     with pytest.raises((makers.RefusedError, hyperchunk.HyperchunkError, OSError, ValueError)) as raised:
         make()
     return str(raised.value)
@@ -204,7 +204,7 @@ def test_output_that_is_an_input_is_refused(world: Path, name: str, overwrite: b
 @pytest.mark.parametrize("overwrite", OVERWRITE)
 @pytest.mark.parametrize("name", makers.MAKERS)
 def test_planted_links_are_not_followed(world: Path, name: str, overwrite: bool) -> None:
-    """Names that earlier releases wrote to, and the output's own."""
+    """Links under names that earlier releases wrote to, and under the output's own, are not followed."""
     maker = makers.MAKERS[name]
     if overwrite and not maker.replaces:
         pytest.skip("replaces nothing")
@@ -215,7 +215,7 @@ def test_planted_links_are_not_followed(world: Path, name: str, overwrite: bool)
     guessed = [f"{out}.partial", f"{out}.new", f"{out}.{process}.new", f".{out}.{process}.part", f"{out}.restructuring"]
     for other in [*guessed, f"{out}.journal"]:
         Path(other).symlink_to(victim)
-    # A function that replaces what is there writes to where the user's own link leads.
+    # A function that replaces files writes to the target of the user's own link.
     follows = name in ("open()", "DualFile()", "store.create()")
     if not follows:
         Path(out).symlink_to(victim)
@@ -272,7 +272,7 @@ def test_error_midway_leaves_nothing(world: Path, name: str, there: bool) -> Non
     with short_files(300):
         fails(lambda: maker.make(out, there))
     after = state(world)
-    # What can be gone on with, or recovered, is kept, and called so.
+    # Partial results that can be continued or recovered are kept, under names that say so.
     kept = {known for known in after if known.startswith((f"{out}.restructuring/", f"{out}.partial", f"{out}.journal"))}
     assert not kept or name in ("open()", "restructure", "restructure()")
     assert {known: after[known] for known in after if known not in kept} == before
@@ -301,7 +301,7 @@ def test_killed_midway_leaves_no_output(world: Path, name: str) -> None:
     known = re.compile(rf"\.{re.escape(out)}\.[0-9a-f]{{32}}\.part|{re.escape(out)}\.(partial|journal|restructuring)")
     assert left
     assert all(known.fullmatch(path) for path in left), left
-    # And the next one is not kept from it.
+    # The next attempt succeeds.
     if name != "open()":
         maker.make(out, False)
 
@@ -319,7 +319,7 @@ def test_suffix_of_another_format_is_refused(world: Path, name: str, capfd: pyte
 
 
 def test_own_link_is_written_through_by_open(world: Path) -> None:
-    """As h5py does; what lies beside the file while it is written, lies beside the file."""
+    """As in h5py; temporary files are beside the real file."""
     Path("deep").mkdir()
     Path("link.h5").symlink_to("deep/real.h5")
     Path("deep/real.h5").write_text("old")

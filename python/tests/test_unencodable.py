@@ -1,4 +1,4 @@
-"""What HDF5 cannot hold is an error at the call, and everything else of the file is there after `close`."""
+"""Values that HDF5 cannot represent are an error at the call, and the rest of the file is intact after `close`."""
 
 from collections.abc import Callable
 from pathlib import Path

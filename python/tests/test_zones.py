@@ -1,4 +1,4 @@
-"""Queries on plain HDF5 files: statistics beside them, made once."""
+"""Queries on plain HDF5 files, with statistics made once beside them."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from store.test_query import PREDICATES, check
 
 
 def run(*words: str | Path, status: int = 0) -> str:
-    """The command's output, which ends with that status."""
+    """Runs the command, checks its exit status, and returns its output."""
     command = [HYPERCHUNK, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == status, done.stderr

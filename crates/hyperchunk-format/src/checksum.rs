@@ -1,8 +1,9 @@
-//! The checksum of metadata: Bob Jenkins' lookup3, initial value 0. Source: specification §I, "metadata checksum".
+//! Metadata checksum: Bob Jenkins' lookup3 with initial value 0. Source: specification §I, "metadata
+//! checksum".
 
 use crate::{Error, Result};
 
-/// The words of up to twelve bytes.
+/// Returns up to twelve bytes as three little-endian words, padded with zeros.
 fn words(twelve: &[u8]) -> (u32, u32, u32) {
     let word = |four: &[u8]| four.iter().rev().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte));
     let (first, rest) = twelve.split_at_checked(4).unwrap_or((twelve, &[]));
@@ -10,7 +11,7 @@ fn words(twelve: &[u8]) -> (u32, u32, u32) {
     (word(first), word(second), word(third))
 }
 
-/// lookup3's `hashlittle` of `bytes`, initial value 0.
+/// Returns lookup3's `hashlittle` of `bytes` with initial value 0.
 #[must_use]
 pub fn lookup3(bytes: &[u8]) -> u32 {
     let (blocks, tail) = blocks_and_tail(bytes);
@@ -18,13 +19,13 @@ pub fn lookup3(bytes: &[u8]) -> u32 {
     if tail.is_empty() { c } else { last((a, b, c), tail).2 }
 }
 
-/// What the state is before the first byte.
+/// Returns the initial state, which depends on the length of the input.
 fn start(bytes: &[u8]) -> (u32, u32, u32) {
     let start = 0xdead_beef_u32.wrapping_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     (start, start, start)
 }
 
-/// The state after blocks of twelve bytes.
+/// Returns the state after mixing in blocks of twelve bytes.
 fn mixed(state: (u32, u32, u32), blocks: &[u8]) -> (u32, u32, u32) {
     let (mut a, mut b, mut c) = state;
     for block in blocks.chunks_exact(12) {
@@ -46,7 +47,7 @@ fn mixed(state: (u32, u32, u32), blocks: &[u8]) -> (u32, u32, u32) {
     (a, b, c)
 }
 
-/// The state after the bytes that close the input.
+/// Returns the state after the final mix of the last 1 to 12 bytes.
 fn last((mut a, mut b, mut c): (u32, u32, u32), tail: &[u8]) -> (u32, u32, u32) {
     let (x, y, z) = words(tail);
     a = a.wrapping_add(x);
@@ -62,11 +63,12 @@ fn last((mut a, mut b, mut c): (u32, u32, u32), tail: &[u8]) -> (u32, u32, u32) 
     (a, b, c)
 }
 
-/// Changes the twelve bytes at `at` so that the checksum of all is `wanted`. Every step of lookup3 has an inverse: they are
-/// what the state before them and the one that is needed behind them differ in.
+/// Changes the twelve bytes at `at` so that the checksum of `bytes` becomes `wanted`. Every step of lookup3
+/// is invertible: the new bytes are the difference between the state before them and the state that the bytes
+/// after them require.
 ///
 /// # Errors
-/// Invalid if `at` is no multiple of twelve, or nothing follows these bytes.
+/// Invalid if `at` is no multiple of twelve, or if no bytes follow the twelve.
 pub fn steer(bytes: &mut [u8], at: usize, wanted: u32) -> Result<()> {
     let wrong = || Error::invalid(format!("no twelve bytes to change at {at}"));
     let (blocks, tail) = blocks_and_tail(bytes);
@@ -91,7 +93,7 @@ pub fn steer(bytes: &mut [u8], at: usize, wanted: u32) -> Result<()> {
     Ok(())
 }
 
-/// The state before a block was mixed, the block's words added.
+/// Inverts [`mixed`] for one block: returns the state before mixing, with the block's words still added.
 fn unmixed((mut a, mut b, mut c): (u32, u32, u32)) -> (u32, u32, u32) {
     for (shift, turn) in [(4, 2), (19, 1), (16, 0), (8, 2), (6, 1), (4, 0)] {
         let (x, y, z) = match turn {
@@ -105,7 +107,7 @@ fn unmixed((mut a, mut b, mut c): (u32, u32, u32)) -> (u32, u32, u32) {
     (a, b, c)
 }
 
-/// The state before the end, the words of the last bytes added.
+/// Inverts [`last`]: returns the state before the final mix, with the words of the tail still added.
 fn unmixed_last((mut a, mut b, mut c): (u32, u32, u32)) -> (u32, u32, u32) {
     c = c.wrapping_add(b.rotate_left(24)) ^ b;
     b = b.wrapping_add(a.rotate_left(14)) ^ a;
@@ -117,13 +119,13 @@ fn unmixed_last((mut a, mut b, mut c): (u32, u32, u32)) -> (u32, u32, u32) {
     (a, b, c)
 }
 
-/// The blocks of twelve bytes that are mixed, and the 1 to 12 bytes that close the input.
+/// Splits the input into the blocks of twelve bytes that are mixed and the final 1 to 12 bytes.
 fn blocks_and_tail(bytes: &[u8]) -> (&[u8], &[u8]) {
     let whole = bytes.len().saturating_sub(1) / 12;
     bytes.split_at_checked(whole.saturating_mul(12)).unwrap_or((bytes, &[]))
 }
 
-/// The bytes before the checksum that closes them.
+/// Verifies the checksum in the last four bytes and returns the bytes before it.
 ///
 /// # Errors
 /// Corrupt, if it is missing or wrong.
@@ -160,7 +162,7 @@ fn is_ignored() -> bool {
     IGNORED.get()
 }
 
-/// Calls `test` while checksums may be wrong on this thread, so that damage gets behind them.
+/// Runs `test` with checksum errors ignored on this thread, so that damaged bytes reach the parsers.
 #[cfg(test)]
 pub(crate) fn ignored(ignored: bool, test: impl FnOnce()) {
     IGNORED.set(ignored);

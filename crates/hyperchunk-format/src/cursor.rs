@@ -2,25 +2,25 @@
 
 use crate::{Error, ErrorKind, Result, Sizes};
 
-/// A place in the bytes of one structure. Every read is checked; a short one is an error that names the structure and the
+/// Reader over the bytes of one structure. Every read is bounds-checked; an error names the structure and the
 /// offset in the file.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     structure: &'static str,
-    /// Where in the file the bytes start.
+    /// Offset in the file of the first byte.
     origin: u64,
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the start of `bytes`, which lie at `origin` in the file.
+    /// Creates a cursor at the start of `bytes`, which are stored at offset `origin` of the file.
     #[must_use]
     pub fn new(bytes: &'a [u8], structure: &'static str, origin: u64) -> Self {
         Self { bytes, at: 0, structure, origin }
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     ///
     /// # Errors
     /// Corrupt, if fewer are left.
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next bytes as an array.
+    /// Returns the next bytes as an array.
     ///
     /// # Errors
     /// Corrupt, if fewer are left.
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
-    /// Leaves out the next `count` bytes.
+    /// Skips `count` bytes.
     ///
     /// # Errors
     /// Corrupt, if fewer are left.
@@ -53,15 +53,15 @@ impl<'a> Cursor<'a> {
         self.take(count).map(drop)
     }
 
-    /// The next byte.
+    /// Reads one byte.
     ///
     /// # Errors
-    /// Corrupt, if none is left (the same for the methods below).
+    /// Corrupt if none is left.
     pub fn u8(&mut self) -> Result<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    /// The next two bytes, little-endian.
+    /// Reads two bytes, little-endian.
     ///
     /// # Errors
     /// Corrupt, if fewer are left.
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// The next four bytes, little-endian.
+    /// Reads four bytes, little-endian.
     ///
     /// # Errors
     /// Corrupt, if fewer are left.
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes, little-endian.
+    /// Reads eight bytes, little-endian.
     ///
     /// # Errors
     /// Corrupt, if fewer are left.
@@ -85,12 +85,12 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A little-endian unsigned number of `width` bytes, 0 to 16 of them.
+    /// Reads a little-endian unsigned number of `width` bytes.
     ///
     /// # Errors
     /// Corrupt, if fewer are left; Unsupported if the number needs more than 64 bits.
     pub fn uint(&mut self, width: usize) -> Result<u64> {
-        // The usual ones, without a loop.
+        // Fast path for the common widths.
         match width {
             1 => return self.u8().map(u64::from),
             2 => return self.u16().map(u64::from),
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(padded))
     }
 
-    /// A size, in the file's "size of lengths".
+    /// Reads a size, in the file's "size of lengths".
     ///
     /// # Errors
     /// As [`Cursor::uint`].
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
         self.uint(sizes.length.into())
     }
 
-    /// A size that may be undefined (all bits set).
+    /// Reads a size that may be undefined (all bits set).
     ///
     /// # Errors
     /// As [`Cursor::uint`].
@@ -126,7 +126,8 @@ impl<'a> Cursor<'a> {
         self.defined(sizes.length.into())
     }
 
-    /// An address, in the file's "size of offsets": relative to the base address; `None` if undefined (all bits set).
+    /// Reads an address, in the file's "size of offsets", relative to the base address. `None` if undefined
+    /// (all bits set).
     ///
     /// # Errors
     /// As [`Cursor::uint`].
@@ -149,10 +150,10 @@ impl<'a> Cursor<'a> {
         self.uint(width).map(Some)
     }
 
-    /// The four bytes that open a structure.
+    /// Checks the four-byte signature of a structure.
     ///
     /// # Errors
-    /// Corrupt, if they are others.
+    /// Corrupt if the bytes differ.
     pub fn signature(&mut self, expected: &[u8; 4]) -> Result<()> {
         let found: [u8; 4] = self.array()?;
         if found == *expected {
@@ -163,10 +164,10 @@ impl<'a> Cursor<'a> {
         Err(Error::corrupt(message).within(self.structure).at(self.offset().saturating_sub(4)))
     }
 
-    /// The version byte, which must be one of `known`.
+    /// Reads the version byte, which must be in `known`.
     ///
     /// # Errors
-    /// Unsupported, if it is another.
+    /// Unsupported if it is not.
     pub fn version(&mut self, known: std::ops::RangeInclusive<u8>) -> Result<u8> {
         let version = self.u8()?;
         if known.contains(&version) {
@@ -176,10 +177,10 @@ impl<'a> Cursor<'a> {
         Err(Error::unsupported(message).within(self.structure).at(self.offset().saturating_sub(1)))
     }
 
-    /// The bytes up to a NUL, which is left out.
+    /// Returns the bytes up to the next NUL and skips the NUL.
     ///
     /// # Errors
-    /// Corrupt, if there is none.
+    /// Corrupt if no NUL follows.
     pub fn until_nul(&mut self) -> Result<&'a [u8]> {
         let rest = self.rest();
         let Some(end) = rest.iter().position(|byte| *byte == 0) else {
@@ -190,37 +191,38 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// Moves on to a multiple of `alignment` from the start of the structure; stops at its end.
+    /// Skips padding up to a multiple of `alignment` from the start of the structure, or to the end of the
+    /// bytes.
     pub fn align(&mut self, alignment: usize) {
         self.at =
             self.at.checked_next_multiple_of(alignment).unwrap_or(self.bytes.len()).min(self.bytes.len());
     }
 
-    /// The bytes not read yet; does not move.
+    /// Returns the bytes not read yet, without moving.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.bytes.len().saturating_sub(self.at)
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Where in the file the next byte lies.
+    /// Returns the offset in the file of the next byte.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.origin.saturating_add(self.at as u64)
     }
 
-    /// An error of kind Corrupt, here.
+    /// Creates an error of kind Corrupt at the current offset.
     #[must_use]
     #[cold]
     pub fn error(&self, message: String) -> Error {

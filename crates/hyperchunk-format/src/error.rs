@@ -1,24 +1,25 @@
-//! The one error of the format and the engine: a stable kind, and where in which file it happened.
+//! Error type of the format and the engine: a stable kind, and the file, object, structure and offset it
+//! concerns.
 
 use crate::printable::Printable;
 use std::fmt;
 use std::ops::Range;
 
-/// What went wrong, for programs.
+/// Category of an error, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file has no HDF5 signature.
     NotHdf5,
-    /// The file ends before what it declares.
+    /// The file is shorter than its metadata declare.
     Truncated,
-    /// The bytes contradict the specification or themselves.
+    /// The bytes contradict the specification or each other.
     Corrupt,
     /// Valid, but not supported here.
     Unsupported,
-    /// A filter that this build does not have.
+    /// A filter that this build lacks.
     MissingFilter,
-    /// A filter could not undo what it did: its input is damaged.
+    /// A filter failed to decode: its input is damaged.
     Filter,
     /// The file is marked as open for writing.
     Locked,
@@ -26,29 +27,29 @@ pub enum ErrorKind {
     Limit,
     /// No object, attribute or file of that name.
     NotFound,
-    /// An object, link or file of that name is there already.
+    /// An object, link or file of that name exists already.
     Exists,
-    /// The caller asked for something that makes no sense for this object.
+    /// The request does not fit the object.
     Invalid,
     /// No conversion between two datatypes.
     Conversion,
-    /// The operating system or an object store refused.
+    /// The operating system or an object store reported an error.
     Io,
-    /// The file is not the one that was opened: it was written in between.
+    /// The file was written to after it was opened.
     Changed,
-    /// A live dataset's function is not trusted with what it would do, or tried what it may not.
+    /// A live dataset's function lacks trust for its operation, or attempted a forbidden one.
     Refused,
     /// A live dataset's function failed.
     Function,
-    /// Bytes that the parser has not been given yet; never leaves [`crate::step`].
+    /// Bytes not yet given to the parser; never leaves [`crate::step`].
     Need,
 }
 
-/// An error of the format or the engine. One word large, cheap to pass on.
+/// Error of the format or the engine. One word in size, so cheap to return.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
-/// What parsers return.
+/// Result of parsers and engine functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone)]
@@ -64,7 +65,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error with a message; the builder methods say where.
+    /// Creates an error with a message; the builder methods add its place.
     #[must_use]
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -80,35 +81,35 @@ impl Error {
         }))
     }
 
-    /// The bytes of a structure contradict the specification.
+    /// Creates an error of kind Corrupt: the bytes contradict the specification.
     #[must_use]
     #[cold]
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corrupt, message)
     }
 
-    /// Something valid that is not supported.
+    /// Creates an error of kind Unsupported: valid, but not supported here.
     #[must_use]
     #[cold]
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// A limit is reached.
+    /// Creates an error of kind Limit: one of [`crate::Limits`] is reached.
     #[must_use]
     #[cold]
     pub fn limit(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Limit, message)
     }
 
-    /// The caller's request makes no sense.
+    /// Creates an error of kind Invalid: the request does not fit the object.
     #[must_use]
     #[cold]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Bytes that a parser needs and has not been given, as absolute ranges of the file.
+    /// Creates an error of kind Need for the bytes that a parser lacks, as absolute ranges of the file.
     #[must_use]
     #[cold]
     pub fn need(ranges: Vec<Range<u64>>) -> Self {
@@ -117,28 +118,28 @@ impl Error {
         error
     }
 
-    /// Adds to the message what the user can do.
+    /// Appends text to the message, for example advice to the user.
     #[must_use]
     pub fn followed_by(mut self, text: &str) -> Self {
         self.0.message.push_str(text);
         self
     }
 
-    /// Names the structure it happened in, unless an inner one is named already.
+    /// Sets the structure, unless an inner one is set already.
     #[must_use]
     pub fn within(mut self, structure: &'static str) -> Self {
         self.0.structure.get_or_insert(structure);
         self
     }
 
-    /// Names the offset in the file, unless an inner one is named already.
+    /// Sets the offset in the file, unless an inner one is set already.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Names the object (its path), unless an inner one is named already.
+    /// Sets the object's path, unless an inner one is set already.
     #[must_use]
     pub fn object(mut self, path: impl fmt::Display) -> Self {
         if self.0.object.is_none() {
@@ -147,7 +148,7 @@ impl Error {
         self
     }
 
-    /// Names the file, unless an inner one is named already.
+    /// Sets the file, unless an inner one is set already.
     #[must_use]
     pub fn file(mut self, path: impl fmt::Display) -> Self {
         if self.0.file.is_none() {
@@ -156,78 +157,78 @@ impl Error {
         self
     }
 
-    /// Keeps the number of the system's error (`errno`) that is the cause, for programs.
+    /// Keeps the `errno` of the system error that is the cause, for programs.
     #[must_use]
     pub fn caused_by(mut self, error: &std::io::Error) -> Self {
         self.0.os_code = error.raw_os_error();
         self
     }
 
-    /// Keeps a number of a system's error, where the cause is found without asking the system.
+    /// Sets an `errno` for a cause that was found without a system call.
     #[must_use]
     pub fn with_os_code(mut self, code: i32) -> Self {
         self.0.os_code = Some(code);
         self
     }
 
-    /// Says what to do about it, behind the message.
+    /// Appends advice to the message.
     #[must_use]
     pub fn advise(mut self, advice: impl fmt::Display) -> Self {
         self.0.message = format!("{}; {advice}", self.0.message);
         self
     }
 
-    /// The number of the system's error that is the cause.
+    /// Returns the `errno` of the cause, if a system error is the cause.
     #[must_use]
     pub fn os_code(&self) -> Option<i32> {
         self.0.os_code
     }
 
-    /// The file that it happened in, as it was named.
+    /// Returns the name of the file in which the error occurred.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {
         self.0.file.as_deref()
     }
 
-    /// What went wrong, for programs.
+    /// Returns the category, for programs.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The message without its place.
+    /// Returns the message without its place.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The same error at the same place, with another message.
+    /// Replaces the message; kind and place stay.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();
         self
     }
 
-    /// The offset in the file, in bytes from its start.
+    /// Returns the offset in bytes from the start of the file.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// The ranges of an error of kind [`ErrorKind::Need`].
+    /// Returns the ranges of an error of kind [`ErrorKind::Need`].
     #[must_use]
     pub fn needs(&self) -> &[Range<u64>] {
         &self.0.needs
     }
 
-    /// Whether it only asks for bytes; such an error must be passed on, never be interpreted.
+    /// True if the error only requests bytes. Pass such an error on; never interpret it.
     #[must_use]
     pub fn is_need(&self) -> bool {
         self.0.kind == ErrorKind::Need
     }
 
-    /// Whether it says nothing of what the file holds: its bytes could not be had. Such an error must be passed on, never
-    /// be taken for what is stored.
+    /// True if the bytes could not be read, so that the error tells nothing about the file's contents. Pass
+    /// such an error on; never treat it as a property of the file.
     #[must_use]
     pub fn is_of_reading(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Changed | ErrorKind::Need)
@@ -237,7 +238,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        Printable::lines(&inner.message).fmt(f)?;
+        Printable::new(&inner.message).fmt(f)?;
         let mut separator = " (";
         let mut place = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
             f.write_str(separator)?;

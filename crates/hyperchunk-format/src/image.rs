@@ -1,11 +1,12 @@
-//! A file as its parsers see it: bytes by HDF5 address, with the sizes that the superblock declares and the limits.
+//! File as its parsers see it: bytes by HDF5 address, with the sizes declared in the superblock and the
+//! limits.
 
 use crate::model::SharedMessageTable;
 use crate::{Cursor, Error, Fuel, Limits, Result, View, checksum};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The widths of addresses and lengths in a file, in bytes (2, 4, 8 or 16).
+/// Widths of addresses and lengths in a file, in bytes (2, 4, 8, 16 or 32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// "Size of offsets".
@@ -14,17 +15,17 @@ pub struct Sizes {
     pub length: u8,
 }
 
-/// A file as its parsers see it. Addresses are relative to the base address.
+/// File as its parsers see it. Addresses are relative to the base address.
 #[derive(Clone, Copy)]
 pub struct Image<'a> {
     view: &'a dyn View,
     base: u64,
-    /// The widths of addresses and lengths.
+    /// Widths of addresses and lengths.
     pub sizes: Sizes,
-    /// The bounds.
+    /// Bounds on the cost of parsing.
     pub limits: &'a Limits,
     fuel: &'a Fuel,
-    /// The table of shared object header messages.
+    /// Table of shared object header messages.
     pub shared_messages: Option<SharedMessageTable>,
 }
 
@@ -35,27 +36,27 @@ impl std::fmt::Debug for Image<'_> {
 }
 
 impl<'a> Image<'a> {
-    /// The image of the file in `view` whose addresses count from `base`.
+    /// Creates an image of the file in `view` with base address `base`.
     #[must_use]
     pub fn new(view: &'a dyn View, base: u64, sizes: Sizes, limits: &'a Limits, fuel: &'a Fuel) -> Self {
         Self { view, base, sizes, limits, fuel, shared_messages: None }
     }
 
-    /// The same with the table of shared object header messages that the superblock extension names.
+    /// Sets the table of shared object header messages, as given by the superblock extension.
     #[must_use]
     pub fn with_shared_messages(self, table: Option<SharedMessageTable>) -> Self {
         Self { shared_messages: table, ..self }
     }
 
-    /// Counts one more structure.
+    /// Counts one visited structure.
     ///
     /// # Errors
-    /// Limit, when the operation visited too many.
+    /// Limit if the operation visited more than the limit.
     pub fn visit(&self) -> Result<()> {
         self.fuel.burn(1)
     }
 
-    /// Where in the file an address lies.
+    /// Converts an address to an offset in the file.
     ///
     /// # Errors
     /// Corrupt, if it overflows.
@@ -65,16 +66,18 @@ impl<'a> Image<'a> {
             .ok_or_else(|| Error::corrupt(format!("address {address:#x} is outside the file")))
     }
 
-    /// How many bytes lie between an address and the end of the file; 0 beyond it.
+    /// Returns the number of bytes from an address to the end of the file; 0 past the end.
     #[must_use]
     pub fn left(&self, address: u64) -> u64 {
         self.base.checked_add(address).map_or(0, |offset| self.view.size().saturating_sub(offset))
     }
 
-    /// The `length` bytes of `structure` at `address`. Counts as one visit, and as one more for each 128 bytes.
+    /// Reads the `length` bytes of `structure` at `address`. Counts as one visit, plus one for every 128
+    /// bytes.
     ///
     /// # Errors
-    /// Truncated, Need or Io as [`View::bytes`]; Limit if it is larger than metadata may be.
+    /// Truncated, Need or Io as [`View::bytes`]; Limit if larger than the limit for one structure of
+    /// metadata.
     pub fn read(&self, structure: &'static str, address: u64, length: u64) -> Result<Cow<'a, [u8]>> {
         self.visit()?;
         let offset = self.offset(address)?;
@@ -90,15 +93,15 @@ impl<'a> Image<'a> {
         Ok(bytes)
     }
 
-    /// As [`Image::read`], but as many bytes as there are, up to `length`.
+    /// Reads as [`Image::read`], but only the available bytes, up to `length`.
     ///
     /// # Errors
-    /// As [`Image::read`]; Truncated if the address is at or beyond the end of the file.
+    /// As [`Image::read`]; Truncated if the address is at or past the end of the file.
     pub fn read_up_to(&self, structure: &'static str, address: u64, length: u64) -> Result<Cow<'a, [u8]>> {
         self.read(structure, address, length.min(self.left(address).max(1)))
     }
 
-    /// Says that these parts (address, length) will be read soon, so that one fetch may bring them together.
+    /// Hints that these parts (address, length) will be read soon, so that one fetch may bring them together.
     pub fn will_need(&self, parts: &[(u64, u64)]) {
         let ranges: Vec<Range<u64>> = parts
             .iter()
@@ -110,20 +113,20 @@ impl<'a> Image<'a> {
         self.view.will_need(&ranges);
     }
 
-    /// Says that what lies at an address will be read soon, and probably what lies behind it.
+    /// Hints that the bytes at an address, and probably the ones after it, will be read soon.
     pub fn will_look_at(&self, address: u64) {
         if let Some(offset) = self.base.checked_add(address).filter(|offset| *offset < self.view.size()) {
             self.view.will_look_at(offset);
         }
     }
 
-    /// A cursor over bytes that [`Image::read`] gave for `address`.
+    /// Creates a cursor over bytes that [`Image::read`] returned for `address`.
     #[must_use]
     pub fn cursor<'b>(&self, bytes: &'b [u8], structure: &'static str, address: u64) -> Cursor<'b> {
         Cursor::new(bytes, structure, self.base.saturating_add(address))
     }
 
-    /// Checks the lookup3 checksum that the last four bytes of a structure carry; returns the bytes before it.
+    /// Verifies the lookup3 checksum in the last four bytes of a structure and returns the bytes before it.
     ///
     /// # Errors
     /// Corrupt, if it is wrong.
@@ -132,11 +135,10 @@ impl<'a> Image<'a> {
             .map_err(|error| error.within(structure).at(self.base.saturating_add(address)))
     }
 
-    /// Does `each` for all items and returns the results; when some need bytes, goes on with the rest first, so that all
-    /// needs of one level are known at once.
+    /// Applies `each` to all items and returns the results. After an error of kind Need it continues with the
+    /// other items, so that one error collects the needs of a whole level.
     ///
-    /// # Errors
-    /// The first error that is no need; else one Need.
+    /// The first error of another kind than Need; otherwise one Need for all missing ranges.
     pub fn all<I, T>(
         &self,
         items: impl IntoIterator<Item = I>,
@@ -155,10 +157,10 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Both values; when either needs bytes, what both need.
+/// Combines two results. If either needs bytes, the error holds the needs of both.
 ///
 /// # Errors
-/// The first error that is no need; else one Need.
+/// The first error of another kind than Need; otherwise one Need.
 pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),

@@ -1,14 +1,14 @@
 //! The HDF5 file format, without I/O: bytes ↔ values.
 //!
-//! - [`model`]: what a file says, as plain values;
-//! - [`parse`]: bytes → values. A parser reads through a [`View`]; bytes that are not there yet end it with an error of
-//!   kind [`ErrorKind::Need`], which [`step`] turns into [`Step::Need`], so the same parser serves local files, object
-//!   stores and the fuzzer;
+//! - [`model`]: the contents of a file as plain values;
+//! - [`parse`]: bytes → values. A parser reads through a [`View`]; a missing byte ends it with an error of
+//!   kind [`ErrorKind::Need`], which [`step`] turns into [`Step::Need`]. The same parser therefore serves
+//!   local files, object stores and the fuzzer;
 //! - [`encode`]: values → bytes, the mirror of `parse`;
-//! - [`select`]: selections and the pieces of chunks that they touch;
+//! - [`select`]: selections and the parts of chunks that they touch;
 //! - [`codec`]: the filters;
 //! - [`convert`]: the one table of datatype conversions;
-//! - [`printable`]: texts of files, made safe for terminals.
+//! - [`printable`]: text from files, made safe for terminals.
 //!
 //! Source: *HDF5 File Format Specification*, versions 3.0 and 4.0.
 #![forbid(unsafe_code)]

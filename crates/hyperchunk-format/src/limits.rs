@@ -1,32 +1,32 @@
-//! Bounds on everything that a file can make us do.
+//! Bounds on the work and memory that a file can cause.
 
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a file may cost. Each bound that is reached is an error of kind [`crate::ErrorKind::Limit`].
+/// Bounds on the cost of a file. Exceeding one is an error of kind [`crate::ErrorKind::Limit`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How deep a datatype may nest. HDF5's own libraries recurse without a bound.
+    /// Maximum nesting depth of a datatype. HDF5's own libraries recurse without a bound.
     pub datatype_depth: u32,
-    /// How many structures (nodes, blocks, messages, links) one operation may visit. A large one counts once more for each
-    /// 128 bytes.
+    /// Maximum number of structures (nodes, blocks, messages, links) that one operation visits. A large
+    /// structure counts once more for every 128 bytes.
     pub visits: u64,
-    /// The largest structure of metadata that is read in one piece, in bytes.
+    /// Largest structure of metadata that is read in one piece, in bytes.
     pub metadata_bytes: u64,
-    /// The largest chunk that is decoded, in bytes before compression.
+    /// Largest chunk that is decoded, in bytes before compression.
     pub chunk_bytes: u64,
-    /// How many soft, external and user-defined links one path may follow.
+    /// Maximum number of soft, external and user-defined links that one path follows.
     pub link_depth: u32,
-    /// How deep a virtual dataset may be made of virtual datasets.
+    /// Maximum nesting depth of virtual datasets.
     pub virtual_depth: u32,
-    /// How many mappings a virtual dataset may have after its printf-style names are expanded.
+    /// Maximum number of mappings of a virtual dataset after expansion of its printf-style names.
     pub virtual_mappings: u64,
-    /// How many bytes of sequences and strings of any length one read may look up, where that is more than 16 times the
-    /// size of the file. Any number of elements may name one object of the heap, so that few bytes can stand for endless
-    /// data.
+    /// Maximum number of bytes of variable-length data that one read looks up, where this exceeds 16 times
+    /// the size of the file. Many elements may refer to one heap object, so a small file can stand for
+    /// endless data.
     pub sequence_bytes: u64,
-    /// The memory for chunks that are being fetched and decoded at one time, in bytes.
+    /// Memory for the chunks that are fetched and decoded at one time, in bytes.
     pub in_flight_bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Every limit by its name, in the order of the fields.
+    /// Names of all limits, in the order of the fields.
     pub const NAMES: [&str; 9] = [
         "datatype_depth",
         "visits",
@@ -60,10 +60,11 @@ impl Limits {
         "in_flight_bytes",
     ];
 
-    /// Sets the limit of a name, as messages say it. Depths have a highest value that the stack of a thread holds.
+    /// Sets a limit by its name, as error messages give it. Depths are capped at a value that fits a thread's
+    /// stack.
     ///
     /// # Errors
-    /// Of kind Invalid where there is no such limit, or it cannot be so high.
+    /// Invalid if there is no such limit, or if the value is above its cap.
     pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
         let depth = |most: u32| {
             u32::try_from(value).ok().filter(|value| *value <= most).ok_or_else(|| {
@@ -89,21 +90,21 @@ impl Limits {
     }
 }
 
-/// Counts the structures that one operation visits.
+/// Counter of the structures that one operation may still visit.
 #[derive(Debug)]
 pub struct Fuel(AtomicU64);
 
 impl Fuel {
-    /// Fuel for one operation.
+    /// Creates the fuel for one operation.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self(AtomicU64::new(limits.visits))
     }
 
-    /// Counts `visits` more.
+    /// Subtracts `visits`.
     ///
     /// # Errors
-    /// Of kind Limit when there is no fuel left: a cycle, or a file made to cost time.
+    /// Limit if no fuel is left: the structures form a cycle, or the file was made to cost time.
     pub fn burn(&self, visits: u64) -> Result<()> {
         let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(visits));
         left.map(drop).map_err(|_| {

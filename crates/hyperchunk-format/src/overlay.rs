@@ -1,15 +1,15 @@
-//! Bytes laid over those of a file: metadata that its writer left in a cache image.
+//! View with patches: replaces bytes of a file by the metadata that its writer stored in a cache image.
 
 use crate::{Result, View};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A view with other bytes in some places.
+/// View with other bytes in some places.
 #[derive(Clone)]
 pub struct Overlay<V> {
     under: V,
-    /// By start; they do not overlap.
+    /// Patches by start; they do not overlap.
     patches: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -20,18 +20,19 @@ impl<V> std::fmt::Debug for Overlay<V> {
 }
 
 impl<V: View> Overlay<V> {
-    /// `under` with the bytes of `patches`, each at its absolute offset. They must not overlap.
+    /// Creates a view of `under` with the bytes of `patches`, each at its absolute offset. They must not
+    /// overlap.
     #[must_use]
     pub fn new(under: V, patches: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Self {
         Self { under, patches: patches.into_iter().collect() }
     }
 
-    /// The view below.
+    /// Returns the view below.
     pub fn under(&self) -> &V {
         &self.under
     }
 
-    /// The patches that touch a range, with their offsets.
+    /// Iterates over the patches that touch a range, with their offsets.
     fn touching(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &[u8])> {
         let before = self.patches.range(..range.start).next_back();
         let inside = self.patches.range(range.clone());

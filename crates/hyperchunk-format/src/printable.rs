@@ -1,9 +1,9 @@
-//! Text that came from a file or from a function, made safe for a terminal: what would move its cursor, change its direction or
-//! not be seen is written as `\u{…}`. Everything that prints such text goes through here.
+//! Text from a file or a function, made safe for a terminal: characters that move the cursor, change the text
+//! direction or are invisible are written as `\u{…}`. All output of such text goes through this module.
 
 use std::fmt;
 
-/// A text of a file, for a terminal.
+/// Text from a file, to be shown on a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Printable<'a> {
     text: &'a str,
@@ -11,13 +11,13 @@ pub struct Printable<'a> {
 }
 
 impl<'a> Printable<'a> {
-    /// A text that stays on one line.
+    /// Creates a text that stays on one line.
     #[must_use]
     pub const fn new(text: &'a str) -> Self {
         Self { text, lines: false }
     }
 
-    /// A text whose line breaks and tabs stay.
+    /// Creates a text that keeps its line breaks and tabs.
     #[must_use]
     pub const fn lines(text: &'a str) -> Self {
         Self { text, lines: true }
@@ -43,7 +43,7 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// `text` on one line, cut after `max` characters.
+/// Escapes `text` for one line and cuts it after `max` characters.
 ///
 /// ```text
 /// escape("a\x1b[31mb", 80) == "a\\u{1b}[31mb"
@@ -53,7 +53,7 @@ pub fn escape(text: &str, max: usize) -> String {
     cut(text, max, Printable::new)
 }
 
-/// Like [`escape`], but line breaks and tabs stay: for what a function printed.
+/// Escapes like [`escape`] but keeps line breaks and tabs, for the output of a function.
 #[must_use]
 pub fn escape_lines(text: &str, max: usize) -> String {
     cut(text, max, Printable::lines)
@@ -66,8 +66,8 @@ fn cut<'a>(text: &'a str, max: usize, printable: impl Fn(&'a str) -> Printable<'
     }
 }
 
-/// Whether a character moves the cursor, changes the direction of text, or is not seen: control characters, bidirectional
-/// marks and overrides, characters without width, and tags.
+/// True if a character moves the cursor, changes the text direction or is invisible: control characters,
+/// bidirectional marks and overrides, zero-width characters and tags.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     c.is_control()

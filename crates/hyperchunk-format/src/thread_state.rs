@@ -1,12 +1,13 @@
-//! State kept per thread that can also be used while a process ends.
+//! Per-thread state that can also be used while a process exits.
 //!
-//! libhdf5 closes files in an exit handler, and calls filters and connectors there. The main thread's thread-local values
-//! that have a destructor are gone by then, and [`LocalKey::with`] panics.
+//! libhdf5 closes files in an exit handler, and calls filters and connectors there. The destructors of the
+//! main thread's thread-local values have run by then, and [`LocalKey::with`] panics.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
-/// Calls `work` with this thread's value of `key`, or with a default one where the thread's values are destroyed already.
+/// Calls `work` with this thread's value of `key`, or with a default value if the thread's values are
+/// destroyed already.
 ///
 /// # Panics
 /// If `work` uses the same key.
@@ -24,7 +25,7 @@ mod tests {
         static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
     }
 
-    /// Uses the state when its thread ends.
+    /// State user that runs in a thread-local destructor.
     struct Late(Sender<(bool, u32)>);
 
     impl Drop for Late {
@@ -42,7 +43,7 @@ mod tests {
     fn test_state_is_usable_after_its_destruction() {
         let (sender, receiver) = channel();
         let thread = std::thread::spawn(move || {
-            // What was used first is destroyed last.
+            // Thread-local values are destroyed in reverse order of first use.
             LATE.set(Some(Late(sender)));
             with_state(&STATE, |state| state.push(4));
         });

@@ -1,4 +1,4 @@
-//! How parsers see the bytes of a file, and how they ask for more.
+//! Access of parsers to the bytes of a file, and their requests for more.
 
 use crate::{Error, ErrorKind, Result};
 use std::borrow::Cow;
@@ -6,28 +6,29 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The bytes of a file, by absolute offset.
+/// Bytes of a file, by absolute offset.
 pub trait View: Sync {
-    /// The size of the file in bytes.
+    /// Returns the size of the file in bytes.
     fn size(&self) -> u64;
 
-    /// The bytes from `offset` on.
+    /// Returns `length` bytes from `offset` on.
     ///
     /// # Errors
-    /// Truncated if they lie beyond the end of the file, Need if they are not at hand, Io if they cannot be read.
+    /// Truncated if they extend past the end of the file, Need if they are not available yet, Io if they
+    /// cannot be read.
     fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>>;
 
-    /// Says that these bytes will be asked for soon, so that one fetch may bring them together. A hint.
+    /// Hints that these bytes will be needed soon, so that one fetch may bring them together.
     fn will_need(&self, _ranges: &[Range<u64>]) {}
 
-    /// Says that what lies there, and probably what lies behind it, will be asked for soon. A hint.
+    /// Hints that the bytes at an offset, and probably the ones after it, will be needed soon.
     fn will_look_at(&self, _offset: u64) {}
 }
 
-/// The end of `offset + length` in a file of `size` bytes.
+/// Returns `offset + length`, checked against a file of `size` bytes.
 ///
 /// # Errors
-/// Truncated if it lies beyond the file.
+/// Truncated if it is past the end of the file.
 pub(crate) fn end_within(size: u64, offset: u64, length: usize) -> Result<u64> {
     let end = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
     end.filter(|end| *end <= size).ok_or_else(|| {
@@ -36,7 +37,7 @@ pub(crate) fn end_within(size: u64, offset: u64, length: usize) -> Result<u64> {
     })
 }
 
-/// A borrowed view, so that a slice, too, can be one.
+/// View through a reference, so that a borrowed slice can be a view.
 impl<V: View + ?Sized> View for &V {
     fn size(&self) -> u64 {
         (**self).size()
@@ -55,7 +56,7 @@ impl<V: View + ?Sized> View for &V {
     }
 }
 
-/// A whole file in memory.
+/// Whole file in memory.
 impl View for [u8] {
     fn size(&self) -> u64 {
         self.len() as u64
@@ -71,31 +72,31 @@ impl View for [u8] {
     }
 }
 
-/// The parts of a file that were fetched so far.
+/// Parts of a file that have been fetched.
 #[derive(Debug, Default)]
 pub struct Blocks {
     size: u64,
-    /// By start; no two overlap or touch in a way that a request could span.
+    /// Blocks by start; no two overlap or touch.
     blocks: BTreeMap<u64, Vec<u8>>,
     missing: Mutex<Vec<Range<u64>>>,
 }
 
 impl Blocks {
-    /// No bytes yet of a file of `size` bytes.
+    /// Creates an empty set of blocks of a file of `size` bytes.
     #[must_use]
     pub fn new(size: u64) -> Self {
         Self { size, ..Self::default() }
     }
 
-    /// Adds the bytes at `offset`, joined with what they touch. Bytes are mostly added in order, so what lies before is extended
-    /// where it is: it must not be copied for each piece that follows.
+    /// Adds the bytes at `offset` and merges them with the blocks they touch. Bytes mostly arrive in order,
+    /// so the preceding block is extended in place instead of being copied for each new piece.
     pub fn insert(&mut self, offset: u64, bytes: &[u8]) {
         let end = offset.saturating_add(bytes.len() as u64);
         let narrow = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
         let before = self.blocks.range(..=offset).next_back();
         let before = before.filter(|(start, block)| start.saturating_add(block.len() as u64) >= offset);
         let start = before.map_or(offset, |(start, _)| *start);
-        // What begins within the new bytes, or just behind them, ends up in one block with them.
+        // Blocks that begin within the new bytes, or directly after them, are merged with them.
         let covered: Vec<u64> = self.blocks.range(offset..=end).map(|(start, _)| *start).collect();
         let rest = covered.iter().rfind(|other| **other != start).and_then(|other| {
             let block = self.blocks.get(other)?;
@@ -104,7 +105,7 @@ impl Blocks {
         for other in covered.into_iter().filter(|other| *other != start) {
             self.blocks.remove(&other);
         }
-        // New bytes win where both have some: they are equal unless the file changed.
+        // New bytes win an overlap; both are equal unless the file changed.
         let block = self.blocks.entry(start).or_default();
         let from = narrow(offset.saturating_sub(start)).min(block.len());
         let shared = bytes.len().min(block.len().saturating_sub(from));
@@ -118,7 +119,7 @@ impl Blocks {
         }
     }
 
-    /// What was fetched, in order: no two parts touch.
+    /// Iterates over the fetched parts in order; no two touch.
     pub fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.blocks.iter().map(|(start, block)| (*start, block.as_slice()))
     }
@@ -153,19 +154,19 @@ impl View for Blocks {
     }
 }
 
-/// How far a parser came.
+/// Result of running a parser over the available blocks.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<T> {
-    /// It needs these ranges of the file, in order and apart; insert them and call again.
+    /// Ranges of the file that the parser lacks, in order and disjoint; insert them and call again.
     Need(Vec<Range<u64>>),
-    /// It is done.
+    /// The parsed value.
     Done(T),
 }
 
-/// Runs a parser over the blocks at hand.
+/// Runs a parser over the available blocks.
 ///
 /// # Errors
-/// Those of the parser, but none of kind Need.
+/// The errors of the parser, except kind Need.
 pub fn step<T>(blocks: &Blocks, parse: impl FnOnce(&dyn View) -> Result<T>) -> Result<Step<T>> {
     blocks.missing.lock().unwrap_or_else(PoisonError::into_inner).clear();
     match parse(blocks) {
@@ -180,7 +181,7 @@ pub fn step<T>(blocks: &Blocks, parse: impl FnOnce(&dyn View) -> Result<T>) -> R
     }
 }
 
-/// The same bytes as ranges in order, none touching another.
+/// Sorts ranges and merges touching ones.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut apart: Vec<Range<u64>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Whole files made of what the encoders make, read by HDF5's own tools where those are installed.
+//! Test of complete files from the encoders, read by HDF5's own tools if they are installed.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
@@ -14,7 +14,7 @@ fn plain(kind: u16, data: Vec<u8>) -> Message {
     Message { kind, flags: 0, creation_order: None, data }
 }
 
-/// A file in the making.
+/// File under construction.
 struct File(Vec<u8>);
 
 impl File {
@@ -31,7 +31,7 @@ impl File {
         self.add(&bytes)
     }
 
-    /// A group with these links in its header, or in a heap.
+    /// Appends a group with these links in its header or in a heap.
     fn group(&mut self, links: &[Link], dense: bool) -> u64 {
         let tracked = links.iter().all(|link| link.creation_order.is_some());
         let next_order = tracked.then_some(links.len() as u64);
@@ -50,7 +50,7 @@ impl File {
         self.object(&messages, false)
     }
 
-    /// A scalar dataset of zeros with a scalar attribute of its type.
+    /// Appends a scalar dataset of zeros with a scalar attribute of the same datatype.
     fn dataset(&mut self, datatype: &Datatype, oldest: Oldest) -> u64 {
         let data = vec![0; usize::try_from(datatype.size).unwrap()];
         let layout = Layout::Compact { data: data.clone() };
@@ -68,7 +68,7 @@ impl File {
         self.object(&messages, false)
     }
 
-    /// Ends the file and lets tools read it; those that are not installed are left out.
+    /// Completes the file and reads it with the installed tools.
     fn check(mut self, name: &str, root: u64) {
         let superblock = superblock::encode(2, root, self.0.len() as u64, None, 0).unwrap();
         self.0.splice(..superblock.len(), superblock);

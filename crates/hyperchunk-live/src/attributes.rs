@@ -1,4 +1,4 @@
-//! Attributes as inputs of functions, through the engine: small, and read whole, by value.
+//! Attributes as inputs of functions, through the engine: small, read whole and passed by value.
 
 use crate::{expression, inputs, of_function};
 use hyperchunk::File;
@@ -12,21 +12,21 @@ use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Kind;
 use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot};
 
-/// An attribute, if it is what it was when the function was attached.
+/// Attribute that still has the datatype and shape of when the function was attached.
 pub(crate) struct Input {
     attribute: Attribute,
-    /// Its strings, if it has some.
+    /// Its strings, if the datatype is a string.
     texts: Option<Vec<Vec<u8>>>,
-    /// What it is read as.
+    /// Datatype as which it is read.
     memory: Datatype,
-    /// What it is in an expression.
+    /// Its kind in an expression.
     pub(crate) kind: Option<Kind>,
 }
 
-/// The attribute that an input of the record is.
+/// Opens the attribute that is an input of the record.
 ///
 /// # Errors
-/// `NotFound`; `Invalid` for another type or shape.
+/// `NotFound`; `Invalid` for another datatype or shape.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let fail = |kind, message: &str| Err(Error::new(kind, message));
     let Some((object, name)) = record.attribute_of(slot) else {
@@ -76,7 +76,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
             (element, memory, None)
         }
     };
-    // How long strings are is their value.
+    // The length of a string is part of its value, so it may differ.
     let alike = [&element, &slot.datatype].iter().all(|d| matches!(d, Element::Text(_)));
     if !record.fits(slot, &dims) || (!alike && element != slot.datatype) {
         let message = format!(
@@ -102,7 +102,7 @@ fn fixed(text: &[u8], padding: StringPadding) -> &[u8] {
 }
 
 impl Input {
-    /// Puts its elements into memory.
+    /// Reads the elements into memory.
     pub(crate) fn read(&self, slot: &Slot, to: &mut [u8]) -> Result<()> {
         let no_room = || Error::new(ErrorKind::Worker, "no room for an attribute");
         let bytes = usize::try_from(slot.bytes()).ok();

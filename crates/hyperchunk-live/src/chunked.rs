@@ -1,4 +1,4 @@
-//! Inputs in chunks, for a reader that has a file through libhdf5 and as bytes.
+//! Chunked inputs, for a reader that accesses a file both through libhdf5 and as bytes.
 
 use crate::inputs;
 use crate::of_function;
@@ -8,7 +8,7 @@ use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::record::{Record, Slot, bytes_of};
 
-/// An input in chunks, of which each is decoded for one block of the live dataset alone.
+/// Chunked input, of which each chunk is decoded for a single block of the live dataset.
 #[derive(Debug)]
 pub struct ChunkedInput {
     dataset: Dataset,
@@ -18,13 +18,14 @@ pub struct ChunkedInput {
 }
 
 impl ChunkedInput {
-    /// The input of a record, if it is one of this kind: stored in chunks in this very file, of elements without addresses in them.
+    /// Opens an input of a record; `None` unless it is stored in chunks in this file, and its elements
+    /// contain no addresses.
     #[must_use]
     pub fn open(file: &File, record: &Record, slot: &Slot) -> Option<Self> {
         let dataset = inputs::open(file, record, slot).ok()?;
         let chunk = &dataset.chunked()?.dims;
         let cut = record.is_cut(slot);
-        // Else a chunk would be decoded for each of the blocks that it touches; libhdf5 keeps it.
+        // Otherwise a chunk would be decoded for each block that it touches, whereas libhdf5 caches it.
         let aligned = record.halo.iter().all(|halo| *halo == 0)
             && record.chunk.len() == chunk.len()
             && chunk.iter().all(|length| *length > 0)
@@ -40,19 +41,19 @@ impl ChunkedInput {
         Some(ChunkedInput { dataset, memory, slot: slot.clone(), cut })
     }
 
-    /// Its name in the source.
+    /// Returns its name in the source.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.slot.name
     }
 
-    /// Whether a block gets its part of it.
+    /// True if a block gets only its own part of the input.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// The bytes of a part.
+    /// Returns the size of a part in bytes.
     #[must_use]
     pub fn bytes(&self, shape: &[u64]) -> Option<usize> {
         usize::try_from(bytes_of(shape, &self.slot.datatype)).ok()
@@ -61,7 +62,7 @@ impl ChunkedInput {
     /// Reads a part, on all processors.
     ///
     /// # Errors
-    /// Those of reading; then libhdf5 may know more.
+    /// Errors of reading; libhdf5 may still succeed in that case.
     pub fn read(&self, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
         let to = self.bytes(shape).and_then(|bytes| to.get_mut(..bytes));
         let to = to.ok_or_else(|| Error::new(ErrorKind::Worker, "no room for an input"))?;
@@ -72,7 +73,7 @@ impl ChunkedInput {
     /// Reads a part, on this thread.
     ///
     /// # Errors
-    /// Those of [`ChunkedInput::read`].
+    /// As [`ChunkedInput::read`].
     pub fn read_here(&self, part: (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
         on_this_thread(|| self.read(part, to))
     }

@@ -1,7 +1,8 @@
-//! Live datasets whose kernels compute into memory of a device that the caller has: their values are never in this machine's.
+//! Live datasets computed into memory of the caller's device: their values are never in this machine's
+//! memory.
 //!
-//! The worker is lent memory for one block. What is computed there is copied, on the device, to its place in the caller's array, which
-//! no worker ever sees.
+//! The worker gets memory for one block. The device then copies the computed block to its place in the
+//! caller's array, which no worker can access.
 
 use crate::evaluate::{Inputs, calls, planned};
 use crate::inputs::allowed;
@@ -15,42 +16,42 @@ use hyperchunk_udf::host::{Active, Lending, Source};
 use hyperchunk_udf::stub::Stub;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// So many notes are read at once.
+/// Number of stubs to read at once.
 const NOTES: usize = 4096;
 
-/// A device with an array that a live dataset becomes.
+/// Device with an array that receives a live dataset.
 pub trait Device {
-    /// What goes wrong there.
+    /// Error of the device.
     type Error: From<hyperchunk::Error>;
 
-    /// Takes memory for a block of so many bytes, with a descriptor for a worker, and how large it is. `Err` within with why the device
-    /// cannot share any.
+    /// Allocates shareable memory for a block of `bytes` bytes. Returns a descriptor for a worker and the
+    /// size of the memory; the inner `Err` tells why the device cannot share memory.
     ///
     /// # Errors
-    /// Too little memory, say.
+    /// Errors of the device, such as insufficient memory.
     fn lend(&mut self, bytes: u64) -> Result<Result<(OwnedFd, u64), String>, Self::Error>;
 
-    /// Copies what is wanted of the block of this shape, which begins where the memory does, to its place in the array. The memory may be
-    /// written again when it returns.
+    /// Copies the selected part of a block from the start of the memory to its place in the array. `block` is
+    /// the shape of the block. The memory may be overwritten after the call returns.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Errors of the device.
     fn place(&mut self, piece: &StoredPiece, block: &[u64]) -> Result<(), Self::Error>;
 }
 
-/// What became of it.
+/// Outcome of a computation on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Computed {
-    /// The array is whole; so many blocks were computed.
+    /// The array is complete; the number of computed blocks.
     There(u64),
-    /// Why it has to be read as any other dataset. The array is in any state.
+    /// Reason why the dataset must be read like any other. The array's content is unspecified.
     Not(String),
 }
 
 /// Computes a selection of a live dataset on a device, under the same trust and limits as a read.
 ///
 /// # Errors
-/// Those of reading it; those of the device.
+/// Errors of reading it, and of the device.
 pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) -> Result<Computed, D::Error> {
     let not = |why: &str| Ok(Computed::Not(why.to_owned()));
     let Some(found) = dataset.live_box(choice)? else {
@@ -114,7 +115,7 @@ pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) ->
     Ok(Computed::There(count))
 }
 
-/// Computes the block that a stub stands for, and returns its shape.
+/// Computes the block of a stub, and returns its shape.
 fn block(
     plan: &Plan,
     stub: &Stub,
@@ -126,7 +127,7 @@ fn block(
     Ok(shape)
 }
 
-/// What the chunks of a box hold.
+/// Reads the stored chunks of a box: stubs.
 fn notes(dataset: &Dataset, found: &StoredBox) -> Result<Vec<Vec<u8>>, hyperchunk::Error> {
     let length = |piece: &StoredPiece| {
         let range = piece.range.as_ref().map_or(0, |range| range.end - range.start);

@@ -1,4 +1,4 @@
-//! One chunk, computed.
+//! Computation of one chunk.
 
 use crate::plan::{self, Plan, about_input};
 use crate::{expression, inputs, stored, texts};
@@ -14,7 +14,7 @@ use hyperchunk_udf::stub::{Place, Stub};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Computes the chunk that `stub` stands for.
+/// Computes the chunk of `stub`.
 pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
     let (stub, plan) = planned(dataset, stub)?;
     let account = spent();
@@ -32,7 +32,7 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
         inputs::allowed(&plan.profile, || compute(dataset.object().file(), &plan, (&offset, &shape), to))
     });
     if let Some(account) = account {
-        // What those inside took is a part of it.
+        // The time of nested computations is already included.
         let inside = account.so_far().saturating_sub(before);
         account.add(start.elapsed().saturating_sub(inside));
     }
@@ -40,7 +40,7 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
     computed.map_err(|error| plan.explain(&error))
 }
 
-/// The stub that a chunk holds, and how what it stands for is computed.
+/// Parses the stub in a chunk, and returns it with its plan.
 pub(crate) fn planned(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>)> {
     let about = |error: Error| {
         let file = dataset.object().file().path().map(|path| path.display().to_string()).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn planned(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>
     Ok((stub, plan))
 }
 
-/// The stub that a chunk holds, or that stands for what HDF5-UDF wrote there.
+/// Parses the stub in a chunk, or creates one for a chunk of HDF5-UDF.
 fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<Legacy>)> {
     if is_legacy(bytes) && plan::client_data(dataset).is_some_and(<[u32]>::is_empty) {
         let legacy = Legacy::parse(bytes)?;
@@ -83,19 +83,19 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
     })
 }
 
-/// How blocks are computed by workers.
+/// Returns the parameters of the calls by which workers compute blocks.
 pub(crate) fn calls<'a>(file: &File, plan: &'a Plan) -> Calls<'a> {
     Calls {
         record: &plan.record,
         digest: plan.digest,
         key: &plan.key,
         results: plan.results.as_ref(),
-        // The engine reads files that nobody writes.
+        // The engine only reads files that have no writer.
         constant: plan.constant.then(|| file.instance()),
     }
 }
 
-/// The inputs of a live dataset, through the engine.
+/// Inputs of a live dataset, read through the engine.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     pub(crate) file: &'a File,
@@ -122,7 +122,7 @@ impl Reader for Inputs<'_> {
     }
 }
 
-/// The error of memory that is not there.
+/// Creates the error for failed memory allocation.
 pub(crate) fn no_room(bytes: u64) -> Error {
     Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes"))
 }

@@ -1,4 +1,4 @@
-//! Expressions: computed here, without a worker.
+//! Expressions: computed in this process, without a worker.
 
 use crate::attributes;
 use crate::of_function;
@@ -15,11 +15,11 @@ use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 
 thread_local! {
-    /// Memory from one chunk to the next. Taken out while it is used, since an input may be an expression, too.
+    /// Buffers reused from chunk to chunk. Taken out during use, since an input may itself be an expression.
     static MEMORY: RefCell<Memory> = RefCell::default();
 }
 
-/// A thread keeps no larger piece between two chunks, in bytes.
+/// Maximum size in bytes of a buffer that a thread keeps between two chunks.
 const MAX_KEPT: usize = 32 << 20;
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Memory {
     block: Vec<u8>,
 }
 
-/// Understands the expression of a record.
+/// Parses the expression of a record.
 pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
     let kind = |slot: &Slot| {
         let kind = match record.attribute_of(slot) {
@@ -44,7 +44,7 @@ pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
     Program::of_record(record, &kinds)
 }
 
-/// Computes the block at `offset` of shape `shape` into a chunk.
+/// Computes the block at `offset` with shape `shape` into a chunk.
 pub(crate) fn compute(
     file: &File,
     plan: &Plan,
@@ -98,20 +98,20 @@ pub(crate) fn compute(
     outcome
 }
 
-/// An input of an expression.
+/// Input of an expression.
 struct Input {
     dataset: Dataset,
     kind: Kind,
-    /// What it is read as.
+    /// Datatype as which it is read.
     memory: Datatype,
 }
 
-/// The dataset that is an input, if it is what it was when the expression was attached.
+/// Opens the dataset of an input, if its datatype and shape are the same as when the expression was attached.
 pub(crate) fn dataset(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
     open(file, record, slot).map(|input| input.dataset)
 }
 
-/// An input, if it is what it was when the expression was attached.
+/// Opens an input, if its datatype and shape are the same as when the expression was attached.
 fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let path = format!("/{}", slot.name.trim_start_matches('/'));
     let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
@@ -120,7 +120,7 @@ fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let number = number(dataset.datatype());
     match number {
         Some((kind, datatype)) if record.fits(slot, dataset.dims()) && slot.datatype == datatype.into() => {
-            // One byte is the same on every machine, and an enumeration has its own type.
+            // One byte has no byte order, and an enumeration keeps its own datatype.
             let memory = if kind == Kind::Bool {
                 dataset.datatype().clone()
             } else {
@@ -141,8 +141,8 @@ fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     }
 }
 
-/// What a dataset's elements are in an expression, and what its record calls them: half floats are floats, enumerations
-/// their integers, and those of FALSE and TRUE bools.
+/// Returns the kind of a dataset's elements in an expression, and the element type in its record. Half floats
+/// become floats, enumerations their integers, and enumerations of FALSE and TRUE bools.
 pub(crate) fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
     match &datatype.class {
         Class::Float(_) if datatype.size == 2 => Some((Kind::Float32, ElementType::Float32)),

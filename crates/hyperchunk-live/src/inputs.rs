@@ -1,4 +1,4 @@
-//! The inputs of functions, as the engine has them.
+//! Inputs of functions, read through the engine.
 
 use crate::attributes;
 use crate::of_function;
@@ -15,11 +15,11 @@ use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::profile::{InputFiles, Profile};
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 
-/// What elements are in memory, as functions see them, and what the engine reads for that. Small floats become `float`,
-/// enumerations their integers, compounds structures of C. Of an element with strings of variable length, the engine reads the
-/// members one behind the other, with what stands for the strings in the file: [`texts`] makes the element of it.
+/// Returns the element type in memory, as functions see it, and the datatype as which the engine reads it.
+/// Small floats become `float`, enumerations their integers, compounds C structures. For an element with
+/// variable-length strings, the engine reads the members packed, with the file's handles of the strings;
+/// [`texts`] builds the element from them.
 ///
-/// # Errors
 /// `Unsupported`, with the member.
 pub(crate) fn in_memory(datatype: &Datatype) -> Result<(Element, Datatype)> {
     in_memory_at(datatype, 0)
@@ -91,7 +91,7 @@ fn wide(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// A number of the machine's own.
+/// Returns a native number type.
 pub(crate) fn number(element: ElementType) -> (Element, Datatype) {
     let order = ByteOrder::Little;
     let datatype = match element {
@@ -109,10 +109,11 @@ pub(crate) fn number(element: ElementType) -> (Element, Datatype) {
     (element.into(), datatype)
 }
 
-/// The same of a type that lies in the file as it does in memory, however strings are padded.
+/// Returns the element type for a datatype with the same layout in the file and in memory, ignoring the
+/// padding of strings.
 ///
 /// # Errors
-/// `Unsupported` for others.
+/// `Unsupported` for other datatypes.
 pub(crate) fn as_in_file(datatype: &Datatype) -> Result<Element> {
     let (element, memory) = in_memory(datatype)?;
     let is_structure = element != Element::Pointer && element.has_pointers();
@@ -126,7 +127,7 @@ pub(crate) fn as_in_file(datatype: &Datatype) -> Result<Element> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// The type with its strings padded with zeros.
+/// Replaces the padding of strings by zeros.
 fn padded(datatype: &Datatype) -> Datatype {
     let class = match &datatype.class {
         Class::String { charset, .. } => {
@@ -144,8 +145,8 @@ fn padded(datatype: &Datatype) -> Datatype {
     Datatype { size: datatype.size, class }
 }
 
-/// Whether a dataset of this type is what an output of type `wanted` is in the file: little-endian, with members of compounds
-/// where they are in memory.
+/// True if a dataset of this datatype is the stored form of an output of type `wanted`: little-endian, with
+/// members of compounds at the same offsets as in memory.
 pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
     match (&datatype.class, wanted) {
         (_, Element::Half) => *datatype == Datatype::ieee(2, ByteOrder::Little),
@@ -173,7 +174,7 @@ pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
             dims == wanted_dims && is_stored_as(base, wanted)
         }
         (Class::String { padding, charset }, Element::Text(bytes) | Element::Utf8(bytes)) => {
-            // Strings that need not be UTF-8 were so once, and padded with zeros.
+            // Earlier versions stored strings not restricted to UTF-8 as UTF-8, padded with zeros.
             let is_utf8 = matches!(charset, CharacterSet::Utf8);
             datatype.size == wide(*bytes)
                 && !matches!(padding, StringPadding::SpacePadded)
@@ -183,10 +184,10 @@ pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
     }
 }
 
-/// What the dataset of this name is now.
+/// Returns the current datatype and shape of a dataset.
 ///
 /// # Errors
-/// `Unsupported` when it is `exact` that is wanted, and a structure of C lies otherwise.
+/// `Unsupported` if `exact` is requested and a C structure has another layout.
 pub(crate) fn slot(file: &File, name: &str, exact: bool) -> Result<Slot> {
     let read = || {
         let dataset = find(file, name)?;
@@ -205,7 +206,7 @@ fn find(file: &File, name: &str) -> Result<Dataset> {
     found.map_err(|error| of_function(&error))
 }
 
-/// Refuses an input without a dataspace of elements, which has no dimensions either, as a scalar has none.
+/// Refuses an input with a null dataspace, which has no dimensions, like a scalar.
 ///
 /// # Errors
 /// `Unsupported`.
@@ -217,7 +218,7 @@ pub(crate) fn not_null(dataset: &Dataset) -> Result<()> {
     Ok(())
 }
 
-/// An input, if it is what it was when the function was attached.
+/// Opens an input, if its datatype and shape are the same as when the function was attached.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
     if record.attribute_of(slot).is_some() {
         return Err(Error::new(ErrorKind::Invalid, "it is an attribute, and no dataset"));
@@ -238,7 +239,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset>
     Ok(dataset)
 }
 
-/// Reads inputs as a profile lets them come: from the file alone, or from others, too.
+/// Calls `read` with a profile's policy for input files: this file only, or others, too.
 pub(crate) fn allowed<T>(profile: &Profile, read: impl FnOnce() -> T) -> T {
     let policy = match profile.inputs {
         InputFiles::File => ExternalPolicy::Never,
@@ -248,7 +249,7 @@ pub(crate) fn allowed<T>(profile: &Profile, read: impl FnOnce() -> T) -> T {
     with_inputs(policy, read)
 }
 
-/// Whether the values of a dataset lie in this file, and are not made of what may lie in others.
+/// True if the values of a dataset are stored in this file, and do not depend on other files.
 pub(crate) fn lies_in(file: &File, dataset: &Dataset) -> bool {
     dataset.external().is_empty()
         && dataset.store().is_none()
@@ -257,7 +258,7 @@ pub(crate) fn lies_in(file: &File, dataset: &Dataset) -> bool {
         && dataset.object().file().same(file)
 }
 
-/// Where an input lies in the file if a worker may map it: in one piece, in the machine's own type.
+/// Returns the file offset of an input that a worker may map: contiguous and of native type.
 pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> {
     let Layout::Contiguous { address: Some(address), .. } = dataset.layout() else { return None };
     let plain = lies_in(file, dataset)
@@ -269,8 +270,8 @@ pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> 
     (plain && inside && offset % slot.datatype.align() as u64 == 0).then_some(offset)
 }
 
-/// Reads a block of an input, converted to the machine's types. The input may itself be live: then this thread comes back
-/// here.
+/// Reads a block of an input, converted to native types. If the input is itself live, this thread re-enters
+/// this module.
 pub(crate) fn read(
     file: &File,
     record: &Record,
@@ -289,7 +290,7 @@ pub(crate) fn read(
     read_block(&dataset, &memory, (offset, shape), to)
 }
 
-/// A block as a selection.
+/// Converts a block to a selection.
 pub(crate) fn choice(offset: &[u64], shape: &[u64]) -> Choice {
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
@@ -305,8 +306,8 @@ pub(crate) fn read_block(
 ) -> Result<()> {
     let block = choice(offset, shape);
     let mut read = || dataset.read_as(&block, memory, to);
-    // What is computed itself stays on this thread, which knows what it is computing.
-    // So does what may lead to other files, which this thread knows which it may open of.
+    // Computed datasets stay on this thread, whose state tracks the computations in progress. Datasets with
+    // parts in other files stay, too, because this thread's policy decides which files may be opened.
     let computed = dataset.is_live()
         || matches!(dataset.layout(), Layout::Virtual { .. })
         || !dataset.external().is_empty()

@@ -1,5 +1,5 @@
-//! Live datasets in files that the engine reads, from wherever: their functions run in the same sandbox, under the same trust, as
-//! in the plugin for libhdf5; there is no libhdf5 here.
+//! Live datasets in files from any source that the engine reads. Functions run in the same sandbox and under
+//! the same trust as in the plugin for libhdf5, but without libhdf5.
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in this process.
 
@@ -20,13 +20,13 @@ pub use chunked::ChunkedInput;
 use hyperchunk::live::{Evaluator, set_evaluator};
 use hyperchunk::{Dataset, Error, ErrorKind, Result};
 
-/// Lets the engine compute live datasets. Once for the process.
+/// Registers the evaluator of live datasets with the engine. Call it once a process.
 pub fn enable() {
     set_evaluator(&Functions);
     hyperchunk_udf::host::set_interrupt(hyperchunk::io::is_interrupted);
 }
 
-/// Runs functions in workers.
+/// Evaluator that runs functions in workers.
 struct Functions;
 
 impl Evaluator for Functions {
@@ -35,7 +35,7 @@ impl Evaluator for Functions {
     }
 }
 
-/// As an error of the engine. Its message says already which dataset of which file it is about.
+/// Converts to an error of the engine. The message already names the file and the dataset.
 fn of_engine(error: &hyperchunk_udf::error::Error) -> Error {
     use hyperchunk_udf::error::ErrorKind as Kind;
     let kind = match error.kind() {
@@ -50,7 +50,7 @@ fn of_engine(error: &hyperchunk_udf::error::Error) -> Error {
     Error::new(kind, error.to_string())
 }
 
-/// As an error of live datasets.
+/// Converts to an error of live datasets.
 fn of_function(error: &Error) -> hyperchunk_udf::error::Error {
     use hyperchunk_udf::error::ErrorKind as Kind;
     let kind = match error.kind() {

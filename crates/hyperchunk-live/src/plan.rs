@@ -1,4 +1,4 @@
-//! How the chunks of one live dataset of one open file are computed: checked once, used for each chunk.
+//! Plans for computing the chunks of a live dataset in an open file: checked once, used for each chunk.
 
 use crate::of_function;
 use crate::{expression, inputs, sources, stored};
@@ -23,39 +23,39 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 
-/// Plans that are kept, of all files.
+/// Maximum number of cached plans, over all files.
 const KEPT: usize = 64;
 
-/// A plan for the live dataset of one open file.
+/// Plan for the live dataset of an open file.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The engine's number of the open file.
+    /// Engine's number of the open file.
     instance: u64,
-    /// Whom the user [trusted](trust::stamp) when it was made.
+    /// Version of the user's [trust configuration](trust::stamp) at creation.
     trust: u64,
     pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     signer: Option<Fingerprint>,
     pub(crate) profile: Profile,
-    /// The path of the dataset, for messages.
+    /// Path of the dataset, for messages.
     name: String,
-    /// The path or URL of the file, for messages.
+    /// Path or URL of the file, for messages.
     file_path: String,
-    /// Where each slot's data comes from, in the order of [`Record::slots`].
+    /// Source of each slot's data, in the order of [`Record::slots`].
     pub(crate) key: Arc<SessionKey>,
-    /// The record's expression, if it has one.
+    /// Expression of the record, if it has one.
     pub(crate) program: Option<Program>,
-    /// Where results are kept, if they are.
+    /// Cache of results, if enabled.
     pub(crate) results: Option<Results>,
-    /// Whether HDF5-UDF wrote it.
+    /// True if HDF5-UDF wrote the dataset.
     legacy: bool,
-    /// Whether inputs that are read whole lie in the file, so that they stay what they are.
+    /// True if inputs that are read whole are stored in the file, so that they do not change.
     pub(crate) constant: bool,
 }
 
 static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
 
-/// The plan for a dataset and one of its stubs.
+/// Returns the plan for a dataset and one of its stubs.
 pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Arc<Plan>> {
     let instance = dataset.object().file().instance();
     let trust = trust::stamp();
@@ -81,7 +81,7 @@ fn fail<T>(kind: ErrorKind, message: impl Into<String>) -> Result<T> {
 }
 
 impl Plan {
-    /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
+    /// Checks the dataset against its record, and locates the inputs.
     fn new(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Self> {
         let trusted = trust::stamp();
         let file = dataset.object().file();
@@ -131,7 +131,7 @@ impl Plan {
             trust: trusted,
             digest: stub.record,
             key: Arc::new(SessionKey {
-                // A file that is not on disk is known by the engine's number alone.
+                // A file that is not on disk is identified only by the engine's number.
                 file: (u64::MAX, instance),
                 version: (0, 0, 0),
                 record: stub.record,
@@ -160,7 +160,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What a worker is for, and whether inputs that are read whole stay what they are.
+    /// Returns the key of a worker, and whether inputs that are read whole are constant.
     fn checked(&self, dataset: &Dataset) -> Result<(SessionKey, bool)> {
         let (record, file) = (&self.record, dataset.object().file());
         self.profile.allow(record.backend, self.signer)?;
@@ -205,7 +205,7 @@ impl Plan {
             constant &= record.is_cut(input) || inputs::lies_in(file, &opened);
             let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
-                // A result is found by the bytes of its inputs, so these are read.
+                // Cached results are keyed by the bytes of their inputs, so these must be read.
                 Some(offset) if on_disk.is_some() && whole_pieces && self.results.is_none() => {
                     Source::Mapped { file: 0, offset, bytes: input.bytes() }
                 }
@@ -232,9 +232,9 @@ impl Plan {
         Ok((key, constant))
     }
 
-    /// A worker for this plan: a warm one, or a new one.
+    /// Returns a worker for this plan, either an idle one or a new one.
     ///
-    /// `key` is the plan's own, or one with room for the strings of one call.
+    /// `key` is the plan's own, or one with capacity for the strings of one call.
     pub(crate) fn session(&self, file: &File, key: &Arc<SessionKey>) -> Result<Session> {
         if let Some(session) = Pool::global().take(key) {
             return Ok(session);
@@ -248,7 +248,7 @@ impl Plan {
             _ => None,
         };
         let mapped = self.key.slots.iter().any(|slot| matches!(slot.source, Source::Mapped { .. }));
-        // A descriptor that is passed on keeps its rights: the engine's are for reading only.
+        // A passed descriptor keeps its access mode: the engine's are read-only.
         let on_disk = file.on_disk().filter(|_| mapped);
         let job = Job {
             backend: record.backend,
@@ -263,7 +263,7 @@ impl Plan {
         Session::start(&job, &programs)
     }
 
-    /// Notes in the audit log, if there is one, that a chunk was computed or why not.
+    /// Records in the audit log, if there is one, that a chunk was computed, or the error.
     pub(crate) fn note(&self, error: Option<&Error>) {
         audit::note(&audit::Event {
             file: &self.file_path,
@@ -276,9 +276,9 @@ impl Plan {
         });
     }
 
-    /// `error` with the file, the dataset, the language, the key and the profile.
+    /// Adds the file, the dataset, the language, the key and the profile to an error.
     pub(crate) fn explain(&self, error: &Error) -> Error {
-        // An error of a live dataset that is an input tells already whose it is.
+        // An error of a live input dataset already names its origin.
         if error.object().is_some() {
             return error.clone();
         }
@@ -289,12 +289,12 @@ impl Plan {
     }
 }
 
-/// What a file on disk is, and what tells that it was changed.
+/// Returns the identity of a file on disk, and the attributes that reveal a change.
 pub(crate) fn state(m: &Metadata) -> State {
     ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()))
 }
 
-/// The record of a dataset and who signed it, if both hold.
+/// Returns the verified record of a dataset, and its signer.
 fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
     let bytes = record_of(dataset)?;
     if RecordDigest::of(&bytes) != stub.record {
@@ -306,12 +306,12 @@ fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprin
     Ok((record, signer))
 }
 
-/// What HDF5-UDF wrote as a record, and who signed it.
+/// Converts a dataset of HDF5-UDF to a record; also returns its signer.
 fn of_legacy(dataset: &Dataset, legacy: &Legacy) -> Result<(Record, Option<Fingerprint>)> {
-    // Nobody's file is looked at further before its signer is known to be trusted.
+    // Files are not inspected further before their signer is known to be trusted.
     legacy.profile()?;
     let file = dataset.object().file();
-    // Native code has the layout of structures in it; interpreters go by names.
+    // Native code depends on the layout of structures; interpreters use names.
     let exact = legacy.language()? == Backend::Cpp;
     let slots = |names: &[String]| {
         names.iter().map(|name| inputs::slot(file, name, exact)).collect::<Result<Vec<_>>>()
@@ -322,12 +322,12 @@ fn of_legacy(dataset: &Dataset, legacy: &Legacy) -> Result<(Record, Option<Finge
     Ok((record, legacy.fingerprint()))
 }
 
-/// The error with the name of the input that it is about.
+/// Adds the name of the input to an error.
 pub(crate) fn about_input(error: &Error, input: &Slot) -> Error {
     Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
 }
 
-/// The bytes of the record: in the first chunk, behind its stub, or in an attribute.
+/// Returns the bytes of the record, from the first chunk after its stub, or from an attribute.
 fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
     if let Some(note) = dataset.first_note().map_err(|error| of_function(&error))?
         && let Ok((Stub { place: Place::Chunk, .. }, Some(record))) = Stub::split(&note)
@@ -357,13 +357,13 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether the client data of the dataset's filter is of this id.
+/// True if the client data of the dataset's filter contain the stub's id.
 pub(crate) fn is_of(dataset: &Dataset, stub: &Stub) -> bool {
     client_data(dataset)
         .is_some_and(|words| words.first() == Some(&1) && words.get(1..) == Some(&stub.id.to_words()[..]))
 }
 
-/// The client data of the dataset's filter.
+/// Returns the client data of the dataset's filter.
 pub(crate) fn client_data(dataset: &Dataset) -> Option<&[u32]> {
     let filter = dataset.pipeline().iter().find(|filter| i32::from(filter.id) == FILTER_ID);
     filter.map(|filter| filter.parameters.as_slice())

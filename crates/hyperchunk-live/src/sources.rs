@@ -1,4 +1,4 @@
-//! Which other files an input comes from, through the engine.
+//! Other files on which an input depends, found through the engine.
 
 use crate::of_function;
 use hyperchunk::model::{LinkTarget, SourceName};
@@ -7,10 +7,10 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::record::{Record, Slot};
 use hyperchunk_udf::sources::{Sources, Target};
 
-/// Virtual datasets of virtual datasets are followed so far.
+/// Maximum depth of nested virtual datasets.
 const DEPTH: usize = 16;
 
-/// Fails where an input comes from other files than its record says.
+/// Fails if an input depends on other files than its record lists.
 pub(crate) fn check(file: &File, record: &Record, input: &Slot) -> Result<()> {
     let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
     let mut found = Sources::default();
@@ -34,7 +34,7 @@ fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result
         })
     });
     let Some(path) = followed? else { return Ok(()) };
-    // What is not there has no values.
+    // A missing object has no values.
     let Ok(object) = root.get(&path) else { return Ok(()) };
     if object.kind() != ObjectKind::Dataset {
         return Ok(());
@@ -63,7 +63,7 @@ fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result
     Ok(())
 }
 
-/// A source's name; one that is numbered as it stands in the file.
+/// Returns the name of a source, as written in the file if it is a printf-style name.
 fn written(name: &SourceName) -> Vec<u8> {
     match name.parts.as_slice() {
         [one] => one.as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! Inputs for workers that decode chunks themselves: handed over as they are stored.
+//! Stored inputs: chunks passed unchanged to workers that decode them.
 
 use crate::inputs::{choice, in_memory, open};
 use crate::of_function;
@@ -8,7 +8,7 @@ use hyperchunk_udf::error::Result;
 use hyperchunk_udf::record::{Block, Record, Slot};
 use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
 
-/// Whether chunks of an input may go to a worker as they are stored.
+/// True if chunks of an input may be passed to a worker undecoded.
 pub(crate) fn may_come(slot: &Slot, dataset: &Dataset) -> bool {
     !slot.datatype.has_pointers()
         && matches!(dataset.layout(), Layout::Chunked(_) | Layout::Contiguous { .. })
@@ -20,8 +20,8 @@ fn needed(dataset: &Dataset) -> Option<Decodes> {
     Decodes::needed(dataset.pipeline().iter().map(|filter| filter.id))
 }
 
-/// Of how many bytes the units are whose bytes are in the other order than in memory; 1 if elements are stored as in memory, `None` if
-/// they are otherwise.
+/// Returns the unit size in bytes of a byte swap from stored to memory order; 1 if no swap is needed, `None`
+/// if a swap is not sufficient.
 fn reversed(stored: &Datatype) -> Option<u32> {
     let (_, memory) = in_memory(stored).ok()?;
     if memory == *stored {
@@ -47,8 +47,8 @@ fn number(stored: &Datatype, memory: &Datatype) -> Option<u32> {
     (turned == *stored && memory.size == stored.size).then_some(u32::from(size))
 }
 
-/// Puts a block of an input into memory as it is stored, for a worker that decodes so much. Returns the bytes; 0 if it has to be
-/// read otherwise.
+/// Reads the stored chunks of a block into memory, for a worker with the decoding abilities `decodes`.
+/// Returns the number of bytes; 0 if the block must be read in another way.
 pub(crate) fn read(
     file: &File,
     record: &Record,
@@ -62,7 +62,7 @@ pub(crate) fn read(
     let (Some(_), Some(swap)) = (needed, reversed(dataset.datatype())) else { return Ok(0) };
     let found = dataset.stored_box(&choice(offset, shape)).map_err(|error| of_function(&error))?;
     let Some(found) = found.filter(|found| found.shape == *shape) else { return Ok(0) };
-    // Of what lies in a row, a worker would get all to take a part of it.
+    // A worker would get all of a contiguous dataset to use a part of it.
     if matches!(dataset.layout(), Layout::Contiguous { .. }) && found.extent != found.shape {
         return Ok(0);
     }

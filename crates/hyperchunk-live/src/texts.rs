@@ -1,7 +1,8 @@
-//! Inputs with strings of variable length.
+//! Inputs with variable-length strings.
 //!
-//! In the file, an element has a handle for each such string, which lies in the heap of the dataset's own file. Each is looked up
-//! once, within what the profile allows, and put behind the elements for the worker.
+//! In the file, an element has a handle for each such string, which refers to the heap of the dataset's own
+//! file. Each string is looked up once, within the profile's limits, and appended after the elements for the
+//! worker.
 
 use crate::inputs::{in_memory, open, read_block};
 use crate::of_function;
@@ -13,17 +14,17 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::texts::{Texts, too_large};
 use hyperchunk_udf::record::{Block, Slot, bytes_of};
 
-/// Elements that are read, and whose heaps are fetched, at once.
+/// Number of elements to read at once, with their heaps.
 const WINDOW: usize = 4096;
 
-/// A piece of an element: where it is in what the engine reads, and where in the element.
+/// Part of an element: its position in the data read by the engine, and in the element.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece {
     Copy { from: usize, to: usize, bytes: usize },
     Text { from: usize, to: usize },
 }
 
-/// Reads a block of an input. All of it, with its strings, has at most `limit` bytes.
+/// Reads a block of an input. Elements and strings together may have at most `limit` bytes.
 pub(crate) fn read(
     file: &File,
     plan: &Plan,
@@ -44,7 +45,7 @@ pub(crate) fn read(
     handles.try_reserve_exact(wanted).map_err(|_| over())?;
     handles.resize(wanted, 0);
     read_block(&dataset, &stored, (offset, shape), &mut handles)?;
-    // Handles mean something in the dataset's own file alone, which an external link may have led to.
+    // Handles are valid only in the dataset's own file, which an external link may point to.
     let home = dataset.object().file();
     let mut sequences = home.sequences();
     let handle = home.handle_size();
@@ -80,7 +81,7 @@ pub(crate) fn read(
     Ok(texts)
 }
 
-/// Finds the pieces of an element that is read as `stored`, which lies at `from` there and shall lie at `to`.
+/// Collects the parts of an element that is read as `stored`, from position `from` there to position `to`.
 fn place(
     element: &Element,
     stored: &Datatype,

@@ -1,12 +1,12 @@
-//! Attributes as inputs of functions: what readers share.
+//! Attributes as inputs of functions: code shared by the readers.
 
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 
-/// Bytes that a string gets at least, so that its value may become longer.
+/// Minimum size of a string in bytes, so that its value may become longer.
 const ROOM: usize = 256;
 
-/// The type of an attribute with these strings: with room for others.
+/// Returns the datatype of an attribute with these strings, with room for longer ones.
 ///
 /// # Errors
 /// `Unsupported` when they are too long.
@@ -15,10 +15,10 @@ pub fn text_of(texts: &[Vec<u8>]) -> Result<Datatype> {
     Datatype::text((longest + 1).next_multiple_of(64).max(ROOM))
 }
 
-/// Puts strings beside each other, each into `room` bytes and with a zero behind it.
+/// Writes strings one after another, each padded with zeros to `room` bytes, with at least one zero.
 ///
 /// # Errors
-/// `Invalid` when one is too long, or there are more or fewer.
+/// `Invalid` when one is too long, or their number has changed.
 pub fn place_texts(texts: &[Vec<u8>], room: usize, to: &mut [u8]) -> Result<()> {
     if texts.len().checked_mul(room) != Some(to.len()) {
         fail!(Invalid, "it has {} strings now; attach the function again", texts.len())

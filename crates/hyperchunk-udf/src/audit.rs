@@ -1,9 +1,10 @@
-//! The audit log: which live datasets were computed, on whose word. Off unless the user switches it on.
+//! Audit log: which live datasets were computed, and who signed them. Off unless enabled.
 //!
-//! `audit.toml` in the user's folder, else in the administrator's, or `$HYPERCHUNK_AUDIT` switches it on. One line of JSON for each live dataset
-//! and verdict in each process, appended by one write. A full file becomes `….1`, whose predecessor is gone.
+//! `audit.toml` in the user's folder, else in the administrator's, or `$HYPERCHUNK_AUDIT` enables it. The log
+//! has one line of JSON for each live dataset and verdict in each process, appended by one write. A full file
+//! is renamed to `….1`, replacing the previous one.
 //!
-//! **Invariant:** reading a dataset never fails and never waits because of the log.
+//! **Invariant:** the log never makes a read fail or wait.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::host::cache;
@@ -21,44 +22,45 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Bytes that the log may have before it is rotated, unless the user says otherwise.
+/// Default size in bytes at which the log is rotated.
 const MAX_BYTES: u64 = 10 << 20;
-/// What was noted is remembered for so many datasets.
+/// Maximum number of remembered events.
 const MAX_NOTED: usize = 4096;
-/// Lines of one file in one process.
+/// Maximum lines about one file from one process.
 const MAX_OF_FILE: usize = 64;
 const VARIABLE: &str = "HYPERCHUNK_AUDIT";
 
-/// Where the log is.
+/// Location and size of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The file.
+    /// Path.
     pub file: PathBuf,
-    /// Bytes after which it is rotated.
+    /// Size in bytes at which it is rotated.
     pub max_bytes: u64,
 }
 
-/// A live dataset that was computed, or was not.
+/// Evaluation, or refusal, of a live dataset.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// The file's path.
+    /// Path of the file.
     pub file: &'a str,
-    /// The dataset's path in it.
+    /// Path of the dataset in it.
     pub dataset: &'a str,
-    /// The record.
+    /// Digest of the record.
     pub record: RecordDigest,
-    /// Who signed it.
+    /// Signer.
     pub signer: Option<Fingerprint>,
-    /// The profile's name, if one was found.
+    /// Name of the profile, if one was found.
     pub profile: Option<&'a str>,
-    /// The language.
+    /// Language.
     pub language: &'a str,
-    /// Why it was not computed; `None` when it was.
+    /// Reason why it was not computed; `None` if it was.
     pub error: Option<&'a Error>,
 }
 
 impl<'a> Event<'a> {
-    /// Of a dataset whose record or signature does not hold: what it says of itself means nothing.
+    /// Makes the event of a dataset with an invalid record or signature, whose other fields cannot be
+    /// trusted.
     pub fn invalid(file: &'a str, dataset: &'a str, record: RecordDigest, error: &'a Error) -> Self {
         Event { file, dataset, record, signer: None, profile: None, language: "unknown", error: Some(error) }
     }
@@ -73,7 +75,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The line in place of those that are not written.
+    /// Returns the line that replaces all further ones.
     fn last_line(&self, now: &str) -> String {
         let mut line = serde_json::json!({
             "time": now,
@@ -109,7 +111,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// A file's whole path, since nobody knows later where the process was. URLs stay.
+/// Returns a file's absolute path, since the working directory is not recorded. URLs stay.
 fn absolute(file: &str) -> String {
     if file.is_empty() || file.contains("://") {
         return file.to_owned();
@@ -117,7 +119,7 @@ fn absolute(file: &str) -> String {
     std::path::absolute(file).map_or_else(|_| file.to_owned(), |path| path.display().to_string())
 }
 
-/// `$XDG_STATE_HOME/hyperchunk`, or `~/.local/state/hyperchunk`.
+/// Returns `$XDG_STATE_HOME/hyperchunk`, or `~/.local/state/hyperchunk`.
 pub(crate) fn state_dir() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     absolute("XDG_STATE_HOME")
@@ -134,17 +136,18 @@ struct File {
     max_mib: Option<u64>,
 }
 
-/// The setting of this user; `None` when there is to be no log.
+/// Returns this user's setting, or `None` if the log is off.
 ///
 /// # Errors
-/// `Key` when `audit.toml` or the variable is malformed, or could have been written by somebody else: then there is none.
+/// `Key` when `audit.toml` or the variable is malformed, or another user could have written the file: then
+/// there is no log.
 pub fn setting() -> Result<Option<Setting>> {
-    // In a set-uid program, environment and home are somebody else's.
+    // In a set-uid program, environment and home belong to another user.
     let Ok(config) = keys::config_dir() else { return Ok(None) };
     let mut setting = None;
     let path = config.join("audit.toml");
     let shared = system::folder().join("audit.toml");
-    // The user's own word counts before the administrator's.
+    // The user's own setting takes precedence over the administrator's.
     let (path, text) = match keys::read_own(&path, 0o022)? {
         Some(text) => (path, Some(text)),
         None => (shared.clone(), system::read(&shared)?),
@@ -193,14 +196,14 @@ fn default_file() -> Result<PathBuf> {
 struct Noted {
     process: u32,
     events: HashSet<u64>,
-    /// How many of each file there were.
+    /// Number of events for each file.
     files: HashMap<u64, usize>,
 }
 
 static NOTED: Mutex<Option<Noted>> = Mutex::new(None);
 
-/// Notes `event`, once in this process, if the user wants a log. Of a file with many live datasets, the first are noted, and that there are
-/// more: one file cannot push out what others left in the log.
+/// Logs `event`, once in this process, if the log is on. For a file with many live datasets, only the first
+/// events are logged, and a note that there are more: one file cannot displace the entries of others.
 pub fn note(event: &Event<'_>) {
     let count = number_of(event);
     if (1..=MAX_OF_FILE).contains(&count)
@@ -208,12 +211,12 @@ pub fn note(event: &Event<'_>) {
     {
         let now = keys::now();
         let line = if count < MAX_OF_FILE { event.line(&now) } else { event.last_line(&now) };
-        // A log that cannot be written is no reason not to read.
+        // A log that cannot be written must not fail the read.
         let _ = append(&setting, line.as_bytes());
     }
 }
 
-/// Its number among those of its file; 0 if it was there.
+/// Returns the event's number within its file; 0 for a duplicate.
 fn number_of(event: &Event<'_>) -> usize {
     let mut hasher = DefaultHasher::new();
     (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);
@@ -249,7 +252,7 @@ pub fn append(setting: &Setting, line: &[u8]) -> Result<()> {
     file.write_all(line).map_err(|e| about(&e))
 }
 
-/// Moves the full log away, unless another process is doing so or has.
+/// Renames the full log, unless another process is doing so or has done so.
 fn rotate(path: &Path, full: &std::fs::File) {
     // SAFETY: plain system call on a live descriptor, which does not wait.
     if unsafe { libc::flock(full.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
@@ -261,7 +264,7 @@ fn rotate(path: &Path, full: &std::fs::File) {
     if still {
         let mut old = path.as_os_str().to_owned();
         old.push(".1");
-        // What cannot be moved grows on; doctor tells its size.
+        // A log that cannot be renamed grows further; doctor reports its size.
         let _ = std::fs::rename(path, old);
     }
 }

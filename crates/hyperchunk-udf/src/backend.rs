@@ -1,9 +1,9 @@
-//! The languages that a function can be written in.
+//! Languages of functions.
 
 use crate::error::{Result, fail};
 use std::path::Path;
 
-/// A language back end.
+/// Language back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// Python, run by CPython.
@@ -12,7 +12,7 @@ pub enum Backend {
     Lua,
     /// C++, compiled to native code.
     Cpp,
-    /// An expression, computed in the reading process.
+    /// Expression, computed in the reading process.
     Expression,
     /// WebAssembly, compiled to machine code in the worker.
     Wasm,
@@ -25,12 +25,13 @@ impl Backend {
     pub const ALL: [Backend; 6] =
         [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Wasm, Backend::Cuda, Backend::Expression];
 
-    /// Whether its sources are programs, which run in a worker. Expressions are data that we compute with.
+    /// Returns whether its sources are programs, which run in a worker. Expressions are data, evaluated by
+    /// this crate.
     pub fn has_worker(self) -> bool {
         self != Backend::Expression
     }
 
-    /// The name in the record's JSON header, where HDF5-UDF has one the same.
+    /// Returns the name in the record's JSON header, equal to HDF5-UDF's if it has one.
     pub fn json_name(self) -> &'static str {
         match self {
             Backend::Python => "CPython",
@@ -42,7 +43,7 @@ impl Backend {
         }
     }
 
-    /// The name in profiles and messages.
+    /// Returns the name in profiles and messages.
     pub fn short_name(self) -> &'static str {
         match self {
             Backend::Python => "python",
@@ -54,7 +55,7 @@ impl Backend {
         }
     }
 
-    /// The back end with this JSON name.
+    /// Returns the back end with this JSON name.
     ///
     /// # Errors
     /// `Unsupported`, naming it.
@@ -69,10 +70,10 @@ impl Backend {
         }
     }
 
-    /// The back end with this short name, as `languages` in a file of settings has it.
+    /// Returns the back end with this short name, as in `languages` of a settings file.
     ///
     /// # Errors
-    /// `Key`, with those that there are.
+    /// `Key`, listing the valid names.
     pub(crate) fn from_short_name(name: &str) -> Result<Self> {
         match Backend::ALL.into_iter().find(|b| b.short_name() == name) {
             Some(backend) => Ok(backend),
@@ -84,7 +85,8 @@ impl Backend {
         }
     }
 
-    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.wasm`, `.c`, `.cu`, `.expr`; any case).
+    /// Returns the back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.wasm`, `.c`, `.cu`,
+    /// `.expr`; any case).
     ///
     /// # Errors
     /// `Unsupported`, with the known extensions.
@@ -95,7 +97,7 @@ impl Backend {
             "lua" => Ok(Backend::Lua),
             "cpp" | "cc" | "cxx" => Ok(Backend::Cpp),
             "expr" => Ok(Backend::Expression),
-            // C has no back end of its own.
+            // C has no separate back end.
             "wasm" | "c" => Ok(Backend::Wasm),
             "cu" => Ok(Backend::Cuda),
             _ => fail!(

@@ -1,4 +1,4 @@
-//! The shape of a live dataset's chunks.
+//! Shape of a live dataset's chunks.
 
 use crate::backend::Backend;
 use crate::datatype::Datatype;
@@ -6,29 +6,29 @@ use crate::error::{Result, fail};
 use crate::record::{UNLIMITED, bytes_of};
 use crate::spec::{InputInfo, resolution};
 
-/// How a function is run: once on the whole array, or once a chunk.
+/// Way of running a function: once on the whole array, or once a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunking {
     /// The function sees whole arrays; the dataset is one chunk.
     Whole,
-    /// Blockwise, in the shape that reads best.
+    /// Blockwise, in the shape that is fastest to read.
     Auto,
     /// Blockwise, in this shape.
     Shape(Vec<u64>),
 }
 
-/// Bytes of a block's result and of the inputs that are cut to it: together they stay in a cache.
+/// Size in bytes of a block's result together with the cut inputs: they stay in a cache.
 const BLOCK_BYTES: u64 = 3 << 20;
-/// A block's result alone has no more, or slices would cost too much, and HDF5's own cache of chunks would not take it; and no
-/// less, or each call would cost too much.
+/// Bounds on the size of a block's result. Larger ones make slices expensive and exceed HDF5's own chunk
+/// cache; smaller ones make the cost of calls dominate.
 const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
-/// An input's chunk shape is taken over when a block has at most this many bytes.
+/// Maximum size in bytes of a block for which an input's chunk shape is adopted.
 const MAX_INPUT_CHUNK: u64 = 16 << 20;
-/// A dimension that grows counts as so long at most when the blocks are chosen.
+/// Maximum length assumed for a growing dimension when the blocks are chosen.
 const GROWS_TO: u64 = 1 << 16;
-/// HDF5 1.x addresses a chunk with 32 bits.
+/// Maximum chunk size: HDF5 1.x addresses a chunk with 32 bits.
 const CHUNK_LIMIT: u64 = 1 << 32;
-/// More stubs than this would be a large dataset of their own.
+/// Maximum number of chunks: more stubs would be a large dataset by themselves.
 const MAX_CHUNKS: u64 = 1 << 24;
 
 impl Chunking {
@@ -50,13 +50,13 @@ impl Chunking {
         }
     }
 
-    /// Whether the function runs once a chunk.
+    /// Returns whether the function runs once a chunk.
     pub fn blockwise(&self) -> bool {
         *self != Chunking::Whole
     }
 
-    /// The chunk shape for an output of `dims`, which may grow to `largest`. `inputs` are the inputs that have the output's
-    /// shape: the chunk shape of each that is chunked.
+    /// Returns the chunk shape for an output of `dims`, which may grow to `largest`. `inputs` lists the chunk
+    /// shapes of the inputs that have the output's shape, where they are chunked.
     ///
     /// # Errors
     /// `Syntax` when a given shape does not fit, `Limit` when a chunk would reach 4 GiB.
@@ -96,8 +96,8 @@ impl Chunking {
     }
 }
 
-/// The inputs' chunk shape where they are chunked, so that no input chunk is decoded twice; full-width bands otherwise,
-/// so that each block of a contiguous input is one piece of the file.
+/// Chooses the inputs' chunk shape if they are chunked, so that no input chunk is decoded twice; otherwise
+/// full-width bands, so that each block of a contiguous input is contiguous in the file.
 fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
     let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK;
     if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
@@ -105,7 +105,7 @@ fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec
     }
     let bytes = (BLOCK_BYTES / (1 + inputs.len() as u64)).clamp(*OUTPUT_BYTES.start(), *OUTPUT_BYTES.end());
     let mut left = (bytes / datatype.size() as u64).max(1);
-    // A very large dataset gets larger blocks, so that its stubs stay few.
+    // A very large dataset gets larger blocks, to limit the number of stubs.
     let dims: Vec<u64> = dims.iter().zip(largest).map(|(&d, &most)| d.max(most.min(GROWS_TO))).collect();
     let blocks = dims.iter().fold(1u64, |a, &d| a.saturating_mul(d)) / left;
     left = left.saturating_mul(blocks.div_ceil(1 << 20).max(1));
@@ -122,17 +122,17 @@ fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec
     shape
 }
 
-/// How far a dataset may grow.
+/// Maximum shape of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// As far as the inputs of its shape can.
+    /// The maximum of the inputs of its shape.
     AsInputs,
-    /// To this shape, with [`UNLIMITED`] where nothing bounds it.
+    /// This shape, with [`UNLIMITED`] for unbounded dimensions.
     To(Vec<u64>),
 }
 
 impl Growth {
-    /// Parses `inputs`, or a shape such as `*x4000`, where `*` is a dimension without bound.
+    /// Parses `inputs`, or a shape such as `*x4000`, where `*` is an unbounded dimension.
     ///
     /// # Errors
     /// `Syntax`.
@@ -150,7 +150,8 @@ impl Growth {
         }
     }
 
-    /// The largest shape of an output of `dims`; `inputs` are the largest shapes of the inputs of that shape.
+    /// Returns the maximum shape of an output of `dims`; `inputs` are the maximum shapes of the inputs of
+    /// that shape.
     ///
     /// # Errors
     /// `Syntax` when it cannot grow.
@@ -179,11 +180,11 @@ impl Growth {
     }
 }
 
-/// The halo of the blocks of an output of `dims`, one number for each dimension; empty without one. One number that is asked
-/// for counts for all.
+/// Returns the halo of the blocks of an output of `dims`, one number for each dimension; empty without one. A
+/// single requested number applies to all dimensions.
 ///
 /// # Errors
-/// `Syntax` when it is one of the wrong rank, or nothing is computed in blocks that could have one.
+/// `Syntax` when it has the wrong rank, or no input has the output's shape and is read in blocks.
 pub fn halo(
     asked: &[u64],
     chunking: &Chunking,
@@ -219,7 +220,7 @@ pub fn halo(
     }
 }
 
-/// The numbers of all chunks, row-major.
+/// Returns the numbers of all chunks, row-major.
 pub fn chunk_numbers(dims: &[u64], shape: &[u64]) -> impl Iterator<Item = Vec<u64>> {
     let counts: Vec<u64> = dims.iter().zip(shape).map(|(&d, &s)| d.div_ceil(s)).collect();
     let mut next = if counts.contains(&0) { None } else { Some(vec![0; counts.len()]) };
@@ -238,23 +239,23 @@ pub fn chunk_numbers(dims: &[u64], shape: &[u64]) -> impl Iterator<Item = Vec<u6
     })
 }
 
-/// What the option `--chunks` says.
+/// Parses the option `--chunks`.
 ///
 /// # Errors
-/// Those of [`Chunking::parse`].
+/// The errors of [`Chunking::parse`].
 pub fn from_option(text: Option<&str>) -> Result<Option<Chunking>> {
     text.map(Chunking::parse).transpose().map_err(|e| e.about("--chunks"))
 }
 
-/// What the option `--maxshape` says.
+/// Parses the option `--maxshape`.
 ///
 /// # Errors
-/// Those of [`Growth::parse`].
+/// The errors of [`Growth::parse`].
 pub fn growth(text: Option<&str>) -> Result<Option<Growth>> {
     text.map(Growth::parse).transpose().map_err(|e| e.about("--maxshape"))
 }
 
-/// What the option `--to` says.
+/// Parses the option `--to`.
 ///
 /// # Errors
 /// `Syntax`.

@@ -1,19 +1,19 @@
-//! What surrounds a C++ source, and how it is compiled.
+//! Preludes of C++ sources, and the options of their compilation.
 
 pub mod wasm;
 
 use crate::datatype::{Datatype, declarations};
 
-/// The text before every source: the global `lib`.
+/// Text before every source: the global `lib`.
 pub const PRELUDE: &str = include_str!("cpp/prelude.hpp");
-/// The text after it: the entry point.
+/// Text after every source: the entry point.
 pub const EPILOGUE: &str = include_str!("cpp/epilogue.hpp");
-/// The source's name in the compiler's folder.
+/// Name of the source in the compiler's folder.
 pub const SOURCE: &str = "udf.cpp";
-/// The result's name in the folder.
+/// Name of the result in the folder.
 pub const OBJECT: &str = "udf.so";
 
-/// The compiler's arguments. No option of the machine that compiles: the result is stored in a file for others.
+/// Arguments of the compiler. No options for the local machine: the result is stored in a file for others.
 pub const ARGUMENTS: &[&str] = &[
     "-std=c++17",
     "-O3",
@@ -37,10 +37,11 @@ pub const ARGUMENTS: &[&str] = &[
     "-s",
 ];
 
-/// With these, loops ask for what they go through two kilobytes before they need it, as a processor's own guesses end with each page: NDVI
-/// takes a twelfth less time, and a mean of neighbours, a sum or rows of 40 elements an eighth to a fourth. What is gone through in steps that
-/// are not known, as a column, is not asked for: it took half as much again. GCC's own choice of loops is for other processors.
-/// Other compilers ignore these; a GCC that does not know one of them says so, see [`rejects_ahead`].
+/// Options for prefetching two kilobytes ahead in loops, since a processor's own prefetcher stops at the end
+/// of each page: NDVI takes a twelfth less time, and a mean of neighbours, a sum or rows of 40 elements an
+/// eighth to a fourth less. Accesses with an unknown stride, such as a column, are not prefetched: that took
+/// half as long again. GCC's own choice of loops is for other processors. Other compilers ignore these
+/// options; a GCC that does not know one of them reports it, see [`rejects_ahead`].
 #[cfg(target_arch = "x86_64")]
 pub const AHEAD: &[&str] = &[
     "-fprefetch-loop-arrays",
@@ -49,22 +50,22 @@ pub const AHEAD: &[&str] = &[
     "--param=prefetch-latency=1300",
     "--param=simultaneous-prefetches=200",
 ];
-/// Was not measured on others.
+/// Not measured on other architectures.
 #[cfg(not(target_arch = "x86_64"))]
 pub const AHEAD: &[&str] = &[];
-/// The compiler's argument that leaves [`AHEAD`] away.
+/// Argument of the worker that omits [`AHEAD`].
 pub const PLAINLY: &str = "plainly";
 
-/// Whether it is said of the compiler, and not of the source, that it does not know one of [`AHEAD`].
+/// Returns whether the message says that the compiler, not the source, has a problem with one of [`AHEAD`].
 pub fn rejects_ahead(said: &str) -> bool {
     let of_option = |text: &str| text.contains("--param") || text.contains("-fprefetch-loop-arrays");
     !AHEAD.is_empty() && said.split("; ").any(|one| of_option(one) && !one.contains(SOURCE))
 }
 
-/// What a compiled form made here runs on.
+/// Platform of compiled forms made here.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub const TARGET: &str = concat_target();
-/// What a compiled form made here runs on.
+/// Platform of compiled forms made here.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub const TARGET: &str = "unsupported";
 
@@ -79,30 +80,30 @@ const fn concat_target() -> &'static str {
     }
 }
 
-/// Put before the whole text, it leaves the function's second form away, with registers of twice the width.
+/// Prefix of the text that omits the function's second form, with registers of twice the width.
 pub const NARROW: &str = "#define HYPERCHUNK_NARROW 1\n";
 
-/// Whether a source may have the second form. Vectors that are wider than the registers of every processor are given to functions in another
-/// way there, while those that are not put into it stay as they are; and where a source lets the compiler change the order of sums, each
-/// width has an order of its own.
+/// Returns whether a source may have the second form. Two things exclude it: vectors wider than the baseline
+/// registers are passed in another way there, while functions that are not inlined keep the old way; and if a
+/// source permits reordering of sums, each width has its own order.
 pub fn may_be_wide(source: &str) -> bool {
     const WORDS: [&str; 6] = ["vector_size", "ext_vector_type", "__m256", "__m512", "optimize", "Ofast"];
     !WORDS.iter().any(|word| source.contains(word))
 }
 
-/// Whether the compiler has noticed such a vector.
+/// Returns whether the compiler has reported such a vector.
 pub fn has_wide_vectors(said: &str) -> bool {
     said.contains("changes the ABI") || said.contains("ABI for passing")
 }
 
-/// The whole text that is compiled for `source`, which uses the datasets `slots`.
+/// Returns the complete text to compile for `source`, which uses the datasets `slots`.
 pub fn assemble<'a>(source: &str, slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> String {
     let slots: Vec<_> = slots.into_iter().collect();
     let structures = with_sizes(&slots, declarations(slots.iter().copied()));
     format!("{PRELUDE}\n{structures}\n#line 1 \"udf.cpp\"\n{source}\n#line 1 \"hyperchunk\"\n{EPILOGUE}")
 }
 
-/// Declarations, and that the compiler lays them out as elements lie in memory.
+/// Returns declarations with assertions that the compiler's layout matches the elements in memory.
 pub(crate) fn with_sizes(slots: &[(&str, &Datatype)], (mut text, types): (String, Vec<String>)) -> String {
     for ((_, datatype), name) in slots.iter().zip(types).filter(|((_, d), _)| d.flat_number().is_none()) {
         text.push_str(&format!("static_assert(sizeof({name}) == {}, \"layout\");\n", datatype.size()));

@@ -1,4 +1,4 @@
-//! The element types of live datasets and of their inputs, as functions see them in memory.
+//! Element types of live datasets and of their inputs, as functions see them in memory.
 
 mod declare;
 mod notation;
@@ -14,20 +14,20 @@ pub use stored::Enumeration;
 use crate::error::{Result, fail};
 use std::sync::Arc;
 
-/// Bytes that an element has at most.
+/// Maximum size of an element in bytes.
 pub const MAX_ELEMENT: usize = 16 << 20;
-/// Members that a compound has at most, those of the compounds in it counted in.
+/// Maximum number of members of a compound, including nested ones.
 pub const MAX_MEMBERS: usize = 1024;
-/// Levels of compounds and arrays at most.
+/// Maximum nesting of compounds and arrays.
 pub const MAX_DEPTH: usize = 8;
-/// Bytes of a string whose size is not told, as in HDF5-UDF.
+/// Default size of a string in bytes, as in HDF5-UDF.
 pub const DEFAULT_STRING: usize = 32;
-/// Variable-length strings that an element has at most.
+/// Maximum number of variable-length strings in an element.
 const MAX_POINTERS: usize = 4096;
-/// No type is longer as text.
+/// Maximum length of a type's text.
 const MAX_TEXT: usize = 1 << 18;
 
-/// A numeric element type, in the machine's byte order when it is in memory.
+/// Numeric element type, in the machine's byte order in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ElementType {
     /// 8-bit signed integer.
@@ -54,7 +54,7 @@ pub enum ElementType {
 
 struct Row(ElementType, &'static str, usize, &'static str, &'static str);
 
-/// type, name in dataset descriptions (those of HDF5-UDF), size in bytes, C type, `struct` format
+/// type, name in dataset descriptions (as in HDF5-UDF), size in bytes, C type, `struct` format
 const ROWS: [Row; 10] = [
     Row(ElementType::Int8, "int8", 1, "int8_t", "b"),
     Row(ElementType::Int16, "int16", 2, "int16_t", "h"),
@@ -69,7 +69,7 @@ const ROWS: [Row; 10] = [
 ];
 
 impl ElementType {
-    /// Every element type.
+    /// Returns every element type.
     pub fn all() -> impl Iterator<Item = ElementType> {
         ROWS.iter().map(|r| r.0)
     }
@@ -78,56 +78,57 @@ impl ElementType {
         &ROWS[self as usize]
     }
 
-    /// The name used in dataset descriptions and returned by `lib.getType`: `float`, `int32`, …
+    /// Returns the name used in dataset descriptions and by `lib.getType`: `float`, `int32`, …
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub fn size(self) -> usize {
         self.row().2
     }
 
-    /// The C type: `float`, `int32_t`, …
+    /// Returns the C type: `float`, `int32_t`, …
     pub fn c_type(self) -> &'static str {
         self.row().3
     }
 
-    /// The format character of Python's `struct` module, for buffers.
+    /// Returns the format character of Python's `struct` module, for buffers.
     pub fn struct_format(self) -> &'static str {
         self.row().4
     }
 
-    /// The type called `name`.
+    /// Returns the type called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         ROWS.iter().find(|r| r.1 == name).map(|r| r.0)
     }
 }
 
-/// What an element is, in the machine's memory.
+/// Datatype of an element in the machine's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Datatype {
-    /// A number.
+    /// Number.
     Number(ElementType),
-    /// A `float` that has 16 bits in the file. Like the next two, of outputs only.
+    /// `float` with 16 bits in the file. Like the next two, only for outputs.
     Half,
-    /// An `int8` that is 0 or 1 in the file, of the enumeration that h5py makes of bools.
+    /// `int8` that is 0 or 1 in the file, with h5py's enumeration for bools.
     Bool,
-    /// An integer whose values have names in the file.
+    /// Integer with an enumeration in the file.
     Enum(Arc<Enumeration>),
-    /// A string of so many bytes, padded with zeros; it need not end with one. In the file it is ASCII.
+    /// String of this size in bytes, padded with zeros, without a required terminator. In the file it is
+    /// ASCII.
     Text(usize),
-    /// A [`Datatype::Text`] that is UTF-8 in the file. Of outputs only.
+    /// [`Datatype::Text`] that is UTF-8 in the file. Only for outputs.
     Utf8(usize),
-    /// The address of a string that ends with a zero.
+    /// Address of a zero-terminated string.
     Pointer,
     /// Named members.
     Compound(Arc<Compound>),
-    /// Elements in a shape, row-major.
+    /// Array with a shape, row-major.
     Array(Arc<Datatype>, Vec<u64>),
 }
 
-/// The members of a compound. They lie in memory as those of a C structure do.
+/// Members of a compound, with the memory layout of a C structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Compound {
     members: Vec<Member>,
@@ -135,19 +136,19 @@ pub struct Compound {
     align: usize,
 }
 
-/// A member of a compound.
+/// Member of a compound.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// Its name, as in the file.
+    /// Name, as in the file.
     pub name: String,
-    /// Its type.
+    /// Datatype.
     pub datatype: Datatype,
-    /// Its first byte in the element.
+    /// Byte offset in the element.
     pub offset: usize,
 }
 
 impl Compound {
-    /// The members, in their order.
+    /// Returns the members in their order.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -160,10 +161,10 @@ impl From<ElementType> for Datatype {
 }
 
 impl Datatype {
-    /// A compound of named members.
+    /// Creates a compound of named members.
     ///
     /// # Errors
-    /// `Unsupported`: no members, one without a name or twice the same, too many, too deep or too large.
+    /// `Unsupported`: no members, an empty or duplicate name, too many, too deep or too large.
     pub fn compound(list: impl IntoIterator<Item = (String, Datatype)>) -> Result<Self> {
         let (mut members, mut end, mut align): (Vec<Member>, usize, usize) = (Vec::new(), 0, 1);
         for (name, datatype) in list {
@@ -190,7 +191,7 @@ impl Datatype {
         Datatype::Compound(Arc::new(Compound { members, size, align })).checked()
     }
 
-    /// An array of `dims` elements of type `base`.
+    /// Creates an array of `dims` elements of type `base`.
     ///
     /// # Errors
     /// `Unsupported`: an impossible shape, too deep or too large.
@@ -205,7 +206,7 @@ impl Datatype {
         Datatype::Array(Arc::new(base), dims).checked()
     }
 
-    /// A string of `size` bytes.
+    /// Creates a string of `size` bytes.
     ///
     /// # Errors
     /// `Unsupported`: no bytes, or too many.
@@ -216,10 +217,10 @@ impl Datatype {
         Ok(Datatype::Text(size))
     }
 
-    /// A string of `size` bytes that is UTF-8 in the file.
+    /// Creates a string of `size` bytes that is UTF-8 in the file.
     ///
     /// # Errors
-    /// Those of [`Datatype::text`].
+    /// The errors of [`Datatype::text`].
     pub fn utf8(size: usize) -> Result<Self> {
         Datatype::text(size).map(|_| Datatype::Utf8(size))
     }
@@ -234,7 +235,7 @@ impl Datatype {
         Ok(self)
     }
 
-    /// Levels of compounds and arrays.
+    /// Returns the nesting of compounds and arrays.
     fn depth(&self) -> usize {
         match self {
             Datatype::Compound(c) => 1 + c.members.iter().map(|m| m.datatype.depth()).max().unwrap_or(0),
@@ -262,7 +263,7 @@ impl Datatype {
         }
     }
 
-    /// Elements of an array; 1 of anything else.
+    /// Returns the number of elements of an array; 1 for other types.
     pub fn elements(&self) -> usize {
         match self {
             Datatype::Array(_, dims) => {
@@ -272,7 +273,7 @@ impl Datatype {
         }
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub fn size(&self) -> usize {
         match self {
             Datatype::Text(size) | Datatype::Utf8(size) => *size,
@@ -283,7 +284,7 @@ impl Datatype {
         }
     }
 
-    /// What the address of an element is a multiple of.
+    /// Returns the alignment of an element.
     pub fn align(&self) -> usize {
         match self {
             Datatype::Text(_) | Datatype::Utf8(_) => 1,
@@ -294,7 +295,7 @@ impl Datatype {
         }
     }
 
-    /// The number that an element is in memory, if it is one.
+    /// Returns the type of the number in memory, if it is a number.
     pub fn number(&self) -> Option<ElementType> {
         match self {
             Datatype::Number(number) => Some(*number),
@@ -305,7 +306,7 @@ impl Datatype {
         }
     }
 
-    /// The number type that a function gets for it: that of a number, or of an array of numbers.
+    /// Returns the number type that a function gets for it: of a number, or of an array of numbers.
     pub fn flat_number(&self) -> Option<ElementType> {
         match self {
             Datatype::Array(base, _) => base.flat_number(),
@@ -313,7 +314,7 @@ impl Datatype {
         }
     }
 
-    /// Whether a number of a wanted type is in it: as itself, in an array, in a member.
+    /// Returns whether it contains a number of a wanted type: as itself, in an array, in a member.
     pub(crate) fn holds(&self, wanted: &dyn Fn(ElementType) -> bool) -> bool {
         match self {
             Datatype::Compound(compound) => compound.members().iter().any(|m| m.datatype.holds(wanted)),
@@ -322,7 +323,7 @@ impl Datatype {
         }
     }
 
-    /// What `lib.getType` tells: `float`, `string`, `compound`, …
+    /// Returns the name for `lib.getType`: `float`, `string`, `compound`, …
     pub fn told_name(&self) -> &'static str {
         match self {
             Datatype::Text(_) | Datatype::Utf8(_) | Datatype::Pointer => "string",
@@ -332,7 +333,7 @@ impl Datatype {
         }
     }
 
-    /// Where in an element addresses of strings are.
+    /// Returns the byte offsets of string addresses in an element.
     pub fn pointers(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.add_pointers(0, &mut found);
@@ -356,7 +357,7 @@ impl Datatype {
         }
     }
 
-    /// Whether an element has variable-length strings, which a function can read and not make.
+    /// Returns whether an element has variable-length strings, which a function can read but not produce.
     pub fn has_pointers(&self) -> bool {
         self.pointer_count() > 0
     }

@@ -1,34 +1,34 @@
-//! The one error type of this crate.
+//! Error type of this crate.
 
 use std::fmt;
 
-/// What went wrong, as a stable code. New kinds are added at the end.
+/// Kind of an error, as a stable code. New kinds are added at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A dataset description or a source cannot be understood.
+    /// Dataset description or source that cannot be understood.
     Syntax,
-    /// A valid request for something that is not supported.
+    /// Valid request that is not supported.
     Unsupported,
-    /// A dataset, key, program or file does not exist.
+    /// Missing dataset, key, program or file.
     NotFound,
-    /// Something of that name is there already.
+    /// Name that already exists.
     Exists,
-    /// A stub or record in a file is damaged or was tampered with.
+    /// Stub or record in a file that is damaged or was tampered with.
     Invalid,
-    /// A trust profile does not allow it.
+    /// Denial by a trust profile.
     Refused,
-    /// The sandbox stopped the function.
+    /// Stop of the function by the sandbox.
     Violation,
-    /// A limit on time, memory, depth or size was reached.
+    /// Exceeded limit on time, memory, depth or size.
     Limit,
-    /// The function itself failed: an exception, or a compiler's message.
+    /// Failure of the function itself: an exception, or a compiler's message.
     Failed,
-    /// The worker could not be started or broke its protocol.
+    /// Worker that could not be started or broke its protocol.
     Worker,
-    /// A key file is missing, unreadable or unsafe.
+    /// Key file that is missing, unreadable or unsafe.
     Key,
-    /// The operating system refused something.
+    /// Error of the operating system.
     Io,
 }
 
@@ -40,15 +40,15 @@ struct Inner {
     message: String,
 }
 
-/// An error of the live-dataset machinery: a [kind](ErrorKind), a message that says what to do, and,
-/// where they are known, the object (a dataset, key or file) and the byte offset that it is about.
+/// Error of a live dataset: a [kind](ErrorKind), a message that says what to do, and, if known, the object (a
+/// dataset, key or file) and the byte offset concerned.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
-/// The result of this crate's functions.
+/// Result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What to do about a limit of the process that was met.
+/// Returns advice about an exceeded limit of the process.
 fn way_out(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => {
@@ -61,51 +61,51 @@ fn way_out(source: &std::io::Error) -> &'static str {
 }
 
 impl Error {
-    /// A new error of `kind`.
+    /// Creates an error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, object: None, offset: None, message: message.into() }))
     }
 
-    /// An error of the operating system: `what` was being done.
+    /// Creates an error of the operating system during `what`.
     pub fn io(what: impl fmt::Display, source: &std::io::Error) -> Self {
         Error::new(ErrorKind::Io, format!("{what}: {source}{}", way_out(source)))
     }
 
-    /// The last error of the operating system in this thread.
+    /// Creates an error from the last one of the operating system in this thread.
     pub fn last_os(what: impl fmt::Display) -> Self {
         Error::io(what, &std::io::Error::last_os_error())
     }
 
-    /// The same error, about `object` unless it already names one.
+    /// Sets the object of the error, unless it has one.
     #[must_use]
     pub fn about(mut self, object: impl Into<String>) -> Self {
         self.0.object.get_or_insert_with(|| object.into());
         self
     }
 
-    /// The same error, at a byte offset.
+    /// Sets the byte offset of the error.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.0.offset = Some(offset);
         self
     }
 
-    /// The kind of this error.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The object that it is about, if known.
+    /// Returns the object concerned, if known.
     pub fn object(&self) -> Option<&str> {
         self.0.object.as_deref()
     }
 
-    /// The byte offset that it is about, if known.
+    /// Returns the byte offset concerned, if known.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// The message without object and offset.
+    /// Returns the message without object and offset.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -126,7 +126,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// `Err` of `kind` with a formatted message.
+/// Returns an `Err` of `kind` with a formatted message from the calling function.
 macro_rules! fail {
     ($kind:ident, $($arg:tt)*) => {
         return Err($crate::error::Error::new($crate::error::ErrorKind::$kind, format!($($arg)*)))

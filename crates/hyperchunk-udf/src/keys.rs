@@ -1,8 +1,9 @@
-//! Key files and the folder that holds them.
+//! Key files and their folder.
 //!
-//! `$XDG_CONFIG_HOME/hyperchunk` (or `~/.config/hyperchunk`) has `keys/self.key` (the private seed, mode 0600),
-//! `keys/self.pub`, `profiles/<name>/keys/<fingerprint>.pub` and `revoked/<fingerprint>` (see `trust`). Files are named
-//! after fingerprints: nothing that a file says about itself becomes a path. Reading a dataset never writes here.
+//! `$XDG_CONFIG_HOME/hyperchunk` (or `~/.config/hyperchunk`) has `keys/self.key` (the private seed, mode
+//! 0600), `keys/self.pub`, `profiles/<name>/keys/<fingerprint>.pub` and `revoked/<fingerprint>` (see
+//! `trust`). Files are named after fingerprints: no content of a file becomes a path. Reading a dataset never
+//! writes here.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::signature::{Fingerprint, SigningKey};
@@ -15,19 +16,19 @@ use std::path::{Path, PathBuf};
 const PRIVATE: &str = "hyperchunk-private-key-v1";
 const PUBLIC: &str = "hyperchunk-public-key-v1";
 const MAX_KEY_FILE: u64 = 4096;
-/// Files of a folder that are looked at.
+/// Maximum number of entries read from a folder.
 const MAX_LISTED: usize = 100_000;
 
-/// Whether this is a set-uid or set-gid program, whose environment and home belong to somebody else.
+/// Returns whether this is a set-uid or set-gid program, whose environment and home belong to another user.
 pub fn is_set_uid() -> bool {
     // SAFETY: getauxval reads a value that the kernel gave this process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Where the user's keys and profiles are.
+/// Returns the folder of the user's keys and profiles.
 ///
 /// # Errors
-/// `Refused` in a set-uid program, whose environment belongs to somebody else; `NotFound` without a home.
+/// `Refused` in a set-uid program, whose environment belongs to another user; `NotFound` without a home.
 pub fn config_dir() -> Result<PathBuf> {
     if is_set_uid() {
         fail!(Refused, "a set-uid program does not use its caller's keys")
@@ -42,24 +43,24 @@ pub fn config_dir() -> Result<PathBuf> {
     }
 }
 
-/// A public key as its file tells it.
+/// Public key with the labels in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
-    /// The key.
+    /// Key.
     pub key: [u8; 32],
-    /// A label for people.
+    /// Label for display.
     pub name: String,
-    /// A label for people.
+    /// Label for display.
     pub email: String,
 }
 
 impl PublicKey {
-    /// The text of a public key file.
+    /// Returns the text of a public key file.
     pub fn to_text(&self) -> String {
         format!("{PUBLIC}\nkey {}\nname {}\nemail {}\n", BASE64.encode(self.key), self.name, self.email)
     }
 
-    /// Reads the text of a public key file.
+    /// Parses the text of a public key file.
     ///
     /// # Errors
     /// `Key` when it is not one.
@@ -69,18 +70,19 @@ impl PublicKey {
     }
 }
 
-/// The file of the user's own private key.
+/// Returns the path of the user's own private key.
 ///
 /// # Errors
-/// Those of [`config_dir`].
+/// The errors of [`config_dir`].
 pub fn own_key_path() -> Result<PathBuf> {
     Ok(config_dir()?.join("keys").join("self.key"))
 }
 
-/// Makes the user's own key if there is none, as HDF5-UDF's programs expect; what it is and where, for them to say.
+/// Creates the user's own key if there is none, as HDF5-UDF's programs expect. Returns its fingerprint and
+/// path for a message.
 ///
 /// # Errors
-/// Those of [`create_own_key`].
+/// The errors of [`create_own_key`].
 pub fn make_missing_key() -> Result<Option<(Fingerprint, PathBuf)>> {
     if own_public_key()?.is_some() {
         return Ok(None);
@@ -89,7 +91,7 @@ pub fn make_missing_key() -> Result<Option<(Fingerprint, PathBuf)>> {
     Ok(Some((key.fingerprint(), own_key_path()?)))
 }
 
-/// Makes the user's own key. The private file is readable by nobody else from its first byte on.
+/// Creates the user's own key. The private file is unreadable for others from its creation on.
 ///
 /// # Errors
 /// `Exists` when there is one, `Key` for labels that do not fit on a line, `Io`.
@@ -120,7 +122,7 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
     Ok(key)
 }
 
-/// Fails for what does not fit on a line of a key file.
+/// Checks that a label fits on a line of a key file.
 pub(crate) fn check_label(label: &str) -> Result<()> {
     if label.len() > 200 || label.chars().any(char::is_control) {
         fail!(Key, "a name or e-mail is one line of at most 200 bytes")
@@ -128,10 +130,10 @@ pub(crate) fn check_label(label: &str) -> Result<()> {
     Ok(())
 }
 
-/// The user's own private key.
+/// Reads the user's own private key.
 ///
 /// # Errors
-/// `NotFound` when there is none; `Key` when somebody else could have read or made it: it is then not used.
+/// `NotFound` when there is none; `Key` when another user could have read or written it: it is then not used.
 pub fn own_key() -> Result<SigningKey> {
     let path = own_key_path()?;
     let Some(text) = read_own(&path, 0o077)? else {
@@ -142,18 +144,18 @@ pub fn own_key() -> Result<SigningKey> {
     Ok(SigningKey::from_seed(&seed, name, email))
 }
 
-/// The user's own public key, if there is one.
+/// Reads the user's own public key, if there is one.
 ///
 /// # Errors
-/// `Key` when somebody else could have written it.
+/// `Key` when another user could have written it.
 pub fn own_public_key() -> Result<Option<PublicKey>> {
     let path = own_key_path()?.with_extension("pub");
     let text = read_own(&path, 0o022)?;
     text.map(|t| PublicKey::from_text(&t).map_err(|e| e.about(path.display().to_string()))).transpose()
 }
 
-/// The text of a file that only this user (or root) can have written: `None` when there is no such file. `forbidden`
-/// are the permission bits that it must not have.
+/// Reads a file that only this user (or root) can have written; `None` when there is no such file.
+/// `forbidden` are the permission bits that it must not have.
 pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     let about = || path.display().to_string();
     let opened = std::fs::OpenOptions::new()
@@ -168,7 +170,7 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
                 Error::new(ErrorKind::Key, "is a symbolic link, which is not followed").about(about())
             );
         }
-        // A set-aside home of another user is as good as none.
+        // An inaccessible home of another user counts as missing.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
         Err(e) => return Err(Error::io(about(), &e)),
     };
@@ -196,8 +198,9 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Every folder from a file of ours up to the one called `hyperchunk` must be the user's own, no symbolic link, and
-/// closed to others' writing. What lies above is the user's home, or what the user said it is.
+/// Checks that every folder from a key or settings file up to the one called `hyperchunk` belongs to the
+/// user, is not a symbolic link, and is not writable for others. The folders above are the user's home, or
+/// chosen by the user.
 fn check_folders(file: &Path) -> Result<()> {
     for dir in file.ancestors().skip(1) {
         let top = dir.file_name().is_none_or(|name| name == "hyperchunk");
@@ -221,7 +224,7 @@ fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
     } else if meta.mode() & 0o022 != 0 {
         let sticky = meta.mode() & 0o1000 != 0;
         if sticky || meta.uid() != user {
-            // Such as /tmp: it has to be as it is.
+            // Such as /tmp, whose mode must not change.
             "others can change this folder, so nothing below it counts; keep these files below folders that only you or root can change".to_owned()
         } else {
             format!("others can change this folder; run: chmod go-w {}", dir.display())
@@ -232,7 +235,7 @@ fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Key, message).about(dir.display().to_string()))
 }
 
-/// The names in a folder of ours; none when there is no such folder.
+/// Lists the names in a folder of key or settings files; empty when there is no such folder.
 pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -242,13 +245,13 @@ pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries.take(MAX_LISTED) {
         let entry = entry.map_err(|e| Error::io(dir.display(), &e))?;
-        // What is not UTF-8 is not ours.
+        // Our files have only UTF-8 names.
         names.extend(entry.file_name().into_string());
     }
     Ok(names)
 }
 
-/// Makes the folders of a file of ours that are not there; those that are must be safe.
+/// Creates the missing folders of a key or settings file; existing ones must be safe.
 fn make_folders(path: &Path) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new()
@@ -259,7 +262,7 @@ fn make_folders(path: &Path) -> Result<()> {
     check_folders(path)
 }
 
-/// Writes a file of ours, whole or not at all, in place of one that is there. Folders are made as needed.
+/// Atomically writes or replaces a key or settings file, and creates missing folders.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     make_folders(path)?;
     let new = path.with_extension(format!("new-{}", std::process::id()));
@@ -268,13 +271,13 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     std::fs::rename(&new, path).map_err(|e| Error::io(path.display(), &e))
 }
 
-/// Writes a new file of ours.
+/// Writes a new key or settings file.
 pub(crate) fn create(path: &Path, text: &str) -> Result<()> {
     make_folders(path)?;
     write_new(path, 0o600, text)
 }
 
-/// Removes a file of ours, if it is there.
+/// Removes a key or settings file, if it exists.
 pub(crate) fn delete(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path.display(), &e)),
@@ -282,7 +285,7 @@ pub(crate) fn delete(path: &Path) -> Result<()> {
     }
 }
 
-/// Now, as RFC 3339 in UTC.
+/// Returns the current time, as RFC 3339 in UTC.
 pub fn now() -> String {
     let seconds = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -1,9 +1,10 @@
-//! Datasets that HDF5-UDF 2 wrote. Their one chunk is a JSON header, a NUL and the compiled form, which a signature of
-//! libsodium's `crypto_sign` precedes. It covers the compiled form alone: the header may have been changed by anybody.
+//! Datasets that HDF5-UDF 2 wrote. Their single chunk is a JSON header, a NUL and the compiled form, which
+//! follows a signature of libsodium's `crypto_sign`. The signature covers only the compiled form: the header
+//! may have been changed by others.
 //!
-//! A compiled form is native code in effect, whatever its language: bytecode of LuaJIT and of CPython can do in their
-//! interpreters what it likes. So it runs only if its signer is in a profile that runs C++, and it gets none of that
-//! profile's grants. `docs/formats/live-dataset.md` has the fields.
+//! A compiled form is effectively native code in every language: bytecode of LuaJIT and of CPython has full
+//! control of its interpreter. So it runs only if its signer is in a profile that permits C++, and it gets
+//! none of that profile's grants. `docs/formats/live-dataset.md` has the fields.
 
 use crate::backend::Backend;
 use crate::cpp::TARGET;
@@ -20,46 +21,46 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use serde::Deserialize;
 use std::fmt;
 
-/// The bytes of a signature before what it signs.
+/// Size of the signature that precedes the signed bytes.
 const SIGNATURE: usize = 64;
 
-/// What a dataset of HDF5-UDF says of itself.
+/// Header and content of a dataset of HDF5-UDF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Legacy {
-    /// The language: `LuaJIT`, `CPython`, `C++` or `CUDA`.
+    /// Language: `LuaJIT`, `CPython`, `C++` or `CUDA`.
     pub backend: String,
-    /// The name of the dataset in the source.
+    /// Name of the dataset in the source.
     pub output: String,
-    /// Its shape.
+    /// Shape.
     pub dims: Vec<u64>,
-    /// Its type, without the size of a string or the members of a compound.
+    /// Datatype, without the size of a string or the members of a compound.
     pub datatype: String,
-    /// What it reads.
+    /// Inputs.
     pub inputs: Vec<String>,
-    /// Its other outputs.
+    /// Other outputs.
     pub scratch: Vec<String>,
-    /// The source, if it was stored: with all that HDF5-UDF puts around it.
+    /// Source, if it was stored, including the text that HDF5-UDF adds.
     pub source: Option<String>,
-    /// The version of the header.
+    /// Version of the header.
     pub api_version: u64,
-    /// The header, as it is stored.
+    /// Header, as stored.
     pub header: String,
-    /// The compiled form, without its signature.
+    /// Compiled form, without its signature.
     pub code: Vec<u8>,
-    /// Who signed.
+    /// Signer.
     pub signer: Signer,
-    /// The digest of all of it.
+    /// Digest of the whole chunk.
     pub digest: RecordDigest,
 }
 
-/// Who signed a dataset of HDF5-UDF.
+/// Signer of a dataset of HDF5-UDF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signer {
-    /// Nobody.
+    /// Unsigned.
     Nobody,
-    /// Somebody, and the signature holds.
+    /// Signed by this key, with a valid signature.
     Known(PublicKey),
-    /// Somebody, and the signature does not hold.
+    /// Signed, with an invalid signature.
     Broken,
 }
 
@@ -92,18 +93,18 @@ struct SignatureHeader {
     email: String,
 }
 
-/// Whether the bytes of a chunk look like a dataset of HDF5-UDF.
+/// Returns whether the bytes of a chunk look like a dataset of HDF5-UDF.
 pub fn is_legacy(chunk: &[u8]) -> bool {
     chunk.first() == Some(&b'{')
 }
 
-/// The public key of a key file of HDF5-UDF, such as `~/.config/hdf5-udf/LOGIN.pub`.
+/// Parses a public key file of HDF5-UDF, such as `~/.config/hdf5-udf/LOGIN.pub`.
 pub fn public_key(text: &str) -> Option<PublicKey> {
     serde_json::from_str::<SignatureHeader>(text).ok()?.key()
 }
 
 impl Legacy {
-    /// What the chunk of a dataset says.
+    /// Parses the chunk of a dataset.
     ///
     /// # Errors
     /// `Invalid` when it is damaged, `Limit` when it is too large.
@@ -145,12 +146,12 @@ impl Legacy {
         })
     }
 
-    /// What stands for the id that datasets of ours have.
+    /// Returns a substitute for the id of our datasets.
     pub fn id(&self) -> LiveId {
         LiveId(self.digest.0)
     }
 
-    /// The key that signed, if the signature holds.
+    /// Returns the signer's key, if the signature is valid.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         match &self.signer {
             Signer::Known(key) => Some(Fingerprint::of(&key.key)),
@@ -158,7 +159,7 @@ impl Legacy {
         }
     }
 
-    /// The language, if it is one that this version runs.
+    /// Returns the language, if this version runs it.
     ///
     /// # Errors
     /// `Unsupported`, with what can be done.
@@ -175,15 +176,15 @@ impl Legacy {
         }
     }
 
-    /// The language's name in the audit log.
+    /// Returns the language's name in the audit log.
     pub fn language_name(&self) -> &'static str {
         self.language().map_or("unknown", Backend::short_name)
     }
 
-    /// The rights that it has here: those of its signer's profile, without the grants.
+    /// Returns its rights: the profile of its signer, without the grants.
     ///
     /// # Errors
-    /// `Invalid` when the signature does not hold, `Refused` with the way out.
+    /// `Invalid` when the signature is invalid, `Refused` with the way out.
     pub fn profile(&self) -> Result<Profile> {
         let backend = self.language()?;
         let way = self.way_out();
@@ -210,12 +211,12 @@ impl Legacy {
                 Error::new(e.kind(), format!("{} ({why}). {way}", e.message()))
             })?;
         }
-        // What it asks for is in the header, which nobody signed.
+        // No grants, since the header that requests them is not signed.
         profile.grants = Grants::default();
         Ok(profile)
     }
 
-    /// How to make it a live dataset of ours.
+    /// Returns instructions to convert it to a live dataset.
     pub fn way_out(&self) -> &'static str {
         match self.source {
             Some(_) => {
@@ -227,7 +228,7 @@ impl Legacy {
         }
     }
 
-    /// The source as its author wrote it: without what HDF5-UDF puts before it.
+    /// Returns the author's source, without the text that HDF5-UDF adds before it.
     ///
     /// # Errors
     /// `NotFound` when none is stored, `Unsupported` when it is not in HDF5-UDF 2's frame.
@@ -243,7 +244,7 @@ impl Legacy {
             Backend::Lua => "--",
             _ => "//",
         };
-        // HDF5-UDF puts the author's text behind the line with this comment.
+        // HDF5-UDF puts the author's text after the line with this comment.
         let line = format!("{comment} User-Defined Function");
         let mut at = 0usize;
         for text in source.split_inclusive('\n') {
@@ -258,10 +259,12 @@ impl Legacy {
         )
     }
 
-    /// What a worker is told, as a record. `inputs` and `scratch` are the datasets of these names in the file.
+    /// Converts it to a record for the worker. `inputs` and `scratch` are the datasets of these names in the
+    /// file.
     ///
     /// # Errors
-    /// `Invalid` when the header says another shape, `Unsupported` when the compiled form is for another runtime, `Limit`.
+    /// `Invalid` when the header has another shape, `Unsupported` when the compiled form is for another
+    /// runtime, `Limit`.
     pub fn record(
         &self,
         dims: Vec<u64>,
@@ -301,7 +304,7 @@ impl Legacy {
         })
     }
 
-    /// The compiled form as its runtime takes it, if it can be for this machine.
+    /// Returns the compiled form for its runtime, if it may be for this machine.
     fn program(&self, backend: Backend) -> Result<Vec<u8>> {
         let wrong = |what: &str| {
             Error::new(
@@ -320,7 +323,7 @@ impl Legacy {
                 Ok(object)
             }
             Backend::Lua if !self.code.starts_with(b"\x1bLJ\x02") => Err(wrong("no bytecode of LuaJIT 2.1")),
-            // The magic number is a version, which the worker compares, and a line's end.
+            // The magic number is a version, which the worker compares, and a line end.
             Backend::Python if self.code.len() <= 16 || self.code.get(2..4) != Some(b"\r\n") => {
                 Err(wrong("no bytecode of CPython"))
             }
@@ -329,7 +332,7 @@ impl Legacy {
     }
 }
 
-/// HDF5-UDF deflates shared objects, and appends their size.
+/// Decompresses a shared object, which HDF5-UDF deflates, followed by its size.
 fn inflate(code: &[u8]) -> Result<Vec<u8>> {
     let damaged = || Error::new(ErrorKind::Invalid, "its compiled form (of HDF5-UDF) is damaged");
     let (packed, size) = code.split_last_chunk::<8>().ok_or_else(damaged)?;

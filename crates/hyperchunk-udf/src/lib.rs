@@ -1,8 +1,8 @@
-//! Live datasets: a small signed program stored in an HDF5 file as a dataset.
+//! Live datasets: small signed programs stored in an HDF5 file as datasets.
 //!
-//! This crate holds the [record](record::Record) and its [stubs](stub::Stub), signatures and keys, trust profiles, the
-//! scanners that find a source's inputs, the worker in which functions run, and the host side that starts it. It reads
-//! no HDF5 file: whoever holds the file hands it the inputs.
+//! This crate holds the [record](record::Record) and its [stubs](stub::Stub), signatures and keys, trust
+//! profiles, the scanners that find a source's inputs, the worker in which functions run, and the host side
+//! that starts it. It reads no HDF5 file: its caller provides the inputs.
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in the reading process.
 

@@ -1,11 +1,11 @@
-//! Loops of Lua sources that are computed as vectors.
+//! Vectorisation of loops in Lua sources.
 //!
-//! A numeric loop that does the same to each element, as `for i = 1, n do out[i] = a[i] * 2 end`, is rewritten so that it first
-//! asks whether somebody else computes it, and runs if nobody does: LuaJIT's code takes one element at a time,
-//! vector instructions four or eight. What is not fully understood stays as it is, byte for byte, and lines keep their
-//! numbers.
+//! A numeric loop over independent elements, such as `for i = 1, n do out[i] = a[i] * 2 end`, is rewritten so
+//! that it first calls a function that may compute it, and runs only if the function does not: LuaJIT's code
+//! computes one element at a time, vector instructions four or eight. Code that is not fully understood stays
+//! unchanged, byte for byte, and line numbers are kept.
 //!
-//! **Invariant:** whoever computes a loop gives the bits that Lua would, or does not compute it.
+//! **Invariant:** a loop is computed with the same bits as in Lua, or not at all.
 
 mod body;
 mod syntax;
@@ -21,46 +21,48 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use syntax::{NumericLoop, Structure, Variable};
 
-/// The rounds of a loop that is worth asking for where LuaJIT compiles.
+/// Minimum number of iterations for which a rewritten loop pays off where LuaJIT compiles.
 pub const LEAST: u32 = 3072;
-/// Loops of a source that are rewritten, at most.
+/// Maximum number of rewritten loops in a source.
 const MAX_LOOPS: usize = 1000;
-/// Names that are looked for in a source, at most, until there is one that it does not have.
+/// Maximum number of names tried to find one that is unused in a source.
 const MAX_TRIES: usize = 20;
 
-/// A source whose loops ask.
+/// Source with rewritten loops.
 ///
-/// Its chunk takes four functions: `ask(number, first, last, arrays…, scalars…)`, which computes a loop or returns false,
-/// `is_long(first, last)`, without which it is not asked, and, for what Lua is to read, `is_odd()` and `readable(number, array)`.
+/// Its chunk takes four functions: `ask(number, first, last, arrays…, scalars…)`, which computes a loop or
+/// returns false, `is_long(first, last)`, which must be true before `ask` is called, and, for arrays that Lua
+/// will read, `is_odd()` and `readable(number, array)`.
 #[derive(Debug)]
 pub struct Rewritten {
-    /// Its text.
+    /// Text.
     pub text: String,
-    /// Its loops that ask, by their numbers.
+    /// Rewritten loops, by number.
     pub loops: Vec<Asking>,
-    /// The datasets of the arrays that have to be made readable, by their numbers, which count from 1: nothing but loops that ask
-    /// sees their elements, and those have them as they lie in memory.
+    /// Datasets of the arrays that have to be made readable for Lua, by number, counted from 1: only
+    /// rewritten loops access their elements, in place in memory.
     pub lying: Vec<String>,
 }
 
-/// A loop that asks.
+/// Rewritten loop.
 #[derive(Debug)]
 pub struct Asking {
-    /// The line that it begins in, counted from 1.
+    /// Line of its start, counted from 1.
     pub line: u32,
-    /// What it computes.
+    /// Computation.
     pub computes: Loop,
 }
 
-/// A part of the source that is replaced.
+/// Replacement of a part of the source.
 struct Edit {
     at: Range<usize>,
     by: String,
 }
 
-/// Rewrites a source; nothing if no loop of it can be computed. Loops that have fewer rounds than `least` need not ask.
+/// Rewrites a source, or returns `None` if it has no suitable loop. Loops with a known number of iterations
+/// below `least` are not rewritten.
 pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
-    // LuaJIT skips such a line or mark at the very beginning only.
+    // LuaJIT skips such a line or mark only at the very start.
     if !source.contains("for") || source.starts_with(['#', '\u{feff}']) {
         return None;
     }
@@ -105,13 +107,13 @@ pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
     Some(Rewritten { text: apply(source, edits)?, loops, lying })
 }
 
-/// The lines where the loops of a source begin that can be computed as vectors.
+/// Returns the lines of the loops of a source that can be vectorised.
 pub fn lines(source: &str) -> Vec<u32> {
     rewrite(source, LEAST).map_or_else(Vec::new, |found| found.loops.iter().map(|each| each.line).collect())
 }
 
 fn can_be_rewritten(tokens: &Tokens<'_>, each: &NumericLoop, least: u32) -> bool {
-    // `for NAME =` is replaced, and must have no line end in it.
+    // `for NAME =` is replaced, and must not contain a line end.
     if tokens.line(each.for_at) != tokens.line(each.for_at + 2) {
         return false;
     }
@@ -121,7 +123,7 @@ fn can_be_rewritten(tokens: &Tokens<'_>, each: &NumericLoop, least: u32) -> bool
     }
 }
 
-/// The value of an expression that is a number as it is written, if it is decimal.
+/// Returns the value of an expression that is a decimal literal.
 fn literal(tokens: &Tokens<'_>, range: &Range<usize>) -> Option<f64> {
     let is_number = range.len() == 1 && tokens.kind(range.start) == Some(Kind::Other);
     std::str::from_utf8(tokens.bytes(range.start)).ok().filter(|_| is_number)?.parse().ok()
@@ -140,7 +142,7 @@ fn loop_edits(
     let (given, first, last) = (given.join(", "), format!("{hidden}_a"), format!("{hidden}_b"));
     let variable = String::from_utf8_lossy(tokens.bytes(place.for_at + 1)).into_owned();
     let head = tokens.range(place.for_at).start..tokens.range(place.for_at + 2).end;
-    // A constant is told as one, by which LuaJIT knows that indexes are whole numbers.
+    // A literal stays one, so that LuaJIT knows that indexes are integers.
     let start = match literal(tokens, &place.first) {
         Some(_) => String::from_utf8_lossy(tokens.bytes(place.first.start)).into_owned(),
         None => first.clone(),
@@ -172,14 +174,14 @@ fn apply(source: &str, mut edits: Vec<Edit>) -> Option<String> {
     Some(text)
 }
 
-/// A `lib.getData("…")` whose elements nothing sees but loops that ask.
+/// Call of `lib.getData("…")` whose elements are accessed only by rewritten loops.
 struct Site {
     dataset: String,
-    /// The byte of its closing parenthesis.
+    /// Byte offset of its closing parenthesis.
     closes: usize,
 }
 
-/// The variables that have their value from such a site.
+/// Returns the variables that are initialised by such a call.
 fn sites(
     tokens: &Tokens<'_>,
     structure: &Structure,
@@ -191,7 +193,7 @@ fn sites(
     for local in &structure.locals {
         for (&variable, value) in local.variables.iter().zip(&local.values) {
             let Some((function, uses)) = structure.variables.get(variable) else { continue };
-            // What the source itself keeps, or another function than that which asked for it, may be used in a later call.
+            // Variables of the source itself, or captured by another function, may be used in a later call.
             let lives_on = *function == 0 || structure.captured.contains(&variable);
             if lives_on || !uses.iter().all(|at| seen.contains(at)) {
                 continue;

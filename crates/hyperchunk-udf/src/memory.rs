@@ -5,19 +5,19 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
-/// A memory map, unmapped when it is dropped.
+/// Memory map, unmapped on drop.
 #[derive(Debug)]
 pub struct Map {
     base: NonNull<u8>,
     bytes: usize,
-    /// Where the wanted first byte lies in the map.
+    /// Offset of the first requested byte in the map.
     skip: usize,
 }
 
-// SAFETY: a map is plain memory that any thread may use; who writes when is the owner's affair.
+// SAFETY: a map is plain memory that any thread may use; its owner synchronises writes.
 unsafe impl Send for Map {}
 
-/// Bytes of a page of this machine.
+/// Returns the page size of this machine in bytes.
 pub(crate) fn page() -> usize {
     // SAFETY: no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
@@ -34,13 +34,14 @@ impl Map {
         unsafe { Map::any(std::ptr::null_mut(), fd, 0, bytes, protection, libc::MAP_SHARED) }
     }
 
-    /// Maps `bytes` bytes of `fd` from the page at `offset` on, shared, in place of what is mapped at the page `at`.
+    /// Maps `bytes` bytes of `fd`, starting with the page at `offset`, shared, and replaces the mapping at
+    /// the page `at`.
     ///
     /// # Safety
-    /// Nobody uses the pages from `at` on, as many as there are in the map.
+    /// The pages from `at` on, as many as the map has, must be unused.
     ///
     /// # Errors
-    /// Those of [`new`](Map::new).
+    /// The errors of [`new`](Map::new).
     pub unsafe fn shared_at(
         at: *mut u8,
         fd: BorrowedFd<'_>,
@@ -53,23 +54,23 @@ impl Map {
         unsafe { Map::any(at, fd, offset, bytes, protection, libc::MAP_SHARED) }
     }
 
-    /// Maps `bytes` bytes of a file from any `offset` on, for reading. A map has whole pages: of those that hold other bytes beside
-    /// the wanted ones, copies of the wanted ones are there, and nothing of the file.
+    /// Maps `bytes` bytes of a file from any `offset` on, for reading. A map has whole pages: those that also
+    /// contain other bytes of the file are replaced by copies of only the requested bytes.
     ///
     /// # Errors
-    /// Those of [`new`](Map::new).
+    /// The errors of [`new`](Map::new).
     pub fn piece(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
         // SAFETY: nothing is mapped at an address of ours.
         unsafe { Map::piece_at(std::ptr::null_mut(), fd, offset, bytes) }
     }
 
-    /// As [`piece`](Map::piece), in place of what is mapped at the page `at`, unless that is null.
+    /// Like [`piece`](Map::piece), replacing the mapping at the page `at`, unless that is null.
     ///
     /// # Safety
-    /// Nobody uses the pages from `at` on, as many as there are in the map.
+    /// The pages from `at` on, as many as the map has, must be unused.
     ///
     /// # Errors
-    /// Those of [`new`](Map::new).
+    /// The errors of [`new`](Map::new).
     pub unsafe fn piece_at(at: *mut u8, fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
         let page = page();
         let skip = usize::try_from(offset % page as u64).unwrap_or(0);
@@ -80,14 +81,14 @@ impl Map {
         // SAFETY: the caller's promise.
         let mut map = unsafe { Map::pages_at(at, -1, 0, length, protection, flags) }?;
         (map.bytes, map.skip) = (length, skip);
-        // The pages of which all bytes are wanted.
+        // Pages with only requested bytes.
         let first = skip.next_multiple_of(page);
         let last = length - length % page;
         let inner = first < last;
         if inner {
             let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
             let from = offset - skip as u64 + first as u64;
-            // SAFETY: pages of the map that was just made, which nobody has seen; it unmaps them when it goes.
+            // SAFETY: pages of the map that was just made, without other users; dropping it unmaps them.
             unsafe {
                 let over = map.base.as_ptr().add(first);
                 std::mem::forget(Map::pages_at(
@@ -102,7 +103,7 @@ impl Map {
         }
         let edges = if inner { vec![(skip, first), (last, length)] } else { vec![(skip, length)] };
         for (from, to) in edges.into_iter().filter(|(from, to)| from < to) {
-            // SAFETY: inside the map, in pages that are not the file's, which nobody else has seen.
+            // SAFETY: inside the map, in pages that are not the file's, without other users.
             let edge = unsafe { std::slice::from_raw_parts_mut(map.base.as_ptr().add(from), to - from) };
             read_at(fd, offset - skip as u64 + from as u64, edge)?;
         }
@@ -113,10 +114,10 @@ impl Map {
         Ok(map)
     }
 
-    /// Maps `bytes` bytes of a file from any `offset` on, as they are, for reading.
+    /// Maps `bytes` bytes of a file from any `offset` on, for reading, with the rest of their pages.
     ///
     /// # Errors
-    /// Those of [`new`](Map::new).
+    /// The errors of [`new`](Map::new).
     pub fn window(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         // SAFETY: nothing is mapped at an address of ours.
@@ -124,7 +125,7 @@ impl Map {
     }
 
     /// # Safety
-    /// Unless `at` is null, nobody uses the pages there.
+    /// Unless `at` is null, the pages there must be unused.
     unsafe fn any(
         at: *mut u8,
         fd: BorrowedFd<'_>,
@@ -143,10 +144,10 @@ impl Map {
         Ok(map)
     }
 
-    /// `length` bytes from a page of a file on, or of no file.
+    /// Maps `length` bytes of a file from a page on, or of anonymous memory.
     ///
     /// # Safety
-    /// Unless `at` is null, nobody uses the pages there.
+    /// Unless `at` is null, the pages there must be unused.
     unsafe fn pages_at(
         at: *mut u8,
         fd: RawFd,
@@ -157,8 +158,8 @@ impl Map {
     ) -> Result<Self> {
         let flags = flags | if at.is_null() { 0 } else { libc::MAP_FIXED };
         let Ok(start) = libc::off_t::try_from(start) else { fail!(Limit, "{start} is no place in a file") };
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another, the caller
-        // promises it.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another,
+        // the caller promises it.
         let base = unsafe { libc::mmap(at.cast(), length.max(1), protection, flags, fd, start) };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
@@ -168,13 +169,13 @@ impl Map {
         }
     }
 
-    /// The wanted bytes: their first and their number.
+    /// Returns the requested bytes: their address and number.
     pub fn region(&self) -> (*mut u8, usize) {
         // SAFETY: skip is inside the map.
         (unsafe { self.base.as_ptr().add(self.skip) }, self.bytes - self.skip)
     }
 
-    /// A pointer to `bytes` bytes from `offset` on, or `None` when they are not all inside.
+    /// Returns a pointer to `bytes` bytes from `offset` on, or `None` when they are not all inside.
     pub fn at(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let (first, length) = self.region();
         let (offset, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
@@ -187,23 +188,23 @@ impl Map {
 }
 
 impl Map {
-    /// Brings `bytes` bytes from `offset` on into memory at once, which is cheaper than page by page. Fails where there is no
-    /// file behind the map any more, so that looking there would be a signal.
+    /// Faults in `bytes` bytes from `offset` on at once, which is cheaper than page by page. Fails if the
+    /// file no longer backs the map, where an access would raise a signal.
     pub fn populate(&self, offset: u64, bytes: u64) -> bool {
         let Some((start, length)) = self.pages(offset, bytes) else { return false };
         // SAFETY: pages of this map; the advice changes no content.
         let rc = unsafe { libc::madvise(start, length, libc::MADV_POPULATE_READ) };
-        // Before Linux 5.14 there is no such advice.
+        // Linux before 5.14 does not support this advice.
         rc == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
     }
 
-    /// Whether `bytes` bytes from `offset` on are in memory now, as the kernel says; `None` where it says nothing. Asking costs a
-    /// thirtieth of [`populate`](Map::populate).
+    /// Returns whether `bytes` bytes from `offset` on are resident in memory, as reported by the kernel;
+    /// `None` if it does not report. The query costs a thirtieth of [`populate`](Map::populate).
     ///
-    /// Of a file that this process could not write it says yes, whatever is true (see [`tells_residency`]), and perhaps of pages
-    /// behind the file's end, too.
+    /// For a file that this process may not write the kernel always says yes (see [`tells_residency`]), and
+    /// possibly also for pages past the end of the file.
     pub fn is_resident(&self, offset: u64, bytes: u64) -> Option<bool> {
-        /// Pages asked for at a time.
+        /// Number of pages queried at a time.
         const PAGES: usize = 1024;
         let (mut start, mut left) = self.pages(offset, bytes)?;
         let mut told = [0_u8; PAGES];
@@ -223,7 +224,7 @@ impl Map {
         Some(true)
     }
 
-    /// The pages that these bytes lie in: where they begin, and what lies between there and the last byte.
+    /// Returns the pages that contain these bytes: their start, and the length up to the last byte.
     fn pages(&self, offset: u64, bytes: u64) -> Option<(*mut libc::c_void, usize)> {
         let first = self.at(offset, bytes)?;
         let before = first as usize % page();
@@ -231,7 +232,7 @@ impl Map {
     }
 }
 
-/// Reads as many bytes of a file as there is room for.
+/// Reads from a file until the buffer is full.
 fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
     let mut at = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
     while !to.is_empty() {
@@ -254,8 +255,8 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernel tells this process the truth about which pages of a file of `size` bytes are in memory. Where it does not,
-/// all of them are, even one far behind the file's end.
+/// Returns whether the kernel reports to this process correctly which pages of a file of `size` bytes are
+/// resident. Otherwise it reports all as resident, even far past the end of the file.
 pub fn tells_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
     const FAR: u64 = 1 << 30;
     let behind = size.checked_next_multiple_of(FAR).and_then(|end| end.checked_add(FAR));
@@ -294,17 +295,18 @@ fn seal(fd: &OwnedFd, seals: libc::c_int) -> Result<()> {
     Ok(())
 }
 
-/// Memory that this process and a worker share. Its size is sealed, so that the worker cannot make a read of ours fail.
+/// Memory shared by this process and a worker. Its size is sealed, so that the worker cannot make an access
+/// of ours fault.
 #[derive(Debug)]
 pub struct Shared {
-    /// The descriptor for the worker.
+    /// Descriptor for the worker.
     pub fd: OwnedFd,
-    /// Our view of it.
+    /// Our mapping.
     pub map: Map,
 }
 
 impl Shared {
-    /// `bytes` zero bytes. The worker may write them only when `worker_writes`.
+    /// Creates `bytes` zero bytes. The worker may write them only if `worker_writes`.
     ///
     /// # Errors
     /// `Io`.
@@ -323,7 +325,8 @@ impl Shared {
         Ok(Shared { fd, map })
     }
 
-    /// Gives the pages of these bytes back, which are zeros then, and whether that could be done. Both ends are those of pages.
+    /// Gives the pages of these bytes back to the kernel, after which they are zero, and returns whether that
+    /// succeeded. Both ends must be page boundaries.
     pub fn give_back(&self, offset: u64, bytes: u64) -> bool {
         let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else {
             return false;
@@ -333,7 +336,8 @@ impl Shared {
         unsafe { libc::fallocate(self.fd.as_raw_fd(), mode, offset, bytes) == 0 }
     }
 
-    /// Whether nobody has written any page of these bytes since they were given back, as the kernel knows.
+    /// Returns whether no page of these bytes was written since they were given back, as reported by the
+    /// kernel.
     pub fn is_untouched(&self, offset: u64, bytes: u64) -> bool {
         let Ok(start) = libc::off_t::try_from(offset) else { return false };
         // SAFETY: as above.
@@ -347,7 +351,7 @@ fn as_fd(fd: &OwnedFd) -> BorrowedFd<'_> {
     std::os::fd::AsFd::as_fd(fd)
 }
 
-/// A sealed descriptor that holds `bytes` and can no longer change.
+/// Creates a sealed, immutable descriptor with the content `bytes`.
 ///
 /// # Errors
 /// `Io`.
@@ -395,8 +399,8 @@ mod tests {
             assert_eq!(seen.iter().filter(|&&b| b == 7).count() as u64, bytes, "{offset} {bytes}");
             // SAFETY: at() checked the range.
             assert_eq!(unsafe { *map.at(bytes - 1, 1).unwrap() }, 7);
-            // What a worker may do with its memory shows nothing of the file either.
-            // SAFETY: whole pages of a map that nobody else has.
+            // Discarding the memory, as a worker may, does not reveal the file either.
+            // SAFETY: whole pages of a map without other users.
             assert_eq!(unsafe { libc::madvise(first.cast(), pages, libc::MADV_DONTNEED) }, 0);
             // SAFETY: as above.
             let seen = unsafe { std::slice::from_raw_parts(first, pages) };
@@ -423,8 +427,7 @@ mod tests {
         assert_eq!(map.is_resident(0, 10), Some(true));
         assert!(!map.populate(0, bytes - 3));
         std::fs::remove_file(&path).unwrap();
-        // Neither root's nor to be written.
-        // SAFETY: no preconditions.
+        // Only if the process is not root and may not write the file.
         if unsafe { libc::geteuid() } != 0
             && let Ok(file) = std::fs::File::open("/etc/passwd")
         {

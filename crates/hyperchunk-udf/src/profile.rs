@@ -1,8 +1,8 @@
-//! Trust profiles: what a function may do, decided by the key that signed it.
+//! Trust profiles: rights and limits of a function, chosen by the key that signed it.
 //!
-//! Three come with the program (`untrusted`, `default`, `self`); a folder `profiles/NAME` with a
-//! `profile.toml` is another, of the user's or of the administrator's.
-//! What a profile does not grant, its functions do not get: there is no switch that turns the sandbox off.
+//! Three are built in (`untrusted`, `default`, `self`); each folder `profiles/NAME` with a `profile.toml`, of
+//! the user or of the administrator, defines another. Functions have only the rights that their profile
+//! grants: there is no switch that turns the sandbox off.
 
 mod file;
 mod grants;
@@ -25,61 +25,62 @@ pub use import::{Imported, ImportedFile, import, import_file};
 /// Limits on one evaluation (one chunk of a blockwise function, the whole array otherwise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Seconds that one evaluation may take.
+    /// Maximum duration of one evaluation in seconds.
     pub wall_s: u64,
-    /// Seconds of processor time that one evaluation may take.
+    /// Maximum processor time of one evaluation in seconds.
     pub cpu_s: u64,
-    /// Seconds that functions may compute for one read through `hyperchunk.open`, in however many blocks, all threads together.
+    /// Maximum computing time in seconds for one read through `hyperchunk.open`, over all blocks and threads.
     pub read_s: u64,
-    /// Bytes of memory, beside inputs and outputs.
+    /// Memory limit in bytes, excluding inputs and outputs.
     pub memory: u64,
-    /// Bytes that one evaluation may read and write.
+    /// Maximum bytes that one evaluation may read and write.
     pub data: u64,
-    /// How many live datasets may read each other in a row.
+    /// Maximum length of a chain of live datasets that read each other.
     pub chain_depth: usize,
-    /// Bytes of a file that a function may write, where it may write any.
+    /// Maximum size in bytes of a file that a function may write, if it may write any.
     pub file: u64,
 }
 
-/// What the sandbox must reach beyond its [mandatory layers](Layers::MANDATORY).
+/// Requirements on the sandbox beyond its [mandatory layers](Layers::MANDATORY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Require {
-    /// Layers that must be there.
+    /// Required layers.
     pub layers: Layers,
-    /// The least version of Landlock.
+    /// Minimum version of Landlock.
     pub landlock: u32,
 }
 
-/// Where the inputs of a function may lie: the file says what they are, and who reads it may have other files.
+/// Permitted locations of a function's inputs: the file names them, and its reader may have access to other
+/// files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InputFiles {
-    /// In the file of the live dataset alone.
+    /// Only the file of the live dataset.
     File,
-    /// Also in files of the same folder, and below it.
+    /// Also files of the same folder, and below it.
     #[default]
     Beside,
-    /// In any regular file that the reader may read, but not in `/proc`, `/sys` and `/dev`.
+    /// Any regular file that the reader may read, except in `/proc`, `/sys` and `/dev`.
     Any,
 }
 
-/// A trust profile.
+/// Trust profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The languages it lets run.
+    /// Permitted languages.
     pub backends: Vec<Backend>,
-    /// Whether LuaJIT may make machine code.
+    /// Set if LuaJIT may generate machine code.
     pub jit: bool,
-    /// Whether Lua has clocks that are finer than a few milliseconds.
+    /// Set if Lua has clocks finer than a few milliseconds.
     pub fine_clocks: bool,
-    /// Its limits.
+    /// Limits.
     pub limits: Limits,
-    /// Where inputs may lie, expressions' too.
+    /// Permitted locations of inputs, including those of expressions.
     pub inputs: InputFiles,
-    /// What it lets functions have beside their inputs and outputs.
+    /// Rights in addition to the inputs and outputs.
     pub grants: Grants,
-    /// What the sandbox must reach.
+    /// Requirements on the sandbox.
     pub require: Require,
 }
 
@@ -94,11 +95,11 @@ const LIMITS: Limits = Limits {
 };
 
 impl Profile {
-    /// The names of the profiles that come with the program, from the least trusted to the most.
+    /// Names of the built-in profiles, from the least trusted to the most.
     pub const NAMES: [&'static str; 3] = ["untrusted", "default", "self"];
 
-    /// For functions that nobody known has signed: Lua without its compiler, Python and WebAssembly, Lua
-    /// without fine clocks, 10 seconds, 1 GiB.
+    /// Returns the profile for unknown signers: Lua without its compiler, Python and WebAssembly, Lua without
+    /// fine clocks, 10 seconds, 1 GiB.
     pub fn untrusted() -> Self {
         Profile {
             backends: vec![Backend::Python, Backend::Lua, Backend::Wasm],
@@ -109,12 +110,12 @@ impl Profile {
         }
     }
 
-    /// For functions signed by a key that the user put into `profiles/default/keys`.
+    /// Returns the profile for signers whose key the user put into `profiles/default/keys`.
     pub fn default_profile() -> Self {
         Profile::like_default("default")
     }
 
-    /// For functions that the user signed: the same sandbox as `default`.
+    /// Returns the profile for functions that the user signed: the same sandbox as `default`.
     pub fn own() -> Self {
         Profile::like_default("self")
     }
@@ -132,11 +133,12 @@ impl Profile {
         }
     }
 
-    /// The profile for a function signed by `signer`, with what the user wrote in `profiles/<name>/profile.toml`.
+    /// Returns the profile for a function signed by `signer`, with the user's changes in
+    /// `profiles/<name>/profile.toml`.
     ///
     /// # Errors
-    /// `Refused` when the key was revoked; `Key` when a file that decides is unsafe or malformed, or when two profiles
-    /// list the key: nothing runs then.
+    /// `Refused` when the key was revoked; `Key` when a relevant file is unsafe or malformed, or when two
+    /// profiles list the key: no function runs then.
     pub fn of(signer: Option<Fingerprint>) -> Result<Self> {
         let name = match signer {
             None => "untrusted".to_owned(),
@@ -145,8 +147,8 @@ impl Profile {
         Profile::named(&name)
     }
 
-    /// The profile called `name`: the program's, changed by the administrator's file, by the user's, and bounded by the
-    /// administrator's policy.
+    /// Returns the profile called `name`: the built-in one, changed by the administrator's file, then by the
+    /// user's, and bounded by the administrator's policy.
     ///
     /// # Errors
     /// `NotFound` when there is none; `Key` when a file is unsafe or malformed.
@@ -173,7 +175,7 @@ impl Profile {
                     known = true;
                 }
             }
-            // Without a home of our own there are the other two's.
+            // Without a home folder, the built-in and the administrator's apply.
             _ => {}
         }
         if !known {
@@ -185,10 +187,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The file of the profile called `name`, which need not exist.
+    /// Returns the path of the file of the profile called `name`, which need not exist.
     ///
     /// # Errors
-    /// `Syntax` for what is no name; those of [`keys::config_dir`].
+    /// `Syntax` for an invalid name; the errors of [`keys::config_dir`].
     pub fn path(name: &str) -> Result<PathBuf> {
         if !is_name(name) {
             fail!(
@@ -200,10 +202,10 @@ impl Profile {
         Ok(keys::config_dir()?.join("profiles").join(name).join("profile.toml"))
     }
 
-    /// Makes the profile called `name` of the text of its file.
+    /// Creates the profile called `name` with the text of its file.
     ///
     /// # Errors
-    /// `Exists` when there is one; `Key` when the text is not a profile's.
+    /// `Exists` when there is one; `Key` when the text is not a valid profile.
     pub fn create(name: &str, toml: &str) -> Result<PathBuf> {
         let path = Profile::path(name)?;
         Profile::like_default(name).apply(toml)?;
@@ -211,7 +213,7 @@ impl Profile {
         Ok(path)
     }
 
-    /// The profiles that there are: the stock ones, then the administrator's and the user's.
+    /// Lists the profiles: the built-in ones, then the administrator's and the user's.
     ///
     /// # Errors
     /// `Io` when the folder of profiles cannot be listed.
@@ -228,17 +230,17 @@ impl Profile {
         Ok(Profile::NAMES.map(String::from).into_iter().chain(found).collect())
     }
 
-    /// Whether `backend` may run here.
+    /// Checks that `backend` may run here.
     ///
     /// # Errors
     /// `Refused`, saying how to trust the key.
     pub fn allow(&self, backend: Backend, signer: Option<Fingerprint>) -> Result<()> {
-        // An expression can only compute, whoever wrote it.
+        // An expression can only compute, whoever its author is.
         if !backend.has_worker() || self.backends.contains(&backend) {
             return self.allow_gpu(backend);
         }
         let (name, language) = (&self.name, backend.short_name());
-        // An administrator's word is not in the user's file.
+        // The administrator's policy cannot be changed in the user's file.
         if Policy::load()?.takes(backend) {
             let policy = system::folder().join("policy.toml");
             fail!(
@@ -278,7 +280,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// A GPU is granted by itself: a kernel has its memory and driver, which no sandbox of ours bounds.
+    /// Checks the GPU's own grant: a kernel has access to its memory and driver, which our sandbox does not
+    /// confine.
     fn allow_gpu(&self, backend: Backend) -> Result<()> {
         if backend != Backend::Cuda || self.grants.gpu {
             return Ok(());
@@ -300,13 +303,13 @@ impl Profile {
     }
 }
 
-/// Whether `name` can be the name of a profile and of its folder.
+/// Returns whether `name` is valid for a profile and its folder.
 pub(crate) fn is_name(name: &str) -> bool {
     let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';
     (1..=40).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
 }
 
-/// An error about a profile's file.
+/// Makes an error about a profile's file.
 fn wrong(text: impl Into<String>) -> Error {
     Error::new(crate::error::ErrorKind::Key, text)
 }

@@ -1,7 +1,7 @@
-//! What the host and a worker say to each other, as bytes. Neither side trusts the other's lengths.
+//! Messages between the host and a worker, and their encoding. Neither side trusts the other's lengths.
 //!
-//! Messages travel over a `SOCK_SEQPACKET` socket, one message a packet. The first, `Setup`, carries descriptors: the
-//! set-up itself as JSON in a sealed memfd, and the memory that both share.
+//! Messages are sent through a `SOCK_SEQPACKET` socket, one message a packet. The first, `Setup`, carries
+//! descriptors: the set-up itself as JSON in a sealed memfd, and the shared memory.
 
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
@@ -13,194 +13,197 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A worker that nobody has called for so long ends, and what is kept for it.
+/// Idle time after which a worker exits, and cached state for it is dropped.
 pub const IDLE: Duration = Duration::from_secs(30);
-/// Spoken by both sides; a worker of another version is refused.
+/// Version of the protocol; a worker of another version is refused.
 pub const PROTOCOL: u32 = 11;
-/// No message is longer.
+/// Maximum size of a message.
 pub const MAX_MESSAGE: usize = 64 << 10;
-/// Machine code of a module travels in pieces of so many bytes.
+/// Size of the pieces in which a module's machine code is sent.
 pub const CODE_PIECE: usize = MAX_MESSAGE - 4;
-/// No error text is longer.
+/// Maximum length of an error text.
 pub const MAX_TEXT: usize = 4096;
-/// The first page of the arena: why the worker was stopped, and the [doorbell](Doorbell).
+/// Size of the first page of the arena, with the reason for a stop, and the [doorbell](Doorbell).
 pub const STATUS_BYTES: usize = 4096;
-/// Where in the first page the doorbell is.
+/// Offset of the doorbell in the first page.
 pub const DOORBELL_OFFSET: usize = 1024;
 
-/// How a worker tells that a call is done without a message: the host, which only gives up its processor for a while and
-/// does not sleep, sees the number. A host that sleeps says so and gets the message.
+/// Completion flag of a call, which saves a message: a host that yields its processor instead of sleeping
+/// polls the number. A host that sleeps sets `asleep` and gets the message.
 ///
-/// The worker can write what it likes here; it only decides when the host looks at the worker's own result.
+/// The worker can write any values here; they only decide when the host checks the worker's own result.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Doorbell {
-    /// The number of the last call that is done.
+    /// Number of the last completed call.
     pub done: AtomicU32,
-    /// Not 0 while the host sleeps.
+    /// Non-zero while the host sleeps.
     pub asleep: AtomicU32,
 }
 
 impl Doorbell {
-    /// Rings; returns whether the host has to be woken by a message.
+    /// Marks a call as completed. Returns whether the host has to be woken by a message.
     pub fn ring(&self, seq: u32) -> bool {
         self.done.store(seq, Ordering::SeqCst);
         self.asleep.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether call `seq` is done.
+    /// Returns whether call `seq` is completed.
     pub fn is_done(&self, seq: u32) -> bool {
         self.done.load(Ordering::SeqCst) == seq
     }
 }
 
-/// Everything a worker must know before it locks itself down.
+/// Everything that a worker needs to know before it locks itself down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// The back end's JSON name.
+    /// JSON name of the back end.
     pub backend: String,
-    /// Whether LuaJIT may make machine code.
+    /// Set if LuaJIT may generate machine code.
     pub jit: bool,
-    /// Whether Lua has clocks that are finer than a few milliseconds.
+    /// Set if Lua has clocks finer than a few milliseconds.
     pub fine_clocks: bool,
-    /// Bytes of memory beside the shared memory.
+    /// Memory limit in bytes, excluding the shared memory.
     pub memory: u64,
-    /// Seconds of processor time.
+    /// Limit of processor time in seconds.
     pub cpu_s: u64,
-    /// What the profile grants.
+    /// Grants of the profile.
     pub grants: Grants,
-    /// Bytes of a file that may be written, where one may be.
+    /// Maximum size in bytes of a written file, if writing is granted.
     pub file_bytes: u64,
-    /// What `lib.getFilePath` tells.
+    /// Result of `lib.getFilePath`.
     pub file_path: String,
-    /// The datasets, in the order in which calls list them.
+    /// Datasets, in the order of calls.
     pub slots: Vec<SetupSlot>,
-    /// The memory, in the order in which the descriptors follow.
+    /// Memory, in the order of the descriptors.
     pub segments: Vec<Segment>,
-    /// The source.
+    /// Source.
     pub source: String,
-    /// Whether the last descriptor, but for that of its machine code, is the compiled form.
+    /// Set if the last descriptor, except the machine code's, is the compiled form.
     pub compiled: bool,
-    /// What is to be done with it.
+    /// Task for the compiled form.
     pub task: Task,
-    /// What the seeds of blocks are made from, if the record says so.
+    /// Seed of the record, from which the blocks' seeds are derived, if it has one.
     pub seed: Option<u64>,
-    /// Why the function does not get the clock, if it does not.
+    /// Reason why the function does not get the clock, if it does not.
     pub no_clock: Option<String>,
-    /// Whether inputs may come as they are stored.
+    /// Set if inputs may come in stored form.
     pub stored: bool,
-    /// Whether the processor has AVX2: a new process that asks it is held up each time by what runs a virtual machine.
+    /// Set if the processor has AVX2: CPUID is slow in a virtual machine, so a new process does not query it.
     pub wide: bool,
-    /// The folder that relative paths begin at, where files are granted.
+    /// Folder for relative paths, if files are granted.
     pub folder: Option<PathBuf>,
-    /// Whether Python has not all the modules that functions may import: one that fails [is tried again](LACKS_MODULES).
+    /// Set if Python lacks some modules that functions may import: one that fails [is tried
+    /// again](LACKS_MODULES).
     pub partial: bool,
 }
 
-/// How a worker of Python ends whose function failed and may have lacked a module.
+/// Exit status of a Python worker whose function failed and may have lacked a module.
 pub const LACKS_MODULES: i32 = 118;
 
-/// What a worker is to do with the compiled form that it gets.
+/// Task of a worker for its compiled form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// To run it.
+    /// Run it.
     Run,
-    /// To run it, by the machine code that was made of it before, which is the last descriptor.
+    /// Run it with machine code made of it before, which is the last descriptor.
     RunCode,
-    /// To make machine code of it and to send that, and nothing else.
+    /// Compile it to machine code and send that, and nothing else.
     Compile,
 }
 
-/// A dataset of a [`Setup`].
+/// Dataset of a [`Setup`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetupSlot {
-    /// Its name in the source.
+    /// Name in the source.
     pub name: String,
-    /// Its type's name.
+    /// Name of the datatype.
     pub datatype: String,
-    /// Whether the function may write it.
+    /// Set if the function may write it.
     pub output: bool,
 }
 
-/// A piece of memory that host and worker share.
+/// Segment of shared memory.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
-    /// Where in the descriptor the piece begins; any byte.
+    /// Byte offset in the descriptor; need not be aligned.
     pub offset: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Whether the worker may write it.
+    /// Set if the worker may write it.
     pub writable: bool,
-    /// Whether it is a piece of a file, of which the worker must not see more.
+    /// Set for a part of a file, the rest of which the worker must not see.
     pub piece: bool,
 }
 
-/// Where a slot's data of one call lies.
+/// Location of a slot's data in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The number of the segment.
+    /// Number of the segment.
     pub segment: u32,
-    /// The first byte in the segment.
+    /// Byte offset in the segment.
     pub offset: u64,
-    /// The shape of the block.
+    /// Shape of the block.
     pub dims: Vec<u64>,
-    /// Where in its dataset the block begins.
+    /// Offset of the block in its dataset.
     pub start: Vec<u64>,
-    /// Bytes of the block as it is [stored](crate::stored), which lies there in place of its elements; 0 where these do.
+    /// Size in bytes of the [stored](crate::stored) form, which replaces the elements; 0 for elements.
     pub stored: u64,
 }
 
-/// What the worker answers.
+/// Message from the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Locked down: the layers reached and the Landlock version.
     Ready {
-        /// A set of layers, as bits.
+        /// Set of layers, as bits.
         layers: u32,
-        /// The kernel's Landlock version.
+        /// Version of the kernel's Landlock.
         landlock_abi: u32,
-        /// Where the worker has mapped the inputs that are copied in: what addresses in them are made with.
+        /// Address at which the worker has mapped the inputs that are copied in, for addresses in their
+        /// elements.
         inputs_at: u64,
-        /// What it can be given beside elements.
+        /// Stored forms that it can decode.
         decodes: Decodes,
     },
-    /// Before [`Answer::Ready`]: another process, of this number, has taken over, without the threads that libraries had started.
+    /// Before [`Answer::Ready`]: the process with this pid has taken over, without the threads that libraries
+    /// had started.
     Moved(i32),
-    /// The source is loaded. For [`Task::Compile`]: all that there is was sent.
+    /// The source is loaded. For [`Task::Compile`]: all of the code was sent.
     Loaded,
-    /// Before [`Answer::Loaded`]: the machine code that it was given is of no use here.
+    /// Before [`Answer::Loaded`]: the given machine code is not usable here.
     Useless,
-    /// A piece of the machine code.
+    /// Piece of the machine code.
     Code(Vec<u8>),
-    /// Call `seq` is done.
+    /// Call `seq` is completed.
     Done(u32),
-    /// The function or the worker failed; the worker ends.
+    /// The function or the worker failed; the worker exits.
     Failed(String),
-    /// During a call: the function asks for a connection.
+    /// During a call: the function requests a connection.
     Connect(String),
-    /// Call `seq` was not made: an input that came as it is stored could not be decoded.
+    /// Call `seq` was not made: an input in stored form could not be decoded.
     Undecoded(u32),
-    /// To [`Asked::Lend`] and [`Asked::TakeBack`]: it is done, or why not.
+    /// Answer to [`Asked::Lend`] and [`Asked::TakeBack`]: done, or the reason why not.
     Lent(Option<String>),
 }
 
-/// What the host asks of a worker.
+/// Message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Call of this number, of places that were decoded beside it.
+    /// Call of this number, with its places decoded separately.
     Call(u32),
-    /// To take memory of a device that has so many bytes: its descriptor comes with the next packet. What the function computes goes
-    /// there until it is taken back, and not into the shared memory.
+    /// Lend device memory of this size in bytes: its descriptor comes with the next packet. The function's
+    /// results go there instead of the shared memory until it is taken back.
     Lend(u64),
-    /// To let go of that memory.
+    /// Release that memory.
     TakeBack,
-    /// Nothing: to read this, which a worker does that waits for a call.
+    /// No operation: a worker that waits for a call reads the message.
     Look,
 }
 
@@ -218,12 +221,13 @@ const CODE: u32 = 0x87;
 const UNDECODED: u32 = 0x88;
 const LENT: u32 = 0x89;
 const MOVED: u32 = 0x8a;
-/// To the worker: the connection that it asked for comes with this packet.
+/// To the worker: the requested connection comes with this packet.
 const CONNECTED: u32 = 3;
-/// To the worker: there is no connection, for the reason that follows.
+/// To the worker: there is no connection, for the following reason.
 const NOT_CONNECTED: u32 = 4;
 
-/// Encodes the answer to [`Answer::Connect`]: the descriptor goes beside it, or the reason why there is none.
+/// Encodes the reply to [`Answer::Connect`]: the descriptor is sent with it, or the text is the reason why
+/// there is none.
 pub fn encode_connection(refused: Option<&str>) -> Vec<u8> {
     match refused {
         None => CONNECTED.to_le_bytes().to_vec(),
@@ -231,10 +235,10 @@ pub fn encode_connection(refused: Option<&str>) -> Vec<u8> {
     }
 }
 
-/// Decodes it: `None` when there is a connection, else the reason.
+/// Decodes the reply: `None` when there is a connection, else the reason.
 ///
 /// # Errors
-/// `Worker` when it is no such answer.
+/// `Worker` when it is invalid.
 pub fn decode_connection(bytes: &[u8]) -> Result<Option<String>> {
     let mut c = Cursor(bytes);
     match c.word() {
@@ -244,7 +248,7 @@ pub fn decode_connection(bytes: &[u8]) -> Result<Option<String>> {
     }
 }
 
-/// What of a text fits a message.
+/// Cuts a text to the size of a message.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -271,7 +275,7 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes what is asked beside calls.
+/// Encodes a request other than a call.
 pub fn encode_asked(asked: Asked) -> Vec<u8> {
     match asked {
         Asked::Lend(bytes) => [&LEND.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
@@ -280,10 +284,10 @@ pub fn encode_asked(asked: Asked) -> Vec<u8> {
     }
 }
 
-/// Decodes what is asked, with the places of a call.
+/// Decodes a request, with the places of a call.
 ///
 /// # Errors
-/// `Worker` when it makes no sense.
+/// `Worker` when it is invalid.
 pub fn decode_asked(bytes: &[u8], places: &mut Vec<Place>) -> Result<Asked> {
     let mut c = Cursor(bytes);
     match c.word() {
@@ -348,7 +352,7 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
 /// Decodes an answer; the worker may be hostile.
 ///
 /// # Errors
-/// `Worker` when it is not one.
+/// `Worker` when it is invalid.
 pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
     let mut c = Cursor(bytes);
     let answer = match c.word() {
@@ -383,12 +387,12 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
     }
 }
 
-/// Bytes of a block, or `None` when its shape overflows.
+/// Returns the size of a block in bytes, or `None` when its shape overflows.
 pub fn block_bytes(dims: &[u64], datatype: &Datatype) -> Option<u64> {
     dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d))
 }
 
-/// What is left of bytes that are read from their start.
+/// Remaining bytes of a message that is being decoded.
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
 impl Cursor<'_> {

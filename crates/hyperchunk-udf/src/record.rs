@@ -1,8 +1,8 @@
-//! The record of a live dataset: manifest, source and signature, stored once, as JSON.
+//! Record of a live dataset: manifest, source and signature, stored once, as JSON.
 //!
-//! The keys of the HDF5-UDF paper's Listing 4 are kept (`backend`, `bytecode_size`, `input_datasets`, `output_dataset`,
-//! `output_datatype`, `output_resolution`, `scratch_datasets`, `signature`, `source_code`, `api_version`), and others
-//! are added. See `docs/formats/live-dataset.md`.
+//! The keys of the HDF5-UDF paper's Listing 4 are kept (`backend`, `bytecode_size`, `input_datasets`,
+//! `output_dataset`, `output_datatype`, `output_resolution`, `scratch_datasets`, `signature`, `source_code`,
+//! `api_version`), and others are added. See `docs/formats/live-dataset.md`.
 
 mod blocks;
 pub(crate) mod declaration;
@@ -22,53 +22,53 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the record that we write where it is enough. HDF5-UDF 2.1 wrote 2.
+/// Version of a record that needs no later one. HDF5-UDF 2.1 wrote 2.
 pub const API_VERSION: u32 = 3;
-/// The version of records with a halo, or of datasets that grow.
+/// Version of records with a halo, or of growing datasets.
 pub const API_VERSION_4: u32 = 4;
-/// The version of records of analyses.
+/// Version of records of analyses.
 pub const API_VERSION_5: u32 = 5;
-/// The version of records with a seed, or of functions that read the clock.
+/// Version of records with a seed, or of functions that read the clock.
 pub const API_VERSION_6: u32 = 6;
-/// The version of records with attributes as inputs.
+/// Version of records with attributes as inputs.
 pub const API_VERSION_7: u32 = 7;
-/// The version of records with inputs that come from other files.
+/// Version of records with inputs from other files.
 pub const API_VERSION_8: u32 = 8;
-/// The name of the attribute of the dataset that holds the record.
+/// Name of the dataset's attribute that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
-/// The number of our filter, HDF5-UDF's.
+/// Identifier of our filter, HDF5-UDF's.
 pub const FILTER_ID: i32 = 31300;
-/// No record is larger, in bytes.
+/// Maximum size of a record in bytes.
 pub const MAX_RECORD: usize = 64 << 20;
-/// No function has more inputs and outputs together.
+/// Maximum number of a function's inputs and outputs together.
 pub const MAX_SLOTS: usize = 128;
-/// No compiled form is larger, in bytes, when unpacked.
+/// Maximum unpacked size of a compiled form in bytes.
 pub const MAX_COMPILED: usize = 64 << 20;
 
-/// No attribute that is an input is larger, in bytes.
+/// Maximum size of an attribute as an input in bytes.
 pub const MAX_ATTRIBUTE: u64 = 64 << 10;
 
-/// The size of a dimension that may grow without bound, as HDF5 writes it.
+/// Size of an unlimited dimension, as in HDF5.
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// A dataset that a function reads or writes.
+/// Dataset that a function reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
-    /// The name in the source: a path in the file.
+    /// Name in the source: a path in the file.
     pub name: String,
-    /// The type of its elements in memory.
+    /// Datatype of the elements in memory.
     pub datatype: Datatype,
-    /// Its shape.
+    /// Shape.
     pub dims: Vec<u64>,
 }
 
 impl Slot {
-    /// Bytes of the whole dataset in memory.
+    /// Returns the size of the whole dataset in memory in bytes.
     pub fn bytes(&self) -> u64 {
         bytes_of(&self.dims, &self.datatype)
     }
 
-    /// The byte in the row-major array where the block at `offset` begins.
+    /// Returns the byte offset of the block at `offset` in the row-major array.
     pub fn first_byte(&self, offset: &[u64]) -> u64 {
         let element =
             self.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
@@ -76,72 +76,73 @@ impl Slot {
     }
 }
 
-/// Bytes of `dims` elements; shapes of records are checked to fit.
+/// Returns the size of `dims` elements in bytes; shapes of records are checked not to overflow.
 pub fn bytes_of(dims: &[u64], datatype: &Datatype) -> u64 {
     dims.iter().fold(datatype.size() as u64, |a, &d| a.saturating_mul(d))
 }
 
-/// A compiled form, kept beside the source as a cache.
+/// Compiled form, stored with the source as a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
-    /// What it runs on, such as `x86_64-linux-gnu`.
+    /// Platform, such as `x86_64-linux-gnu`.
     pub target: String,
-    /// The shared object.
+    /// Shared object.
     pub object: Vec<u8>,
 }
 
-/// Who signed, and the signature.
+/// Signer and signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// A label; nothing vouches for it.
+    /// Label of the signer, which is not verified.
     pub name: String,
-    /// A label; nothing vouches for it.
+    /// Address of the signer, which is not verified.
     pub email: String,
-    /// The ed25519 public key.
+    /// Ed25519 public key.
     pub public_key: [u8; 32],
-    /// The ed25519 signature of [`Record::signed_bytes`](crate::signature).
+    /// Ed25519 signature of [`Record::signed_bytes`](crate::signature).
     pub value: [u8; 64],
 }
 
-/// A record.
+/// Record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The identity of the live dataset.
+    /// Identity of the live dataset.
     pub id: LiveId,
-    /// The language.
+    /// Language.
     pub backend: Backend,
-    /// What it computes: the name in the source, which renaming the dataset does not change.
+    /// Output: its name is the one in the source, independent of later renames of the dataset.
     pub output: Slot,
-    /// What it reads.
+    /// Inputs.
     pub inputs: Vec<Slot>,
-    /// Those of its inputs that are attributes: the input's name, `object@attribute`, and the attribute's name.
+    /// Attributes among the inputs: the input's name, `object@attribute`, and the attribute's name.
     pub attributes: BTreeMap<String, String>,
-    /// Of inputs that come from other files, by their names: which those are, as the file names them.
+    /// Sources of inputs from other files, by the inputs' names, as the file names them.
     pub sources: BTreeMap<String, Vec<Source>>,
-    /// Its other outputs, which this dataset throws away.
+    /// Other outputs, which this dataset discards.
     pub scratch: Vec<Slot>,
-    /// The shape of a chunk.
+    /// Shape of a chunk.
     pub chunk: Vec<u64>,
-    /// Whether the function runs once a chunk and sees that block as if it were the whole.
+    /// Set if the function runs once a chunk and sees that block as if it were the whole dataset.
     pub blockwise: bool,
-    /// By how many elements a block of an input is wider at each side, for each dimension; empty without a halo.
+    /// Number of elements by which an input's block is larger at each side, for each dimension; empty without
+    /// a halo.
     pub halo: Vec<u64>,
-    /// The largest shape that the dataset may grow to, [`UNLIMITED`] where nothing bounds it; empty if it does not grow.
+    /// Maximum shape of a growing dataset, [`UNLIMITED`] for unbounded dimensions; empty if it does not grow.
     pub maximum: Vec<u64>,
-    /// Of a dataset that has grown: inputs and other outputs that have its shape now and did not when it was attached, by their names.
-    /// Not written anywhere.
+    /// In a dataset that has grown: names of inputs and other outputs that have its current shape but had
+    /// another when it was attached. Not stored.
     pub uncut: Vec<String>,
-    /// What it needs beside its inputs.
+    /// Additional requirements.
     pub needs: Needs,
-    /// What an analysis of a store says of itself; nothing for a live dataset.
+    /// Declaration of an analysis of a store; `None` for a live dataset.
     pub analysis: Option<Declaration>,
-    /// When it was attached, RFC 3339 UTC.
+    /// Time of attaching, RFC 3339 UTC.
     pub created: String,
-    /// The source.
+    /// Source.
     pub source: String,
-    /// A compiled form of exactly this source.
+    /// Compiled form of exactly this source.
     pub compiled: Option<Compiled>,
-    /// The signature, if it is signed.
+    /// Signature, if it is signed.
     pub signature: Option<Signature>,
 }
 
@@ -205,7 +206,7 @@ struct SignatureHeader {
 }
 
 impl Record {
-    /// The record as it is stored.
+    /// Encodes the record for storage.
     ///
     /// # Errors
     /// `Limit` when it is larger than [`MAX_RECORD`].
@@ -257,10 +258,11 @@ impl Record {
         Ok(bytes)
     }
 
-    /// The record in `bytes`, of a live dataset, checked for everything but its signature.
+    /// Parses the record of a live dataset, and checks everything except its signature.
     ///
     /// # Errors
-    /// `Invalid` when it is damaged, `Unsupported` when it needs a later version, `Limit` when it asks for too much.
+    /// `Invalid` when it is damaged, `Unsupported` when it needs a later version, `Limit` when it exceeds a
+    /// limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let record = Record::parse_any(bytes)?;
         if record.analysis.is_some() {
@@ -269,10 +271,11 @@ impl Record {
         Ok(record)
     }
 
-    /// The record in `bytes`, of an analysis, checked for everything but its signature; with what it says of itself.
+    /// Parses the record of an analysis, and checks everything except its signature. Also returns its
+    /// declaration.
     ///
     /// # Errors
-    /// Those of [`Record::parse`].
+    /// The errors of [`Record::parse`].
     pub fn parse_analysis(bytes: &[u8]) -> Result<(Self, Declaration)> {
         let record = Record::parse_any(bytes)?;
         match record.analysis.clone() {
@@ -322,7 +325,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The version that the record is written in: the first that has all that it says.
+    /// Returns the version of the stored record: the first that supports all of its features.
     pub fn version(&self) -> u32 {
         if !self.sources.is_empty() {
             return API_VERSION_8;
@@ -342,12 +345,12 @@ impl Record {
         }
     }
 
-    /// Every slot: the output, then the inputs, then the scratch outputs.
+    /// Returns every slot: the output, then the inputs, then the scratch outputs.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         std::iter::once(&self.output).chain(&self.inputs).chain(&self.scratch)
     }
 
-    /// The object and the attribute that an input is, if it is one.
+    /// Returns the object and the attribute of an input that is an attribute.
     pub fn attribute_of(&self, input: &Slot) -> Option<(&str, &str)> {
         let (label, name) = self.attributes.get_key_value(&input.name)?;
         let object = label.strip_suffix(name.as_str())?.strip_suffix('@')?;
@@ -449,7 +452,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// The version is looked at before anything else, so that later versions are named and not called damaged.
+/// Checks the version before anything else, so that later versions are reported as such and not as damaged.
 fn check_version(bytes: &[u8]) -> Result<()> {
     #[derive(Deserialize)]
     struct Version {
@@ -479,7 +482,7 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
     }
     let text = datatype;
     let datatype = Datatype::parse(text)?;
-    // There is one way to write a type in a record.
+    // Only the canonical notation of a type is allowed in a record.
     if datatype.name() != text {
         fail!(Invalid, "the record writes the type {} otherwise", crate::escape::escape(&datatype.name(), 80))
     }

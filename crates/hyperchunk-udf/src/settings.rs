@@ -1,11 +1,11 @@
-//! Files of settings (TOML), with mistakes told in one line.
+//! Parsing of settings files (TOML), with errors in one line.
 
 use serde::de::DeserializeOwned;
 
-/// Reads settings.
+/// Parses settings.
 ///
 /// # Errors
-/// Where the mistake is, as `LINE:COLUMN`, and what it is.
+/// The place, as `LINE:COLUMN`, and the message.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
-//! ed25519 signatures over everything in a record that can change what it computes.
+//! Ed25519 signatures over everything in a record that can change its results.
 //!
-//! The signed text is not the JSON: it is a fixed sequence of length-prefixed fields, so that there is exactly one
-//! encoding and nothing to canonicalise. `docs/formats/live-dataset.md` lists the fields.
+//! The signed text is not the JSON: it is a fixed sequence of length-prefixed fields, so that there is
+//! exactly one encoding and no canonicalisation is needed. `docs/formats/live-dataset.md` lists the fields.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::record::{
@@ -15,20 +15,21 @@ use std::fmt;
 
 const CONTEXT: &[u8] = b"hyperchunk-udf-sig-v1\0";
 
-/// The name of a public key: the SHA-256 of its bytes. It is also the name of its file, so it has no `/`.
+/// Fingerprint of a public key: the SHA-256 of its bytes. It is also the name of the key's file, so it has no
+/// `/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// The fingerprint of a public key.
+    /// Computes the fingerprint of a public key.
     pub fn of(public_key: &[u8; 32]) -> Self {
         Fingerprint(Sha256::digest(public_key).into())
     }
 
-    /// The fingerprint that `text` writes, with `SHA256:` or without.
+    /// Parses a fingerprint, with or without `SHA256:`.
     ///
     /// # Errors
-    /// `Syntax` when it writes none.
+    /// `Syntax` when it is not one.
     pub fn parse(text: &str) -> Result<Self> {
         let stem = text.strip_prefix("SHA256:").unwrap_or(text);
         match URL_SAFE_NO_PAD.decode(stem).ok().and_then(|bytes| bytes.try_into().ok()) {
@@ -37,7 +38,7 @@ impl Fingerprint {
         }
     }
 
-    /// The part after `SHA256:`, which names the key's file.
+    /// Returns the part after `SHA256:`, which names the key's file.
     pub fn file_stem(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
@@ -49,12 +50,12 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// A private key with the labels that go into signatures.
+/// Private key with the labels for signatures.
 pub struct SigningKey {
     key: ed25519_dalek::SigningKey,
-    /// A label for people.
+    /// Label for display.
     pub name: String,
-    /// A label for people.
+    /// Label for display.
     pub email: String,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// The key of a 32-byte seed.
+    /// Creates the key of a 32-byte seed.
     pub fn from_seed(seed: &[u8; 32], name: impl Into<String>, email: impl Into<String>) -> Self {
         SigningKey {
             key: ed25519_dalek::SigningKey::from_bytes(seed),
@@ -74,12 +75,12 @@ impl SigningKey {
         }
     }
 
-    /// Its public half.
+    /// Returns the public key.
     pub fn public_key(&self) -> [u8; 32] {
         self.key.verifying_key().to_bytes()
     }
 
-    /// The fingerprint of its public half.
+    /// Returns the fingerprint of the public key.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.public_key())
     }
@@ -97,11 +98,11 @@ impl SigningKey {
     }
 }
 
-/// Who signed `record`: `None` when nobody did.
+/// Returns the signer of `record`, or `None` when it is unsigned.
 ///
 /// # Errors
-/// `Invalid` when there is a signature and it does not hold: the record was changed after it was signed, or the key is
-/// one of the weak ones for which any signature holds.
+/// `Invalid` when there is a signature that is not valid: the record was changed after it was signed, or the
+/// key is one of the weak ones for which any signature is valid.
 pub fn verify(record: &Record) -> Result<Option<Fingerprint>> {
     let Some(signature) = &record.signature else { return Ok(None) };
     let bad = || {
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(verify(&Record { signature: None, ..record }).unwrap(), None);
     }
 
-    /// HDF5-UDF signed the bytecode alone: inputs, shape, name, back end and e-mail could be changed freely.
+    /// HDF5-UDF signed only the bytecode: inputs, shape, name, back end and e-mail could be changed freely.
     #[test]
     fn every_change_is_seen() {
         type Change = fn(&mut Record);

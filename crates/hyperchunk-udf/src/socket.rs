@@ -6,11 +6,11 @@ use crate::protocol::MAX_MESSAGE;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Descriptors in one packet; the kernel's own limit is 253.
+/// Maximum number of descriptors in one packet; the kernel's own limit is 253.
 pub const MAX_DESCRIPTORS: usize = 160;
 const CONTROL_WORDS: usize = 128;
 
-/// A pair of connected packet sockets.
+/// Creates a pair of connected packet sockets.
 ///
 /// # Errors
 /// `Io`.
@@ -27,7 +27,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
-/// Sets how long a receive may wait.
+/// Sets the time limit of a receive.
 ///
 /// # Errors
 /// `Io`.
@@ -62,15 +62,16 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
     send_with(socket, bytes, fds, 0).map(drop)
 }
 
-/// As [`send`], without waiting: `false` where the other side has left so many packets where they are that there is no room.
+/// Like [`send`], without waiting: `false` if the socket's buffer is full of unread packets.
 ///
 /// # Errors
-/// Those of [`send`].
+/// The errors of [`send`].
 pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<bool> {
     send_with(socket, bytes, fds, libc::MSG_DONTWAIT)
 }
 
-/// Whether the other side has taken all that was sent to it. Where the system does not tell, it has.
+/// Returns whether the other side has read everything that was sent to it. Assumes so if the system does not
+/// report it.
 pub fn is_taken(socket: BorrowedFd<'_>) -> bool {
     let mut left: libc::c_int = 0;
     // SAFETY: the request writes one int, to a live place.
@@ -113,26 +114,25 @@ fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], flags
     }
 }
 
-/// What a receive gave.
+/// Result of a receive.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Received {
-    /// A packet of so many bytes.
+    /// A packet of this size in bytes.
     Packet(usize),
-    /// The other side is gone.
+    /// The other side has closed the socket.
     Closed,
-    /// The time limit passed.
+    /// The time limit was reached.
     TimedOut,
-    /// A signal came, or somebody wants no more of it.
+    /// A signal arrived, or the wait was cancelled.
     Interrupted,
 }
 
-/// Receives a packet without descriptors: any that come are closed.
+/// Receives a packet without descriptors: received ones are closed.
 ///
 /// # Errors
 /// `Io`; `Worker` when the packet is longer than `buffer`.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     // MSG_TRUNC returns the real length. A plain recv discards descriptors.
-    // SAFETY: the buffer is live and of that size.
     let n =
         unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC) };
     match usize::try_from(n) {
@@ -148,11 +148,11 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     }
 }
 
-/// Receives like [`receive`], for at most `limit` however many signals come, or until [somebody](interrupt) wants no more of it. `own`
-/// is the socket's own limit.
+/// Receives like [`receive`], for at most `limit` regardless of signals, or until the wait is
+/// [cancelled](interrupt). `own` is the socket's own limit.
 ///
 /// # Errors
-/// Those of [`receive`].
+/// The errors of [`receive`].
 pub fn receive_within(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -175,7 +175,8 @@ pub fn receive_within(
     }
 }
 
-/// Whether something is there to be received, or the other side is gone, before `limit` has passed.
+/// Waits at most `limit` until a packet can be received, or the other side has closed the socket. Returns
+/// whether that happened.
 ///
 /// # Errors
 /// `Io`.
@@ -183,7 +184,7 @@ pub fn readable_within(socket: BorrowedFd<'_>, limit: Duration) -> Result<bool> 
     let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        // Rounded up, or it would spin through the last millisecond.
+        // Rounded up to avoid busy waiting during the last millisecond.
         let milliseconds = libc::c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
         let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one live row.
@@ -197,10 +198,10 @@ pub fn readable_within(socket: BorrowedFd<'_>, limit: Duration) -> Result<bool> 
     }
 }
 
-/// Receives a packet with its descriptors; `None` when the other side is gone.
+/// Receives a packet with its descriptors; `None` when the other side has closed the socket.
 ///
 /// # Errors
-/// `Io`; `Worker` when it is cut short.
+/// `Io`; `Worker` when it is truncated.
 pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut bytes = vec![0; MAX_MESSAGE];
     let mut control = [0u64; CONTROL_WORDS];

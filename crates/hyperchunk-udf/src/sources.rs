@@ -1,7 +1,7 @@
-//! Other files that an input comes from, as the file names them: what a signature holds of them.
+//! Other files from which an input comes, as the file names them; part of the signed record.
 //!
-//! An external link, a source of a virtual dataset or a file of raw data counts by the names that stand in the file of the live dataset.
-//! Where those files lead further is theirs.
+//! An external link, a source of a virtual dataset or a file of raw data counts by the names in the file of
+//! the live dataset. Further links in those files are not followed.
 
 use crate::error::{Result, fail};
 use crate::escape::escape;
@@ -9,47 +9,47 @@ use crate::record::{Record, Slot};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// Sources that a record lists by name; more are one entry, their digest.
+/// Maximum number of sources listed by name in a record; more are replaced by one entry with their digest.
 const MAX_LISTED: usize = 64;
-/// Links that are no hard links on one path.
+/// Maximum number of soft links on one path.
 const MAX_LINKS: usize = 64;
 
-/// A file and an object in it; of raw data, without an object.
+/// File and object in it; for raw data, without an object.
 pub type Source = (String, String);
 
-/// What a link of the file leads to.
+/// Target of a link of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// An object of the file, or nothing.
+    /// Object of the file, or nothing.
     Here,
-    /// A path in the file.
+    /// Path in the file.
     Soft(Vec<u8>),
-    /// A path in another file.
+    /// Path in another file.
     External {
-        /// The file.
+        /// File.
         file: Vec<u8>,
-        /// The path in it.
+        /// Path in it.
         path: Vec<u8>,
     },
 }
 
-/// The sources of one input.
+/// Sources of one input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources(BTreeSet<Source>);
 
 impl Sources {
-    /// Adds one. Names that are no UTF-8 are written out by bytes.
+    /// Adds one. Names that are not UTF-8 are escaped bytewise.
     pub fn add(&mut self, file: &[u8], object: &[u8]) {
         self.0.insert((text(file), text(object)));
     }
 
-    /// Whether all of it comes from the file itself.
+    /// Returns whether all of it comes from the file itself.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As a record has them.
+    /// Returns the list for a record.
     #[must_use]
     pub fn listed(&self) -> Vec<Source> {
         if self.0.len() <= MAX_LISTED {
@@ -64,11 +64,11 @@ impl Sources {
         vec![(String::new(), hexadecimal)]
     }
 
-    /// Follows a path from the root of the file. `look` tells what the link at an absolute path leads to. Gives the path without links, or
-    /// `None` where it leads to another file, which is added.
+    /// Follows a path from the root of the file. `look` returns the target of the link at an absolute path.
+    /// Returns the path without links, or `None` if it points to another file, which is added.
     ///
     /// # Errors
-    /// `Limit` for a circle of links, and those of `look`.
+    /// `Limit` for a cycle of links, and the errors of `look`.
     pub fn follow(
         &mut self,
         path: &[u8],
@@ -103,7 +103,7 @@ impl Sources {
     }
 }
 
-/// The names of a path.
+/// Splits a path into its names.
 fn names(path: &[u8]) -> impl DoubleEndedIterator<Item = Vec<u8>> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".").map(<[u8]>::to_vec)
 }
@@ -124,8 +124,8 @@ fn text(bytes: &[u8]) -> String {
     }
 }
 
-/// Fails where an input comes from other files than its record says. A signed record that says nothing of them, as older ones do, has inputs
-/// from its own file alone; who may change an unsigned one may change what it says.
+/// Checks that an input comes from the files in its record. A signed record without a list, as older ones
+/// are, has inputs only from its own file; an unsigned record could be changed together with its list.
 ///
 /// # Errors
 /// `Refused`.
@@ -150,7 +150,7 @@ pub fn check(record: &Record, input: &Slot, found: &Sources) -> Result<()> {
     }
 }
 
-/// Sources in a message.
+/// Lists sources for a message.
 fn shown(sources: &[Source]) -> String {
     let one = |(file, object): &Source| match (file.is_empty(), object.is_empty()) {
         (true, _) => "many files".to_owned(),

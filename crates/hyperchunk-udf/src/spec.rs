@@ -1,6 +1,7 @@
-//! Descriptions of the datasets that a function computes, and which of its names are inputs and outputs.
+//! Descriptions of the datasets that a function computes, and the resolution of its names to inputs and
+//! outputs.
 //!
-//! The grammar is that of HDF5-UDF: `NAME`, `NAME:RESOLUTION:TYPE` and `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
+//! The grammar is HDF5-UDF's: `NAME`, `NAME:RESOLUTION:TYPE` and `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
 
 mod resolve;
 mod similar;
@@ -15,27 +16,27 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 
-/// The largest rank of a dataset, as in HDF5.
+/// Maximum rank of a dataset, as in HDF5.
 pub const MAX_RANK: usize = 32;
 
-/// The largest size of a dataset's elements together, in bytes.
+/// Maximum size of all elements of a dataset in bytes.
 pub const MAX_BYTES: u64 = 1 << 62;
 
-/// What the user said about a dataset to compute.
+/// User's description of a dataset to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its dimensions, or none to copy those of the inputs.
+    /// Dimensions, or `None` to copy the inputs'.
     pub dims: Option<Vec<u64>>,
-    /// Its element type, or none to copy that of the inputs.
+    /// Element type, or `None` to copy the inputs'.
     pub datatype: Option<Datatype>,
 }
 
 impl OutputSpec {
-    /// Reads a description: `NAME`, `NAME:RESOLUTION:TYPE` or `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
+    /// Parses a description: `NAME`, `NAME:RESOLUTION:TYPE` or `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
     ///
-    /// A name may have colons in it as long as what follows them could not be a resolution or a type.
+    /// A name may contain colons as long as the text after them could not be a resolution or a type.
     ///
     /// # Errors
     /// - `Syntax`: the text is none of these, or a dimension or type in it is not valid
@@ -85,7 +86,7 @@ fn parse(text: &str) -> Result<OutputSpec> {
     }
 }
 
-/// The three parts of a compound's description.
+/// Splits a compound's description into its three parts.
 fn split_compound(text: &str) -> Option<(&str, &str, &str)> {
     let (head, resolution) = text.rsplit_once("}:")?;
     let (name, members) = head.split_once(":{")?;
@@ -106,7 +107,7 @@ fn is_type(text: &str) -> bool {
     Datatype::parse(text).is_ok()
 }
 
-/// Whether `text` is meant as a resolution, right or wrong.
+/// Returns whether `text` is meant as a resolution, valid or not.
 fn looks_like_resolution(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
         && text.bytes().all(|b| b.is_ascii_digit() || b"xX*,- ".contains(&b))
@@ -140,7 +141,7 @@ pub(crate) fn dimensions(text: &str) -> Result<Vec<u64>> {
     Ok(dims)
 }
 
-/// The number of elements of a dataset with these dimensions.
+/// Returns the number of elements of a dataset with these dimensions.
 ///
 /// # Errors
 /// `Syntax`: not 1 to 32 dimensions, or more than 2^62 bytes together.
@@ -156,7 +157,7 @@ pub fn check_extent(dims: &[u64], datatype: &Datatype) -> Result<u64> {
     }
 }
 
-/// A function computes no strings of variable length.
+/// Rejects variable-length strings, which a function cannot compute.
 ///
 /// # Errors
 /// `Unsupported`.
@@ -170,13 +171,14 @@ pub(crate) fn check_output(datatype: &Datatype) -> Result<()> {
     Ok(())
 }
 
-/// Dimensions as they are written in a description: `1000x1000`.
+/// Formats dimensions as in a description: `1000x1000`.
 pub fn resolution(dims: &[u64]) -> String {
     let dims: Vec<_> = dims.iter().map(u64::to_string).collect();
     dims.join("x")
 }
 
-/// A dataset's path without leading, doubled and trailing slashes and `.`: equal for all spellings of one dataset.
+/// Normalises a dataset's path, without leading, doubled and trailing slashes and `.`: equal for all
+/// spellings of one dataset.
 pub fn normal_name(name: &str) -> String {
     let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     parts.join("/")

@@ -1,33 +1,33 @@
-//! Inputs as they are stored: how a reader hands chunks to a worker that decodes them, in the memory that they share.
+//! Inputs in stored form: the layout of chunks in shared memory, for a worker that decodes them.
 //!
-//! First comes a table (of what the chunks have in common, then of each), behind it the chunks' stored bytes. It is written by
-//! the reader and read by its worker, a locked-down process: what a file says in it is sizes and places, each of which the worker
-//! checks against the memory and the block.
+//! A table (common properties of the chunks, then each chunk) is followed by the chunks' stored bytes. The
+//! reader writes it and its worker, a locked-down process, reads it: the sizes and offsets in it come from a
+//! file, and the worker checks each against the memory and the block.
 
 use crate::error::{Result, fail};
 use crate::protocol::Cursor;
 use crate::stub::MAX_RANK;
 use std::ops::Range;
 
-/// No pipeline has more filters: HDF5's own bound.
+/// Maximum number of filters of a pipeline, as in HDF5.
 const MAX_FILTERS: usize = 32;
-/// Client data of a filter, at most; those that GPUs undo have a few.
+/// Maximum client data of a filter; filters that GPUs undo have few.
 const MAX_PARAMETERS: usize = 256;
 
-/// What a worker makes elements of, beside elements. Each can do what those before it can.
+/// Stored forms that a worker can decode, in addition to elements. Each includes the preceding ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decodes {
-    /// Nothing: it is given elements.
+    /// None: it gets elements.
     #[default]
     Nothing,
-    /// Chunks that are not compressed.
+    /// Uncompressed chunks.
     Plain,
-    /// Compressed ones, too.
+    /// Compressed chunks, too.
     Compressed,
 }
 
 impl Decodes {
-    /// The number that stands for it in messages.
+    /// Returns its number in messages.
     pub(crate) fn number(self) -> u32 {
         self as u32
     }
@@ -36,8 +36,8 @@ impl Decodes {
         [Decodes::Nothing, Decodes::Plain, Decodes::Compressed].get(usize::try_from(number).ok()?).copied()
     }
 
-    /// What a worker must be able to do for chunks with these filters, in the order in which a writer applies them; `None` for
-    /// filters that no GPU undoes.
+    /// Returns the capability required for chunks with these filters, in the order in which a writer applies
+    /// them; `None` for filters that no GPU undoes.
     pub fn needed(filters: impl IntoIterator<Item = u16>) -> Option<Self> {
         const SHUFFLE: u16 = 2;
         const FLETCHER32: u16 = 3;
@@ -64,53 +64,54 @@ impl Decodes {
     }
 }
 
-/// A filter and its client data.
+/// Filter with its client data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Its registered number.
+    /// Registered number.
     pub id: u16,
-    /// Its client data.
+    /// Client data.
     pub parameters: Vec<u32>,
 }
 
-/// A part of a chunk, and where it goes in the block.
+/// Part of a chunk, and its location in the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where in the memory its bytes are; `None` where nothing was written: its elements are the fill value.
+    /// Byte range in the memory; `None` for an unwritten chunk, whose elements are the fill value.
     pub bytes: Option<Range<u64>>,
-    /// Which filters were left out, a bit for each.
+    /// Bit mask of skipped filters.
     pub mask: u32,
-    /// The first element that is wanted, in the chunk.
+    /// Offset of the first wanted element in the chunk.
     pub from: Vec<u64>,
-    /// Where that goes in the block.
+    /// Offset of that element in the block.
     pub to: Vec<u64>,
-    /// How many are wanted, along each axis.
+    /// Number of wanted elements along each axis.
     pub count: Vec<u64>,
 }
 
-/// A block of an input as it is stored.
+/// Block of an input in stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// The extent of the chunks.
+    /// Extent of the chunks.
     pub chunk: Vec<u64>,
-    /// The filters, in the order in which a writer applies them.
+    /// Filters, in the order in which a writer applies them.
     pub filters: Vec<Filter>,
-    /// Units of so many bytes whose bytes are in the other order; 1 for none.
+    /// Size in bytes of the units whose bytes have to be swapped; 1 for none.
     pub swap: u32,
-    /// An element that was never written.
+    /// Fill value.
     pub fill: Vec<u8>,
-    /// The pieces, which make the whole block.
+    /// Pieces, which cover the whole block.
     pub pieces: Vec<Piece>,
 }
 
 impl Stored {
-    /// Room beside the elements of a block of so many bytes, so that chunks that did not become smaller fit in with their table.
+    /// Returns the additional bytes needed for a block of `bytes` bytes, so that incompressible chunks fit
+    /// together with their table.
     pub(crate) fn room(bytes: u64) -> u64 {
         (bytes / 64).saturating_add(1 << 14)
     }
 
-    /// Gives each piece that has bytes its place behind the table; `sizes` are those of all pieces, in their order. Returns the bytes of
-    /// table and pieces together.
+    /// Assigns each piece with bytes its location after the table; `sizes` are the sizes of all pieces, in
+    /// their order. Returns the size of table and pieces together.
     pub fn place(&mut self, sizes: &[u64]) -> Option<u64> {
         let mut end = self.table_bytes();
         if sizes.len() != self.pieces.len() {
@@ -134,14 +135,15 @@ impl Stored {
         words as u64 * 4 + 8 + rank * 8 + (self.pieces.len() as u64).saturating_mul(piece)
     }
 
-    /// Writes the table to the start of the memory. `None` where that is too small.
+    /// Writes the table to the start of the memory. `None` if that is too small.
     pub fn write(&self, to: &mut [u8]) -> Option<()> {
         let table = self.encoded();
         to.get_mut(..table.len())?.copy_from_slice(&table);
         Some(())
     }
 
-    /// The places of the pieces' bytes in the memory, in their order: each has the piece's number. `None` where the memory is too small.
+    /// Returns the memory for the pieces' bytes, in their order, each with the piece's number. `None` if the
+    /// memory is too small.
     pub fn places<'a>(&self, to: &'a mut [u8]) -> Option<Vec<(usize, &'a mut [u8])>> {
         let mut at = self.table_bytes();
         let (_, mut rest) = to.split_at_mut_checked(usize::try_from(at).ok()?)?;
@@ -187,10 +189,10 @@ impl Stored {
         out
     }
 
-    /// Reads the table of a block of this shape, whose elements have `size` bytes.
+    /// Parses the table of a block of this shape, whose elements have `size` bytes.
     ///
     /// # Errors
-    /// `Worker` if it is none, or leads out of the memory or of the block.
+    /// `Worker` if it is invalid, or exceeds the memory or the block.
     pub fn parse(memory: &[u8], dims: &[u64], size: usize) -> Result<Self> {
         match parsed(memory, dims, size) {
             Some(stored) => Ok(stored),
@@ -212,7 +214,7 @@ impl<'a> Cursor<'a> {
         (0..count).map(|_| self.long()).collect()
     }
 
-    /// A count of what takes at least so many bytes each, of which there are enough left.
+    /// Reads a count of at most `most`.
     fn count(&mut self, most: usize) -> Option<usize> {
         self.word().and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= most)
     }
@@ -263,7 +265,7 @@ fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
         Some(Piece { bytes, mask, from, to, count })
     });
     let pieces = pieces.collect::<Option<Vec<_>>>()?;
-    // Pieces do not overlap, so that as many elements as the block has are all of it.
+    // Pieces do not overlap, so if the number of their elements is right, they cover the block.
     let whole = dims.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent))?;
     (elements == whole).then_some(Stored { chunk, filters, swap, fill, pieces })
 }

@@ -1,11 +1,11 @@
-//! The stub: what a chunk of a live dataset holds in the file instead of data.
+//! Stub: stored content of a chunk of a live dataset, in place of data.
 //!
 //! Layout, see `docs/formats/live-dataset.md`:
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 4 | `HCLD` |
-//! | 1 | version: 1 where the record is an attribute, 2 where it lies behind the stub of the first chunk |
+//! | 1 | version: 1 where the record is an attribute, 2 where it follows the stub of the first chunk |
 //! | 1 | rank |
 //! | 2 | reserved, 0 |
 //! | 16 | id of the live dataset |
@@ -20,28 +20,28 @@ use sha2::{Digest, Sha256};
 const MAGIC: &[u8; 4] = b"HCLD";
 const FIXED: usize = 40;
 const CHECK: usize = 4;
-/// No stub is longer.
+/// Maximum size of a stub.
 pub const MAX_STUB: usize = 128;
 /// HDF5's own limit on the rank of a dataspace.
 pub const MAX_RANK: usize = 32;
 
-/// The identity of a live dataset: random, made when it is attached, kept when it is renamed or copied.
+/// Identity of a live dataset: random, generated when it is attached, unchanged when it is renamed or copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LiveId(pub [u8; 16]);
 
-/// The first half of the SHA-256 of a record's bytes.
+/// First half of the SHA-256 of a record's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordDigest(pub [u8; 16]);
 
 impl RecordDigest {
-    /// The digest of a record as it lies in the file.
+    /// Computes the digest of a record as stored in the file.
     pub fn of(record: &[u8]) -> Self {
         RecordDigest(head(&Sha256::digest(record)))
     }
 }
 
 impl LiveId {
-    /// A new random id.
+    /// Generates a random id.
     ///
     /// # Errors
     /// `Io` when the system has no random numbers.
@@ -51,12 +51,12 @@ impl LiveId {
         Ok(LiveId(bytes))
     }
 
-    /// As 32 hexadecimal digits.
+    /// Formats it as 32 hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// From 32 hexadecimal digits.
+    /// Parses 32 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
@@ -65,7 +65,7 @@ impl LiveId {
         Some(LiveId(value.to_be_bytes()))
     }
 
-    /// As the client data of the HDF5 filter, after the version word.
+    /// Returns it as the client data of the HDF5 filter, after the version word.
     pub fn to_words(self) -> [u32; 4] {
         let v = u128::from_be_bytes(self.0);
         [96, 64, 32, 0].map(|shift| {
@@ -76,18 +76,19 @@ impl LiveId {
     }
 }
 
-/// Where the record of a live dataset is stored.
+/// Location of a live dataset's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In an attribute of the dataset.
+    /// Attribute of the dataset.
     Attribute,
-    /// In the first chunk, behind its stub.
+    /// First chunk, after its stub.
     Chunk,
 }
 
 impl Place {
-    /// Where a record of `record` bytes is stored, of a dataset of shape `dims` with chunks of shape `chunk`: in the first chunk, if
-    /// there is one and HDF5 can note its size there, for which the smallest chunks have two bytes.
+    /// Returns the location of a record of `record` bytes, of a dataset of shape `dims` with chunks of shape
+    /// `chunk`: in the first chunk, if there is one and HDF5 can encode its size there, for which the
+    /// smallest chunks have two bytes.
     pub fn of(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
         let elements = chunk.iter().fold(1u64, |product, &length| product.saturating_mul(length)).max(1);
         let noted = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
@@ -103,24 +104,24 @@ impl Place {
     }
 }
 
-/// One chunk's stub.
+/// Stub of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stub {
-    /// The live dataset.
+    /// Live dataset.
     pub id: LiveId,
-    /// Its record.
+    /// Digest of its record.
     pub record: RecordDigest,
-    /// Where the record is stored.
+    /// Location of the record.
     pub place: Place,
-    /// The number of the chunk along each dimension (its offset divided by the chunk's shape).
+    /// Number of the chunk along each dimension (its offset divided by the chunk's shape).
     pub chunk: Vec<u64>,
 }
 
 impl Stub {
-    /// The bytes to store.
+    /// Encodes the stub.
     ///
     /// # Errors
-    /// `Limit` when they are more than [`MAX_STUB`].
+    /// `Limit` when it is longer than [`MAX_STUB`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let Ok(rank) = u8::try_from(self.chunk.len()) else {
             fail!(Limit, "rank {} is over 32", self.chunk.len())
@@ -146,18 +147,18 @@ impl Stub {
         Ok(out)
     }
 
-    /// The stub in `bytes`, which hold one, and perhaps the record behind it.
+    /// Parses a stub, which a record may follow.
     ///
     /// # Errors
-    /// Those of [`Stub::split`].
+    /// The errors of [`Stub::split`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Ok(Stub::split(bytes)?.0)
     }
 
-    /// The stub in `bytes`, and the record behind it, if there is one. Its digest is not checked.
+    /// Parses a stub, and returns the record after it, if there is one. Its digest is not checked.
     ///
     /// # Errors
-    /// `Unsupported` when it is no stub of ours or of a later version, `Invalid` when it is damaged.
+    /// `Unsupported` when it is not a stub of ours or is of a later version, `Invalid` when it is damaged.
     pub fn split(bytes: &[u8]) -> Result<(Self, Option<&[u8]>)> {
         if legacy::is_legacy(bytes) {
             fail!(Unsupported, "the chunk holds a function of HDF5-UDF, which is not a stub of ours")

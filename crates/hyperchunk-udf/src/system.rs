@@ -1,10 +1,10 @@
-//! What the administrator of a machine decided for everybody on it, in `/etc/hyperchunk`.
+//! Machine-wide settings of the administrator, in `/etc/hyperchunk`.
 //!
-//! The folder looks like a user's own: `profiles/<name>/profile.toml`, `profiles/<name>/keys/<fingerprint>.pub`,
-//! `revoked/<fingerprint>`, `audit.toml`. Its `policy.toml` bounds every profile. Only root (or the reading user) can
-//! have written what is read here.
+//! The folder has the same layout as a user's: `profiles/<name>/profile.toml`,
+//! `profiles/<name>/keys/<fingerprint>.pub`, `revoked/<fingerprint>`, `audit.toml`. Its `policy.toml` bounds
+//! every profile. Files are read only if root (or the reading user) alone can have written them.
 //!
-//! **Invariant:** what is there and cannot be read is an error, never as if it were not there.
+//! **Invariant:** an existing file that cannot be read is an error, and never treated as missing.
 
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -14,21 +14,22 @@ use crate::settings;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Where it is, unless `$HYPERCHUNK_SYSTEM_CONFIG` names another folder.
+/// Default folder, unless `$HYPERCHUNK_SYSTEM_CONFIG` names another one.
 pub const FOLDER: &str = "/etc/hyperchunk";
 const VARIABLE: &str = "HYPERCHUNK_SYSTEM_CONFIG";
 
-/// The folder, whether it exists or not. In a set-uid program, whose environment is somebody else's, it is [`FOLDER`].
+/// Returns the folder, whether it exists or not. In a set-uid program, whose environment belongs to another
+/// user, it is [`FOLDER`].
 pub fn folder() -> PathBuf {
     let named =
         std::env::var_os(VARIABLE).map(PathBuf::from).filter(|p| !keys::is_set_uid() && p.is_absolute());
     named.unwrap_or_else(|| FOLDER.into())
 }
 
-/// The text of a file in [`folder`]; `None` when there is none.
+/// Reads a file in [`folder`]; `None` when there is none.
 ///
 /// # Errors
-/// `Key` when somebody else could have written it, or it is there and cannot be read.
+/// `Key` when another user could have written it, or it exists and cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     if let Some(text) = keys::read_own(path, 0o022)? {
         return Ok(Some(text));
@@ -45,14 +46,15 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// What holds for everybody.
+/// Policy for all users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether users' own profiles and lists of trusted keys count. What they distrust or revoke counts always.
+    /// Set if users' own profiles and lists of trusted keys apply. Their distrusted and revoked keys always
+    /// do.
     pub user_profiles: bool,
-    /// Whether functions run that nobody known has signed.
+    /// Set if functions of unknown signers run.
     pub strangers: bool,
-    /// Whether profiles can grant the GPU.
+    /// Set if profiles can grant the GPU.
     pub gpu: bool,
     languages: Option<Vec<Backend>>,
     limits: FileLimits,
@@ -71,10 +73,10 @@ struct File {
 }
 
 impl Policy {
-    /// The policy of this machine; without a file, the one that changes nothing.
+    /// Loads the policy of this machine; without a file, it changes nothing.
     ///
     /// # Errors
-    /// `Key` when the file is unsafe or malformed: nothing runs then.
+    /// `Key` when the file is unsafe or malformed: no function runs then.
     pub fn load() -> Result<Self> {
         let path = folder().join("policy.toml");
         match read(&path)? {
@@ -115,12 +117,12 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Whether no profile may run this language.
+    /// Returns whether no profile may run this language.
     pub(crate) fn takes(&self, backend: Backend) -> bool {
         self.languages.as_ref().is_some_and(|languages| !languages.contains(&backend))
     }
 
-    /// Makes `profile` no wider than this.
+    /// Reduces `profile` to the policy's bounds.
     pub(crate) fn bound(&self, profile: &mut Profile) -> Result<()> {
         if let Some(languages) = &self.languages {
             profile.backends.retain(|b| languages.contains(b));
@@ -132,7 +134,7 @@ impl Policy {
         self.limits.set(&mut profile.limits, u64::min)
     }
 
-    /// What it says, in words; nothing when it changes nothing.
+    /// Describes it in words; empty when it changes nothing.
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
         if !self.user_profiles {
@@ -175,7 +177,7 @@ mod tests {
         let more = check("[limits]\nwall_s = 2000\ndata = \"999GiB\"", own.clone()).unwrap();
         assert_eq!(more, own);
         assert_eq!(check("languages = [\"lua\"]", own.clone()).unwrap().backends, [Backend::Lua]);
-        // What a profile does not run, a policy does not add.
+        // A policy does not add languages to a profile.
         let none = check("languages = [\"c++\"]", Profile::untrusted()).unwrap();
         assert_eq!(none.backends, []);
         assert_eq!(check("strangers = \"refuse\"", Profile::untrusted()).unwrap().backends, []);

@@ -1,8 +1,8 @@
-//! Which keys are in which profile, and which were revoked.
+//! Assignment of keys to profiles, and revoked keys.
 //!
-//! `profiles/<name>/keys/<fingerprint>.pub` puts a key into a profile, `revoked/<fingerprint>` takes all trust from it; in
-//! the user's folder, and for everybody in the administrator's (see `system`).
-//! Only the commands of [`add`], [`revoke`] and [`remove`] write here; reading a dataset never does.
+//! `profiles/<name>/keys/<fingerprint>.pub` puts a key into a profile, `revoked/<fingerprint>` revokes it; in
+//! the user's folder, and for all users in the administrator's (see `system`). Only the commands of [`add`],
+//! [`revoke`] and [`remove`] write here; reading a dataset never does.
 
 mod stamp;
 
@@ -19,34 +19,34 @@ pub use stamp::stamp;
 const FINGERPRINT: &str = "hyperchunk-fingerprint-v1";
 const REVOKED: &str = "hyperchunk-revoked-key-v1";
 
-/// A key that somebody knows.
+/// Known key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its fingerprint.
+    /// Fingerprint.
     pub fingerprint: Fingerprint,
-    /// The key, unless only its fingerprint was given.
+    /// Key, unless only its fingerprint was given.
     pub key: Option<[u8; 32]>,
-    /// A label for people.
+    /// Label for display.
     pub name: String,
-    /// A label for people.
+    /// Label for display.
     pub email: String,
-    /// Where it is: a profile's name, or that it was revoked and when.
+    /// Profile that lists it, or the time of its revocation.
     pub place: Place,
-    /// Whether the administrator listed it, for everybody.
+    /// Set if the administrator listed it, for all users.
     pub shared: bool,
 }
 
-/// Where a key is listed.
+/// List that contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In this profile.
+    /// Profile of this name.
     Profile(String),
-    /// Revoked, at this time.
+    /// Revoked keys, with the time of revocation.
     Revoked(String),
 }
 
 impl Listed {
-    /// A key that is about to be listed in `profile`.
+    /// Makes the entry of a key in `profile`.
     pub fn new(key: &PublicKey, profile: &str) -> Self {
         Listed {
             fingerprint: Fingerprint::of(&key.key),
@@ -58,7 +58,7 @@ impl Listed {
         }
     }
 
-    /// The profile that lists it; none of a revoked key.
+    /// Returns the profile that lists it; `None` for a revoked key.
     pub fn profile(&self) -> Option<&str> {
         match &self.place {
             Place::Profile(profile) => Some(profile),
@@ -66,7 +66,7 @@ impl Listed {
         }
     }
 
-    /// Since when it is revoked, if it is.
+    /// Returns the time of revocation, if it is revoked.
     pub fn revoked(&self) -> Option<&str> {
         match &self.place {
             Place::Profile(_) => None,
@@ -101,7 +101,7 @@ impl Listed {
     }
 }
 
-/// A folder with `profiles` and `revoked`: the user's own, or the administrator's.
+/// Folder with `profiles` and `revoked`: the user's own, or the administrator's.
 struct Lists {
     folder: PathBuf,
     shared: bool,
@@ -116,7 +116,7 @@ impl Lists {
         Lists { folder: system::folder(), shared: true }
     }
 
-    /// Both. Without a home of our own (a service, a set-uid program) there is only what holds for everybody.
+    /// Returns both. Without a home folder (a service, a set-uid program) there is only the administrator's.
     fn all() -> Vec<Self> {
         Lists::own().into_iter().chain([Lists::shared()]).collect()
     }
@@ -134,10 +134,10 @@ impl Lists {
         if self.shared { system::read(path) } else { keys::read_own(path, 0o022) }
     }
 
-    /// Whether the profile called `profile` lists this key; `None` when its list cannot be looked at.
+    /// Returns whether the profile called `profile` lists this key; `None` when its list cannot be read.
     ///
     /// # Errors
-    /// `Key` when the key's file could have been written by somebody else, or holds another key than its name says.
+    /// `Key` when another user could have written the key's file, or it holds another key than its name says.
     fn lists(&self, profile: &str, fingerprint: &Fingerprint) -> Result<Option<bool>> {
         let path = self.path(profile, fingerprint);
         let Some(text) = self.read(&path)? else {
@@ -148,7 +148,7 @@ impl Lists {
         read_listed(&text, profile, &path, fingerprint).map(|_| Some(true))
     }
 
-    /// The one profile that lists this key.
+    /// Returns the one profile that lists this key.
     fn profile_of(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
         let mut found = Vec::new();
         for profile in keys::list_folder(&self.folder.join("profiles"))? {
@@ -171,16 +171,17 @@ impl Lists {
     }
 }
 
-/// The name of the profile in which functions of this key run: the one where the user has it, else the administrator.
+/// Returns the name of the profile for functions of this key: the one chosen by the user, else by the
+/// administrator.
 ///
 /// # Errors
-/// `Refused` when it was revoked; `Key` when a file that decides is unsafe, or two profiles list it.
+/// `Refused` when it was revoked; `Key` when a relevant file is unsafe, or two profiles list it.
 pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
     let policy = Policy::load()?;
     check_revoked(fingerprint)?;
     let all = Lists::all();
     for lists in &all {
-        // A list of distrust that cannot be read may have this key.
+        // An unreadable list of distrusted keys might contain this one.
         if lists.lists("untrusted", fingerprint)? != Some(false) {
             return Ok("untrusted".into());
         }
@@ -190,7 +191,7 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
             return Ok(profile);
         }
     }
-    // Without a home of our own, no key is.
+    // Without a home folder there is no own key.
     if keys::config_dir().is_err() {
         return Ok("untrusted".into());
     }
@@ -200,15 +201,15 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
     }
 }
 
-/// Fails when the key was revoked, by the user or for everybody.
+/// Fails when the key was revoked, by the user or for all users.
 ///
 /// # Errors
-/// `Refused`, with when and with the way out.
+/// `Refused`, with the time and the way out.
 pub fn check_revoked(fingerprint: &Fingerprint) -> Result<()> {
     for lists in Lists::all() {
         let path = lists.revoked_path(fingerprint);
         match std::fs::symlink_metadata(&path) {
-            // Whatever the file is like: revoking is on the safe side.
+            // The content of the file does not matter: revoking is the safe choice.
             Ok(_) => {
                 let (name, since) = revocation(&lists, fingerprint).unwrap_or_default();
                 let who = if name.is_empty() { String::new() } else { format!(" ({})", escape(&name, 80)) };
@@ -233,14 +234,14 @@ pub fn check_revoked(fingerprint: &Fingerprint) -> Result<()> {
                 let why = format!("refused to run: the list of revoked keys cannot be read: {e}");
                 return Err(Error::new(ErrorKind::Refused, why).about(path.display().to_string()));
             }
-            // Nothing of the folder can be looked at: then nobody is known.
+            // The whole folder is inaccessible: then no key is known.
             Err(_) => {}
         }
     }
     Ok(())
 }
 
-/// The label of a revoked key, and since when it is.
+/// Returns the label of a revoked key, and the time of its revocation.
 fn revocation(lists: &Lists, fingerprint: &Fingerprint) -> Option<(String, String)> {
     let text = keys::read_own(&lists.revoked_path(fingerprint), 0o022).ok()??;
     let field = |label: &str| {
@@ -257,10 +258,10 @@ fn read_listed(text: &str, profile: &str, path: &Path, fingerprint: &Fingerprint
     Ok(listed)
 }
 
-/// Every key that is listed anywhere, the user's before the administrator's, and why others are not usable.
+/// Lists every key of any list, the user's before the administrator's, with errors for unusable ones.
 ///
 /// # Errors
-/// Those of [`keys::config_dir`], and `Io`.
+/// The errors of [`keys::config_dir`], and `Io`.
 pub fn list() -> Result<Vec<Result<Listed>>> {
     let mut found = Vec::new();
     for lists in [Lists::own()?, Lists::shared()] {
@@ -298,10 +299,11 @@ pub fn list() -> Result<Vec<Result<Listed>>> {
     Ok(found)
 }
 
-/// Every key that is known here: the user's own, then those that are listed. With it, why others are not usable, if any are not.
+/// Returns every known key: the user's own, then the listed ones. Also returns the reason why others are
+/// unusable, if any are.
 ///
 /// # Errors
-/// Those of [`list`].
+/// The errors of [`list`].
 pub fn known() -> Result<(Vec<Listed>, Option<String>)> {
     let mut known = Vec::from_iter(keys::own_public_key()?.map(|own| Listed::new(&own, "self")));
     let mut bad = Vec::new();
@@ -316,20 +318,20 @@ pub fn known() -> Result<(Vec<Listed>, Option<String>)> {
     Ok((known, bad))
 }
 
-/// The key with this fingerprint as a profile lists it.
+/// Returns the entry of the key with this fingerprint in a profile.
 ///
 /// # Errors
-/// Those of [`list`].
+/// The errors of [`list`].
 pub fn find(fingerprint: &Fingerprint) -> Result<Option<Listed>> {
     let in_profile = |l: &Listed| l.fingerprint == *fingerprint && matches!(l.place, Place::Profile(_));
     Ok(list()?.into_iter().flatten().find(in_profile))
 }
 
-/// Puts a key into a profile, and takes it out of every other.
+/// Puts a key into a profile, and removes it from every other.
 ///
 /// # Errors
-/// `Refused` when it was revoked, unless `even_if_revoked`; `NotFound` when there is no such profile; `Key` for labels
-/// that are no labels; `Io`.
+/// `Refused` when it was revoked, unless `even_if_revoked`; `NotFound` when there is no such profile; `Key`
+/// for invalid labels; `Io`.
 pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
     let Place::Profile(profile) = &listed.place else { fail!(Key, "a revoked key is in no profile") };
     if profile != "untrusted" && !Policy::load()?.user_profiles {
@@ -353,7 +355,8 @@ pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
     if !even_if_revoked {
         check_revoked(fingerprint)?;
     }
-    // First where it shall be, then not elsewhere: what fails in between leaves a key in two profiles, which runs nothing.
+    // Added first, then removed elsewhere: a failure in between leaves the key in two profiles, with which no
+    // function runs.
     keys::replace(&lists.path(profile, fingerprint), &listed.to_text())?;
     unlist(fingerprint, Some(profile))?;
     if even_if_revoked {
@@ -362,7 +365,7 @@ pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
     Ok(())
 }
 
-/// Takes all trust from a key, for good: what it signed is refused, in every profile.
+/// Revokes a key permanently: functions that it signed are refused, in every profile.
 ///
 /// # Errors
 /// `Io`.
@@ -373,8 +376,8 @@ pub fn revoke(fingerprint: &Fingerprint, name: &str, now: &str) -> Result<()> {
     unlist(fingerprint, None)
 }
 
-/// Takes a key out of every profile of the user's: it is then unknown, unless the administrator lists it. Returns
-/// whether it was in one.
+/// Removes a key from every profile of the user: it is then unknown, unless the administrator lists it.
+/// Returns whether it was in one.
 ///
 /// # Errors
 /// `Io`.
@@ -385,10 +388,10 @@ pub fn remove(fingerprint: &Fingerprint) -> Result<bool> {
     Ok(known)
 }
 
-/// Puts a listed key into another profile.
+/// Moves a listed key to another profile.
 ///
 /// # Errors
-/// `NotFound` when it is in none, and those of [`add`].
+/// `NotFound` when it is in none, and the errors of [`add`].
 pub fn move_to(fingerprint: &Fingerprint, profile: &str) -> Result<Listed> {
     let Some(known) = find(fingerprint)? else {
         fail!(NotFound, "{fingerprint} is in no profile: hyperchunk trust add")
@@ -398,10 +401,10 @@ pub fn move_to(fingerprint: &Fingerprint, profile: &str) -> Result<Listed> {
     Ok(listed)
 }
 
-/// As [`remove`], of a key that has to be in one of the user's profiles.
+/// Like [`remove`], for a key that has to be in one of the user's profiles.
 ///
 /// # Errors
-/// `NotFound` when it is not, and those of [`remove`].
+/// `NotFound` when it is not, and the errors of [`remove`].
 pub fn forget(fingerprint: &Fingerprint) -> Result<()> {
     if remove(fingerprint)? {
         return Ok(());

@@ -1,6 +1,6 @@
-//! WebAssembly modules as bytes: what is looked at before one is stored or compiled. Nothing of a module runs here.
+//! WebAssembly modules as bytes: checks before one is stored or compiled. No module runs here.
 //!
-//! Only sections and sizes are read. Whether the code is valid is the compiler's matter, in the worker.
+//! Only sections and sizes are read. The compiler, in the worker, validates the code.
 
 #[cfg(test)]
 mod tests;
@@ -8,37 +8,37 @@ mod tests;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// The target of a module that was given as it is.
+/// Target of a module that was given as such.
 pub const TARGET: &str = "wasm32";
-/// The target of a module that was compiled from C, which is stored beside it.
+/// Target of a module compiled from C, with its source stored beside it.
 pub const TARGET_C: &str = "wasm32/c";
-/// The target of a module that was compiled from C++, which is stored beside it.
+/// Target of a module compiled from C++, with its source stored beside it.
 pub const TARGET_CPP: &str = "wasm32/c++";
-/// The custom section with the names of the datasets, one a line.
+/// Custom section with the names of the datasets, one a line.
 pub const DATASETS: &str = "hyperchunk.datasets";
-/// No module is larger, in bytes.
+/// Maximum size of a module in bytes.
 pub const MAX_MODULE: usize = 16 << 20;
-/// No module has more functions. With the next two, bounds what compiling it costs.
+/// Maximum number of functions in a module. Like the next two, bounds the cost of compilation.
 pub const MAX_FUNCTIONS: u32 = 20_000;
-/// No function is larger, in bytes.
+/// Maximum size of a function in bytes.
 pub const MAX_FUNCTION: u32 = 512 << 10;
-/// The code of a module is no larger, in bytes.
+/// Maximum size of a module's code in bytes.
 pub const MAX_CODE: u32 = 8 << 20;
-/// The bytes of memory that a module can begin with. Behind them lie inputs and outputs.
+/// Maximum initial memory of a module in bytes. Inputs and outputs follow it.
 pub const LOW_MEMORY: u64 = 64 << 20;
 
-/// What a module says of itself.
+/// Properties of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
-    /// The datasets that it names in the section [`DATASETS`].
+    /// Datasets named in the section [`DATASETS`].
     pub datasets: Vec<String>,
-    /// Whether it imports what makes random numbers.
+    /// Set if it imports a source of random numbers.
     pub seed: bool,
-    /// Whether it imports what tells the time.
+    /// Set if it imports a clock.
     pub clock: bool,
 }
 
-/// Whether a compiled form's target is WebAssembly.
+/// Returns whether a compiled form's target is WebAssembly.
 pub fn is_target(target: &str) -> bool {
     [TARGET, TARGET_C, TARGET_CPP].contains(&target)
 }
@@ -46,7 +46,7 @@ pub fn is_target(target: &str) -> bool {
 /// Reads the sections of a module.
 ///
 /// # Errors
-/// `Syntax` for what is no module, with what it is instead if that is known; `Limit` for one that is too large.
+/// `Syntax` if it is not a module, with its actual format if known; `Limit` if it is too large.
 pub fn check(bytes: &[u8]) -> Result<Module> {
     let Some((head, sections)) = bytes.split_first_chunk::<8>() else {
         fail!(Syntax, "it is no WebAssembly module: it has {} bytes", bytes.len())
@@ -123,7 +123,7 @@ fn custom(mut content: Cursor<'_>, module: &mut Module) -> Result<bool> {
     Ok(true)
 }
 
-/// Notes which of the functions that records tell of are imported. `None` for what is damaged.
+/// Records imported functions that a record has to declare. `None` for a damaged section.
 fn imports(mut content: Cursor<'_>, module: &mut Module) -> Option<()> {
     for _ in 0..content.number()? {
         let from = content.number().and_then(|n| content.take(n))?;
@@ -138,18 +138,18 @@ fn imports(mut content: Cursor<'_>, module: &mut Module) -> Option<()> {
         match content.byte()? {
             // A function, and its type.
             0 => drop(content.number()?),
-            // A table: what it holds, and its limits.
+            // A table: its element type, and its limits.
             1 => {
                 content.byte()?;
                 limits(&mut content)?;
             }
             2 => limits(&mut content)?,
-            // A global: its type, and whether it changes.
+            // A global: its type, and its mutability.
             3 => {
                 content.byte()?;
                 content.byte()?;
             }
-            // What later versions have is the compiler's to refuse.
+            // Features of later versions are left to the compiler to reject.
             _ => return Some(()),
         }
     }
@@ -227,7 +227,7 @@ impl<'a> Cursor<'a> {
         Some(first)
     }
 
-    /// An unsigned number of 32 bits, LEB128.
+    /// Reads an unsigned 32-bit number, LEB128.
     fn number(&mut self) -> Option<u32> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {

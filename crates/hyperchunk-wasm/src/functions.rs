@@ -1,4 +1,5 @@
-//! The functions of the module `hyperchunk` that a function can import: what `lib` is in other languages.
+//! Functions of the module `hyperchunk` that a function can import: the counterpart of `lib` in other
+//! languages.
 //!
 //! Numbers of datasets and addresses come from the function, so all are checked. Lengths are of UTF-8 text.
 
@@ -7,47 +8,47 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::record::RandomBytes;
 use wasmtime::{Caller, Extern, Linker, ResourceLimiter};
 
-/// No text that a function hands over is longer.
+/// Maximum length of a text from a function.
 const MAX_TEXT: u32 = 1 << 20;
-/// Elements of all tables of a module.
+/// Maximum number of elements in all tables of a module.
 const MAX_TABLE: usize = 1 << 20;
 
-/// A dataset, as the function sees it in the current call.
+/// Dataset, as the function sees it in the current call.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// Its name, without a leading slash.
+    /// Name, without a leading slash.
     pub(crate) name: String,
     pub(crate) type_name: &'static str,
     pub(crate) address: u32,
     pub(crate) dims: Vec<u64>,
-    /// Where in its dataset the block begins.
+    /// Start of the block in its dataset.
     pub(crate) start: Vec<u64>,
 }
 
-/// What the functions know.
+/// State available to the functions.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) memory: &'static Reservation,
     pub(crate) datasets: Vec<Dataset>,
     pub(crate) file_path: String,
-    /// Bytes that the module may grow its memory by.
+    /// Maximum growth of the module's memory in bytes.
     pub(crate) growth: u64,
-    /// The seed of what is computed, and whether the record has one.
+    /// Seed of the computation, and whether the record has one.
     pub(crate) seed: u64,
     pub(crate) has_seed: bool,
-    /// What C libraries take for the system's random bytes.
+    /// Random bytes that C libraries get in place of the system's.
     pub(crate) random: RandomBytes,
-    /// Why there is no clock, if there is none.
+    /// Reason for refusing the clock.
     pub(crate) no_clock: Option<String>,
 }
 
 impl State {
-    /// Makes random numbers of this seed from now on.
+    /// Restarts the random numbers with this seed.
     pub(crate) fn reseed(&mut self, seed: u64) {
         (self.seed, self.random) = (seed, RandomBytes::new(seed));
     }
 
-    /// Refuses the clock, where it is not granted.
+    /// Refuses the clock if it is not granted.
     pub(crate) fn check_clock(&self) -> wasmtime::Result<()> {
         self.no_clock.as_ref().map_or(Ok(()), |why| Err(failure(format!("the clock: {why}"))))
     }
@@ -55,7 +56,7 @@ impl State {
 
 impl ResourceLimiter for State {
     fn memory_growing(&mut self, now: usize, wanted: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        // The first call is about what it begins with, which the module was checked for.
+        // The first call is for the initial size, which was checked with the module.
         Ok(now == 0 || wanted as u64 <= self.memory.size().saturating_add(self.growth))
     }
 
@@ -76,12 +77,12 @@ impl ResourceLimiter for State {
     }
 }
 
-/// A failure whose message is the user's to see.
+/// Creates a failure whose message is shown to the user.
 pub(crate) fn failure(text: impl Into<String>) -> wasmtime::Error {
     Error::new(ErrorKind::Failed, text.into()).into()
 }
 
-/// The linear memory of the caller, and the state.
+/// Returns the linear memory of the caller, and the state.
 pub(crate) fn memory<'a>(
     caller: &'a mut Caller<'_, State>,
 ) -> Result<(&'a mut [u8], &'a mut State), wasmtime::Error> {
@@ -91,13 +92,13 @@ pub(crate) fn memory<'a>(
     }
 }
 
-/// `length` bytes at `address`.
+/// Returns `length` bytes at `address`.
 pub(crate) fn bytes(memory: &[u8], address: u32, length: u32) -> wasmtime::Result<&[u8]> {
     let range = address as usize..(address as usize).saturating_add(length as usize);
     memory.get(range).ok_or_else(|| failure("it gave an address outside its memory"))
 }
 
-/// `length` bytes at `address`, to be written.
+/// Checks that `length` bytes at `address` may be written, and returns their range.
 pub(crate) fn bytes_mut(
     state: &State,
     memory: &mut [u8],
@@ -116,7 +117,7 @@ fn text(memory: &[u8], address: u32, length: u32) -> wasmtime::Result<String> {
     Ok(String::from_utf8_lossy(bytes(memory, address, length.min(MAX_TEXT))?).into_owned())
 }
 
-/// Writes as much of `text` as there is room for; returns its whole length.
+/// Writes as much of `text` as fits; returns its full length.
 fn give(caller: &mut Caller<'_, State>, text: &str, address: u32, room: u32) -> wasmtime::Result<u32> {
     let (memory, state) = memory(caller)?;
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -132,7 +133,7 @@ fn dataset(state: &State, number: u32) -> wasmtime::Result<&Dataset> {
     state.datasets.get(number as usize).ok_or_else(|| failure(format!("there is no dataset number {number}")))
 }
 
-/// Writes to standard output or standard error; what the host makes of it is its affair.
+/// Writes to standard output or standard error, which the host processes.
 pub(crate) fn print(fd: i32, mut text: &[u8]) {
     while !text.is_empty() {
         // SAFETY: live bytes.

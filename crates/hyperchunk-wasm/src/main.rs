@@ -1,5 +1,6 @@
-//! The process in which WebAssembly functions of live datasets run. Started by whoever reads the dataset; of no use by
-//! hand. It is a program of its own because its compiler is large: other functions' workers start faster without it.
+//! Worker process for WebAssembly functions of live datasets. It is started by readers of a dataset, not by
+//! hand. It is a separate program because its compiler is large: workers for other languages start faster
+//! without it.
 
 #![cfg_attr(not(test), no_main)]
 

@@ -1,8 +1,9 @@
-//! The one linear memory: the module's own part below, inputs and outputs above it, room to grow behind them.
+//! The linear memory: the module's own part first, then inputs and outputs, then space to grow.
 //!
-//! All of it is reserved and laid out before the lock-down, at places that do not depend on the module. Inputs and outputs
-//! are the memory that is shared with the host, or pieces of the file, mapped: nothing is copied. Generated code checks no
-//! address: 32 bits cannot leave the reservation, and a fault inside it becomes a trap.
+//! All of it is reserved and mapped before the lock-down, at addresses that do not depend on the module.
+//! Inputs and outputs are memory shared with the host, or mapped parts of the file, so that no bytes are
+//! copied. Generated code has no bounds checks: 32-bit addresses cannot leave the reservation, and a fault
+//! inside it becomes a trap.
 
 use crate::fail;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -14,22 +15,22 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
-/// All that 32 bits can address.
+/// Address range of 32 bits.
 pub(crate) const RESERVED: usize = 4 << 30;
-/// What an address and a constant offset may go beyond it without a check.
+/// Size of the guard region: the maximum constant offset from an address without a bounds check.
 pub(crate) const GUARD: usize = 32 << 20;
-/// A page of WebAssembly. Also a multiple of every machine's.
+/// WebAssembly page size, a multiple of every machine's page size.
 const PAGE: u64 = 64 << 10;
-/// The end of what may be in use, so that sizes in bytes fit in 32 bits.
+/// End of the usable memory, so that sizes in bytes fit in 32 bits.
 const END: u64 = RESERVED as u64 - PAGE;
 
-/// Memory that is laid out and never given back.
+/// Memory mapped for the lifetime of the process.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     base: usize,
-    /// What is in use from the start: the module's own part, and inputs and outputs.
+    /// Initial size in use: the module's own part, and inputs and outputs.
     size: u64,
-    /// Where each segment's byte 0 would be; of the first, the status page is not there.
+    /// Address of byte 0 of each segment; the status page at the start of the first one is not mapped.
     segments: Vec<Placed>,
     taken: AtomicBool,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Reservation {
 #[derive(Debug)]
 struct Placed {
     at: u64,
-    /// The bytes of the segment that are there.
+    /// Mapped range of the segment.
     seen: Range<u64>,
     writable: bool,
 }
@@ -59,7 +60,7 @@ impl Reservation {
             taken: AtomicBool::new(false),
         };
         for (n, (segment, fd)) in setup.segments.iter().zip(fds).enumerate() {
-            // The page through which the host learns why a worker was stopped is not the function's.
+            // The status page, which tells the host why a worker was stopped, is hidden from the function.
             let hidden = if n == 0 { STATUS_BYTES as u64 } else { 0 };
             let Some(bytes) = segment.bytes.checked_sub(hidden) else {
                 return fail(ErrorKind::Worker, "a short segment");
@@ -78,7 +79,7 @@ impl Reservation {
         fd: &OwnedFd,
     ) -> Result<()> {
         let start = self.size;
-        // A piece of a file may begin anywhere in a page.
+        // A part of a file may begin anywhere in a page.
         let end = bytes
             .checked_add(PAGE)
             .and_then(|b| b.checked_next_multiple_of(PAGE))
@@ -90,10 +91,10 @@ impl Reservation {
                 "its inputs and outputs are larger than the 4 GiB that a WebAssembly function can address; attaching with `--chunks auto` makes evaluations small",
             );
         };
-        // Beside the segment, zeros: a read through the memory's whole length must not fault.
+        // Zero pages around the segment: a read across the memory's whole length must not fault.
         self.protect(start..end)?;
         let at = (self.base as u64 + start) as *mut u8;
-        // SAFETY: pages inside our reservation, which nobody uses yet.
+        // SAFETY: pages inside our reservation, which are not in use yet.
         let map = unsafe {
             if segment.piece {
                 Map::piece_at(at, fd.as_fd(), segment.offset, bytes)
@@ -102,7 +103,7 @@ impl Reservation {
             }
         }?;
         let first = map.region().0 as u64 - self.base as u64;
-        // It stays until the process ends.
+        // The mapping stays until the process ends.
         std::mem::forget(map);
         let Some(zero) = first.checked_sub(hidden) else {
             return fail(ErrorKind::Worker, "no place for a segment");
@@ -112,18 +113,18 @@ impl Reservation {
         Ok(())
     }
 
-    /// Makes pages of the reservation usable.
+    /// Makes pages of the reservation readable and writable.
     fn protect(&self, range: Range<u64>) -> Result<()> {
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let at = (self.base as u64 + range.start) as *mut libc::c_void;
-        // SAFETY: pages of our reservation, in which only the linear memory lies.
+        // SAFETY: pages of our reservation, which holds only the linear memory.
         if unsafe { libc::mprotect(at, length, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return Err(Error::last_os(format_args!("{length} bytes of memory")));
         }
         Ok(())
     }
 
-    /// The address, for the function, of `bytes` bytes at a place of a segment.
+    /// Returns the function's address of `bytes` bytes at a position of a segment.
     pub(crate) fn address(&self, (segment, offset): (u32, u64), bytes: u64) -> Option<u32> {
         let placed = self.segments.get(usize::try_from(segment).ok()?)?;
         let end = offset.checked_add(bytes)?;
@@ -133,12 +134,12 @@ impl Reservation {
         u32::try_from(placed.at.checked_add(offset)?).ok()
     }
 
-    /// Where the segment of inputs that are copied in is.
+    /// Returns the address of the segment for copied inputs.
     pub(crate) fn inputs_at(&self) -> Option<u64> {
         self.segments.get(1).map(|s| s.at)
     }
 
-    /// Whether an address of the function's is in an input.
+    /// True if an address of the function is in an input.
     pub(crate) fn is_input(&self, address: u64) -> bool {
         self.segments
             .iter()
@@ -146,17 +147,17 @@ impl Reservation {
             .any(|s| (s.at + s.seen.start..s.at + s.seen.end).contains(&address))
     }
 
-    /// The bytes in use from the start.
+    /// Returns the initial size in use, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 }
 
-/// Gives the reservation to the module's memory.
+/// Memory creator that hands the reservation to the module's memory.
 pub(crate) struct Creator(pub(crate) &'static Reservation);
 
-// SAFETY: the memory is zeros but for inputs and outputs, has the reservation and the guard that the engine is configured
-// for, and is given once.
+// SAFETY: the memory is zeros except for inputs and outputs, has the reservation and the guard that the
+// engine is configured for, and is handed out once.
 unsafe impl MemoryCreator for Creator {
     fn new_memory(
         &self,
@@ -179,7 +180,7 @@ struct Linear {
     size: u64,
 }
 
-// SAFETY: the base never moves, and the pages below the size can be read and, but for inputs, written.
+// SAFETY: the base never moves, and the pages below the size are readable and, except for inputs, writable.
 unsafe impl LinearMemory for Linear {
     fn byte_size(&self) -> usize {
         usize::try_from(self.size).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! One module: compiled, then the right to make code given up, then run.
+//! Runtime of one module: it is compiled, then the permission to create code is dropped, then it runs.
 
 use crate::fail;
 use crate::functions::{self, Dataset, State};
@@ -17,23 +17,23 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wasmtime::{Config, Engine, ExternType, Instance, Linker, Module, Store, Trap, TypedFunc, WasmBacktrace};
 
-/// Bytes of stack that a module's functions may use.
+/// Stack size in bytes for a module's functions.
 const STACK: usize = 1 << 20;
 
-/// The part of the worker for WebAssembly.
+/// WebAssembly runtime of the worker.
 pub(crate) struct WasmRuntime {
     engine: Engine,
     memory: &'static Reservation,
     datasets: Vec<Dataset>,
-    /// The module, if it was compiled before.
+    /// Module from cached machine code.
     ready: Option<Module>,
     running: Option<(Store<State>, TypedFunc<(), ()>)>,
-    /// What random numbers are made from while it is loaded.
+    /// Seed of random numbers during loading.
     seed: u64,
 }
 
 impl WasmRuntime {
-    /// Lays out the memory and gets the compiler ready. Looks at nothing of the module.
+    /// Maps the memory and configures the compiler. Does not access the module.
     pub(crate) fn new(setup: &Setup, segments: &[OwnedFd]) -> Result<Self> {
         end_at_faults()?;
         let memory: &'static Reservation = Box::leak(Box::new(Reservation::new(setup, segments)?));
@@ -44,12 +44,12 @@ impl WasmRuntime {
             .memory_guard_size(GUARD as u64)
             .memory_init_cow(false)
             .native_unwind_info(false)
-            // Which byte of the module an instruction came from, which nobody is told.
+            // Mapping from instructions to bytes of the module, which is not used.
             .generate_address_map(false)
             .max_wasm_stack(STACK)
             .wasm_memory64(false)
             .wasm_multi_memory(false)
-            // Its results may differ from one kind of processor to another.
+            // Its results may differ between kinds of processors.
             .wasm_relaxed_simd(false);
         let engine =
             Engine::new(&config).map_err(|e| Error::new(ErrorKind::Worker, format!("WebAssembly: {e:#}")))?;
@@ -116,7 +116,7 @@ impl WasmRuntime {
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| state);
         let linker = self.link(&mut store, module)?;
-        // A start function runs here.
+        // Runs the module's start function, if it has one.
         let instance = linker.instantiate(&mut store, module).map_err(|e| self.failed(&e))?;
         if instance.get_memory(&mut store, "memory").is_none() {
             return fail(ErrorKind::Failed, "the module does not export its memory as `memory`");
@@ -130,7 +130,7 @@ impl WasmRuntime {
         Ok(())
     }
 
-    /// What a failed call means.
+    /// Translates the error of a failed call.
     fn failed(&self, error: &wasmtime::Error) -> Error {
         if let Some(own) = error.downcast_ref::<Error>() {
             return own.clone();
@@ -154,7 +154,7 @@ impl WasmRuntime {
         Error::new(ErrorKind::Failed, format!("{text}{place}"))
     }
 
-    /// The engine tells the address of a fault in words only.
+    /// True if the fault was in an input. The engine gives the address of a fault only as text.
     fn faulted_in_input(&self, error: &wasmtime::Error) -> bool {
         error.chain().map(ToString::to_string).any(|text| {
             let at = text.split("wasm address 0x").nth(1).and_then(|rest| rest.split(' ').next());
@@ -176,7 +176,7 @@ fn entry(instance: &Instance, store: &mut Store<State>) -> Result<TypedFunc<(), 
     }
 }
 
-/// An error and its causes on one line.
+/// Formats an error and its causes on one line.
 fn chain(error: &wasmtime::Error) -> String {
     let mut text = format!("{error:#}");
     if let Some(end) = text.find("\n") {
@@ -202,8 +202,9 @@ impl Runtime for WasmRuntime {
 
     fn take_code(&mut self, code: OwnedFd) -> Result<bool> {
         let bytes = read(code, MAX_CODE)?;
-        // SAFETY: the host has kept what a worker of this build made, unchanged by its digest. If that worker lied, or the user's
-        // own files do, only this locked-down process is the victim: what runs here could be native code as well.
+        // SAFETY: the host has kept code produced by a worker of this build, unchanged according to its
+        // digest. If that worker lied, or the user's own files do, only this locked-down process is the
+        // victim: the code that runs here could be native as well.
         self.ready = unsafe { Module::deserialize(&self.engine, &bytes) }.ok();
         Ok(self.ready.is_some())
     }
@@ -256,10 +257,11 @@ fn read(fd: OwnedFd, most: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Faults that no module made end the process: the engine passes them on to the handlers that were there before its own.
+/// Ends the process at faults outside the module's code: the engine passes them on to the previously
+/// installed handlers.
 fn end_at_faults() -> Result<()> {
     extern "C" fn end(_: libc::c_int) {
-        // Not compiled code, but ours on its behalf: filling or copying memory.
+        // A fault in runtime code on the module's behalf, such as filling or copying memory.
         const TEXT: &[u8] = b"a fault: was an input to be written, which can only be read?\n";
         // SAFETY: both are async-signal-safe; the second does not return.
         unsafe {

@@ -1,14 +1,14 @@
-//! The few functions of WASI (`wasi_snapshot_preview1`) that C libraries call: text comes out where the reader's does, the
-//! clock is the machine's where it is granted, random numbers are made from the block's seed, and there are no files, arguments
-//! or environment.
+//! Functions of WASI (`wasi_snapshot_preview1`) that C libraries call. Text goes to the reader's output, the
+//! clock is the machine's if granted, and random numbers derive from the block's seed. There are no files,
+//! arguments or environment.
 
 use crate::functions::{State, bytes, bytes_mut, failure, memory, print};
 use wasmtime::{Caller, Engine, FuncType, Linker, Val, ValType};
 
-/// The name that modules import these functions from.
+/// Module name of these imports.
 pub(crate) const MODULE: &str = "wasi_snapshot_preview1";
 
-/// Error numbers of WASI.
+/// WASI error numbers.
 const BAD_DESCRIPTOR: i32 = 8;
 const INVALID: i32 = 28;
 const NO_SUCH_CALL: i32 = 52;
@@ -99,7 +99,7 @@ pub(crate) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         if !is_output(fd) {
             return Ok(BAD_DESCRIPTOR);
         }
-        // Of no known kind, so that C libraries buffer what is printed.
+        // Of unknown type, so that C libraries buffer their output.
         store(&mut caller, to, &[0; 24])?;
         Ok(0)
     })?;
@@ -153,7 +153,7 @@ fn always(linker: &mut Linker<State>, name: &str, kind: FuncType, answer: i32) -
     Ok(())
 }
 
-/// Defines any other function of WASI that a module imports: it answers that there is no such call.
+/// Defines any other WASI function that a module imports; it returns the error "no such call".
 pub(crate) fn define_missing(
     linker: &mut Linker<State>,
     engine: &Engine,

@@ -1,4 +1,5 @@
-//! Frames of a detector, compressed by several threads and written as they come: `cargo run --example detector OUT.h5`.
+//! Detector frames, compressed by several threads and written as they arrive:
+//! `cargo run --example detector OUT.h5`.
 
 use hyperchunk::codec::Encoder;
 use hyperchunk::model::{ByteOrder, Dataspace, Datatype, Filter};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const FRAMES: u64 = 64;
 const SIZE: u64 = 256;
 
-/// Photons, more or less.
+/// Synthetic photon counts.
 fn frame(number: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..SIZE * SIZE)

@@ -1,5 +1,5 @@
-//! What a log costs over a plain file: the same bytes to each in turn, on one core, open and close included.
-//! `cargo run --release --example store_overhead [FOLDER]`
+//! Overhead of a log over a plain file: the same bytes are written to each in turn, on one core, open and
+//! close included. `cargo run --release --example store_overhead [FOLDER]`
 #![allow(
     clippy::print_stdout,
     clippy::expect_used,

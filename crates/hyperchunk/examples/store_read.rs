@@ -1,4 +1,5 @@
-//! What reading a sharded store costs: against reading the same bytes of the logs, and inside a writing process.
+//! Cost of reading a sharded store: compared with reading the same bytes of the logs, and inside a writing
+//! process.
 //!
 //! `cargo run --release -p hyperchunk --example store_read [FOLDER]`
 #![allow(
@@ -21,7 +22,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How often each is timed, in turns.
+/// Number of measurements of each case, in turns.
 const ROUNDS: usize = 9;
 
 fn main() -> Result<()> {
@@ -150,7 +151,7 @@ fn small(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// 20,000 records of 1 KiB, read where they were written.
+/// 20,000 records of 1 KiB, read in the process that wrote them.
 fn own(path: &Path) -> Result<()> {
     let log = LogWriter::create(path, &options(true))?;
     let definition =

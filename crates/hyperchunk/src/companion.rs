@@ -1,13 +1,14 @@
-//! Files beside a file: its index, its statistics, other layouts of its datasets, the logs of its store. They change what a
-//! reader sees, so each of them is opened here and counts only if it was made by somebody who could have changed the file
-//! itself.
+//! Companion files: a file's index, its statistics, other layouts of its datasets, the logs of its store.
+//! They change the data that a reader sees, so each is opened here and is trusted only if its maker could
+//! have changed the file itself.
 //!
-//! A companion is a regular file and no symbolic link. It belongs to root, to the reader or to the file's owner, and others
-//! cannot write to it. The same holds for each folder between it and the file's, which may be a symbolic link of one of these
-//! users. In a folder that everybody may write to, such as `/tmp`, that tells your own index of your file from another user's.
+//! A trusted companion is a regular file, not a symbolic link. It belongs to root, to the reader or to the
+//! file's owner, and others cannot write to it. The same holds for each folder between it and the file's
+//! folder, which may be a symbolic link of one of these users. In a world-writable folder such as `/tmp`,
+//! this tells your own index of your file from another user's.
 //!
-//! **Invariant:** opening a companion never waits (as for a pipe without a writer) and never follows a symbolic link to a
-//! file.
+//! **Invariant:** opening a companion never blocks (as for a pipe without a writer) and never follows a
+//! symbolic link to a file.
 
 use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
@@ -18,13 +19,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Paths that a process warns about; beyond that it is silent.
+/// Maximum number of paths that a process warns about.
 const MAX_WARNINGS: usize = 1000;
-/// The user that file systems name where they know none: two files of it may be of two users.
+/// User id that file systems report for unknown users: two such files may belong to different users.
 #[cfg(unix)]
 const UNKNOWN_USER: u32 = 65534;
 
-/// Whose companions of a file count.
+/// Rules that decide which companions of a file are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
     file: Option<Permissions>,
@@ -32,7 +33,7 @@ pub struct Trust {
     folder: Option<PathBuf>,
 }
 
-/// What the permissions of a file say about who may change it.
+/// Owner, group and mode of a file: they say who may change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Permissions {
     user: u32,
@@ -58,7 +59,7 @@ pub(crate) fn is_own(opened: &LocalFile) -> bool {
     opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
 }
 
-/// The effective user of this process.
+/// Returns the effective user of this process.
 #[cfg(unix)]
 pub(crate) fn reader() -> u32 {
     // SAFETY: geteuid cannot fail and has no memory effects.
@@ -71,14 +72,15 @@ pub(crate) fn reader() -> u32 {
 }
 
 impl Trust {
-    /// For companions of an open file, which is at `path`.
+    /// Creates the rules for companions of an open file, which is at `path`.
     #[must_use]
     pub fn of(source: &dyn Source, path: &Path) -> Self {
         let metadata = source.file().and_then(|file| file.metadata().ok());
         Self::new(metadata.as_ref(), path)
     }
 
-    /// For companions of the file at a path. If there is none, its folder of logs stands for it.
+    /// Creates the rules for companions of the file at a path. If the file does not exist, its folder of
+    /// logs stands for it.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let metadata = std::fs::metadata(path);
@@ -86,14 +88,14 @@ impl Trust {
         Self::new(metadata.ok().as_ref(), path)
     }
 
-    /// For what will lie beside the file at a path, which need not be there yet: a folder that is there already counts only if
-    /// it is the writer's, or belongs to whom the file does.
+    /// Creates the rules for companions to be written beside the file at a path, which need not exist yet:
+    /// an existing folder is trusted only if it belongs to the writer or to the file's owner.
     #[must_use]
     pub fn of_writer(path: &Path) -> Self {
         Self::new(std::fs::metadata(path).ok().as_ref(), path)
     }
 
-    /// For what is kept in a cache: the reader's and root's alone.
+    /// Creates the rules for a cache: only the reader's files and root's.
     #[must_use]
     pub fn of_reader() -> Self {
         Self::default()
@@ -107,11 +109,11 @@ impl Trust {
         Self { file: metadata.map(Permissions::of), folder }
     }
 
-    /// Opens the file at `path` for reading; `None` if there is none. The folders between it and the file's, of which there
-    /// are `folders`, are looked at, too.
+    /// Opens the file at `path` for reading; `None` if it does not exist. The `folders` innermost folders
+    /// above it, between it and the file's folder, are checked, too.
     ///
     /// # Errors
-    /// Invalid if it does not count, with the reason; Io from the system.
+    /// Invalid if it is not trusted, with the reason; Io from the system.
     pub fn open(&self, path: &Path, folders: usize) -> Result<Option<LocalFile>> {
         let mut above: Vec<&Path> = path.ancestors().skip(1).take(folders).collect();
         above.reverse();
@@ -140,7 +142,8 @@ impl Trust {
         Ok(Some(LocalFile::of(file, &metadata)))
     }
 
-    /// Whether there is a folder at `path`. It may be elsewhere, behind a link of somebody whose companions count.
+    /// Returns whether there is a folder at `path`. It may be reached through a trusted user's symbolic
+    /// link.
     ///
     /// # Errors
     /// As [`Trust::open`].
@@ -166,10 +169,11 @@ impl Trust {
         self.check(path, &metadata).map(|()| true)
     }
 
-    /// Makes a folder beside the file at `of`, unless there is one that counts.
+    /// Makes a folder beside the file at `of`, unless there is a trusted one.
     ///
     /// # Errors
-    /// Invalid if there is one that others could have made or may write to, with the reason; Io from the system.
+    /// Invalid if there is one that others could have made or may write to, with the reason; Io from the
+    /// system.
     pub fn make_folder(&self, path: &Path, of: &Path) -> Result<()> {
         if self.folder(path)? {
             return Ok(());
@@ -186,7 +190,8 @@ impl Trust {
         self.folder(path).map(drop)
     }
 
-    /// The folder of a cache: a link to it is followed, as only who may write where it lies could have made it.
+    /// Checks the folder of a cache. A link to it is followed, since only users who may write to the link's
+    /// folder can have made it.
     ///
     /// # Errors
     /// As [`Trust::open`].
@@ -197,10 +202,10 @@ impl Trust {
         }
     }
 
-    /// Whether what is open counts. `path` is for messages.
+    /// Checks that an open file is trusted. `path` is for messages.
     ///
     /// # Errors
-    /// Invalid if it does not, with the reason.
+    /// Invalid if it is not, with the reason.
     pub(crate) fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         let found = Permissions::of(metadata);
         self.check_owner(path, found)?;
@@ -211,7 +216,7 @@ impl Trust {
         Ok(())
     }
 
-    /// Whether the owner of what is open counts. `path` is for messages.
+    /// Checks that the owner of an open file is trusted. `path` is for messages.
     ///
     /// # Errors
     /// As [`Trust::check`].
@@ -238,7 +243,7 @@ impl Trust {
         user == reader()
     }
 
-    /// Which of the permissions to write tell nothing: who has them may write to the file itself.
+    /// Returns the write permissions that do not matter: users with them may write to the file itself.
     fn may_write(&self, group: u32) -> u32 {
         match self.file {
             Some(file) if file.mode & 0o002 != 0 => 0o022,
@@ -247,8 +252,8 @@ impl Trust {
         }
     }
 
-    /// Whether it was made by one of the group that may write to the file. In a folder that others may write to, a file gets
-    /// that group without its maker being in it.
+    /// Returns whether it was made by a member of the group that may write to the file. In a folder that
+    /// others may write to, a file gets that group even if its maker is not a member.
     fn is_of_the_group(&self, found: Permissions) -> bool {
         let shared = self.file.is_some_and(|file| file.mode & 0o020 != 0 && file.group == found.group);
         shared
@@ -259,8 +264,8 @@ impl Trust {
     }
 }
 
-/// Takes from others the permission to write to what lies beside the file at `path`, where they may not write to that: with a
-/// lenient `umask` it would not count otherwise.
+/// Removes write permission on a companion of the file at `path` from users who may not write to the file.
+/// Otherwise it would not be trusted after a permissive `umask`.
 pub fn tighten(companion: &Path, path: &Path) {
     #[cfg(unix)]
     if let Ok(opened) = open(companion) {
@@ -270,7 +275,7 @@ pub fn tighten(companion: &Path, path: &Path) {
     let _ = (companion, path);
 }
 
-/// As [`tighten`], for what is open.
+/// Does the same as [`tighten`] for an open file.
 pub fn tighten_file(companion: &File, path: &Path) {
     #[cfg(unix)]
     if let Ok(metadata) = companion.metadata() {
@@ -278,7 +283,7 @@ pub fn tighten_file(companion: &File, path: &Path) {
         let found = Permissions::of(&metadata);
         let mode = found.mode & !(0o022 & !Trust::of_writer(path).may_write(found.group));
         if found.user == reader() && mode != found.mode {
-            // Who cannot have it so is told when it is used.
+            // If this fails, the companion's users are warned.
             drop(companion.set_permissions(std::fs::Permissions::from_mode(mode & 0o7777)));
         }
     }
@@ -286,10 +291,10 @@ pub fn tighten_file(companion: &File, path: &Path) {
     let _ = (companion, path);
 }
 
-/// Opens a file of the store of the file at `path`: one in its folder, or in a folder in that.
+/// Opens a file of the store of the file at `path`: one in its folder, or in a subfolder.
 ///
 /// # Errors
-/// NotFound; Invalid if it does not count.
+/// NotFound; Invalid if it is not trusted.
 pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
     let folder = crate::store::folder_of(path);
     let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
@@ -299,17 +304,17 @@ pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
     })
 }
 
-/// The file whose store a log belongs to, by the log's path.
+/// Returns the file whose store a log belongs to, by the log's path.
 pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
     let folder = log.parent()?;
     let name = folder.file_name()?.to_str()?.strip_suffix(".d").filter(|name| !name.is_empty())?;
     Some(folder.with_file_name(name))
 }
 
-/// How the message begins about what lies beside a file and does not count.
+/// Start of the messages about companions that are not trusted.
 const DISTRUST: &str = "cannot use what lies beside the file: ";
 
-/// Whether a message is that of a companion that does not count, of which the user was told.
+/// Returns whether a message is about a companion that is not trusted, of which the user was warned.
 #[must_use]
 pub fn is_distrust(message: &str) -> bool {
     message.contains(DISTRUST)
@@ -349,21 +354,22 @@ fn is_link(_: &std::io::Error) -> bool {
 }
 
 static SAY: RwLock<Say> = RwLock::new(|text| {
-    // Nobody is left to tell if this fails.
+    // If this fails, there is no way to report it.
     let _ = writeln!(std::io::stderr(), "hyperchunk: warning: {text}");
 });
 static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
-/// Tells the user something.
+/// Callback that shows a warning to the user.
 pub type Say = fn(&str);
 
-/// Sets how the user is told of a companion that is not used, and returns how it was. It is called on any thread, with locks held: it must not read
-/// a file, nor wait for whoever does. Without it, a line goes to standard error.
+/// Sets the callback for warnings about unused companions, and returns the previous one. It is called on
+/// any thread, with locks held: it must not read a file, nor wait for a thread that does. By default, a
+/// line goes to standard error.
 pub fn set_warning(say: Say) -> Say {
     std::mem::replace(&mut *SAY.write().unwrap_or_else(PoisonError::into_inner), say)
 }
 
-/// Tells the user that a companion is not used, once for each.
+/// Warns the user that a companion is not used, once for each.
 pub(crate) fn warn(what: &str, error: &Error) {
     let text = format!("{what} is not used: {error}");
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
@@ -376,7 +382,7 @@ pub(crate) fn warn(what: &str, error: &Error) {
     say(&Printable::new(&text).to_string());
 }
 
-/// What lies beside a file and may be left alone: where it does not count, the user is told, and it is as if it were not there.
+/// Returns an optional companion. If it is not trusted, the user is warned, and it is treated as missing.
 pub(crate) fn counted<T>(what: &str, found: Result<Option<T>>) -> Option<T> {
     found.unwrap_or_else(|error| {
         warn(what, &error);
@@ -480,7 +486,7 @@ mod tests {
         for (user, expected) in [(0, true), (me, true), (owner, true), (stranger, false)] {
             assert_eq!(trust.is_known(user), expected, "{user}");
         }
-        // No folder is known: the group tells nothing.
+        // Without a known folder, the group proves nothing.
         assert!(!trust.is_of_the_group(of(stranger, 50, 0o644)));
         let folder = Folder::new("whose");
         let trust = Trust { folder: Some(folder.0.clone()), ..trust };

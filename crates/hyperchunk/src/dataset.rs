@@ -1,4 +1,4 @@
-//! Datasets: what they are; reading them is in [`crate::read`].
+//! Datasets and their properties; [`crate::read`] reads them.
 
 use crate::object::Object;
 use crate::read::ChunkTable;
@@ -20,10 +20,10 @@ pub struct Dataset(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) object: Object,
     pub(crate) header: DatasetHeader,
-    /// The extent: the header's, but for a virtual dataset of no fixed extent.
+    /// The extent: the header's, except for a virtual dataset of unlimited extent.
     pub(crate) dims: Vec<u64>,
     pub(crate) mappings: Vec<VirtualMapping>,
-    /// Of a dataset of a sharded store: where its data are.
+    /// The data of a dataset of a sharded store.
     pub(crate) sharded: Option<Sharded>,
     pub(crate) table: OnceLock<ChunkTable>,
 }
@@ -49,37 +49,38 @@ impl Dataset {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// It as an object.
+    /// Returns the underlying [`Object`].
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.0.object
     }
 
-    /// The type of its elements.
+    /// Returns the type of its elements.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.0.header.datatype
     }
 
-    /// The committed datatype that it uses, by the address of its header.
+    /// Returns the address of the committed datatype that it uses.
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         self.0.header.committed
     }
 
-    /// Its dataspace as the header has it. The extent that counts is [`Dataset::dims`].
+    /// Returns its dataspace as in the header. The actual extent is [`Dataset::dims`].
     #[must_use]
     pub fn dataspace(&self) -> &Dataspace {
         &self.0.header.dataspace
     }
 
-    /// Its extent, slowest dimension first. That of a virtual dataset without bounds depends on what its sources have now.
+    /// Returns its extent, slowest dimension first. The extent of an unlimited virtual dataset depends on
+    /// its sources' current contents.
     #[must_use]
     pub fn dims(&self) -> &[u64] {
         &self.0.dims
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     ///
     /// # Errors
     /// Limit if more than 2⁶⁴ - 1.
@@ -94,13 +95,13 @@ impl Dataset {
         elements.ok_or_else(|| self.name(Error::limit("more than 2^64 elements")))
     }
 
-    /// Where its data lie.
+    /// Returns the layout of its data.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.0.header.layout
     }
 
-    /// Its chunks, if it has any.
+    /// Returns its chunked layout, if it has one.
     #[must_use]
     pub fn chunked(&self) -> Option<&Chunked> {
         match &self.0.header.layout {
@@ -109,22 +110,22 @@ impl Dataset {
         }
     }
 
-    /// Its filters.
+    /// Returns its filters.
     #[must_use]
     pub fn pipeline(&self) -> &[Filter] {
         &self.0.header.pipeline
     }
 
-    /// What never-written elements are.
+    /// Returns its fill value, for elements that were never written.
     #[must_use]
     pub fn fill(&self) -> &FillValue {
         &self.0.header.fill
     }
 
-    /// A never-written element, as stored; zeros where none was defined.
+    /// Returns an element that was never written, as stored; zeros where no fill value was defined.
     ///
     /// # Errors
-    /// Corrupt if it has not the size of an element.
+    /// Corrupt if it does not have the size of an element.
     pub fn fill_bytes(&self) -> Result<Vec<u8>> {
         let size = self.element_size()?;
         match &self.0.header.fill.value {
@@ -137,8 +138,8 @@ impl Dataset {
         }
     }
 
-    /// What never-written elements read as: the fill value, but zeros where it must never be written, as in libhdf5. `None`
-    /// for zeros.
+    /// Returns the value that unwritten elements read as: the fill value, but zeros where it must never be
+    /// written, as in libhdf5. `None` for zeros.
     ///
     /// # Errors
     /// As [`Dataset::fill_bytes`].
@@ -150,34 +151,36 @@ impl Dataset {
         }
     }
 
-    /// The files that hold its raw data, if they do not lie in its own.
+    /// Returns the external files that hold its raw data, if any.
     #[must_use]
     pub fn external(&self) -> &[ExternalFile] {
         &self.0.header.external
     }
 
-    /// Which dataset of a sharded store it is, if it is one. Its data, and what it is, come from there.
+    /// Returns its marker if it is a dataset of a sharded store. Its data and properties then come from the
+    /// store.
     #[must_use]
     pub fn store(&self) -> Option<Marker> {
         self.0.sharded.as_ref().map(Sharded::marker)
     }
 
-    /// Of how many pieces its data are, if it is of a sharded store.
+    /// Returns the number of pieces of its data in a sharded store, if it is in one.
     #[must_use]
     pub fn pieces(&self) -> Option<u64> {
         self.0.sharded.as_ref().map(Sharded::pieces)
     }
 
-    /// The sources of a virtual dataset.
+    /// Returns the sources of a virtual dataset.
     #[must_use]
     pub fn mappings(&self) -> &[VirtualMapping] {
         &self.0.mappings
     }
 
-    /// All chunks that are stored, in order of their place.
+    /// Returns all stored chunks, in order of their place.
     ///
     /// # Errors
-    /// If their index cannot be read; Unsupported for a dataset of a sharded store, whose data are no chunks of the file.
+    /// If their index cannot be read; Unsupported for a dataset of a sharded store, whose data are no
+    /// chunks of the file.
     pub fn chunks(&self) -> Result<Vec<Chunk>> {
         if self.0.sharded.is_some() {
             let message = "the dataset is in a sharded store: its chunks are pieces of logs, not of the file";
@@ -186,7 +189,7 @@ impl Dataset {
         crate::read::all_chunks(self)
     }
 
-    /// The places in the grid of its chunks where something was written.
+    /// Returns the places in the chunk grid with written data.
     pub(crate) fn touched(&self) -> Result<Vec<Vec<u64>>> {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
@@ -197,7 +200,7 @@ impl Dataset {
         }
     }
 
-    /// The bytes of a chunk as they are stored.
+    /// Returns the stored bytes of a chunk.
     ///
     /// # Errors
     /// Truncated or Io; Limit if it is larger than chunks may be; as [`Dataset::chunks`].
@@ -211,20 +214,20 @@ impl Dataset {
         Ok(bytes)
     }
 
-    /// How many bytes an element has.
+    /// Returns the size of an element in bytes.
     pub(crate) fn element_size(&self) -> Result<usize> {
         let size = usize::try_from(self.0.header.datatype.size);
         size.map_err(|_| self.name(Error::limit("elements larger than the address space")))
     }
 
-    /// The error, with the names of this dataset and its file.
+    /// Adds the names of this dataset and its file to an error.
     #[must_use]
     pub fn name(&self, error: Error) -> Error {
         self.0.object.name(error)
     }
 }
 
-/// Whether a source in the file itself is there.
+/// Returns whether a source in the file itself exists.
 fn is_there(file: &File, source: &VirtualMapping) -> Result<bool> {
     let Some(path) = source.dataset.parts.first() else { return Ok(false) };
     match file.root()?.group()?.get(path.as_bytes()) {
@@ -234,8 +237,8 @@ fn is_there(file: &File, source: &VirtualMapping) -> Result<bool> {
     }
 }
 
-/// Where the data are of a dataset of a sharded store; its header gets what the dataset is. Where the store is gone, but what
-/// libhdf5 reads of it is not, it is a dataset like others.
+/// Finds the data of a dataset of a sharded store, and completes its header. If the store is gone, but the
+/// parts that libhdf5 reads are not, the dataset is treated as an ordinary one.
 fn sharded(
     object: &Object,
     header: &mut DatasetHeader,
@@ -246,12 +249,12 @@ fn sharded(
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
     let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
     let sharded = Sharded::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
-    // What libhdf5 would read of one that is refused is not what the store holds now.
+    // For a refused store, libhdf5's view would differ from the store's contents.
     if sharded.is_committed() || sharded.is_refused() {
         return Ok(Some(sharded));
     }
     let is_readable = match mappings.first() {
-        // Copied into another file, a virtual dataset has lost its blocks, and would read as fill values.
+        // A virtual dataset copied into another file has lost its blocks, and would read as fill values.
         Some(first) => is_there(file, first)?,
         None => header.external.len() > 1,
     };

@@ -1,9 +1,10 @@
 //! Digests of values, for comparing files and readers: SHA-256 over all elements in row-major order.
 //!
-//! *Raw* digests take elements as they are stored. Types with parts that mean nothing outside their file (sequences,
-//! references) have a *canonical* digest: numbers little-endian, sequences as their count and elements, strings as their
-//! length and bytes, references as the address of the object header that they lead to. In it, null sequences and strings
-//! count as empty ones, as they do for most readers; a second digest says which are null.
+//! *Raw* digests use elements as they are stored. Types with parts that mean nothing outside their file
+//! (sequences, references) have a *canonical* digest: numbers little-endian, sequences as their count and
+//! elements, strings as their length and bytes, references as the address of the target's object header. In
+//! it, null sequences and strings count as empty ones, as for most readers; a second digest records which
+//! ones are null.
 
 use crate::heap::Sequences;
 use crate::slabs::slabs;
@@ -15,28 +16,28 @@ use hyperchunk_format::model::{
 use hyperchunk_format::select::Choice;
 use sha2::{Digest as _, Sha256};
 
-/// How many bytes are read at a time.
+/// Number of bytes read at a time.
 const AT_ONCE: u64 = 16 << 20;
 
-/// What a reference leads to, in bytes of its own.
+/// Function that describes a reference's target in bytes.
 pub(crate) type Follow<'a> = dyn Fn(&Reference) -> Vec<u8> + 'a;
 
-/// A digest, and over which form of the values.
+/// A digest, and the form of the values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
-    /// In hexadecimal, or `null` for a null dataspace.
+    /// The digest in hexadecimal, or `null` for a null dataspace.
     pub digest: String,
     /// `raw` or `canonical`.
     pub form: &'static str,
-    /// Which sequences and strings of any length are null: over one byte for each, in the order of the elements, 1 for a
-    /// null one and 0 for others. `None` where none is.
+    /// Digest of the null flags of sequences and strings of any length: a byte for each, in the order of
+    /// the elements, 1 for null and 0 for others. `None` if no element is null.
     pub nulls: Option<String>,
 }
 
-/// The digest of a dataset's values.
+/// Computes the digest of a dataset's values.
 ///
 /// # Errors
-/// Those of reading it; Limit if it has more than `max_bytes`.
+/// The errors of reading it; Limit if it has more than `max_bytes`.
 pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     if size.is_none_or(|size| size > max_bytes) {
@@ -45,12 +46,13 @@ pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
     digest_of(dataset, None)
 }
 
-/// As [`dataset`], of any size; for references, `follow` says what they lead to.
+/// Computes the digest of a dataset of any size; `follow` describes the targets of references.
 pub(crate) fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
     digest_of(dataset, Some(follow))
 }
 
-/// As [`dataset_following`], of the elements of some selections alone, one behind the other.
+/// Computes the digest of some selections' elements, one selection after the other, as
+/// [`dataset_following`] does.
 pub(crate) fn parts_following(dataset: &Dataset, parts: &[Choice], follow: &Follow<'_>) -> Result<Digest> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     let mut buffer = Vec::new();
@@ -69,7 +71,7 @@ fn read_part(dataset: &Dataset, part: &Choice, buffer: &mut Vec<u8>) -> Result<(
     dataset.read(part, buffer)
 }
 
-/// The digest of each element of a dataset, in row-major order.
+/// Computes the digest of each element of a dataset, in row-major order.
 pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<[u8; 32]>> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     let (mut digests, mut buffer) = (Vec::new(), Vec::new());
@@ -85,7 +87,7 @@ pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Resu
     Ok(digests)
 }
 
-/// The digest of one element of a dataset, from its stored bytes.
+/// Computes the digest of one element of a dataset, from its stored bytes.
 pub(crate) fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -> Result<[u8; 32]> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     hasher.update(bytes).map_err(|error| dataset.name(error))?;
@@ -109,7 +111,7 @@ fn digest_of(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
     Ok(hasher.finish())
 }
 
-/// The digest of an attribute's value.
+/// Computes the digest of an attribute's value.
 ///
 /// # Errors
 /// If a part of it in the global heap cannot be read.
@@ -117,7 +119,7 @@ pub fn attribute(file: &File, attribute: &Attribute) -> Result<Digest> {
     attribute_of(file, attribute, None)
 }
 
-/// As [`attribute`]; for references, `follow` says what they lead to.
+/// Computes the digest as [`attribute`] does; `follow` describes the targets of references.
 pub(crate) fn attribute_following(file: &File, attribute: &Attribute, follow: &Follow<'_>) -> Result<Digest> {
     attribute_of(file, attribute, Some(follow))
 }
@@ -135,7 +137,7 @@ fn null() -> Digest {
     Digest { digest: "null".into(), form: "raw", nulls: None }
 }
 
-/// What elements are added to.
+/// Running digests of the values and of the null flags.
 #[derive(Default)]
 struct Sums {
     values: Sha256,
@@ -148,13 +150,13 @@ impl Sums {
         self.values.update(bytes);
     }
 
-    /// Notes whether a sequence is null.
+    /// Records whether a sequence is null.
     fn note(&mut self, null: bool) {
         self.nulls.update([u8::from(null)]);
         self.any_null |= null;
     }
 
-    /// One digest of both.
+    /// Combines both into one digest.
     fn finalize(mut self) -> [u8; 32] {
         self.values.update(self.nulls.finalize());
         self.values.finalize().into()
@@ -170,11 +172,11 @@ struct Hasher<'a> {
     sequences: Sequences<'a>,
     ends: Ends<'a>,
     size: usize,
-    /// `None`: elements are taken as they are.
+    /// `None`: elements are used as they are.
     canonical: Option<Form>,
 }
 
-/// Where references lead to.
+/// Context for following references.
 #[derive(Clone, Copy)]
 struct Ends<'a> {
     file: &'a File,
@@ -208,8 +210,8 @@ impl<'a> Hasher<'a> {
     }
 }
 
-/// Whether a type that has this part has a canonical digest. Readers that describe types as text look for these words in
-/// it, names included; so do we.
+/// Returns whether a type with this part has a canonical digest. Readers that describe types as text look
+/// for these words in it, names included; so this does, too.
 fn is_canonical(part: &Datatype) -> bool {
     let words: [&[u8]; 4] = [b"vl<", b"vstr", b"ref", b"complex"];
     let has_word = |name: &[u8]| words.iter().any(|word| name.windows(word.len()).any(|part| part == *word));
@@ -220,7 +222,7 @@ fn is_canonical(part: &Datatype) -> bool {
     }
 }
 
-/// Whether what a reference leads to can be opened.
+/// Returns whether a reference's target can be opened.
 fn can_follow(file: &File, reference: &Reference) -> Result<bool> {
     let followed = file.dereference(reference).and_then(|object| match object.kind() {
         ObjectKind::Group => Ok(()),
@@ -233,9 +235,9 @@ fn can_follow(file: &File, reference: &Reference) -> Result<bool> {
     }
 }
 
-/// How an element is brought into its canonical form.
+/// Conversion of an element to its canonical form.
 enum Form {
-    /// A fixed-size value through a conversion.
+    /// A fixed-size value, through a conversion.
     Value {
         conversion: Conversion,
         size: usize,
@@ -320,7 +322,7 @@ impl Form {
                     }
                 };
                 sums.update(&element[..kept]);
-                // In pieces: a string may be as large as a file says.
+                // In pieces: a string may be as large as the file claims.
                 let mut left = element.len() - kept;
                 while left > 0 {
                     let zeros = &[0; 256][..left.min(256)];
@@ -341,7 +343,7 @@ impl Form {
                     return Ok(());
                 };
                 sums.update(count.to_le_bytes());
-                // The heap is asked again inside.
+                // Copied, since the recursion reads the heap again.
                 let bytes = bytes.to_vec();
                 let size = usize::try_from(base.size).unwrap_or(usize::MAX).max(1);
                 bytes.chunks_exact(size).try_for_each(|element| form.add(element, ends, sequences, sums))?;

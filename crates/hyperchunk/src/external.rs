@@ -1,4 +1,4 @@
-//! Other files that a file names: by external links, as sources of virtual datasets, for raw data.
+//! Other files that a file names: in external links, as sources of virtual datasets, for raw data.
 
 use crate::companion;
 use crate::file::{ExternalPolicy, File};
@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How many other files one file keeps open.
+/// Maximum number of other files that one file keeps open.
 const KEPT: usize = 64;
 
 /// The other files of one file.
@@ -31,7 +31,7 @@ impl ExternalFiles {
         Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default(), read: OnceLock::new() }
     }
 
-    /// Ends the locks of those that are open.
+    /// Releases the locks of the open ones.
     pub(crate) fn release_locks(&self) {
         let files: Vec<File> =
             self.hdf5.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
@@ -47,12 +47,12 @@ impl ExternalFiles {
         self.read.get_or_init(Arc::default)
     }
 
-    /// Which files it may lead to now: fewer where the inputs of a function are read.
+    /// Returns the current policy: stricter while a function's inputs are read.
     fn policy(&self) -> ExternalPolicy {
         live::inputs_policy().map_or(self.policy, |inputs| inputs.max(self.policy))
     }
 
-    /// The HDF5 file of that name.
+    /// Opens the HDF5 file of that name.
     pub(crate) fn open(&self, from: &File, name: &Name) -> Result<File> {
         let found = match self.sibling(from, name, &self.hdf5, |source, path| {
             File::from_source(source, Some(path.to_owned()), from.options())
@@ -67,10 +67,10 @@ impl ExternalFiles {
         found.map_err(|error| from.name(error))
     }
 
-    /// The file of raw data of that name.
+    /// Opens the file of raw data of that name.
     pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<dyn Source>> {
         let open = |path: &Path| {
-            // The logs of a store are what lies beside its file, also where they are named as raw data.
+            // The logs of a store are companions of its file, also if they are named as raw data.
             let file = match companion::owner_of_log(path).filter(|owner| owner.is_file()) {
                 Some(owner) => companion::open_of_store(&owner, path),
                 None => LocalFile::open(path),
@@ -84,8 +84,8 @@ impl ExternalFiles {
         found.map_err(|error| from.name(error))
     }
 
-    /// The file of that name beside a file over a network: nothing there may lead to files of this machine. `None` if the
-    /// file is of this machine itself.
+    /// Opens the file of that name beside a file over a network, which may never name local files. `None`
+    /// if `from` is itself a local file.
     fn sibling<T: Clone>(
         &self,
         from: &File,
@@ -121,8 +121,8 @@ impl ExternalFiles {
         Some(found.inspect(|file| keep(kept, key, file)))
     }
 
-    /// Looks for a name as libhdf5 does: as it is if absolute, then its last part beside the file; else beside the file,
-    /// then in the working folder.
+    /// Searches for a name as libhdf5 does. An absolute name is tried as it is, then its last part beside
+    /// the file; a relative one beside the file, then in the working folder.
     fn find<T: Clone>(
         &self,
         name: &Name,
@@ -188,24 +188,24 @@ impl ExternalFiles {
         let within = relative.is_some_and(|path| {
             path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
         });
-        // A symbolic link may lead out again.
+        // A symbolic link may point outside again.
         let real = |path: &Path| {
             std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
         };
-        // The path of this file and that of the other may be written differently.
+        // The paths of the two files may be written differently.
         match (real(path), self.folder.as_deref().and_then(real)) {
             (Some(path), Some(folder)) => path.strip_prefix(folder).is_ok_and(|below| {
                 self.policy != ExternalPolicy::Listed
                     || below.components().all(|part| !part.as_os_str().as_encoded_bytes().starts_with(b"."))
             }),
-            // It is not there: opening it will say so.
+            // It does not exist; opening it will report that.
             (None, _) => within,
             _ => false,
         }
     }
 }
 
-/// Whether a path that is there leads to what is no regular file, or to one that the kernel makes up.
+/// Returns whether an existing path is not a regular file, or is in one of the kernel's file systems.
 fn is_special(path: &Path) -> bool {
     let Ok(real) = std::fs::canonicalize(path) else { return false };
     let made_up = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
@@ -243,8 +243,8 @@ fn to_path(name: &Name) -> Result<PathBuf> {
         .ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
 }
 
-/// Fills `buffer` from `offset` of a file of raw data; as in libhdf5, what the file is too short for is 0: writers extend
-/// it only as far as they wrote.
+/// Fills `buffer` from `offset` of a file of raw data. Bytes past its end are 0, as in libhdf5: writers
+/// extend it only as far as they wrote.
 pub(crate) fn read_raw(file: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
     let there = usize::try_from(file.size().saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
     let (head, tail) = buffer.split_at_mut(there);

@@ -1,4 +1,4 @@
-//! An open file.
+//! Open files.
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
@@ -21,57 +21,62 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// How a file is opened and read.
+/// Options for opening and reading a file.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// What the file may cost.
+    /// Limits on the resources that the file may take.
     pub limits: Limits,
-    /// How many threads decode; 0 for as many as there are processors.
+    /// Number of threads that decode; 0 for the number of processors.
     pub threads: usize,
-    /// Whether files that this one names may be read: external links and raw data, sources of virtual datasets.
+    /// Other files that this one may make us read: external links and raw data, sources of virtual
+    /// datasets.
     pub external: ExternalPolicy,
-    /// Reads files that are marked as open for writing, as after a crash of the writer, or locked. What is read may be torn.
+    /// Reads files that are locked, or marked as open for writing, as after a crash of the writer. The data
+    /// may be torn.
     pub ignore_locks: bool,
-    /// Whether files of this machine are locked while they are open.
+    /// Locking of local files while they are open.
     pub locking: Locking,
-    /// Follows a file that another program writes in SWMR mode: it is not locked, and structure that is torn is read again.
+    /// Follows a file that another program writes in SWMR mode: it is not locked, and torn structure is
+    /// read again.
     pub swmr: bool,
     /// Reads files that are shorter than they say. Data beyond the end are still an error.
     pub allow_truncated: bool,
-    /// How files over a network are reached and read.
+    /// Options for files over a network.
     pub remote: RemoteOptions,
-    /// Where an index of the file is looked for.
+    /// Place where an index of the file is looked for.
     pub index: IndexOption,
-    /// The epoch of the file's sharded store to read, in place of the newest; the file itself need not be there.
+    /// The epoch of the file's sharded store to read, in place of the newest; the file itself need not
+    /// exist.
     pub epoch: Option<u64>,
-    /// Takes datasets of sharded stores for what libhdf5 takes them: data in external files.
+    /// Reads datasets of sharded stores as libhdf5 does: as data in external files.
     pub ignore_stores: bool,
     /// The name of the file for the functions of live datasets, in place of its path.
     pub shown_as: Option<PathBuf>,
-    /// Reads datasets from where they are, also where another layout would cost less ([`crate::restructure`]).
+    /// Reads datasets from their original place, even if another layout would cost less
+    /// ([`crate::restructure`]).
     pub ignore_layouts: bool,
 }
 
-/// Which other files a file may make us read.
+/// Policy for opening other files that a file names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExternalPolicy {
     /// Any, as HDF5's own library does.
     #[default]
     Anywhere,
-    /// Those in the file's folder and below it.
+    /// Files in the file's folder and below it.
     Beside,
-    /// The same, but for those whose name, or the name of a folder of theirs below the file's, begins with a dot: what a
+    /// As `Beside`, except for names, and folders below the file's, that begin with a dot: the files that a
     /// server of that folder lists.
     Listed,
-    /// None but what belongs to the file itself, its store: what a server of that one file may read.
+    /// Only files of the file's own store: the ones that a server of this single file may read.
     Own,
     /// None.
     Never,
 }
 
 impl OpenOptions {
-    /// How many threads decode.
+    /// Returns the number of threads that decode.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
             _ if crate::live::is_alone() => 1,
@@ -81,13 +86,14 @@ impl OpenOptions {
     }
 }
 
-/// How many processors there are. Asked once: finding out takes longer than a small read.
+/// Returns the number of processors. Cached, since asking the system takes longer than a small read.
 pub(crate) fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// An open file. Cheap to clone; all clones and all that comes from them may be used from many threads at once.
+/// An open file. Cheap to clone; all clones, and all objects derived from them, may be used from many
+/// threads at once.
 #[derive(Clone)]
 pub struct File(pub(crate) Arc<Inner>);
 
@@ -104,17 +110,17 @@ pub(crate) struct Inner {
     pub(crate) layouts: Layouts,
     pub(crate) paths: OnceLock<Arc<Paths>>,
     index_state: IndexState,
-    /// Whether another program writes it in SWMR mode, and it is read meanwhile.
+    /// Set while another program writes it in SWMR mode.
     followed: bool,
     view: Overlay<Indexed<FileView>>,
 }
 
 impl File {
-    /// Opens a file of this machine.
+    /// Opens a local file.
     ///
     /// # Errors
-    /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it is shorter
-    /// than it says; Corrupt or Unsupported from its superblock.
+    /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it
+    /// is shorter than it says; Corrupt or Unsupported from its superblock.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         if let Some(epoch) = options.epoch {
@@ -127,13 +133,13 @@ impl File {
             false => file.locked(options.locking),
         });
         let source = source.map_err(|error| unfinished(error, path).file(path.display()))?;
-        // As libhdf5: that there was a lock to be had is all that matters to who follows a writer.
+        // As in libhdf5: a reader that follows a writer only needs to have obtained the lock once.
         let source = if options.swmr { source.unlocked() } else { source };
         Self::from_source(Arc::new(source), Some(path.to_owned()), options)
             .map_err(|error| unfinished(error, path))
     }
 
-    /// Opens a file by its path or URL: of this machine, in an object store or on a web server ([`io::open`]).
+    /// Opens a file by its path or URL: local, in an object store or on a web server ([`io::open`]).
     ///
     /// # Errors
     /// As [`File::open`] and [`io::open`].
@@ -152,7 +158,7 @@ impl File {
         }
     }
 
-    /// Opens a file that lies in memory.
+    /// Opens a file in memory.
     ///
     /// # Errors
     /// As [`File::open`].
@@ -160,7 +166,8 @@ impl File {
         Self::from_source(Arc::new(Memory::new(bytes)), None, options)
     }
 
-    /// Opens a file as an epoch of its sharded store has it: groups, attributes and data of that commit.
+    /// Opens a file in the state of an epoch of its sharded store: groups, attributes and data of that
+    /// commit.
     ///
     /// # Errors
     /// NotFound if there is no such epoch; as [`File::open`].
@@ -177,7 +184,8 @@ impl File {
         opened.map_err(|error| error.file(path.display()))
     }
 
-    /// Opens a file by its source of bytes. `path` is for messages and for finding the files that this one names.
+    /// Opens a file by its source of bytes. `path` is for messages and for finding the files that this one
+    /// names.
     ///
     /// # Errors
     /// As [`File::open`].
@@ -193,7 +201,7 @@ impl File {
         })
     }
 
-    /// Its path, if it has one.
+    /// Returns its path, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
@@ -207,40 +215,40 @@ impl File {
         own.into_iter().chain(self.0.external.read()).any(|read| same_file(&read, path))
     }
 
-    /// What it says of itself.
+    /// Returns its superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.0.superblock
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.source.size()
     }
 
-    /// The options it was opened with.
+    /// Returns the options it was opened with.
     #[must_use]
     pub fn options(&self) -> &OpenOptions {
         &self.0.options
     }
 
-    /// The same, opened anew with this index of it.
+    /// Opens the file again, with this index.
     ///
     /// # Errors
-    /// Changed if the index is of another version of the file, and those of opening.
+    /// Changed if the index is of another version of the file, and the errors of opening.
     pub fn with_index(&self, index: Index) -> Result<Self> {
         let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..self.0.options.clone() };
         Self::from_source(Arc::clone(&self.0.source), self.0.path.clone(), &options)
     }
 
-    /// What looking for its index found.
+    /// Returns the outcome of the search for its index.
     #[must_use]
     pub fn index_state(&self) -> &IndexState {
         &self.0.index_state
     }
 
-    /// The root group.
+    /// Returns the root group.
     ///
     /// # Errors
     /// If its object header cannot be read.
@@ -248,7 +256,7 @@ impl File {
         self.object(self.0.superblock.root)
     }
 
-    /// The object whose header lies at `address`.
+    /// Returns the object whose header is at `address`.
     ///
     /// # Errors
     /// If there is no object header.
@@ -256,7 +264,7 @@ impl File {
         Object::open(self, address)
     }
 
-    /// What a stored reference means; `None` for a null one.
+    /// Decodes a stored reference; `None` for a null one.
     ///
     /// # Errors
     /// If it is damaged.
@@ -264,10 +272,10 @@ impl File {
         self.parse(|image| reference::parse(image, kind, element))
     }
 
-    /// The object that a reference leads to.
+    /// Returns the object that a reference points to.
     ///
     /// # Errors
-    /// If there is none, or it lies in a file that cannot be opened.
+    /// If it does not exist, or is in a file that cannot be opened.
     pub fn dereference(&self, reference: &Reference) -> Result<Object> {
         match &reference.file {
             Some(name) => self.0.external.open(self, name)?.object(reference.address),
@@ -275,28 +283,28 @@ impl File {
         }
     }
 
-    /// Whether two handles are of one open file.
+    /// Returns whether two handles are of one open file.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its number among the files that this process has opened; none has it again.
+    /// Returns its number among the files that this process has opened; numbers are never reused.
     #[must_use]
     pub fn instance(&self) -> u64 {
         self.0.chunks.file()
     }
 
-    /// The file of this machine that it is, if its bytes are that file's.
+    /// Returns the local file, if it consists of exactly this file's bytes.
     #[must_use]
     pub fn on_disk(&self) -> Option<&std::fs::File> {
         self.0.source.file()
     }
 
-    /// Runs a parser over the file; names the file in its errors.
+    /// Runs a parser over the file, and names the file in its errors.
     ///
     /// # Errors
-    /// Those of the parser.
+    /// The errors of the parser.
     pub fn parse<T>(&self, parser: impl Fn(Image<'_>) -> Result<T>) -> Result<T> {
         let superblock = &self.0.superblock;
         let parsed = torn::again(self.0.followed, || {
@@ -309,23 +317,23 @@ impl File {
         self.unchanged(parsed).map_err(|error| self.name(error))
     }
 
-    /// Ends the locks of the file and of those that it led to, also where objects of it are still in use: what is read
-    /// after that may be written meanwhile, which is noticed.
+    /// Releases the locks of the file and of the other files it opened, even if objects are still in use.
+    /// Data read after that may be written meanwhile, which is noticed.
     pub fn release_locks(&self) {
         self.0.source.release();
         self.0.external.release_locks();
     }
 
-    /// Checks that the file is as it was when it was opened.
+    /// Checks that the file is unchanged since it was opened.
     ///
     /// # Errors
-    /// Changed if it was written to, or replaced by another file, since. Never for a file that is followed
-    /// ([`OpenOptions::swmr`]), and for one whose locks are ignored.
+    /// Changed if the file was written to, or replaced by another file. Never for a file that is followed
+    /// ([`OpenOptions::swmr`]), or whose locks are ignored.
     pub fn check_unchanged(&self) -> Result<()> {
         self.0.source.check_unchanged().map_err(|error| self.name(error))
     }
 
-    /// What was read, if the file did not change meanwhile.
+    /// Returns the result of a read if the file did not change meanwhile.
     pub(crate) fn unchanged<T>(&self, read: Result<T>) -> Result<T> {
         match &read {
             Err(error) if error.is_need() => read,
@@ -333,13 +341,13 @@ impl File {
         }
     }
 
-    /// Does something that parses; a stretch of a file over a network is fetched with the structure that it fetches first, if it
-    /// fetches any.
+    /// Runs `work`, which parses, and fetches a range of a file over a network along with its first
+    /// requests, if it makes any.
     pub(crate) fn fetch_beside<T>(&self, range: Range<u64>, work: impl FnOnce() -> T) -> (T, Option<Bytes>) {
         self.0.view.under().under().fetch_beside(range, work)
     }
 
-    /// The error, with this file's name.
+    /// Adds this file's name to an error.
     pub(crate) fn name(&self, error: Error) -> Error {
         match &self.0.path {
             Some(path) => error.file(path.display()),
@@ -348,7 +356,8 @@ impl File {
     }
 }
 
-/// Where a file is missing or no HDF5 file since its writer has not finished it: how to get at what is whole. Otherwise the error.
+/// Adds advice to an error if the file is missing, or is not an HDF5 file, because its writer has not
+/// finished it: the way to recover the complete parts.
 fn unfinished(error: Error, path: &Path) -> Error {
     let named = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -378,7 +387,7 @@ fn open(
 ) -> Result<File> {
     let limits = &options.limits;
     let name = path.as_deref().and_then(Path::to_str);
-    // What is written is of another version than any index of it.
+    // A file that is being written is always newer than its index.
     let wanted = match &options.index {
         IndexOption::Auto | IndexOption::Beside if options.swmr => &IndexOption::Never,
         given => given,
@@ -409,7 +418,7 @@ fn open(
     if source.remote().is_some() && index.is_none() {
         let space = match superblock::file_space(image, &superblock) {
             Err(error) if error.is_of_reading() => return Err(error),
-            // Damaged: who needs it says so.
+            // Damaged: reported when it is needed.
             space => space.unwrap_or(None),
         };
         if let Some(paged) = Paged::new(superblock.base, space) {

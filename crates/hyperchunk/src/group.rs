@@ -1,4 +1,4 @@
-//! Groups and the paths through them.
+//! Groups and paths.
 
 use crate::file::File;
 use crate::object::Object;
@@ -18,14 +18,14 @@ impl Group {
         Self { object }
     }
 
-    /// It as an object.
+    /// Returns the underlying [`Object`].
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// All its links, by name, but for the group of a store's skeleton that has the blocks of virtual datasets: no part of what
-    /// somebody put there.
+    /// Returns all its links, by name. The skeleton's group with the blocks of virtual datasets is hidden,
+    /// since no user created it.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -37,7 +37,7 @@ impl Group {
         Ok(links)
     }
 
-    /// How many links it has.
+    /// Returns the number of links.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -51,7 +51,7 @@ impl Group {
         self.object.address() == self.object.file().superblock().root
     }
 
-    /// Whether it has no links.
+    /// Returns whether it has no links.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -59,7 +59,7 @@ impl Group {
         self.len().map(|len| len == 0)
     }
 
-    /// Whether it tracks the order in which its links were made.
+    /// Returns whether it tracks the creation order of its links.
     ///
     /// # Errors
     /// If its messages cannot be read.
@@ -67,7 +67,7 @@ impl Group {
         Ok(self.object.parse(group::info)?.is_some_and(|info| info.order_tracked))
     }
 
-    /// The link of a name.
+    /// Finds the link of a name.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -75,10 +75,10 @@ impl Group {
         self.object.parse(|image, header| group::find(image, header, name))
     }
 
-    /// The link that a path leads to, itself not followed; `None` if the last name is not there.
+    /// Finds the link at a path, without following it; `None` if the last name does not exist.
     ///
     /// # Errors
-    /// NotFound if the way there breaks; others if something on it cannot be read.
+    /// NotFound if another part of the path does not exist; others if something on it cannot be read.
     pub fn link_at(&self, path: &[u8]) -> Result<Option<Link>> {
         let path = without_closing_slashes(path);
         let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
@@ -89,7 +89,7 @@ impl Group {
         parent.group()?.link(name)
     }
 
-    /// A path from here, for messages.
+    /// Returns the full path of a path relative to this group, for messages.
     fn full_path(&self, path: &[u8]) -> String {
         let path = Name::from(path).to_string();
         match self.object.path() {
@@ -98,11 +98,12 @@ impl Group {
         }
     }
 
-    /// The object that a path leads to, from the root if it starts with `/`. Soft and external links are followed; the
-    /// object knows its file.
+    /// Returns the object at a path, from the root if it starts with `/`. Soft and external links are
+    /// followed; the object knows its file.
     ///
     /// # Errors
-    /// NotFound with the name that is missing; Limit for a circle of links; others if something on the way cannot be read.
+    /// NotFound with the name that is missing; Limit for a cycle of links; others if something on the way
+    /// cannot be read.
     pub fn get(&self, path: &[u8]) -> Result<Object> {
         let mut depth = self.object.file().options().limits.link_depth;
         let mut elsewhere = None;
@@ -117,14 +118,15 @@ impl Group {
     }
 }
 
-/// A path without the slashes that close it.
+/// Strips the trailing slashes of a path.
 fn without_closing_slashes(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     &path[..end]
 }
 
-/// Follows a path from an object; `depth` is how many more links that are no hard links may be followed. Once an external link
-/// was followed, `elsewhere` is the path in the file that it led to: a path means nothing but with its file.
+/// Follows a path from an object; `depth` is the remaining number of soft and external links. After an
+/// external link, `elsewhere` is the path within the file that it points to: a path has a meaning only
+/// together with its file.
 fn walk(from: Object, path: &[u8], depth: &mut u32, elsewhere: &mut Option<String>) -> Result<Object> {
     let mut at = if path.starts_with(b"/") { from.file().root()? } else { from };
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".") {
@@ -147,7 +149,7 @@ fn walk(from: Object, path: &[u8], depth: &mut u32, elsewhere: &mut Option<Strin
     Ok(at)
 }
 
-/// The object that a link of a group leads to.
+/// Returns the object that a group's link points to.
 fn follow(group: &Object, link: &Link, depth: &mut u32, elsewhere: &mut Option<String>) -> Result<Object> {
     if let LinkTarget::Hard(address) = &link.target {
         return group.file().object(*address);
@@ -160,7 +162,7 @@ fn follow(group: &Object, link: &Link, depth: &mut u32, elsewhere: &mut Option<S
     match &link.target {
         LinkTarget::Hard(address) => file.object(*address),
         LinkTarget::Soft(path) => {
-            // What a soft link leads to is named by the link, unless it lies in another file.
+            // The target of a soft link takes the link's path, unless it is in another file.
             let mut beyond = None;
             let found = walk(group.clone(), path.as_bytes(), depth, &mut beyond);
             if beyond.is_some() {

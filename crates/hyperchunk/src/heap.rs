@@ -7,12 +7,12 @@ use hyperchunk_format::parse::global_heap::Collection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many bytes of collections a file keeps, if it is not smaller itself.
+/// Maximum number of bytes of collections that a file caches; less for smaller files.
 const KEPT: usize = 16 << 20;
-/// What looking up a sequence costs, in bytes of it.
+/// Cost of looking up a sequence, in bytes.
 const LOOK_UP: u64 = 16;
 
-/// The collections of a file that were read last.
+/// Cache of a file's heap collections.
 #[derive(Default)]
 pub(crate) struct GlobalHeaps {
     kept: Mutex<Kept>,
@@ -25,15 +25,15 @@ struct Kept {
 }
 
 impl File {
-    /// The collection of the global heap at `address`.
+    /// Returns the collection of the global heap at `address`.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub fn heap_collection(&self, address: u64) -> Result<Arc<Collection<'static>>> {
         self.collection(address).map(|(collection, _)| collection)
     }
 
-    /// As [`File::heap_collection`]; and how many bytes had to be read for it.
+    /// Does the same as [`File::heap_collection`], and also returns the number of bytes that were read.
     fn collection(&self, address: u64) -> Result<(Arc<Collection<'static>>, usize)> {
         let lock = || self.0.heaps.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = lock().collections.get(&address) {
@@ -42,8 +42,8 @@ impl File {
         let collection =
             Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
         let mut kept = lock();
-        // Of a damaged file, collections may overlap.
-        // Of a file over a network, the process keeps the blocks.
+        // In a damaged file, collections may overlap, so the sum is bounded by the file's size. For a file
+        // over a network, the process caches the blocks.
         let kept_here = if self.is_remote() { KEPT / 16 } else { KEPT };
         let most = usize::try_from(self.size()).unwrap_or(KEPT).min(kept_here);
         if kept.bytes.saturating_add(collection.size()) > most {
@@ -55,13 +55,14 @@ impl File {
         Ok((collection, read))
     }
 
-    /// How many bytes an element of a sequence or string of any length has in this file: count, address and index.
+    /// Returns the size in this file of an element of a sequence or string of any length: count, address
+    /// and index.
     #[must_use]
     pub fn handle_size(&self) -> usize {
         8 + usize::from(self.superblock().sizes.address)
     }
 
-    /// Looks up elements of sequences and strings of any length.
+    /// Creates a reader for elements of sequences and strings of any length.
     #[must_use]
     pub fn sequences(&self) -> Sequences<'_> {
         let left = self.options().limits.sequence_bytes.max(self.size().saturating_mul(16));
@@ -69,23 +70,24 @@ impl File {
     }
 }
 
-/// Looks up the parts of elements that lie in the global heap; remembers where it was last.
+/// Reader of the parts of elements that are in the global heap; it remembers the last collection.
 #[derive(Debug)]
 pub struct Sequences<'a> {
     file: &'a File,
     last: Option<(u64, Arc<Collection<'static>>)>,
-    /// How many bytes may still be looked up.
+    /// Remaining budget in bytes.
     left: u64,
 }
 
 impl Sequences<'_> {
-    /// The bytes of the sequence that a stored element (count, collection's address, index) stands for, and how many
-    /// elements it has; `None` for a null one. An element of count 0 that leads to an object is empty, not null: that is how
-    /// libhdf5 stores the string `""`. `base` is the type of its elements.
+    /// Returns the bytes and the number of elements of the sequence that a stored element (count,
+    /// collection's address, index) refers to; `None` for a null one. An element of count 0 that points to
+    /// an object is empty, not null: libhdf5 stores the string `""` in this way. `base` is the type of its
+    /// elements.
     ///
     /// # Errors
-    /// If there is no such object in the heap, or it is shorter than its count says; Limit, if all that was looked up is
-    /// more than [`crate::Limits::sequence_bytes`].
+    /// If there is no such object in the heap, or it is shorter than its count says; Limit, if all lookups
+    /// together exceed [`crate::Limits::sequence_bytes`].
     pub fn get(&mut self, element: &[u8], base: &Datatype) -> Result<Option<(u64, &[u8])>> {
         let sizes = self.file.superblock().sizes;
         let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
@@ -111,7 +113,7 @@ impl Sequences<'_> {
         Ok(self.object(address, index)?.get(..needed).map(|bytes| (count, bytes)))
     }
 
-    /// The bytes of a string of any length, up to the first NUL; empty for a null one.
+    /// Returns the bytes of a string of any length, up to the first NUL; empty for a null one.
     ///
     /// # Errors
     /// As [`Sequences::get`].
@@ -121,7 +123,8 @@ impl Sequences<'_> {
         Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 
-    /// Whether a stored element is a null one, as [`Sequences::get`] says; nothing is looked up.
+    /// Returns whether a stored element is null, as defined at [`Sequences::get`], without reading the
+    /// heap.
     ///
     /// # Errors
     /// If the element is cut short.
@@ -131,7 +134,7 @@ impl Sequences<'_> {
         Ok(cursor.address(self.file.superblock().sizes)?.is_none_or(|address| address == 0))
     }
 
-    /// Counts what looking something up costs.
+    /// Subtracts the cost of a lookup from the budget.
     fn spend(&mut self, bytes: u64) -> Result<()> {
         let left = self.left.checked_sub(bytes).ok_or_else(|| {
             let most = self.file.options().limits.sequence_bytes;
@@ -144,10 +147,10 @@ impl Sequences<'_> {
         Ok(())
     }
 
-    /// An object of a collection.
+    /// Returns an object of a collection.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub fn object(&mut self, address: u64, index: u32) -> Result<&[u8]> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != address) {
             let (collection, read) = self.file.collection(address)?;

@@ -1,6 +1,6 @@
 //! The engine of Hyperchunk: files, groups, datasets and attributes, read without libhdf5.
 //!
-//! A read is one straight walk: path → object header → plan (which byte ranges) → fetch → decode on all cores → scatter
+//! The path of a read is: path → object header → plan (byte ranges) → fetch → decode on all cores → scatter
 //! into the caller's buffer.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 

@@ -1,5 +1,5 @@
-//! Live datasets: their chunks hold a note of which function computes them. This engine knows no function; whoever runs them
-//! says so once for the process.
+//! Live datasets: each chunk is a stub that names the function which computes it. The engine runs no
+//! functions; a crate above it registers an evaluator, once a process.
 
 use crate::file::ExternalPolicy;
 use crate::{Dataset, Error, Result};
@@ -11,13 +11,14 @@ use std::time::Duration;
 /// The number of the filter of live datasets.
 pub const FILTER: u16 = 31300;
 
-/// Computes chunks of live datasets.
+/// Evaluator that computes chunks of live datasets.
 pub trait Evaluator: Sync {
-    /// Fills `chunk` with the chunk whose note is `stub`: elements as the dataset's datatype has them. It may read other
-    /// datasets, which may be live, too. Many threads ask at once.
+    /// Computes the chunk with the given stub into `chunk`: elements of the dataset's datatype. It may read
+    /// other datasets, which may be live, too. Called from many threads at once.
     ///
     /// # Errors
-    /// Refused or Function, with the reason; others if an input cannot be read. What is in `chunk` then means nothing.
+    /// Refused or Function, with the reason; others if an input cannot be read. The contents of `chunk` are
+    /// then undefined.
     fn evaluate(&self, dataset: &Dataset, stub: &[u8], chunk: &mut [u8]) -> Result<()>;
 }
 
@@ -25,7 +26,8 @@ thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does something whose reads start no other threads: whoever computes knows by its thread what it is computing.
+/// Runs `work` so that its reads start no other threads: evaluators keep their current dataset in
+/// thread-local state.
 pub fn on_this_thread<T>(work: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {
@@ -41,8 +43,8 @@ thread_local! {
     static INPUTS: Cell<Option<ExternalPolicy>> = const { Cell::new(None) };
 }
 
-/// Reads inputs of a function: of the other files that the file names, at most those of `policy` are opened on this thread, and
-/// only regular files outside of `/proc`, `/sys` and `/dev`.
+/// Runs `work`, which reads a function's inputs. Of the other files that the file names, this thread opens
+/// at most the ones that `policy` allows, and only regular files outside of `/proc`, `/sys` and `/dev`.
 pub fn with_inputs<T>(policy: ExternalPolicy, work: impl FnOnce() -> T) -> T {
     struct Before(Option<ExternalPolicy>);
     impl Drop for Before {
@@ -52,12 +54,12 @@ pub fn with_inputs<T>(policy: ExternalPolicy, work: impl FnOnce() -> T) -> T {
     }
     let before = INPUTS.get();
     let _before = Before(before);
-    // The inputs of a live dataset that is an input are inputs of the outer one, too.
+    // The inputs of a live dataset that is itself an input are inputs of the outer one, too.
     INPUTS.set(Some(before.map_or(policy, |before| before.max(policy))));
     work()
 }
 
-/// Which other files may be opened for what this thread reads, if that are inputs of a function.
+/// Returns the policy for other files while this thread reads a function's inputs.
 pub(crate) fn inputs_policy() -> Option<ExternalPolicy> {
     INPUTS.get()
 }
@@ -66,37 +68,39 @@ thread_local! {
     static READ: RefCell<Option<Arc<Spent>>> = const { RefCell::new(None) };
 }
 
-/// The time that functions have computed for one read of a program's, with all that it sets off.
+/// Computing time of functions for one read of a program, including all reads that it causes.
 #[derive(Debug, Default)]
 pub struct Spent(AtomicU64);
 
 impl Spent {
-    /// The time so far, of all threads together.
+    /// Returns the time until now, of all threads together.
     #[must_use]
     pub fn so_far(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds to it.
+    /// Adds to the time.
     pub fn add(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        // A sum of times that have passed does not overflow.
+        // A sum of elapsed times does not overflow.
         self.0.fetch_add(micros, Ordering::Relaxed);
     }
 }
 
-/// What functions have spent of the read that this thread is part of.
+/// Returns the computing time of functions in the read that this thread is part of.
 #[must_use]
 pub fn spent() -> Option<Arc<Spent>> {
     READ.try_with(|read| read.borrow().clone()).ok().flatten()
 }
 
-/// Sets what this thread's reads are counted to. A thread that ends, on which HDF5 closes files, has no place for it any more.
+/// Sets the account of this thread's reads. A thread that is ending (HDF5 closes files there) has no
+/// thread-local value any more.
 fn set_account(account: Option<Arc<Spent>>) {
     drop(READ.try_with(|read| read.replace(account)));
 }
 
-/// Does a part of a read: of the one that `of` is the account of, or of this thread's, or of a new one.
+/// Runs a part of a read: of the one with the account `of`, else of this thread's current one, else of a
+/// new one.
 pub(crate) fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -> T {
     struct Before(Option<Arc<Spent>>);
     impl Drop for Before {
@@ -111,28 +115,28 @@ pub(crate) fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -
     work()
 }
 
-/// Whether reads of this thread start no others.
+/// Returns whether reads of this thread start no other threads.
 pub(crate) fn is_alone() -> bool {
     ALONE.get()
 }
 
 static EVALUATOR: OnceLock<&'static dyn Evaluator> = OnceLock::new();
 
-/// Says who computes live datasets in this process. The first one stays.
+/// Sets the process's evaluator of live datasets. The first one stays.
 pub fn set_evaluator(evaluator: &'static dyn Evaluator) {
     EVALUATOR.get_or_init(|| evaluator);
 }
 
 impl Dataset {
-    /// Whether a function computes its values. A dataset that a program made with the properties of a live one has values, where the filter
-    /// was left out.
+    /// Returns whether a function computes its values. A dataset created with a live one's properties has
+    /// stored values if the filter was skipped.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let filter = self.pipeline().iter().find(|filter| filter.id == FILTER);
         filter.is_some_and(|filter| !filter.optional || self.first_note().is_ok_and(|note| note.is_some()))
     }
 
-    /// Who computes it, if it is live and somebody can.
+    /// Returns the evaluator if the dataset is live and an evaluator is set.
     pub(crate) fn evaluator(&self) -> Result<Option<&'static dyn Evaluator>> {
         match EVALUATOR.get().filter(|_| self.is_live()) {
             Some(_) if self.pipeline().len() > 1 => {

@@ -1,17 +1,17 @@
-//! NumPy's file format for arrays: the header, and the datatype that the elements get. Source: NumPy's
+//! NumPy's file format for arrays: the header, and the elements' datatype. Source: NumPy's
 //! `numpy.lib.format` and its enhancement proposal 1.
 
 use crate::{Error, Result};
 use hyperchunk_format::model::{ByteOrder, Class, Datatype, Member};
 use std::fmt::Write as _;
 
-/// How deep compounds may nest.
+/// Maximum nesting depth of compounds.
 const DEPTH: u32 = 16;
 
-/// What elements are in an array file.
+/// Element type of an array file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
-    /// The datatype that they are converted to.
+    /// The datatype that elements are converted to.
     pub datatype: Datatype,
     /// NumPy's description of it, as Python source.
     descr: String,
@@ -20,7 +20,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// How elements of a datatype are written. Numbers that NumPy does not have get the next larger type that it has.
+    /// Chooses the element type for a datatype. Numbers that NumPy lacks get its next larger type.
     ///
     /// # Errors
     /// Unsupported for elements of no fixed size, and references.
@@ -41,19 +41,19 @@ impl Element {
         Ok(Self { datatype, descr, shape })
     }
 
-    /// NumPy's description, as Python source.
+    /// Returns NumPy's description, as Python source.
     #[must_use]
     pub fn descr(&self) -> &str {
         &self.descr
     }
 
-    /// The shape that each element adds to the array's.
+    /// Returns the shape that each element adds to the array's.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The header of a file with an array of this shape.
+    /// Returns the header of a file with an array of this shape.
     #[must_use]
     pub fn header(&self, shape: &[u64]) -> Vec<u8> {
         const ALIGNED: usize = 64;
@@ -85,7 +85,7 @@ impl Element {
     }
 }
 
-/// A datatype of NumPy's, and its description.
+/// Returns a NumPy datatype and its description.
 pub(crate) fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
     let size = datatype.size;
     let unsupported =
@@ -94,7 +94,7 @@ pub(crate) fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, Str
         Class::Integer { order, signed, .. } => number(size, *order, if *signed { 'i' } else { 'u' }),
         Class::Bitfield { order, .. } => number(size, *order, 'u'),
         Class::Float(float) => {
-            // The smallest that has all of its bits.
+            // The smallest type that has all of its bits.
             let fits = [(2, 5, 10), (4, 8, 23), (8, 11, 52)].into_iter().find(|(_, exponent, mantissa)| {
                 float.exponent_bits <= *exponent && float.mantissa_bits <= *mantissa
             });
@@ -160,7 +160,7 @@ fn sign(order: ByteOrder) -> char {
     if order == ByteOrder::Big { '>' } else { '<' }
 }
 
-/// Members side by side: what lies between them in the file is left out.
+/// Packs the members without the file's padding between them.
 fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
     let mut packed = Vec::with_capacity(members.len());
     let mut descr = String::from("[");
@@ -196,7 +196,7 @@ fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
     Ok((Datatype { size, class: Class::Compound { members: packed } }, descr))
 }
 
-/// A text as Python source.
+/// Quotes a text as Python source.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {

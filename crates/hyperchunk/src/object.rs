@@ -1,4 +1,4 @@
-//! Objects: what groups, datasets and committed datatypes have in common.
+//! Objects: common parts of groups, datasets and committed datatypes.
 
 use crate::dataset::Dataset;
 use crate::file::File;
@@ -15,9 +15,9 @@ pub struct Object {
     file: File,
     header: Arc<ObjectHeader>,
     kind: ObjectKind,
-    /// How it was reached, for messages.
+    /// The path in its file, for messages.
     path: Option<Arc<str>>,
-    /// The path by which it was asked for, if an external link led from there to another file.
+    /// The requested path, if an external link on it pointed to another file.
     asked: Option<Arc<str>>,
 }
 
@@ -32,54 +32,55 @@ impl Object {
         Ok(Self { file: file.clone(), header: Arc::new(header), kind, path: None, asked: None })
     }
 
-    /// What it is.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> ObjectKind {
         self.kind
     }
 
-    /// Where its header lies, relative to the file's base address: its identity in its file.
+    /// Returns the address of its header, relative to the file's base address: its identity in its file.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.header.address
     }
 
-    /// The file that it lies in.
+    /// Returns its file.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Its header.
+    /// Returns its header.
     #[must_use]
     pub fn header(&self) -> &ObjectHeader {
         &self.header
     }
 
-    /// The same object under a name, which messages will have.
+    /// Returns the object with a path, which messages will have.
     #[must_use]
     pub fn named(self, path: &str) -> Self {
         Self { path: Some(path.into()), asked: None, ..self }
     }
 
-    /// The same object, which an external link at a path of another file led to.
+    /// Returns the object with the path in another file from which an external link pointed to it.
     pub(crate) fn asked_for_as(self, path: &str) -> Self {
         Self { asked: Some(path.into()), ..self }
     }
 
-    /// The name it was reached by, if it was.
+    /// Returns its path, if known.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// The path by which it was asked for: that of an external link, where [`Object::path`] is that in the file it leads to.
+    /// Returns the requested path: the external link's, whereas [`Object::path`] is the path in the link's
+    /// target file.
     #[must_use]
     pub fn asked_path(&self) -> Option<&str> {
         self.asked.as_deref().or(self.path())
     }
 
-    /// The error, with the names of this object and its file.
+    /// Adds the names of this object and its file to an error.
     pub(crate) fn name(&self, error: Error) -> Error {
         let error = match &self.path {
             Some(path) => error.object(path),
@@ -88,7 +89,7 @@ impl Object {
         self.file.name(error)
     }
 
-    /// All its attributes, by name.
+    /// Returns all its attributes, by name.
     ///
     /// # Errors
     /// If one of them cannot be read.
@@ -96,7 +97,7 @@ impl Object {
         self.parse(attributes::all)
     }
 
-    /// One of its attributes.
+    /// Returns one of its attributes.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -104,7 +105,7 @@ impl Object {
         self.parse(|image, header| attributes::find(image, header, name))
     }
 
-    /// All its attributes, by name, each with what is wrong with it.
+    /// Returns all its attributes, by name, each with its own error if it is damaged.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -116,7 +117,7 @@ impl Object {
             .collect())
     }
 
-    /// The names of its attributes: in the order of their creation where that is tracked, else sorted.
+    /// Returns the names of its attributes, in creation order if that is tracked, else sorted.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -130,7 +131,7 @@ impl Object {
         Ok(listed.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// How many attributes it has.
+    /// Returns the number of attributes.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -138,7 +139,7 @@ impl Object {
         self.parse(attributes::count)
     }
 
-    /// Its comment.
+    /// Returns its comment.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -146,7 +147,7 @@ impl Object {
         Ok(object::comment(&self.header))
     }
 
-    /// When it was last modified, in seconds since 1970, where that is tracked.
+    /// Returns its last modification time in seconds since 1970, if tracked.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -154,28 +155,28 @@ impl Object {
         object::modification_time(&self.header).map_err(|error| self.name(error))
     }
 
-    /// It as a group.
+    /// Returns it as a group.
     ///
     /// # Errors
-    /// Invalid if it is none.
+    /// Invalid if it is not a group.
     pub fn group(&self) -> Result<Group> {
         self.expect(ObjectKind::Group)?;
         Ok(Group::new(self.clone()))
     }
 
-    /// It as a dataset.
+    /// Returns it as a dataset.
     ///
     /// # Errors
-    /// Invalid if it is none; Corrupt or Unsupported from its messages.
+    /// Invalid if it is not a dataset; Corrupt or Unsupported from its messages.
     pub fn dataset(&self) -> Result<Dataset> {
         self.expect(ObjectKind::Dataset)?;
         Dataset::open(self.clone())
     }
 
-    /// It as a committed datatype.
+    /// Returns it as a committed datatype.
     ///
     /// # Errors
-    /// Invalid if it is none; Corrupt or Unsupported from its message.
+    /// Invalid if it is not a datatype; Corrupt or Unsupported from its message.
     pub fn datatype(&self) -> Result<Datatype> {
         self.expect(ObjectKind::Datatype)?;
         self.parse(object::datatype).map(|(datatype, _)| datatype)

@@ -1,4 +1,4 @@
-//! Structure ahead of time: of files over a network, all objects of a level at once.
+//! Prefetching of structure: of files over a network, all objects of a level at once.
 
 use crate::file::File;
 use crate::io::{Reach, metadata_cache_bytes, rounds};
@@ -7,28 +7,28 @@ use crate::{Error, Result};
 use hyperchunk_format::model::{Attribute, Class, Datatype, LinkTarget, ObjectKind};
 use std::collections::{BTreeSet, HashMap};
 
-/// How many groups deep [`File::prefetch`] goes.
+/// Maximum depth of groups for [`File::prefetch`].
 const DEPTH: u32 = 1024;
 
-/// What is looked at ahead of time, by the object's address.
+/// A prefetching job, by the object's address.
 enum Ahead {
-    /// It, and what lies below it; how many groups deep it is.
+    /// An object and all below it; its depth.
     Object(u64, u32),
-    /// The attributes of an object that is at hand.
+    /// The attributes of an object that is already loaded.
     Attributes(u64),
 }
 
 impl File {
-    /// Whether its reads are requests over a network.
+    /// Returns whether its reads are requests over a network.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         self.0.source.remote().is_some()
     }
 
-    /// Looks at all objects below `start`, their links and, if `attributes`, their attributes, so that all of it is at hand
-    /// when it is asked for; `depth` groups deep at most. One round trip for what lies side by side. Does nothing for files
-    /// of this machine. What cannot be read is passed over: asking for it will say why. It ends when
-    /// it has fetched a quarter of what the process keeps.
+    /// Prefetches all objects below `start`, their links and, if `attributes`, their attributes, at most
+    /// `depth` groups deep. Each level costs one round trip. Does nothing for local files. Objects that
+    /// cannot be read are skipped: the error comes when they are used. It ends when it has fetched a
+    /// quarter of the metadata cache's capacity.
     ///
     /// # Errors
     /// If something cannot be fetched.
@@ -36,10 +36,10 @@ impl File {
         if !self.is_remote() {
             return Ok(());
         }
-        // By which group each object was named first; a job that runs again names the same.
+        // The group that first linked to each object; a job that runs again gets the same answer.
         let mut named = HashMap::from([(start.address(), u64::MAX)]);
         let deepest = depth.unwrap_or(DEPTH).min(DEPTH);
-        // More than the process keeps would be gone before it is asked for.
+        // More would be evicted from the cache before it is used.
         let fetched = || self.counters().map_or(0, |[_, bytes, ..]| bytes);
         let most = fetched().saturating_add(metadata_cache_bytes() as u64 / 4);
         let jobs = [Ahead::Object(start.address(), 0)];
@@ -68,24 +68,25 @@ impl File {
                 }
                 _ => {}
             }
-            // Two links of one group may lead to one object.
+            // Two links of one group may point to one object.
             below.sort_unstable();
             below.dedup();
             let below = below.into_iter().map(|address| Ahead::Object(address, depth + 1));
-            // Whoever waits for an attribute's strings keeps nobody else waiting.
+            // A separate job, so that waiting for an attribute's strings delays no other job.
             Ok(((), attributes.then_some(Ahead::Attributes(address)).into_iter().chain(below).collect()))
         })
         .map(drop)
     }
 
-    /// What was asked of the network so far: requests, bytes, repeated requests, round trips in sequence. `None` for files of
-    /// this machine.
+    /// Returns the counters of network requests: requests, bytes, repeated requests, round trips in
+    /// sequence. `None` for local files.
     #[must_use]
     pub fn counters(&self) -> Option<[u64; 4]> {
         self.0.source.remote().map(|remote| remote.counters().now())
     }
 
-    /// Loads what stored elements of sequences and strings of any length name in the global heap, together.
+    /// Loads, together, the parts of the global heap that stored elements of sequences and strings of any
+    /// length refer to.
     ///
     /// # Errors
     /// If something cannot be fetched.
@@ -100,15 +101,16 @@ impl File {
             cursor.address(sizes).ok()?.filter(|address| count != 0 && *address != 0)
         });
         let addresses: BTreeSet<u64> = addresses.collect();
-        // What is wrong with one is told when it is looked up.
+        // Errors are reported when the element is looked up.
         rounds::together(addresses, |address| self.heap_collection(*address).map(drop)).map(drop)
     }
 
-    /// Opens the objects that paths lead to, together. `whole` of them are datasets that will be read from the first element to
-    /// the last: the more there are, the more is fetched of what lies around their structure, which may save round trips.
+    /// Opens the objects at some paths, together. `whole` of them are datasets that will be read
+    /// completely: the higher the number, the more bytes around their structure are fetched, which may save
+    /// round trips.
     ///
     /// # Errors
-    /// If something cannot be fetched; what is wrong with one path is its own result.
+    /// If something cannot be fetched; an error of one path is in its own result.
     pub fn open_many(&self, start: &Object, paths: &[&[u8]], whole: usize) -> Result<Vec<Result<Object>>> {
         let reach = if whole > 1 { Reach::Paths(whole as u64) } else { Reach::Path };
         rounds::growing(paths, reach, |path| {
@@ -122,12 +124,12 @@ impl File {
 }
 
 impl Object {
-    /// Reads its attributes and the strings that they name.
+    /// Reads its attributes and the strings that they refer to.
     fn touch_attributes(&self) -> Result<()> {
         let all = self.each_attribute()?;
         let mut lacking = None;
         for attribute in all.into_iter().filter_map(|(_, attribute)| attribute.ok()) {
-            // Each is touched, so that all that is lacking is asked for at once.
+            // All attributes are touched, so that all missing bytes are requested at once.
             if let Err(error) = self.touch(&attribute) {
                 lacking = Some(error);
             }

@@ -1,11 +1,11 @@
-//! Bytes that were used recently, up to a bound.
+//! Cache of recently used bytes with a bound.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Keeps bytes by key. When those used since the last turn fill half the bound, those not used since the turn before leave:
-/// nothing is ever searched for.
+/// Cache with two generations. When entries used since the last turn fill half the bound, entries not used
+/// since the turn before are evicted, so eviction never searches.
 #[derive(Debug)]
 pub(crate) struct Recent<K> {
     young: HashMap<K, Arc<[u8]>>,
@@ -20,7 +20,7 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Hash + Eq + Copy> Recent<K> {
-    /// The bytes of a key; `bound` as for [`Recent::insert`].
+    /// Returns the bytes of a key; `bound` as for [`Recent::insert`].
     pub(crate) fn get(&mut self, key: &K, bound: usize) -> Option<Arc<[u8]>> {
         if let Some(found) = self.young.get(key) {
             return Some(Arc::clone(found));
@@ -30,7 +30,7 @@ impl<K: Hash + Eq + Copy> Recent<K> {
         Some(found)
     }
 
-    /// Keeps bytes; all that is kept is at most `bound` bytes.
+    /// Inserts bytes; the cache holds at most `bound` bytes.
     pub(crate) fn insert(&mut self, key: K, bytes: Arc<[u8]>, bound: usize) {
         if self.young_bytes.saturating_add(bytes.len()) > bound / 2 {
             self.turn();
@@ -44,13 +44,13 @@ impl<K: Hash + Eq + Copy> Recent<K> {
         }
     }
 
-    /// Lets go of what was not used since the last turn.
+    /// Evicts entries that were not used since the last turn.
     fn turn(&mut self) {
         self.old = std::mem::take(&mut self.young);
         self.young_bytes = 0;
     }
 
-    /// Lets go of everything.
+    /// Evicts everything.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -65,7 +65,7 @@ mod tests {
         let mut recent = Recent::default();
         for key in 0..1000_u32 {
             recent.insert(key, vec![0; 10].into(), 200);
-            // What is used stays.
+            // Entries in use stay.
             assert!(key < 5 || recent.get(&5, 200).is_some(), "{key}");
             let bytes: usize =
                 recent.young.values().chain(recent.old.values()).map(|bytes| bytes.len()).sum();

@@ -1,8 +1,9 @@
-//! Memory whose size a file decides: where there is none, that is an error, and not the end of the process.
+//! Fallible allocation of memory whose size a file decides: lack of memory is an error, not the end of the
+//! process.
 
 use crate::{Error, Result};
 
-/// Gives a buffer a length; what is new in it is zeros.
+/// Resizes a buffer; new bytes are zero.
 pub(crate) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
     let more = length.saturating_sub(buffer.len());
     buffer.try_reserve_exact(more).map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
@@ -10,7 +11,7 @@ pub(crate) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
     Ok(())
 }
 
-/// So many zeros.
+/// Returns a buffer of zeros.
 pub(crate) fn zeros(length: usize) -> Result<Vec<u8>> {
     let mut buffer = Vec::new();
     resize(&mut buffer, length)?;

@@ -1,12 +1,12 @@
-//! Cutting a dataset into slabs that follow each other in row-major order.
+//! Division of a dataset into slabs that follow each other in row-major order.
 
 use crate::Dataset;
 pub use crate::read::Stretch;
 use hyperchunk_format::model::Dataspace;
 use hyperchunk_format::select::{Axis, Choice};
 
-/// Selections that together are the whole dataset, in row-major order, each of about `bytes` bytes at most (but of one
-/// element at least). They are cut between chunks where that is possible.
+/// Returns selections that together are the whole dataset, in row-major order, each of at most about
+/// `bytes` bytes (but at least one element). They are cut between chunks if possible.
 pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> + use<> {
     let dims = match dataset.dataspace() {
         Dataspace::Null => vec![0],
@@ -21,22 +21,23 @@ pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> + us
 pub struct Steps {
     /// The first index.
     pub start: u64,
-    /// From one to the next; not 0.
+    /// The distance between indices; not 0.
     pub step: u64,
-    /// How many there are.
+    /// The number of indices.
     pub count: u64,
 }
 
-/// As [`slabs`], of a part of the dataset: these indices of each axis.
+/// Divides a part of the dataset, given by the indices of each axis, as [`slabs`] does.
 pub fn slabs_of(dataset: &Dataset, axes: Vec<Steps>, bytes: u64) -> impl Iterator<Item = Choice> + use<> {
     let chunk = dataset.chunked().map_or_else(|| vec![1; axes.len()], |chunked| chunked.dims.clone());
     cut(axes, &chunk, (bytes / dataset.datatype().size.max(1)).max(1))
 }
 
-/// As [`slabs_of`], of at most `budget` elements.
+/// Divides as [`slabs_of`] does, into slabs of at most `budget` elements.
 fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choice> + use<> {
     let empty = axes.iter().any(|axis| axis.count == 0);
-    // The first axis of which a whole step fits: those before it are walked one by one, those after it are whole.
+    // The first axis of which a whole step fits: the axes before it are traversed one by one, the ones
+    // after it are whole.
     let mut inner = 1_u64;
     let mut axis = 0;
     let mut step = 1;
@@ -51,7 +52,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Cho
     }
     let whole = step.max(1);
     let at_once = axes.get(axis).is_none_or(|steps| whole >= steps.count);
-    // How many indices of the axis lie in one chunk, and in the first.
+    // Number of indices of the axis in one chunk, and in the first.
     let (along, first) = match axes.get(axis).zip(chunk.get(axis)) {
         Some((steps, chunk)) => {
             let (chunk, step) = ((*chunk).max(1), steps.step.max(1));
@@ -61,7 +62,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Cho
     };
     let along = along.max(1);
     let step = if whole >= along && !at_once { whole / along * along } else { whole };
-    // Cut at the end of a chunk first, if any.
+    // The first cut is at the end of a chunk, if any.
     let head = if whole >= along && !at_once && first < along {
         first.max(1).saturating_add(step - along)
     } else {

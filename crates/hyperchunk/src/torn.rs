@@ -3,13 +3,13 @@
 use crate::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// How often structure is read before it is taken for damaged, as in libhdf5.
+/// Maximum number of attempts to read structure before it counts as damaged, as in libhdf5.
 const MAX_ATTEMPTS: u32 = 100;
-/// Attempts that follow each other at once; after them, each waits longer than the one before, up to a bound.
+/// Number of attempts without a pause; later ones wait ever longer, up to a bound.
 const QUICK_ATTEMPTS: u32 = 10;
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// Reads structure until its checksums are right, if it may be `torn`.
+/// Reads structure until its checksums match, if it may be `torn`.
 pub(crate) fn again<T>(torn: bool, read: impl Fn() -> Result<T>) -> Result<T> {
     let mut attempt = 1;
     loop {

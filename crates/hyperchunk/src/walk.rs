@@ -1,41 +1,42 @@
-//! Walking all objects of a file, each once.
+//! Traversal of all objects of a file, each visited once.
 
 use crate::{File, Object, Result};
 use hyperchunk_format::model::{Link, LinkTarget, ObjectKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How deep groups may nest. Deeper ones are shown, but not entered.
+/// Maximum nesting depth of groups. Deeper ones are visited, but not entered.
 const DEPTH: usize = 1024;
 
-/// A link that the walk met, or the root.
+/// A visited link, or the root.
 #[derive(Debug)]
 pub struct Visit<'a> {
     /// The path, `/` for the root.
     pub path: &'a [u8],
     /// The link; `None` for the root.
     pub link: Option<&'a Link>,
-    /// What the walk found.
+    /// The link's target.
     pub found: Found<'a>,
 }
 
-/// The names of the objects that were met, each below that of its group: a path for each would grow with the square of the
+/// The names of the objects found, each relative to its group: full paths would grow with the square of the
 /// depth.
 #[derive(Debug)]
 struct Names {
     places: HashMap<u64, usize>,
-    /// For each object its group's place, and where its name starts in `text`; it ends where the next starts.
+    /// For each object its group's place, and the start of its name in `text`; the name ends where the next
+    /// one starts.
     names: Vec<(usize, usize)>,
     text: Vec<u8>,
 }
 
 impl Names {
-    /// With the object where the walk starts, at place 0.
+    /// Creates the table with the starting object at place 0.
     fn new(address: u64, path: &[u8]) -> Self {
         Self { places: HashMap::from([(address, 0)]), names: vec![(0, 0)], text: path.to_vec() }
     }
 
-    /// Adds an object; its place.
+    /// Adds an object; returns its place.
     fn add(&mut self, address: u64, group: usize, name: &[u8]) -> usize {
         let place = self.names.len();
         self.places.insert(address, place);
@@ -44,7 +45,7 @@ impl Names {
         place
     }
 
-    /// The path of an object, if it was met.
+    /// Returns the path of an object, if it was found.
     fn find(&self, address: u64) -> Option<Vec<u8>> {
         let mut place = *self.places.get(&address)?;
         let mut parts = Vec::new();
@@ -74,19 +75,20 @@ impl Names {
 pub struct Paths(Names);
 
 impl Paths {
-    /// The path of the object whose header is at an address, if a hard link leads there: the first that a walk meets.
+    /// Returns the path of the object whose header is at an address, if a hard link points there: the first
+    /// one in the traversal.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<Vec<u8>> {
         self.0.find(address)
     }
 }
 
-/// What a link leads to.
+/// Target of a link.
 #[derive(Debug)]
 pub enum Found<'a> {
-    /// An object met for the first time.
+    /// An object found for the first time.
     Object(&'a Object),
-    /// An object met before, at this path.
+    /// An object found before, at this path.
     Again(&'a [u8]),
     /// A link that is not followed: soft, external or user-defined.
     Link,
@@ -94,23 +96,23 @@ pub enum Found<'a> {
     Broken(crate::Error),
 }
 
-/// What to do next.
+/// Continuation of the traversal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Go on, into the group.
+    /// Continues, into the group.
     Enter,
-    /// Go on, but not into the group.
+    /// Continues, but not into the group.
     Skip,
-    /// End the walk.
+    /// Ends the traversal.
     Stop,
 }
 
 impl File {
-    /// Visits the objects below `start`, itself first: depth first, links by name, each object once. Only hard links are
-    /// followed. Groups whose links cannot be read are visited a second time, as broken.
+    /// Visits the objects below `start`, itself first: depth first, links by name, each object once. Only
+    /// hard links are followed. Groups whose links cannot be read are visited a second time, as broken.
     ///
     /// # Errors
-    /// Those of `visit`.
+    /// The errors of `visit`.
     pub fn walk(
         &self,
         start: &Object,
@@ -120,10 +122,10 @@ impl File {
         self.walk_names(start, path, visit).map(drop)
     }
 
-    /// The paths of all objects. The file is walked once.
+    /// Returns the paths of all objects. The file is traversed once.
     ///
     /// # Errors
-    /// Those of reading; groups that are damaged lead nowhere.
+    /// The errors of reading; damaged groups count as empty.
     pub fn paths(&self) -> Result<Arc<Paths>> {
         if let Some(known) = self.0.paths.get() {
             return Ok(Arc::clone(known));
@@ -142,8 +144,8 @@ impl File {
         visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
     ) -> Result<Names> {
         let mut names = Names::new(start.address(), path);
-        // The groups that the walk is in, each with its place among the names, where its path ends, and the links that are
-        // left.
+        // The groups on the current path, each with its place among the names, the end of its path, and
+        // the remaining links.
         let mut open: Vec<(usize, usize, std::vec::IntoIter<Link>)> = Vec::new();
         let mut path = path.to_vec();
         let enter = |open: &mut Vec<_>,

@@ -1,4 +1,4 @@
-"""Columns of pyarrow as NumPy arrays."""
+"""Columns of pyarrow tables as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EXTENSION = b"ARROW:extension:name"
 
 
 def to_numpy(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    """A NumPy array for each column; without copying where values lie in one piece as NumPy has them."""
+    """Returns a NumPy array for each column, without a copy of contiguous values in NumPy's representation."""
     return {
         field.name: _array(_in_one_piece(column), field)
         for field, column in zip(table.schema, table.columns, strict=True)

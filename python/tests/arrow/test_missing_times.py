@@ -1,4 +1,4 @@
-"""NaT is a null in Arrow and in all that reads through it; frames of pandas without rows have none."""
+"""NaT is a null in Arrow and for every reader through it; empty pandas frames have none."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_times_without_nat_have_no_bitmap(tmp_path: Path) -> None:
 
 
 def _pandas_array(group: Any, name: str, values: np.ndarray) -> None:
-    """As pandas' fixed format has it: PyTables has no arrays without elements."""
+    """Pandas' fixed format: PyTables has no empty arrays."""
     if values.size:
         group[name] = values
         return

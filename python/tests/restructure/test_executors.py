@@ -1,4 +1,4 @@
-"""The same tasks, done by others: processes, Dask, and processes that are killed."""
+"""The tasks of a layout, run by executors: processes, Dask, and processes that are killed."""
 
 import json
 import os
@@ -110,7 +110,7 @@ def test_killed_at_random_and_gone_on_with(path: Path, codec: str) -> None:
     while True:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            # At first it hardly begins; at the end it gets more time than it takes.
+            # At first hardly enough time to start; at the end more than enough.
             part = 20 if killed >= 8 else dice.uniform(0.2, 1.0) if killed else 0.1
             output, errors = process.communicate(timeout=whole * part)
         except subprocess.TimeoutExpired:

@@ -26,7 +26,7 @@ from store.model_checks import compare, dumped, of_netcdf, read_by_netcdf
 from store.model_past import Past
 from store.model_session import Local, Making
 from store.model_tree import Entry, Tree, apply, dtype, empty, plain, shown
-from store.model_worker import Remote, Zygote, keywords
+from store.model_worker import Remote, RemoteError, Zygote, keywords
 
 VERBS = [
     *("group", "dataset", "dataset", "write", "write", "write", "write", "resize", "resize", "append", "small", "soft"),
@@ -70,6 +70,7 @@ class Stores(RuleBasedStateMachine):
         self.handles: list[store.Store] = []
         self.sessions: list[Making] = []
         self.held: list[tuple[Any, dict[str, Any]]] = []
+        self.held_files: list[int] = []
         self.unlinked: dict[str, str] = {}
         #: Nothing was found yet: the end of the history is worth a look.
         self.sound = True
@@ -153,6 +154,12 @@ class Stores(RuleBasedStateMachine):
             return None
         before = set(self.logs())
         remote = self.connector.session()
+        if how == "w" and self.is_held():
+            # HDF5 truncates no file that a reader has open.
+            with pytest.raises(RemoteError, match="already open"):
+                remote("open", str(self.path), how)
+            remote.end()
+            return None
         session = Making("h5", remote, self.tree, anew=how == "w")
         remote("open", str(self.path), "r+" if how == "edit" else how)
         session.edits, session.base, session.seen = how == "edit", self.epoch, self.epoch
@@ -370,6 +377,11 @@ class Stores(RuleBasedStateMachine):
     def hold(self) -> None:
         """A reader that stays at this epoch."""
         self.held.append((hyperchunk.open(self.path), shown(self.tree)))
+        self.held_files.append(self.path.stat().st_ino)
+
+    def is_held(self) -> bool:
+        """Whether a reader has the file open that is at the path now."""
+        return self.path.stat().st_ino in self.held_files
 
     def compact(self) -> None:
         """One log instead of many."""
@@ -384,7 +396,7 @@ class Stores(RuleBasedStateMachine):
         note("vacuum")
         for file, _ in self.held:
             file.close()
-        self.held = []
+        self.held, self.held_files = [], []
         self.command("vacuum", self.path, "--grace", "0")
         self.check()
 

@@ -1,4 +1,4 @@
-"""A dataset that a program makes through the connector is the one that the API makes with the same properties."""
+"""A dataset created through the connector is identical to one created by the API with the same properties."""
 
 import json
 from pathlib import Path
@@ -83,7 +83,9 @@ def test_a_value_is_that_of_all_names(first: Any, second: Any, anew: bool, tmp_p
 @pytest.mark.parametrize("other", ["a/other", "z/other", "other"])
 @pytest.mark.parametrize("value", ["''", "7.5", "[1, 2]"])
 def test_what_is_made_anew_may_have_two_names(value: str, other: str, tmp_path: Path) -> None:
-    """It is no conflict with what it replaces, whichever name the commit comes to first."""
+    """A recreated object may have two names: this is no conflict with the object that it replaces, in either order of
+    names.
+    """
     run = store.create(tmp_path / "a.h5", {})
     with run.writer() as writer:
         writer.structure["s"] = 2.5
@@ -104,3 +106,34 @@ def test_what_is_made_anew_may_have_two_names(value: str, other: str, tmp_path: 
     with hyperchunk.open(tmp_path / "a.h5") as file:
         assert file["s"] == file[other]
         np.testing.assert_array_equal(file["s"][()], b"" if value == "''" else np.array(json.loads(value)))
+
+
+@pytest.mark.parametrize("other", ["h", "t"])
+@pytest.mark.parametrize("value", [7, "text", [1.5, 2.5]])
+@pytest.mark.parametrize("between", ["", "flush", "commit", "others"])
+def test_a_name_that_was_deleted_and_made_again_is_another_object(
+    between: str, value: Any, other: str, tmp_path: Path
+) -> None:
+    """Also if both were one object in an epoch of the same writer."""
+    run = store.create(tmp_path / "a.h5", {})
+    writer = run.writer()
+    structure = writer.structure
+    structure["s"] = 5
+    structure[other] = structure["s"]
+    if between in ("flush", "commit"):
+        ticket = writer.flush()
+        if between == "commit":
+            run.commit(tickets=[ticket], on_conflict="error")
+    if between == "others":
+        with store.open(tmp_path / "a.h5").writer() as another:
+            another.structure["s"] = value
+        run.commit(on_conflict="error")
+    del structure["s"]
+    structure["s"] = value
+    writer.close()
+    run.commit(on_conflict="error")
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        assert file["s"] != file[other]
+        assert file[other][()] == 5
+        found = file["s"]
+        np.testing.assert_array_equal(found.asstr()[()] if isinstance(value, str) else found[()], value)

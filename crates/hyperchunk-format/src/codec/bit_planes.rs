@@ -1,25 +1,25 @@
-//! Bit shuffling: from elements to bit planes and back. Source: K. Masui and others, "A compression scheme for radio data in
-//! high performance computing" (2015), section 3.
+//! Bit shuffle: conversion between elements and bit planes. Source: K. Masui and others, "A compression
+//! scheme for radio data in high performance computing" (2015), section 3.
 //!
-//! A plane holds one bit of each element, eight elements to a byte, the first in the lowest bit. The planes lie in the
-//! order of the bits: those of the first byte first, its lowest bit first.
+//! A plane holds one bit of each element, eight elements to a byte, the first in the lowest bit. The planes
+//! are in the order of the bits: first byte first, and lowest bit first within it.
 
 use super::shuffle::{Weaver, shuffle_with, unshuffle_with};
 
-/// How many bytes of each plane are worked on at a time.
+/// Number of bytes of each plane processed at a time.
 const WIDTH: usize = 128;
 
-/// Joins bit planes to elements; keeps its buffers.
+/// Conversion from bit planes to elements; keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct Joiner {
-    /// The bytes of some elements: the first ones, then the second ones, and so on.
+    /// Byte planes of some elements: all first bytes, then all second bytes, and so on.
     bytes: Vec<u8>,
     weaver: Box<Weaver>,
 }
 
 impl Joiner {
-    /// Fills `elements`, each of `size` bytes, from `planes`. Their number is a multiple of eight: what makes no eight
-    /// elements is left as it was.
+    /// Fills `elements`, each of `size` bytes, from `planes`. Elements past a multiple of eight are left
+    /// unchanged.
     pub(super) fn join(&mut self, planes: &[u8], elements: &mut [u8], size: usize) {
         let eight = size.saturating_mul(8);
         let row = planes.len().min(elements.len()).checked_div(eight).unwrap_or(0);
@@ -46,17 +46,17 @@ impl Joiner {
     }
 }
 
-/// Splits elements into bit planes; keeps its buffers.
+/// Conversion from elements to bit planes; keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
-    /// As [`Joiner`] has it.
+    /// Byte planes, as in [`Joiner`].
     bytes: Vec<u8>,
     weaver: Box<Weaver>,
 }
 
 impl Splitter {
-    /// Fills `planes` from `elements`, each of `size` bytes. Their number is a multiple of eight: what makes no eight
-    /// elements is left as it was.
+    /// Fills `planes` from `elements`, each of `size` bytes. Planes of elements past a multiple of eight are
+    /// left unchanged.
     pub(super) fn split(&mut self, elements: &[u8], planes: &mut [u8], size: usize) {
         let eight = size.saturating_mul(8);
         let row = planes.len().min(elements.len()).checked_div(eight).unwrap_or(0);
@@ -73,7 +73,7 @@ impl Splitter {
             let planes = planes.chunks_exact_mut(row.saturating_mul(8));
             for (planes, from) in planes.zip(self.bytes.chunks_exact(width.saturating_mul(8))) {
                 let mut rows = [[0; WIDTH]; 8];
-                // The upper bytes of small numbers.
+                // Zero bytes: the upper bytes of small numbers.
                 if from.iter().fold(0, |all, byte| all | byte) == 0 {
                     for plane in planes.chunks_exact_mut(row) {
                         plane.get_mut(start..end).unwrap_or_default().fill(0);
@@ -95,7 +95,7 @@ impl Splitter {
     }
 }
 
-/// Copies what there is, mostly whole rows.
+/// Copies the available bytes, mostly whole rows.
 #[inline]
 fn copy(from: &[u8], to: &mut [u8; WIDTH]) {
     match from.try_into() {
@@ -105,7 +105,7 @@ fn copy(from: &[u8], to: &mut [u8; WIDTH]) {
 }
 
 /// Exchanges the number of a row with the number of a bit within its byte.
-// Inlined, it is not turned into wide instructions.
+// If inlined, it is not vectorized.
 #[inline(never)]
 #[expect(
     clippy::indexing_slicing,
@@ -139,7 +139,7 @@ pub(super) mod tests {
     use super::*;
     use crate::codec::testing::Dice;
 
-    /// As the definition has it.
+    /// Reference implementation, straight from the definition.
     pub(in crate::codec) fn planes(elements: &[u8], size: usize) -> Vec<u8> {
         let count = elements.len() / size;
         let mut planes = vec![0; elements.len()];

@@ -1,15 +1,15 @@
-//! Filters that only round floats before a lossless filter packs them: BitGroom (32022), Granular BitRound (32023) and
-//! BitRound (32032). There is nothing to undo. Source: the list of registered filters.
+//! Filters that only round floats before a lossless filter: BitGroom (32022), Granular BitRound (32023) and
+//! BitRound (32032). Decoding does nothing. Source: the list of registered filters.
 
 use super::{Codec, Context};
 use crate::Result;
 
-/// The codec of each of them.
+/// Codec of these filters.
 #[derive(Debug)]
 pub(super) struct BitRounding {
-    /// The filter's number.
+    /// Filter identifier.
     pub id: u16,
-    /// The filter's name.
+    /// Filter name.
     pub name: &'static str,
 }
 

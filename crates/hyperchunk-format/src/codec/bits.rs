@@ -1,15 +1,15 @@
-//! Numbers of any count of bits, the most significant bit first, as nbit and scaleoffset pack them.
+//! Bit-packed numbers, most significant bit first, as in nbit and scaleoffset.
 
 use crate::{Error, ErrorKind, Result};
 
-/// The order of the bytes of an element.
+/// Byte order of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Little,
     Big,
 }
 
-/// The 64 bits from bit `at` on, of which the first 57 are sure; zeros behind the end.
+/// Returns the 64 bits from bit `at` on, of which only the first 57 are valid; zeros past the end.
 #[inline]
 pub(super) fn window(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at / 8..).unwrap_or_default();
@@ -17,7 +17,7 @@ pub(super) fn window(bytes: &[u8], at: usize) -> u64 {
     word.wrapping_shl(u32::try_from(at % 8).unwrap_or(0))
 }
 
-/// Fewer than eight bytes as a number, as if zeros followed.
+/// Converts fewer than eight bytes to a number, padded with zeros.
 #[cold]
 fn padded(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -25,7 +25,7 @@ fn padded(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(word)
 }
 
-/// The number of `width` bits, up to 64, at bit `at`; zeros behind the end.
+/// Returns the number of `width` bits (up to 64) at bit `at`; zeros past the end.
 #[inline]
 pub(super) fn number(bytes: &[u8], at: usize, width: u32) -> u64 {
     if width > 57 {
@@ -33,11 +33,11 @@ pub(super) fn number(bytes: &[u8], at: usize, width: u32) -> u64 {
         let rest = width.wrapping_sub(32);
         return (high << rest) | number(bytes, at.wrapping_add(32), rest);
     }
-    // Two shifts, because a width of 0 needs 64.
+    // Two shifts, because a width of 0 needs a shift by 64.
     (window(bytes, at) >> 1).wrapping_shr(63_u32.wrapping_sub(width))
 }
 
-/// Checks that `count` times `bits` bits are there.
+/// Checks that `input` has `count` times `bits` bits.
 pub(super) fn check_length(input: &[u8], count: u32, bits: u64) -> Result<()> {
     let needed = u128::from(count).wrapping_mul(bits.into());
     if needed <= (input.len() as u128).wrapping_mul(8) {
@@ -47,11 +47,11 @@ pub(super) fn check_length(input: &[u8], count: u32, bits: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Filter, message))
 }
 
-/// How many numbers are unpacked at a time.
+/// Number of values unpacked at a time.
 const BLOCK: usize = 128;
 
-/// Writes consecutive numbers of `width` bits, from bit `at` of the input on, to elements of `size` bytes, 1 to 8, after
-/// `map`. The input is as long as the elements ask for.
+/// Unpacks consecutive numbers of `width` bits, from bit `at` of the input on, applies `map`, and writes them
+/// as elements of `size` bytes (1 to 8). The input must be long enough for all elements.
 pub(super) fn unpack(
     (input, mut at, width): (&[u8], usize, u32),
     (output, size, order): (&mut [u8], usize, Order),
@@ -68,7 +68,7 @@ pub(super) fn unpack(
     }
 }
 
-/// Gives consecutive numbers of `width` bits to `put`. Several that fit in one window are taken from it.
+/// Calls `put` with consecutive numbers of `width` bits. Reads several from one window if they fit.
 #[inline]
 pub(super) fn numbers<T>((input, at, width): (&[u8], usize, u32), to: &mut [T], put: impl Fn(&mut T, u64)) {
     match width {
@@ -103,7 +103,7 @@ fn numbers_by<const N: usize, T>(
     }
 }
 
-/// Writes numbers to elements of `size` bytes, 1 to 8.
+/// Writes numbers as elements of `size` bytes (1 to 8).
 fn store(values: &[u64], elements: &mut [u8], size: usize, order: Order) {
     match (size, order) {
         (1, _) => store_as(values, elements, |[a, ..]| [a]),
@@ -121,7 +121,7 @@ fn store(values: &[u64], elements: &mut [u8], size: usize, order: Order) {
     }
 }
 
-/// Writes a number to an element of up to 8 bytes.
+/// Writes a number as an element of up to 8 bytes.
 #[inline]
 pub(super) fn store_one(value: u64, element: &mut [u8], order: Order) {
     let bytes = value.to_le_bytes();
@@ -137,13 +137,13 @@ fn store_as<const N: usize>(values: &[u64], elements: &mut [u8], bytes: impl Fn(
     }
 }
 
-/// Puts consecutive numbers to the start of bytes, the most significant bit first.
+/// Bit writer, most significant bit first.
 #[derive(Debug)]
 pub(super) struct Packer<'a> {
     bytes: &'a mut [u8],
-    /// Where the next eight go.
+    /// Position of the next eight bytes.
     at: usize,
-    /// Bits that wait, from the highest one on, and how many they are.
+    /// Pending bits, from the highest on, and their number.
     word: u64,
     filled: u32,
 }
@@ -153,10 +153,10 @@ impl<'a> Packer<'a> {
         Self { bytes, at: 0, word: 0, filled: 0 }
     }
 
-    /// Puts the lowest `width` bits, up to 64, of a number.
+    /// Writes the lowest `width` bits (up to 64) of a number.
     #[inline]
     pub(super) fn put(&mut self, value: u64, width: u32) {
-        // Two shifts, because a width of 0 needs 64.
+        // Two shifts, because a width of 0 needs a shift by 64.
         let top = value.wrapping_shl(63_u32.wrapping_sub(width)).wrapping_shl(1);
         let top = if width == 64 { value } else { top };
         self.word |= top.wrapping_shr(self.filled);
@@ -166,7 +166,7 @@ impl<'a> Packer<'a> {
             return;
         }
         self.flush();
-        // What did not fit any more.
+        // Bits that did not fit.
         let placed = 64_u32.wrapping_sub(self.filled);
         self.word = top.checked_shl(placed).unwrap_or(0);
         self.filled = filled.wrapping_sub(64);
@@ -181,7 +181,7 @@ impl<'a> Packer<'a> {
         self.at = end;
     }
 
-    /// Puts what waits, and zeros behind it.
+    /// Writes the pending bits, and zeros after them.
     pub(super) fn finish(mut self) {
         let rest = self.bytes.get_mut(self.at..).unwrap_or_default();
         rest.fill(0);
@@ -191,7 +191,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// Puts the lowest `width` bits of each element of `size` bytes, 1 to 8, after `map`.
+/// Writes the lowest `width` bits of each element of `size` bytes (1 to 8), after `map`.
 pub(super) fn pack(
     (elements, size, order): (&[u8], usize, Order),
     (packer, width): (&mut Packer<'_>, u32),
@@ -200,7 +200,7 @@ pub(super) fn pack(
     each((elements, size, order), |value| packer.put(map(value), width));
 }
 
-/// Gives each element of `size` bytes, 1 to 8, as a number to `with`.
+/// Calls `with` with each element of `size` bytes (1 to 8) as a number.
 #[inline]
 pub(super) fn each((elements, size, order): (&[u8], usize, Order), mut with: impl FnMut(u64)) {
     let mut values = [0; BLOCK];
@@ -212,7 +212,7 @@ pub(super) fn each((elements, size, order): (&[u8], usize, Order), mut with: imp
     }
 }
 
-/// Reads numbers from elements of `size` bytes, 1 to 8.
+/// Reads numbers from elements of `size` bytes (1 to 8).
 fn load(elements: &[u8], values: &mut [u64], size: usize, order: Order) {
     match (size, order) {
         (1, _) => load_as(elements, values, |[byte]| u64::from(byte)),
@@ -230,7 +230,7 @@ fn load(elements: &[u8], values: &mut [u64], size: usize, order: Order) {
     }
 }
 
-/// The number in an element of up to 8 bytes.
+/// Reads the number in an element of up to 8 bytes.
 #[inline]
 pub(super) fn load_one(element: &[u8], order: Order) -> u64 {
     let add = |value: u64, byte: &u8| (value << 8) | u64::from(*byte);

@@ -1,8 +1,8 @@
-//! Bitshuffle (32008): bit planes of blocks of elements, compressed with LZ4, zstd or not at all. Source: the description in
-//! bitshuffle's README, and what its filter writes.
+//! Bitshuffle (32008): bit planes of blocks of elements, compressed with LZ4 or zstd, or uncompressed.
+//! Source: the description in bitshuffle's README, and its filter's output.
 //!
-//! Parameters: bitshuffle's version (two numbers), the size of an element, then optionally: the elements in a block (0: by
-//! the size of an element), the compression, its level.
+//! Parameters: bitshuffle's version (two numbers), the size of an element, then optionally: the elements in a
+//! block (0: derived from the size of an element), the compression, its level.
 
 use super::bit_planes::{Joiner, Splitter};
 use super::{Codec, Context, EncodeContext, Encoded, lz4, zstd};
@@ -10,17 +10,17 @@ use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
 
-/// What a block that is not compressed aims at, in bytes.
+/// Target size in bytes of a block without compression.
 const BLOCK_BYTES: usize = 8192;
-/// The fewest elements in a block, where the writer gave no number.
+/// Minimum number of elements in a default block.
 const FEWEST: usize = 128;
 
 thread_local! {
-    /// With the planes of a block.
+    /// Splitter, and buffer for the planes of a block.
     static SPLITTER: RefCell<(Splitter, Vec<u8>)> = RefCell::default();
 }
 
-/// How blocks are compressed.
+/// Compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compression {
     None,
@@ -28,7 +28,7 @@ enum Compression {
     Zstd,
 }
 
-/// The codec.
+/// Bitshuffle codec.
 #[derive(Debug)]
 pub(super) struct Bitshuffle;
 
@@ -103,7 +103,7 @@ fn element_size(parameters: &[u32]) -> Result<usize> {
     }
 }
 
-/// The bytes in a block of so many elements, where 0 leaves their number open.
+/// Returns the size in bytes of a block with this number of elements; 0 stands for the default number.
 fn block_bytes(block: usize, element: usize) -> Result<usize> {
     let block = if block == 0 { default_block(element) } else { block };
     if !block.is_multiple_of(8) {
@@ -112,7 +112,7 @@ fn block_bytes(block: usize, element: usize) -> Result<usize> {
     Ok(block.saturating_mul(element))
 }
 
-/// Any other number is written and read without compression.
+/// Returns the compression; unknown numbers mean no compression, in both directions.
 fn compression(parameters: &[u32]) -> Compression {
     match parameters.get(4) {
         Some(2) => Compression::Lz4,
@@ -121,13 +121,14 @@ fn compression(parameters: &[u32]) -> Compression {
     }
 }
 
-/// How many elements make a block, where neither writer nor chunk says.
+/// Returns the default number of elements in a block.
 fn default_block(element: usize) -> usize {
     let fitting = BLOCK_BYTES.checked_div(element).unwrap_or(0);
     (fitting & !7).max(FEWEST)
 }
 
-/// Fills `output`, block by block. The last one has as many elements as make eights; those behind lie as they are.
+/// Decodes `output` block by block. The last block has a multiple of eight elements; the rest is stored
+/// unshuffled.
 fn blocks(
     cursor: &mut Cursor<'_>,
     output: &mut [u8],
@@ -161,12 +162,12 @@ fn blocks(
     Ok(())
 }
 
-/// How many bytes lie behind all eights of elements.
+/// Returns the number of bytes past the last multiple of eight elements.
 fn loose_bytes(size: usize, element: usize) -> usize {
     size.checked_rem(element.saturating_mul(8)).unwrap_or(0)
 }
 
-/// Splits `input` block by block into `output`, which is as long.
+/// Shuffles `input` block by block into `output`, which has the same length.
 fn split(splitter: &mut Splitter, input: &[u8], output: &mut [u8], element: usize, block: usize) {
     let end = input.len().saturating_sub(loose_bytes(input.len(), element));
     let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
@@ -177,7 +178,7 @@ fn split(splitter: &mut Splitter, input: &[u8], output: &mut [u8], element: usiz
     loose_to.copy_from_slice(loose);
 }
 
-/// Writes blocks, split and then compressed to at most `bound` bytes each.
+/// Writes shuffled blocks, compressed to at most `bound` bytes each.
 fn compressed(
     input: &[u8],
     output: &mut Vec<u8>,
@@ -217,7 +218,7 @@ mod tests {
     use crate::codec::bit_planes::tests::planes;
     use crate::codec::testing::{Dice, decoded, encoded, hurt};
 
-    /// The filter, forwards.
+    /// Reference implementation of the encoder.
     fn filtered(bytes: &[u8], element: usize, block: usize, compression: u32) -> Vec<u8> {
         let mut output = Vec::new();
         if compression != 0 {

@@ -1,16 +1,16 @@
-//! bzip2 (307): one stream a chunk. Source: the format's description in bzip2's manual. The parameter, the size of a block
-//! in units of 100,000 bytes, only matters for writing.
+//! bzip2 (307): one stream a chunk. Source: the format's description in bzip2's manual. The parameter, the
+//! size of a block in units of 100,000 bytes, is only used for encoding.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 
-/// Where the size is not known, the buffer grows by at least this much.
+/// Minimum growth of the buffer if the size is unknown.
 const STEP: usize = 1 << 16;
-/// The size of a block where the parameters give none.
+/// Default size of a block.
 const DEFAULT_BLOCK: u32 = 9;
 
-/// The codec.
+/// bzip2 codec.
 #[derive(Debug)]
 pub(super) struct Bzip2;
 
@@ -40,11 +40,11 @@ impl Codec for Bzip2 {
                 )));
             }
             match status {
-                // What follows the stream is ignored, as the plugin does.
+                // Data after the stream are ignored, as in the plugin.
                 Status::StreamEnd => return Ok(()),
                 Status::MemNeeded => return Err(Error::limit("no memory for bzip2")),
                 _ if output.len() == output.capacity() => {
-                    // One byte more than may come out shows that too much does.
+                    // One byte above the limit reveals that the output is too long.
                     let more = output.len().saturating_add(output.len().max(STEP));
                     size = more.min(context.limit.saturating_add(1));
                 }
@@ -62,7 +62,7 @@ impl Codec for Bzip2 {
             Some(block @ 1..=9) => *block,
             Some(block) => return Err(Error::invalid(format!("a block size of {block}; there are 1 to 9"))),
         };
-        // As the manual has it: a stream is at most 1 % and 600 bytes longer than its input.
+        // According to the manual, a stream is at most 1 % and 600 bytes longer than its input.
         let bound = input.len().saturating_add(input.len() / 100).saturating_add(600);
         let room = context.room(output, context.most(input, bound))?;
         let mut state = Compress::new(Compression::new(block), 0);

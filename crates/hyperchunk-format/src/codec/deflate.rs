@@ -1,5 +1,5 @@
-//! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951. The one parameter is the level, 0 to 9, which only matters
-//! for writing.
+//! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951. The only parameter, the level from 0 to
+//! 9, is only used for encoding.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::thread_state::with_state;
@@ -7,21 +7,21 @@ use crate::{Error, ErrorKind, Result};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use std::cell::RefCell;
 
-/// No deflate stream expands more: at best, two bits stand for 258 bytes.
+/// Maximum expansion of a deflate stream: two bits for 258 bytes.
 const MOST_A_BYTE: usize = 1032;
 
-/// The level where the parameters give none: what zlib has by default.
+/// Default level, zlib's.
 const DEFAULT_LEVEL: i32 = 6;
-/// zlib has no more levels, though libdeflate has.
+/// Highest level of zlib; libdeflate has higher ones.
 const MOST_LEVEL: i32 = 9;
 
 thread_local! {
-    /// The compressor used last, and its level: to make one takes longer than to compress a small chunk.
+    /// Last compressor used, with its level: creating one takes longer than compressing a small chunk.
     static COMPRESSOR: RefCell<Option<(i32, Compressor)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
 }
 
-/// The codec.
+/// Deflate codec.
 #[derive(Debug)]
 pub(super) struct Deflate;
 
@@ -39,7 +39,7 @@ impl Codec for Deflate {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        // What follows the stream is ignored, as libhdf5 does.
+        // Data after the stream are ignored, as in libhdf5.
         let most = input.len().saturating_mul(MOST_A_BYTE).min(context.limit);
         let guess = context.expected.unwrap_or_else(|| input.len().saturating_mul(4).max(1 << 16));
         let mut size = guess.min(most);
@@ -72,13 +72,13 @@ impl Codec for Deflate {
         with_compressor(level, |compressor| {
             let most = context.most(input, compressor.zlib_compress_bound(input.len()));
             let room = context.room(output, most)?;
-            // The only error is that there is too little room, and without limits there is enough.
+            // The only error is lack of space, and without the optional flag there is enough.
             Ok(compressor.zlib_compress(input, room).map_or(Encoded::Refused, Encoded::Written))
         })
     }
 }
 
-/// Calls `with` with this thread's compressor of a level.
+/// Calls `with` with this thread's compressor for a level.
 fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T>) -> Result<T> {
     with_state(&COMPRESSOR, |kept| match kept {
         Some((of, compressor)) if *of == level => with(compressor),
@@ -92,13 +92,13 @@ fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T
     })
 }
 
-/// Writes a stream of `from` to `to`; how many bytes it is, or nothing if it does not fit.
+/// Compresses `from` into `to`; returns the number of bytes, or `None` if they do not fit.
 #[cfg(feature = "blosc")]
 pub(super) fn deflate(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
     with_compressor(level, |compressor| Ok(compressor.zlib_compress(from, to).ok()))
 }
 
-/// Writes what a stream was made from to `to`; how many bytes it is.
+/// Decompresses a stream into `to`; returns the number of bytes.
 #[cfg(feature = "blosc")]
 pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
     DECOMPRESSOR
@@ -114,7 +114,7 @@ mod tests {
     /// A thousand zeros, by zlib.
     const ZEROS: &[u8] =
         &[0x78, 0x9c, 0x63, 0x60, 0x18, 0x05, 0xa3, 0x60, 0x14, 0x0c, 0x77, 0, 0, 0x03, 0xe8, 0x00, 0x01];
-    /// `123456789`, likewise.
+    /// `123456789`, by zlib.
     const NINE: &[u8] = &[
         0x78, 0x9c, 0x33, 0x34, 0x32, 0x36, 0x31, 0x35, 0x33, 0xb7, 0xb0, 0x04, 0x00, 0x09, 0x1e, 0x01, 0xde,
     ];

@@ -1,34 +1,35 @@
-//! Applying a whole pipeline to one chunk.
+//! Encoding of a chunk with a whole pipeline.
 
 use super::{Codec, EncodeContext, Encoded, lookup, registered};
 use crate::model::Filter;
 use crate::{Error, ErrorKind, Result};
 
-/// The most filters that a pipeline may have: the mask of a chunk has a bit for each.
+/// Maximum number of filters in a pipeline: a chunk's mask has one bit for each.
 const MOST_FILTERS: usize = 32;
 
-/// Applies pipelines; keeps its buffers from chunk to chunk. What compressors need is kept by each thread.
+/// Pipeline encoder; keeps its buffers from chunk to chunk. Compressor state is kept by each thread.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// What the last filter made, unless that is still the chunk itself.
+    /// Result of the last filter, unless the chunk is still unchanged.
     front: Vec<u8>,
-    /// What the next filter writes to.
+    /// Output of the next filter.
     back: Vec<u8>,
 }
 
 impl Encoder {
-    /// One without buffers yet.
+    /// Creates an encoder without buffers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes to store for `chunk`, and the mask with the bits of filters that were left out. Those are optional ones
-    /// that gain nothing or cannot take the chunk, as libhdf5 has it. Without filters, `chunk` itself: nothing is copied.
+    /// Encodes `chunk` and returns the bytes to store, and the mask of the skipped filters. As in libhdf5,
+    /// optional filters that save nothing or cannot handle the chunk are skipped. Without filters it returns
+    /// `chunk` itself, without a copy.
     ///
     /// # Errors
-    /// MissingFilter for a filter that is not known, Unsupported for one that cannot be written, Invalid if its parameters
-    /// make no sense or a filter that is not optional cannot take the chunk, Limit if there is no memory.
+    /// MissingFilter for an unknown filter, Unsupported for one without an encoder, Invalid if its parameters
+    /// are invalid or a mandatory filter cannot handle the chunk, Limit if memory is insufficient.
     pub fn encode<'a>(&'a mut self, pipeline: &[Filter], chunk: &'a [u8]) -> Result<(&'a [u8], u32)> {
         if pipeline.len() > MOST_FILTERS {
             let message = format!("a pipeline of {} filters; {MOST_FILTERS} are the most", pipeline.len());
@@ -57,11 +58,11 @@ impl Encoder {
     }
 }
 
-/// Applies one filter. It is only refused if it is optional.
+/// Applies one filter. The result is only `Refused` for an optional one.
 fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>) -> Result<Encoded> {
     let context = EncodeContext { parameters: &filter.parameters, optional: filter.optional };
     let done = codec.encode(input, output, &context).map_err(|error| {
-        // There is nothing that could be damaged but the parameters.
+        // Only the parameters can be at fault.
         let error = match error.kind() {
             ErrorKind::Filter => Error::invalid(error.message()),
             _ => error,
@@ -69,7 +70,8 @@ fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>)
         error.within(codec.name())
     })?;
     match done {
-        // A filter whose result has a certain size, as a checksum, does not compress and so is wanted for something else.
+        // A filter with a result of known size, such as a checksum, does not compress and so serves another
+        // purpose.
         Encoded::Written(length)
             if filter.optional
                 && length >= input.len()

@@ -1,11 +1,12 @@
-//! FCIDECOMP (32018), of EUMETSAT: images compressed with JPEG-LS. Source: fcidecomp's H5Zjpegls. Parameters: the bytes in a
-//! sample; components, lines, samples in a line; and what the encoder was told, which its stream says again.
+//! FCIDECOMP (32018), by EUMETSAT: images compressed with JPEG-LS. Source: fcidecomp's H5Zjpegls. Parameters:
+//! the bytes in a sample; components, lines, samples in a line; and encoder settings, which its stream
+//! repeats.
 
 use super::jpeg_ls::Image;
 use super::{Codec, Context};
 use crate::{Error, ErrorKind, Result};
 
-/// The codec.
+/// FCIDECOMP codec.
 #[derive(Debug)]
 pub(super) struct Fcidecomp;
 

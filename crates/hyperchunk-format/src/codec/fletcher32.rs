@@ -1,9 +1,10 @@
-//! Fletcher32 (3): a checksum behind the chunk's bytes. Source: the comments of HDF5's H5Zfletcher32.c and H5checksum.c.
+//! Fletcher32 (3): a checksum after the chunk's bytes. Source: the comments of HDF5's H5Zfletcher32.c and
+//! H5checksum.c.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
-/// The codec.
+/// Fletcher32 codec.
 #[derive(Debug)]
 pub(super) struct Fletcher32;
 
@@ -39,14 +40,14 @@ impl Codec for Fletcher32 {
     }
 }
 
-/// The bytes before the checksum.
+/// Verifies the checksum and returns the bytes before it.
 fn checked(input: &[u8]) -> Result<&[u8]> {
     let Some((bytes, stored)) = input.split_last_chunk::<4>() else {
         return Err(Error::new(ErrorKind::Filter, "too short for its checksum"));
     };
     let computed = checksum(bytes);
     let [a, b, c, d] = *stored;
-    // Before 1.6.3, little-endian machines wrote the bytes of each half the other way round.
+    // Before 1.6.3, little-endian machines wrote the two bytes of each half in reverse order.
     if computed == u32::from_le_bytes([a, b, c, d]) || computed == u32::from_le_bytes([b, a, d, c]) {
         return Ok(bytes);
     }
@@ -54,12 +55,13 @@ fn checked(input: &[u8]) -> Result<&[u8]> {
     Err(Error::new(ErrorKind::Filter, format!("checksum {computed:#010x} computed, {stored:#010x} stored")))
 }
 
-/// Words that are summed side by side.
+/// Number of words summed in parallel.
 const LANES: usize = 16;
-/// Rows of lanes before a lane could overflow: 65535 · n(n + 1) / 2 < 2³².
+/// Maximum number of rows without overflow of a lane: 65535 · n(n + 1) / 2 < 2³².
 const ROWS: usize = 256;
 
-/// Fletcher's checksum of the big-endian 16-bit words; a last odd byte is the high half of one more word.
+/// Returns Fletcher's checksum of the big-endian 16-bit words; a last odd byte is the high half of another
+/// word.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     let mut sums = Sums { first: 0, second: 0 };
     let (rows, rest) = bytes.as_chunks::<{ 2 * LANES }>();
@@ -72,7 +74,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     (Sums::folded(sums.second) << 16) | Sums::folded(sums.first)
 }
 
-/// The sum of the words, and the sum of all those sums, modulo 65535.
+/// Sum of the words, and sum of all partial sums, modulo 65535.
 struct Sums {
     first: u64,
     second: u64,
@@ -84,7 +86,7 @@ impl Sums {
         self.second = self.second.wrapping_add(self.first);
     }
 
-    /// Adds up to [`ROWS`] rows: a lane's own two sums first, then what each lane's place makes of them.
+    /// Adds up to [`ROWS`] rows: first the two sums of each lane, then the lanes weighted by their positions.
     fn add_rows(&mut self, rows: &[[u8; 2 * LANES]]) {
         let (mut first, mut second) = ([0_u32; LANES], [0_u32; LANES]);
         for row in rows {
@@ -106,7 +108,7 @@ impl Sums {
         self.second = (self.second & 0xffff).wrapping_add(self.second >> 16);
     }
 
-    /// A sum modulo 65535, where 65535 stands for 0 unless all words were 0.
+    /// Reduces a sum modulo 65535, with 65535 in place of 0 unless all words were 0.
     fn folded(mut sum: u64) -> u32 {
         while sum > 0xffff {
             sum = (sum & 0xffff).wrapping_add(sum >> 16);
@@ -119,7 +121,7 @@ impl Sums {
 mod tests {
     use super::*;
 
-    /// As the definition has it.
+    /// Reference implementation, straight from the definition.
     fn plain(bytes: &[u8]) -> u32 {
         let (mut first, mut second) = (0_u32, 0_u32);
         let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);

@@ -1,6 +1,6 @@
-//! LZ4 (32004): blocks of equal size, each compressed by itself. Source: "HDF5 LZ4 filter" (at The HDF Group's list of
-//! registered filters); *LZ4 Block Format Description*. The parameter is the size of a block, 0 for 1 GiB; it only matters for
-//! writing.
+//! LZ4 (32004): blocks of equal size, each compressed separately. Source: "HDF5 LZ4 filter" (at The HDF
+//! Group's list of registered filters); *LZ4 Block Format Description*. The parameter, the size of a block (0
+//! for 1 GiB), is only used for encoding.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::thread_state::with_state;
@@ -8,21 +8,21 @@ use crate::{Cursor, Error, ErrorKind, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use std::cell::RefCell;
 
-/// No LZ4 block expands more.
+/// Maximum expansion of an LZ4 block.
 const MOST_A_BYTE: u64 = 255;
-/// The size of a block where the parameter gives none.
+/// Default size of a block.
 const DEFAULT_BLOCK: usize = 1 << 30;
-/// The largest block that LZ4 takes.
+/// Maximum size of a block in LZ4.
 const LARGEST_BLOCK: usize = 0x7e00_0000;
-/// Inputs below this have tables of half the size.
+/// Inputs below this size use smaller tables.
 const SMALL: usize = u16::MAX as usize;
 
 thread_local! {
-    /// What the compressor knows about its input, for small ones and for all others: kept because it is not small itself.
+    /// Hash tables of the compressor, for small and for other inputs; kept because of their size.
     static TABLES: RefCell<Option<[CompressTable; 2]>> = const { RefCell::new(None) };
 }
 
-/// The codec.
+/// LZ4 codec.
 #[derive(Debug)]
 pub(super) struct Lz4;
 
@@ -64,7 +64,7 @@ impl Codec for Lz4 {
         if block > LARGEST_BLOCK {
             return Err(Error::invalid(format!("blocks of {block} bytes; {LARGEST_BLOCK} are the most")));
         }
-        // The plugin takes no more.
+        // Limit of the plugin.
         if input.len() > i32::MAX as usize {
             return Ok(Encoded::Refused);
         }
@@ -87,20 +87,20 @@ impl Codec for Lz4 {
     }
 }
 
-/// A chunk that is written block by block, each with its size in front.
+/// Writer of a chunk as a sequence of blocks, each preceded by its size.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     bytes: &'a mut [u8],
-    /// How many bytes are written.
+    /// Number of bytes written.
     pub(super) at: usize,
-    /// From how many bytes on the filter gains nothing and is optional.
+    /// Number of bytes from which on an optional filter saves nothing.
     most: usize,
-    /// Whether there are more already.
+    /// True if `most` is reached.
     pub(super) in_vain: bool,
 }
 
 impl<'a> Frame<'a> {
-    /// One for `size` bytes in blocks of `block`, which take at most `bound` bytes each.
+    /// Creates a writer for `size` bytes in blocks of `block`, which take at most `bound` bytes each.
     pub(super) fn new(
         output: &'a mut Vec<u8>,
         size: usize,
@@ -109,7 +109,7 @@ impl<'a> Frame<'a> {
         context: &EncodeContext<'_>,
     ) -> Result<Self> {
         let count = size.div_ceil(block.max(1)).saturating_add(1);
-        // Once it is in vain, no more blocks follow.
+        // Once `in_vain` is set, no more blocks follow.
         let room = count.saturating_mul(bound.saturating_add(4));
         let most = if context.optional { size } else { usize::MAX };
         let room = room.min(most.saturating_add(bound)).saturating_add(16);
@@ -119,7 +119,7 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    /// Puts bytes as they are.
+    /// Writes bytes unchanged.
     pub(super) fn put(&mut self, bytes: &[u8]) {
         let end = self.at.saturating_add(bytes.len());
         if let Some(to) = self.bytes.get_mut(self.at..end) {
@@ -129,7 +129,7 @@ impl<'a> Frame<'a> {
         self.in_vain |= end >= self.most;
     }
 
-    /// Puts a block that `compress` writes, which tells how long it is.
+    /// Writes a block with `compress`, which returns its length.
     pub(super) fn block(&mut self, compress: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<()> {
         let start = self.at.saturating_add(4);
         let written = compress(self.bytes.get_mut(start..).unwrap_or_default())?;
@@ -140,12 +140,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// How many bytes a block of `size` takes at most.
+/// Returns the maximum compressed size of a block of `size` bytes.
 pub(super) fn bound(size: usize) -> usize {
     get_maximum_output_size(size)
 }
 
-/// Writes a block of `from` to `to`, which has room for as many bytes as [`bound`] says; how many bytes it is.
+/// Compresses a block into `to`, which must have [`bound`] bytes; returns the number of bytes.
 pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     with_state(&TABLES, |tables| {
         let [small, large] = tables.get_or_insert_with(|| [CompressTable::small(), CompressTable::large()]);
@@ -154,25 +154,25 @@ pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     })
 }
 
-/// How many bytes a chunk has before compression, and how many of them make a block: big-endian.
+/// Reads the decoded size of a chunk, and the size of a block; both big-endian.
 pub(super) fn header(cursor: &mut Cursor<'_>) -> Result<(u64, usize)> {
     let size = u64::from_be_bytes(cursor.array()?);
     let block = u32::from_be_bytes(cursor.array()?);
     Ok((size, usize::try_from(block).unwrap_or(usize::MAX)))
 }
 
-/// The next compressed block, which has its size in front.
+/// Reads the next compressed block, which is preceded by its size.
 pub(super) fn next_block<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let size = u32::from_be_bytes(cursor.array()?);
     cursor.take(usize::try_from(size).unwrap_or(usize::MAX))
 }
 
-/// Fills `to` with what an LZ4 block was made from.
+/// Decompresses an LZ4 block into `to`, which must be filled exactly.
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
     check(lz4_flex::block::decompress_into(from, to), to.len())
 }
 
-/// As [`decompress`], of a block that refers to a dictionary.
+/// Decompresses like [`decompress`], with a dictionary.
 #[cfg(feature = "blosc")]
 pub(super) fn decompress_with(from: &[u8], to: &mut [u8], dictionary: &[u8]) -> Result<()> {
     check(lz4_flex::block::decompress_into_with_dict(from, to, dictionary), to.len())
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::codec::testing::{decoded, encoded, hurt};
 
-    /// The filter, forwards, as its description has it.
+    /// Reference implementation of the encoder, from its description.
     fn filtered(bytes: &[u8], block: usize) -> Vec<u8> {
         let mut output = (bytes.len() as u64).to_be_bytes().to_vec();
         output.extend((block as u32).to_be_bytes());

@@ -5,22 +5,22 @@ use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 
-/// At best, 3 bytes stand for 264.
+/// Maximum expansion: 3 bytes for 264.
 const MOST_A_BYTE: usize = 88;
 
-/// The longest run of literals, the longest repetition, and how far back one may lie.
+/// Maximum length of a run of literals, maximum length of a match, maximum distance of a match.
 const MOST_LITERALS: usize = 32;
 const LONGEST: usize = 264;
 const FARTHEST: usize = 8192;
-/// Bits of a hash.
+/// Number of bits of a hash.
 const HASH_BITS: u32 = 14;
 
 thread_local! {
-    /// Where three bytes with a hash were seen last, plus one.
+    /// Last position of three bytes by hash, plus one.
     static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The codec. Its third parameter is the size of a chunk.
+/// LZF codec. Its third parameter is the size of a chunk.
 #[derive(Debug)]
 pub(super) struct Lzf;
 
@@ -59,7 +59,7 @@ impl Codec for Lzf {
         if u32::try_from(input.len()).is_err() {
             return Ok(Encoded::Refused);
         }
-        // Literals alone need a byte more for each 32.
+        // Literals alone need an additional byte for each 32.
         let bound = input.len().saturating_add(input.len().div_ceil(MOST_LITERALS));
         let room = context.room(output, context.most(input, bound))?;
         let written = with_state(&SEEN, |seen| {
@@ -71,10 +71,10 @@ impl Codec for Lzf {
     }
 }
 
-/// Writes instructions for `input` to `output`; how many bytes they are, or nothing if they do not fit.
+/// Compresses `input` into `output`; returns the number of bytes, or `None` if they do not fit.
 fn compress(input: &[u8], output: &mut [u8], seen: &mut [u32]) -> Option<usize> {
     let (mut at, mut literals, mut written) = (0_usize, 0_usize, 0_usize);
-    // How many tries found nothing: the more, the larger the steps.
+    // Number of tries without a match; it increases the step.
     let mut misses = 0_usize;
     while let Some(here) = three(input, at) {
         let slot = seen.get_mut(hash(here))?;
@@ -92,7 +92,7 @@ fn compress(input: &[u8], output: &mut [u8], seen: &mut [u32]) -> Option<usize> 
         written = put_repetition(distance, length, output, written)?;
         at = at.wrapping_add(length);
         literals = at;
-        // So that what follows a repetition can be found with its last bytes, too.
+        // The last bytes of a match are hashed too, so that following data can match them.
         for near in at.saturating_sub(2)..at {
             if let Some(three) = three(input, near) {
                 *seen.get_mut(hash(three))? = u32::try_from(near).ok()?.wrapping_add(1);
@@ -102,7 +102,7 @@ fn compress(input: &[u8], output: &mut [u8], seen: &mut [u32]) -> Option<usize> 
     put_literals(input.get(literals..)?, output, written)
 }
 
-/// Three bytes as a number.
+/// Returns three bytes as a number.
 #[inline]
 fn three(input: &[u8], at: usize) -> Option<u32> {
     let bytes: &[u8; 3] = input.get(at..)?.first_chunk()?;
@@ -115,7 +115,7 @@ fn hash(three: u32) -> usize {
     (three.wrapping_mul(0x9e37_79b1) >> 32_u32.wrapping_sub(HASH_BITS)) as usize
 }
 
-/// How many bytes from `at` on are those from `before` on.
+/// Returns the number of equal bytes from `at` and from `before` on.
 #[inline]
 fn common(input: &[u8], before: usize, at: usize) -> usize {
     let later = input.get(at..).unwrap_or_default();
@@ -133,7 +133,7 @@ fn common(input: &[u8], before: usize, at: usize) -> usize {
     length.wrapping_add(rest.take_while(|(one, other)| one == other).count())
 }
 
-/// Puts runs of literals; where they end.
+/// Writes runs of literals; returns their end.
 fn put_literals(literals: &[u8], output: &mut [u8], mut at: usize) -> Option<usize> {
     for run in literals.chunks(MOST_LITERALS) {
         let end = at.wrapping_add(run.len()).wrapping_add(1);
@@ -145,7 +145,7 @@ fn put_literals(literals: &[u8], output: &mut [u8], mut at: usize) -> Option<usi
     Some(at)
 }
 
-/// Puts a repetition of 3 to 264 bytes; where it ends.
+/// Writes a match of 3 to 264 bytes; returns its end.
 fn put_repetition(distance: usize, length: usize, output: &mut [u8], at: usize) -> Option<usize> {
     let [high, low] = u16::try_from(distance.wrapping_sub(1)).ok()?.to_be_bytes();
     let short = length.wrapping_sub(2);
@@ -164,7 +164,7 @@ fn damaged() -> Error {
     Error::new(ErrorKind::Filter, "not whole LZF data, or damaged")
 }
 
-/// Decodes to `output`; how long the result is, or nothing if `output` is too short for it.
+/// Decompresses to `output`; returns the length, or `None` if `output` is too short.
 fn decompress(mut input: &[u8], output: &mut [u8]) -> Result<Option<usize>> {
     let mut at = 0_usize;
     while let Some((control, rest)) = input.split_first() {
@@ -203,13 +203,13 @@ fn decompress(mut input: &[u8], output: &mut [u8]) -> Result<Option<usize>> {
     Ok(Some(at))
 }
 
-/// Repeats the `length` bytes that lie `distance` before `at`, which may be some of those that it writes.
+/// Repeats `length` bytes from `distance` bytes before `at`. The source may overlap the target.
 #[inline]
 fn repeat(output: &mut [u8], at: usize, distance: usize, length: usize) {
     const STEP: usize = 16;
     let end = at.saturating_add(length);
     if distance >= STEP && end.saturating_add(STEP) <= output.len() {
-        // Whole steps, over the end; what comes next overwrites that.
+        // Whole steps, past the end; later data overwrite the excess.
         let mut to = at;
         while to < end {
             let from = to.wrapping_sub(distance);
@@ -218,7 +218,7 @@ fn repeat(output: &mut [u8], at: usize, distance: usize, length: usize) {
         }
         return;
     }
-    // What is written doubles what can be copied at once.
+    // The amount that can be copied at once doubles.
     let (start, mut to) = (at.wrapping_sub(distance), at);
     while to < end {
         let step = to.wrapping_sub(start).min(end.wrapping_sub(to));

@@ -1,4 +1,5 @@
-//! Filters: what is done to a chunk before it is stored, and that undone. Source: specification §IV.A.2.l; each filter names its own.
+//! Filters: encoding of chunks before storage, and decoding. Source: specification §IV.A.2.l; each filter
+//! names its own.
 
 #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
 mod bit_planes;
@@ -59,22 +60,23 @@ pub use snappy::{Snappy, SnappyBlock, SnappyBlocks};
 
 use crate::{Error, Result};
 
-/// What a filter knows when it undoes its work.
+/// Input of a filter's decoder.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// The filter's client data, from the pipeline.
+    /// Client data of the filter, from the pipeline.
     pub parameters: &'a [u32],
-    /// How many bytes should come out, where the rest of the pipeline tells. A hint: check what depends on it.
+    /// Expected decoded size, if the rest of the pipeline determines it. A hint: check everything that
+    /// depends on it.
     pub expected: Option<usize>,
-    /// More bytes than this must never come out: an error of kind Limit instead.
+    /// Maximum decoded size; a larger one must be an error of kind Limit.
     pub limit: usize,
 }
 
 impl Context<'_> {
-    /// Makes `output` `size` bytes long, all to be overwritten, if that many may come out.
+    /// Resizes `output` to `size` bytes, all of which are to be overwritten, if the limit allows it.
     ///
     /// # Errors
-    /// Limit if they may not, or there is no memory for them.
+    /// Limit if `size` exceeds the limit, or memory is insufficient.
     pub fn room<'o>(&self, output: &'o mut Vec<u8>, size: u64) -> Result<&'o mut [u8]> {
         let Some(size) = usize::try_from(size).ok().filter(|size| *size <= self.limit) else {
             return Err(Error::limit(format!("{size} bytes; at most {} may come out", self.limit)));
@@ -88,20 +90,21 @@ impl Context<'_> {
     }
 }
 
-/// What a filter knows when it is applied.
+/// Input of a filter's encoder.
 #[derive(Debug, Clone, Copy)]
 pub struct EncodeContext<'a> {
-    /// The filter's client data, from the pipeline.
+    /// Client data of the filter, from the pipeline.
     pub parameters: &'a [u32],
-    /// Whether the filter may be left out for this chunk: then it need not try further once it sees that it gains nothing.
+    /// True if the filter may be skipped for this chunk: it may then stop as soon as it saves nothing.
     pub optional: bool,
 }
 
 impl EncodeContext<'_> {
-    /// Makes `output` at least `size` bytes long, whatever they are, and returns so many of them.
+    /// Extends `output` to at least `size` bytes, with arbitrary content, and returns the first `size` of
+    /// them.
     ///
     /// # Errors
-    /// Limit if there is no memory for them.
+    /// Limit if memory is insufficient.
     pub fn room<'o>(&self, output: &'o mut Vec<u8>, size: usize) -> Result<&'o mut [u8]> {
         let more = size.saturating_sub(output.len());
         if output.try_reserve_exact(more).is_err() {
@@ -113,42 +116,42 @@ impl EncodeContext<'_> {
         Ok(output.get_mut(..size).unwrap_or_default())
     }
 
-    /// How much room a compressor gets: less than the input where it may as well be left out, otherwise as much as its
-    /// result can have at most.
+    /// Returns the output size for a compressor: less than the input for an optional filter, otherwise the
+    /// maximum size of its result.
     #[must_use]
     pub fn most(&self, input: &[u8], bound: usize) -> usize {
         if self.optional { bound.min(input.len().saturating_sub(1)) } else { bound }
     }
 }
 
-/// What a filter did with a chunk.
+/// Result of a filter's encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoded {
-    /// Its result is that many bytes, the first of the output.
+    /// Number of bytes written to the start of the output.
     Written(usize),
-    /// Its result is the input as it is; the filter counts as applied.
+    /// Input is unchanged; the filter counts as applied.
     Same,
-    /// It would gain nothing or cannot take this chunk. Optional filters are then left out, by the chunk's mask.
+    /// No gain, or the chunk is unsuitable. An optional filter is then skipped, by the chunk's mask.
     Refused,
 }
 
-/// A filter of the pipeline. [`Codec::decode`] undoes it, [`Codec::encode`] applies it; the others only save time.
+/// Filter of a pipeline. [`Codec::decode`] and [`Codec::encode`] do the work; the other methods save time.
 pub trait Codec: Send + Sync + std::fmt::Debug {
-    /// Its registered number.
+    /// Returns the registered filter identifier.
     fn id(&self) -> u16;
 
-    /// Its name in messages.
+    /// Returns the name for messages.
     fn name(&self) -> &'static str;
 
-    /// Undoes the filter: appends the bytes that `input` was made from to `output`, which comes empty and with
-    /// whatever capacity it has.
+    /// Decodes `input`: appends the original bytes to `output`, which is empty but may have capacity.
     ///
     /// # Errors
-    /// Filter if the input is damaged, Unsupported if it is of a kind not known, Limit if too much would come out.
+    /// Filter if the input is damaged, Unsupported if its variant is unknown, Limit if the result is too
+    /// large.
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()>;
 
-    /// As [`Codec::decode`], but `output` comes with an earlier chunk's bytes, which must be gone afterwards. A filter that
-    /// knows how many bytes come out resizes and overwrites them, and so clears nothing in vain.
+    /// Decodes like [`Codec::decode`], but `output` has an earlier chunk's bytes, which must be replaced. A
+    /// filter that knows the decoded size resizes and overwrites them, which saves clearing.
     ///
     /// # Errors
     /// As [`Codec::decode`].
@@ -157,8 +160,9 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         self.decode(input, output, context)
     }
 
-    /// For a filter that leaves the bytes as they are, or only puts some behind them: how many of `input` there were
-    /// before. Then nothing is copied, and the other two methods are not called.
+    /// Returns the decoded length for a filter that leaves the bytes unchanged, or only appends some: the
+    /// number of bytes of `input` to keep. In this case no bytes are copied, and the other two methods are
+    /// not called.
     ///
     /// # Errors
     /// As [`Codec::decode`].
@@ -167,11 +171,12 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Applies the filter: writes the result to the start of `output`, which comes with what an earlier chunk left there and
-    /// may stay longer than the result.
+    /// Encodes `input`: writes the result to the start of `output`, which has arbitrary bytes of an earlier
+    /// chunk and may stay longer than the result.
     ///
     /// # Errors
-    /// Unsupported if the filter can only be undone, Invalid if the parameters make no sense, Limit if there is no memory.
+    /// Unsupported if the filter can only be decoded, Invalid if the parameters are invalid, Limit if memory
+    /// is insufficient.
     fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
         let _ = (input, output, context);
         let message =
@@ -179,8 +184,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         Err(Error::unsupported(message))
     }
 
-    /// How many bytes the filter makes of `size` when a chunk is written, if that is certain. The filters after it then
-    /// know what to expect.
+    /// Returns the encoded size for `size` bytes, if it is fixed. It tells the following filters their
+    /// expected size.
     fn encoded_size(&self, size: usize, parameters: &[u32]) -> Option<usize> {
         let _ = (size, parameters);
         None

@@ -1,4 +1,5 @@
-//! N-bit (5): only the significant bits of each number, without what pads them. Source: the comments of HDF5's H5Znbit.c.
+//! N-bit (5): only the significant bits of each number, without padding. Source: the comments of HDF5's
+//! H5Znbit.c.
 
 mod encode;
 
@@ -6,12 +7,13 @@ use super::bits::{Order, check_length, number, store_one, unpack};
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
-/// How deep a type may nest.
+/// Maximum nesting depth of a datatype.
 const DEEPEST: u32 = 64;
-/// How many parts a type may have. Where parts are read more than once, they could become too many to ever end.
+/// Maximum number of parts of a datatype. Since parts may be read repeatedly, their number could otherwise
+/// explode.
 const MOST_NODES: u32 = 1 << 17;
 
-/// The codec. Its parameters describe the datatype, as a tree written in depth-first order.
+/// N-bit codec. Its parameters describe the datatype, as a tree in depth-first order.
 #[derive(Debug)]
 pub(super) struct NBit;
 
@@ -49,7 +51,7 @@ impl Codec for NBit {
             unpack((input, 0, precision), elements, |value| value.wrapping_shl(offset));
             return Ok(());
         }
-        // What pads fields and members is zero.
+        // Padding of fields and members is zero.
         output.fill(0);
         let mut at = 0;
         for element in output.chunks_exact_mut(bytes(node.size)) {
@@ -71,7 +73,7 @@ impl Codec for NBit {
     }
 }
 
-/// Whether the flag says that the type has nothing to leave out.
+/// True if the flag marks the datatype as free of padding.
 fn is_untouched(parameters: &[u32]) -> Result<bool> {
     match parameters {
         [count, untouched, _, ..] if bytes(*count) == parameters.len() => Ok(*untouched != 0),
@@ -88,42 +90,42 @@ fn bytes(size: u32) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
-/// A datatype, or a part of one.
+/// Datatype, or part of one.
 #[derive(Debug)]
 struct Node {
-    /// In bytes; not 0.
+    /// Size in bytes; never 0.
     size: u32,
-    /// How many bits are stored for it.
+    /// Number of stored bits.
     bits: u64,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// A number with `precision` significant bits above `offset` others.
+    /// Number with `precision` significant bits above `offset` others.
     Field { order: Order, precision: u32, offset: u32 },
-    /// Other types: all bytes are stored.
+    /// Other datatypes: all bytes are stored.
     Bytes,
-    /// An array.
+    /// Array of a base type.
     Array(Box<Node>),
-    /// A compound: offsets and members.
+    /// Compound: offsets and members.
     Compound(Vec<(u32, Node)>),
 }
 
-/// Reads nodes from the parameters.
+/// Parser of nodes from the parameters.
 #[derive(Debug)]
 struct Tree<'a> {
     parameters: &'a [u32],
     next: usize,
-    /// How many nodes there may still be.
+    /// Remaining number of nodes.
     left: u32,
-    /// Whether libhdf5 went back to read a description once more, and whether it then read it as another one.
+    /// `went_back`: libhdf5 would read a description a second time; `misread`: it would then misinterpret it.
     went_back: bool,
     misread: bool,
 }
 
 impl<'a> Tree<'a> {
-    /// How many elements there are, their type, and whether parts of it are lost.
+    /// Parses the number of elements and their datatype; also returns whether parts of it are lost.
     fn parse(parameters: &'a [u32]) -> Result<(u32, Node, bool)> {
         let mut tree = Self { parameters, next: 2, left: MOST_NODES, went_back: false, misread: false };
         let (count, class) = (tree.take()?, tree.take()?);
@@ -137,7 +139,7 @@ impl<'a> Tree<'a> {
         Ok(value)
     }
 
-    /// The node of a class (1 to 4) whose description comes next.
+    /// Parses a node of a class (1 to 4).
     fn node(&mut self, class: u32, depth: u32) -> Result<Node> {
         if depth > DEEPEST {
             return Err(Error::limit(format!("a datatype that nests deeper than {DEEPEST}")));
@@ -172,10 +174,11 @@ impl<'a> Tree<'a> {
         let start = self.next;
         let base = self.node(class, depth.wrapping_add(1))?;
         match class {
-            // libhdf5, in both directions, then reads the description of the base once more, as if it were what follows.
-            // So members after such an array are lost. What it makes of them, this does, too, byte for byte.
+            // In both directions, libhdf5 then reads the description of the base a second time, as if it
+            // belonged to the next member. Members after such an array are lost. This code reproduces its
+            // result byte for byte.
             2 | 3 => (self.next, self.went_back) = (start, true),
-            // The base is as large as the array as far as the bits are concerned.
+            // For the bits, the base is treated as large as the array.
             4 => return Ok(Node { size, bits: u64::from(size).wrapping_mul(8), kind: Kind::Bytes }),
             _ => {}
         }
@@ -199,7 +202,7 @@ impl<'a> Tree<'a> {
                 return Err(wrong("a member lies outside its compound"));
             }
             self.next = start;
-            // Another class comes of what `array` tells; libhdf5 then leaves the member out.
+            // Other classes result from the misreading in `array`; libhdf5 skips such a member.
             if (1..=4).contains(&class) {
                 let member = self.node(class, depth.wrapping_add(1))?;
                 bits = bits.saturating_add(member.bits);
@@ -211,7 +214,7 @@ impl<'a> Tree<'a> {
 }
 
 impl Node {
-    /// Writes the significant bits of one element, which is all zeros, and moves on in the input.
+    /// Decodes the significant bits of one element, which is zeroed, and advances in the input.
     fn fill(&self, input: &[u8], at: &mut usize, element: &mut [u8]) {
         match &self.kind {
             Kind::Field { order, precision, offset } => {
@@ -233,7 +236,7 @@ impl Node {
                 let size = bytes(base.size);
                 let parts = element.chunks_exact_mut(size);
                 match base.kind {
-                    // All bytes are written, so all of them must have significant bits.
+                    // Writes all bytes, so all of them must have significant bits.
                     Kind::Field { order, precision, offset }
                         if size <= 8
                             && offset < 8
@@ -259,7 +262,7 @@ impl Node {
     }
 }
 
-/// Writes a number to those bytes of an element, of any size, that it has bits in.
+/// Decodes a number of any size into the bytes of an element that hold its bits.
 fn field(input: &[u8], at: usize, element: &mut [u8], order: Order, precision: u32, offset: u32) {
     let (first, end) = (bytes(offset / 8), bytes(precision.wrapping_add(offset).div_ceil(8)));
     let length = element.len();
@@ -272,7 +275,7 @@ fn field(input: &[u8], at: usize, element: &mut [u8], order: Order, precision: u
         store_one(number(input, at, precision).wrapping_shl(offset), element, order);
         return;
     }
-    // Byte by byte, from the least significant one; `end` counts the bits that are not below it.
+    // Byte by byte, from the least significant one; `end` is the end of the significant bits.
     let end = precision.wrapping_add(offset);
     let byte = |low: u32| {
         let (from, to) = (low.max(offset), low.saturating_add(8).min(end));

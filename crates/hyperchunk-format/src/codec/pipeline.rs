@@ -1,24 +1,24 @@
-//! Undoing a whole pipeline for one chunk.
+//! Decoding of a chunk with a whole pipeline.
 
 use super::{Codec, Context, lookup, registered};
 use crate::model::Filter;
 use crate::{Error, ErrorKind, Result};
 
-/// Undoes pipelines; keeps its buffers from chunk to chunk.
+/// Pipeline decoder; keeps its buffers from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The bytes that came out of the last filter, unless they still lie in what was stored.
+    /// Result of the last filter, unless it is still a part of the stored bytes.
     front: Vec<u8>,
-    /// What the next filter writes to.
+    /// Output of the next filter.
     back: Vec<u8>,
-    /// For each filter, how many bytes must come out of it, where that is known.
+    /// Expected decoded size of each filter, where known.
     sizes: Vec<Option<usize>>,
 }
 
 impl Decoder {
-    /// The bytes that were filtered to `stored`: exactly `expected` of them. `mask` has the chunk's bits for filters that
-    /// were left out. A chunk without filters is not copied. What is there beyond `expected` is left out, as libhdf5 does
-    /// up to 2.0; where it makes up what is missing, this is an error.
+    /// Decodes `stored` to exactly `expected` bytes. `mask` has the chunk's bits of skipped filters. A chunk
+    /// without filters is not copied. Excess bytes are ignored, as in libhdf5 up to 2.0. Missing bytes are an
+    /// error here, whereas libhdf5 invents them.
     ///
     /// # Errors
     /// MissingFilter with the filter's name and how to get it; Filter if the chunk is damaged or too short.
@@ -32,8 +32,9 @@ impl Decoder {
         self.decode_padded(pipeline, mask, stored, expected, expected)
     }
 
-    /// As [`Decoder::decode`], for a chunk that reaches beyond the extent of its dataset: some writers store it up to its last
-    /// element inside. Of `expected` bytes, at least `least` must be there; the others are zeros.
+    /// Decodes like [`Decoder::decode`], for a chunk that extends past its dataset's extent: some writers
+    /// store it only up to its last element inside. At least `least` of the `expected` bytes must be present;
+    /// the others become zeros.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
@@ -46,7 +47,7 @@ impl Decoder {
         least: usize,
     ) -> Result<&'a [u8]> {
         self.foresee(pipeline, mask, expected);
-        // Filters that gain nothing, or put headers before small chunks, write more than they read.
+        // Filters that save nothing, or add headers to small chunks, produce more than they read.
         let limit = expected.saturating_mul(4).saturating_add(1 << 16);
         let mut copied = false;
         let mut length = stored.len();
@@ -87,7 +88,7 @@ impl Decoder {
         })
     }
 
-    /// Fills `sizes`: known from the first filter on, until one whose result may have any size.
+    /// Fills `sizes`: known from the first filter on, until one with a result of variable size.
     fn foresee(&mut self, pipeline: &[Filter], mask: u32, expected: usize) {
         let mut size = Some(expected);
         self.sizes.clear();
@@ -103,12 +104,12 @@ impl Decoder {
     }
 }
 
-/// Whether the mask of a chunk says that this filter was not applied. It has bits for 32 filters.
+/// True if the mask of a chunk marks this filter as skipped. It has bits for 32 filters.
 fn is_left_out(mask: u32, number: usize) -> bool {
     mask & 1_u32.unbounded_shl(u32::try_from(number).unwrap_or(u32::MAX)) != 0
 }
 
-/// Undoes one filter: into `output`, or how many bytes of `input` are the result.
+/// Decodes one filter into `output`, or returns the number of bytes of `input` that are the result.
 fn undo(
     codec: &dyn Codec,
     input: &[u8],

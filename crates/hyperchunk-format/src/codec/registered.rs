@@ -1,10 +1,10 @@
-//! The filters that are registered with The HDF Group, for messages about those that are missing. Source: the list of
-//! registered filters in the repository of HDF5's filter plugins, and the HDF5 Library's own numbers.
+//! Filters registered with The HDF Group, for messages about missing ones. Source: the list of registered
+//! filters in the repository of HDF5's filter plugins, and the HDF5 Library's own identifiers.
 
 use crate::model::Filter;
 use crate::{Error, ErrorKind};
 
-/// Number, name, and who makes it.
+/// Identifier, name, and source of each filter.
 const REGISTERED: &[(u16, &str, &str)] = &[
     (1, "deflate", "the HDF5 library"),
     (2, "shuffle", "the HDF5 library"),
@@ -57,12 +57,12 @@ const REGISTERED: &[(u16, &str, &str)] = &[
     (32033, "HTJ2K", "https://github.com/silx-kit/hdf5plugin"),
 ];
 
-/// The name of a registered filter.
+/// Returns the name of a registered filter.
 pub(super) fn name(id: u16) -> Option<&'static str> {
     REGISTERED.iter().find(|(other, ..)| *other == id).map(|(_, name, _)| *name)
 }
 
-/// The error for a filter that no codec undoes: what it is, and what to do.
+/// Creates the error for a filter without a codec, with its name and advice.
 #[cold]
 pub(super) fn missing(filter: &Filter) -> Error {
     let number = filter.id;

@@ -1,14 +1,14 @@
-//! Which codec undoes which filter.
+//! Registry of codecs by filter identifier.
 
 use super::bit_rounding::BitRounding;
 use super::{Codec, fletcher32, lzf, nbit, scaleoffset, shuffle, szip};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Codecs that applications brought; they win over those built in.
+/// Codecs registered by applications; they take precedence over built-in ones.
 static REGISTERED: RwLock<BTreeMap<u16, Arc<dyn Codec>>> = RwLock::new(BTreeMap::new());
 
-/// The codecs that are built in, by number.
+/// Built-in codecs.
 const BUILT_IN: &[&dyn Codec] = &[
     #[cfg(feature = "bitshuffle")]
     &super::bitshuffle::Bitshuffle,
@@ -47,18 +47,18 @@ const BUILT_IN: &[&dyn Codec] = &[
     &super::sz3::Sz3,
 ];
 
-/// Makes `codec` the one for its filter number from now on, for every file of this process.
+/// Registers `codec` for its filter identifier, for every file of this process.
 pub fn register_codec(codec: Arc<dyn Codec>) {
     REGISTERED.write().unwrap_or_else(PoisonError::into_inner).insert(codec.id(), codec);
 }
 
-/// The name of a filter: its codec's, as libhdf5 calls it, or the one that it is registered by.
+/// Returns the name of a filter: its codec's, which is libhdf5's, or the registered one.
 #[must_use]
 pub fn name_of(id: u16) -> Option<&'static str> {
     lookup(id, |codec| codec.map(Codec::name)).or_else(|| super::registered::name(id))
 }
 
-/// Calls `with` with the codec for a filter number, if there is one.
+/// Calls `with` with the codec of a filter, if there is one.
 pub fn lookup<T>(id: u16, with: impl FnOnce(Option<&dyn Codec>) -> T) -> T {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     match registered {

@@ -1,4 +1,4 @@
-//! What the tests of filters share: stored chunks as text, and damage to them.
+//! Test support for filters: stored chunks as text, and damage to them.
 
 use super::testing::Dice;
 use super::{Codec, Context};
@@ -6,16 +6,16 @@ use crate::checksum::lookup3;
 use crate::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// A chunk that the filter's own library stored.
+/// Chunk stored by the filter's own library.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) what: &'static str,
     pub(crate) parameters: &'static [u32],
-    /// The stored bytes in base 64.
+    /// Stored bytes in base 64.
     pub(crate) stored: &'static str,
-    /// How many bytes the library makes of them.
+    /// Decoded size according to the library.
     pub(crate) size: usize,
-    /// The checksum of those.
+    /// Checksum of the decoded bytes.
     pub(crate) sum: u32,
 }
 
@@ -51,7 +51,8 @@ impl Sample {
     }
 }
 
-/// Each sample decodes to what the library makes of it; damaged ones decode to something or to an error, in bounds.
+/// Checks that each sample decodes as in the library, and that damaged ones decode to an error or within
+/// bounds.
 pub(crate) fn check(codec: &dyn Codec, samples: &[Sample]) {
     for sample in samples {
         let (what, stored) = (sample.what, sample.stored());
@@ -65,7 +66,7 @@ pub(crate) fn check(codec: &dyn Codec, samples: &[Sample]) {
     }
 }
 
-/// Damages `bytes`, which `pack` makes into a chunk like the sample.
+/// Damages `bytes`, which `pack` converts to a chunk like the sample.
 pub(crate) fn hurt(codec: &dyn Codec, sample: &Sample, bytes: &[u8], pack: impl Fn(Vec<u8>) -> Vec<u8>) {
     let what = sample.what;
     let start = Instant::now();

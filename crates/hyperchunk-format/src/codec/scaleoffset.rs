@@ -1,5 +1,5 @@
-//! Scale-offset (6): the minimum and, in as few bits as the range needs, what lies above it; floats are scaled by a power of
-//! ten first. Source: the comments of HDF5's H5Zscaleoffset.c.
+//! Scale-offset (6): the minimum, and the differences from it in as few bits as the range needs; floats are
+//! first scaled by a power of ten. Source: the comments of HDF5's H5Zscaleoffset.c.
 
 mod encode;
 
@@ -7,10 +7,10 @@ use super::bits::{Order, check_length, unpack};
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
-/// What the header, of which only 13 bytes are used, takes.
+/// Size of the header, of which only 13 bytes are used.
 const HEADER: usize = 21;
 
-/// The codec.
+/// Scale-offset codec.
 #[derive(Debug)]
 pub(super) struct ScaleOffset;
 
@@ -38,7 +38,7 @@ impl Codec for ScaleOffset {
     }
 
     fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
-        // Integers of which all bits shall stay are left as they are, and have no header.
+        // Integers that keep all their bits are stored unchanged, without a header.
         Ok(Parameters::new(context.parameters)?.untouched.then_some(input.len()))
     }
 
@@ -59,7 +59,7 @@ struct Parameters {
     kind: Kind,
     fill: Option<u64>,
     untouched: bool,
-    /// Of integers: whether they are signed, and how many bits shall stay, where not as many as are needed.
+    /// For integers: signedness, and the requested number of bits, unless it is to be determined.
     signed: bool,
     bits: Option<u32>,
 }
@@ -67,7 +67,7 @@ struct Parameters {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Integer,
-    /// With the exponent of ten that they were multiplied with.
+    /// Floating-point type, with the exponent of ten of its scale.
     Float(i32),
 }
 
@@ -105,7 +105,7 @@ impl Parameters {
     }
 }
 
-/// Fills `output`, which is as long as the parameters say.
+/// Decodes `output`, whose length must match the parameters.
 fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()> {
     let damaged = |message: &str| Error::new(ErrorKind::Filter, message);
     let Some((header, packed)) = input.split_first_chunk::<HEADER>() else {
@@ -122,7 +122,8 @@ fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()
     }
     check_length(packed, count, bits.into())?;
     if bits == whole {
-        // Here the bytes are in the writing machine's order, taken to be little-endian, as libhdf5 does on such machines.
+        // In this case the bytes are in the writing machine's order, assumed to be little-endian, as in
+        // libhdf5 on such machines.
         output.iter_mut().zip(packed).for_each(|(to, from)| *to = *from);
         if order == Order::Big {
             let size = usize::try_from(size).unwrap_or(1).max(1);
@@ -132,7 +133,7 @@ fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()
     }
     let size = usize::try_from(size).unwrap_or(8);
     let (packed, elements) = ((packed, 0, bits), (output, size, order));
-    // All ones stand for the fill value, and so does no bit at all.
+    // All ones stand for the fill value; with 0 bits, every element is the fill value.
     let ones = 1_u64.wrapping_shl(bits).wrapping_sub(1);
     match (parameters.kind, fill) {
         (Kind::Integer, Some(fill)) => {
@@ -140,7 +141,7 @@ fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()
         }
         (Kind::Integer, None) => unpack(packed, elements, |value| value.wrapping_add(minimum)),
         (Kind::Float(exponent), fill) => {
-            // Without a fill value, a number that never comes stands for it.
+            // Without a fill value, a number that never occurs stands for it.
             let (ones, fill) = fill.map_or((u64::MAX, 0), |fill| (ones, fill));
             if size == 4 {
                 let (minimum, scale) = (f32::from_bits(low(minimum)), power_of_ten_32(exponent));
@@ -165,12 +166,13 @@ fn low(value: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// 10 to a power by the system's `powf`, as libhdf5 has it. A base that the compiler knew would make it another function.
+/// Returns a power of 10 from the system's `powf`, as in libhdf5. With a constant base, the compiler would
+/// substitute another function.
 fn power_of_ten_32(exponent: i32) -> f32 {
     std::hint::black_box(10_f32).powf(exponent as f32)
 }
 
-/// As [`power_of_ten_32`].
+/// Returns a power of 10 as [`power_of_ten_32`] does.
 fn power_of_ten_64(exponent: i32) -> f64 {
     std::hint::black_box(10_f64).powf(exponent.into())
 }

@@ -1,9 +1,11 @@
-//! Shuffle (2): the first bytes of all elements, then the second bytes, and so on. Source: the comments of HDF5's H5Zshuffle.c.
+//! Shuffle (2): all first bytes of the elements, then all second bytes, and so on. Source: the comments of
+//! HDF5's H5Zshuffle.c.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
-/// The codec. Its parameter is the size of an element; bytes that make no whole element stay at the end.
+/// Shuffle codec. Its parameter is the size of an element; the bytes of an incomplete element stay at the
+/// end.
 #[derive(Debug)]
 pub(super) struct Shuffle;
 
@@ -27,7 +29,7 @@ impl Codec for Shuffle {
 
     fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
         let size = match element_size(context.parameters) {
-            // HDF5 sets no parameter for elements of variable length, and leaves the filter out then.
+            // HDF5 sets no parameter for variable-length elements, and skips the filter then.
             Err(_) if context.optional => return Ok(Encoded::Refused),
             size => size?,
         };
@@ -55,12 +57,12 @@ fn element_size(parameters: &[u32]) -> Result<usize> {
     }
 }
 
-/// Undoes the shuffling of `from` in `to`, which is as long.
+/// Unshuffles `from` to `to`, which has the same length.
 pub(super) fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
     unshuffle_with(&mut Weaver::default(), from, to, size);
 }
 
-/// As [`unshuffle`], for those who do it often.
+/// Unshuffles like [`unshuffle`], with reusable buffers.
 pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size: usize) {
     let count = from.len().checked_div(size).unwrap_or(0);
     if count < 2 {
@@ -78,7 +80,7 @@ pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], si
         }
         return;
     }
-    // So many elements at a time that all of them stay in the cache.
+    // Number of elements for which all bytes stay in the cache.
     let block = CACHE.checked_div(size).unwrap_or(0).clamp(FEW, BLOCK);
     let mut first = 0_usize;
     for elements in elements.chunks_mut(block.saturating_mul(size)) {
@@ -88,12 +90,12 @@ pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], si
     }
 }
 
-/// Shuffles `from` to `to`, which is as long.
+/// Shuffles `from` to `to`, which has the same length.
 pub(super) fn shuffle(from: &[u8], to: &mut [u8], size: usize) {
     shuffle_with(&mut Weaver::default(), from, to, size);
 }
 
-/// As [`shuffle`], for those who do it often.
+/// Shuffles like [`shuffle`], with reusable buffers.
 pub(super) fn shuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size: usize) {
     let count = from.len().checked_div(size).unwrap_or(0);
     if count < 2 {
@@ -120,37 +122,37 @@ pub(super) fn shuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size
     }
 }
 
-/// Below this many elements, blocks cost more than they gain.
+/// Minimum number of elements for which blocks pay off.
 const FEW: usize = 16;
-/// The most elements of a block.
+/// Maximum number of elements in a block.
 pub(super) const BLOCK: usize = 512;
-/// Roughly how many bytes a block has when its elements are large.
+/// Approximate size in bytes of a block of large elements.
 const CACHE: usize = 1 << 15;
 
-/// The bytes of one place of all elements, then those of the next.
+/// Byte planes: one byte of all elements, then the next byte.
 #[derive(Debug)]
 struct Planes<'a> {
     bytes: &'a [u8],
     count: usize,
-    /// Where the block starts in each, and how many elements it has.
+    /// Start of the block in each plane, and its number of elements.
     first: usize,
     length: usize,
 }
 
 impl<'a> Planes<'a> {
-    /// The block's part of plane `number`.
+    /// Returns the block's part of plane `number`.
     fn plane(&self, number: usize) -> &'a [u8] {
         let start = number.wrapping_mul(self.count).wrapping_add(self.first);
         self.bytes.get(start..start.wrapping_add(self.length)).unwrap_or_default()
     }
 
-    /// Plane `number` and those that follow.
+    /// Returns the block's parts of plane `number` and the following ones.
     fn planes<const N: usize>(&self, number: usize) -> [&'a [u8]; N] {
         std::array::from_fn(|next| self.plane(number.wrapping_add(next)))
     }
 }
 
-/// As [`Planes`], to be written.
+/// Mutable byte planes; see [`Planes`].
 #[derive(Debug)]
 struct PlanesMut<'a> {
     bytes: &'a mut [u8],
@@ -160,7 +162,7 @@ struct PlanesMut<'a> {
 }
 
 impl PlanesMut<'_> {
-    /// The block's part of plane `number` and of those that follow.
+    /// Returns the block's parts of plane `number` and the following ones.
     fn planes<const N: usize>(&mut self, number: usize) -> [&mut [u8]; N] {
         let start = number.wrapping_mul(self.count);
         let mut rest = self.bytes.get_mut(start..).unwrap_or_default();
@@ -174,8 +176,8 @@ impl PlanesMut<'_> {
     }
 }
 
-/// Weaves planes: two become pairs, two rows of pairs become rows of four bytes, and so on. Compilers turn each step, which
-/// takes bytes from two rows in turn, into wide instructions, as they do not for more rows.
+/// Interleaves planes: two become pairs, two rows of pairs become rows of four bytes, and so on. Compilers
+/// vectorize each step, which takes bytes from two rows alternately, but not steps over more rows.
 #[derive(Debug)]
 pub(super) struct Weaver {
     twos: [[u8; 2 * BLOCK]; 2],
@@ -190,19 +192,19 @@ impl Default for Weaver {
 }
 
 impl Weaver {
-    /// Takes bytes from eight rows in turn, each of at most `BLOCK`.
+    /// Interleaves eight rows, each of at most `BLOCK` bytes.
     #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
     pub(super) fn eight(&mut self, rows: [&[u8]; 8], to: &mut [u8]) {
         weave8(rows, to, &mut self.twos, &mut self.fours);
     }
 
-    /// The reverse of [`Weaver::eight`]: gives bytes to eight rows in turn.
+    /// Deinterleaves to eight rows: the inverse of [`Weaver::eight`].
     #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
     pub(super) fn split_eight(&mut self, from: &[u8], rows: [&mut [u8]; 8]) {
         unweave8(from, rows, &mut self.twos, &mut self.fours);
     }
 
-    /// The reverse of [`Weaver::block`].
+    /// Deinterleaves elements to planes: the inverse of [`Weaver::block`].
     fn unweave(&mut self, elements: &[u8], planes: &mut PlanesMut<'_>, size: usize) {
         let Self { twos, fours, eights } = self;
         match size {
@@ -270,8 +272,8 @@ impl Weaver {
     }
 }
 
-/// Takes bytes from two rows in turn.
-// Inlined, it is not turned into wide instructions.
+/// Interleaves two rows.
+// If inlined, it is not vectorized.
 #[inline(never)]
 fn weave2([even, odd]: [&[u8]; 2], to: &mut [u8]) {
     for ((to, even), odd) in to.as_chunks_mut().0.iter_mut().zip(even).zip(odd) {
@@ -300,8 +302,8 @@ fn weave8(
     weave2([even, odd], to);
 }
 
-/// Gives bytes to two rows in turn.
-// Inlined, or by the bytes of the pair, it is not turned into wide instructions.
+/// Deinterleaves to two rows.
+// If inlined, or written with the bytes of the pair, it is not vectorized.
 #[inline(never)]
 #[expect(clippy::cast_possible_truncation, reason = "each byte of the pair has its turn")]
 fn unweave2(from: &[u8], [even, odd]: [&mut [u8]; 2]) {
@@ -333,7 +335,7 @@ fn unweave8(
     unweave4(odd, [b, d, f, h], twos);
 }
 
-/// Takes `N` bytes from each element, from byte `place` on, to the start of `to`, which is returned.
+/// Gathers `N` bytes of each element, from byte `place` on, at the start of `to`; returns that part.
 fn gather<'a, const N: usize>(elements: &[u8], to: &'a mut [u8], size: usize, place: usize) -> &'a [u8] {
     let mut length = 0_usize;
     for (element, to) in elements.chunks_exact(size).zip(to.as_chunks_mut::<N>().0) {
@@ -349,7 +351,7 @@ fn start(row: &mut [u8], length: usize) -> &mut [u8] {
     row.get_mut(..length).unwrap_or_default()
 }
 
-/// Puts `N` bytes to each element, from byte `place` on. Returns `N`.
+/// Scatters `N` bytes to each element, from byte `place` on. Returns `N`.
 fn place<const N: usize>(from: &[u8], elements: &mut [u8], size: usize, place: usize) -> usize {
     for (element, from) in elements.chunks_exact_mut(size).zip(from.as_chunks::<N>().0) {
         if let Some(to) = element.get_mut(place..).and_then(<[u8]>::first_chunk_mut) {
@@ -363,7 +365,7 @@ fn place<const N: usize>(from: &[u8], elements: &mut [u8], size: usize, place: u
 mod tests {
     use super::*;
 
-    /// As the definition has it.
+    /// Reference implementation, straight from the definition.
     fn shuffled(bytes: &[u8], size: usize) -> Vec<u8> {
         let count = bytes.len() / size;
         let planes = (0..size).flat_map(|plane| (0..count).map(move |element| element * size + plane));

@@ -1,9 +1,10 @@
-//! Snappy (32003): blocks of equal size, each compressed by itself, as HDF5-UDF's filter for GPUs has it. Source: Snappy's
-//! *format description*; the chunks that snappy-cuda writes. The parameter, the size of a block (32 KiB), only matters for
-//! writing.
+//! Snappy (32003): blocks of equal size, each compressed separately, as in HDF5-UDF's filter for GPUs.
+//! Source: Snappy's *format description*; the chunks written by snappy-cuda. The parameter, the size of a
+//! block (32 KiB), is only used for encoding.
 //!
-//! A chunk is its size and the size of a block, both as Snappy's variable-length integers of up to 32 bits, then the blocks:
-//! four bytes, little-endian, with a block's stored size, and a Snappy stream without its preamble.
+//! A chunk has its size and the size of a block, both as Snappy's variable-length integers of up to 32 bits,
+//! and then the blocks: a block's stored size (four bytes, little-endian), and a Snappy stream without its
+//! preamble.
 
 use super::filter::SNAPPY_BLOCKS as BLOCKS;
 use super::{Codec, Context, EncodeContext, Encoded};
@@ -13,38 +14,38 @@ use snap::raw::max_compress_len;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// The size of a block where the parameters give none: that of snappy-cuda.
+/// Default size of a block, snappy-cuda's.
 const DEFAULT_BLOCK: u32 = 32 << 10;
-/// No Snappy stream expands more: 3 bytes can repeat 64.
+/// Maximum expansion of a Snappy stream: 3 bytes for 64.
 const MOST_A_BYTE: u64 = 22;
-/// Where the sizes of blocks lie.
+/// Size in bytes of a block's stored size.
 const SLOT: usize = 4;
 
 thread_local! {
-    /// What the compressor knows about its input: kept because it is not small.
+    /// Compressor, kept because of its size.
     static ENCODER: RefCell<Option<snap::raw::Encoder>> = const { RefCell::new(None) };
-    /// A block with its preamble.
+    /// Block with its preamble.
     static STREAM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The codec, for those who want no other.
+/// Snappy codec, for direct use.
 #[derive(Debug, Clone, Copy)]
 pub struct Snappy;
 
-/// A block of a chunk that the filter Snappy made.
+/// Block of a Snappy chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnappyBlock {
-    /// Where in the chunk its Snappy stream lies. Four bytes before it are its stored size.
+    /// Range of its Snappy stream in the chunk. The four bytes before it are its stored size.
     pub stored: Range<usize>,
-    /// How many bytes it was made from.
+    /// Decoded size in bytes.
     pub size: u32,
 }
 
 impl SnappyBlock {
-    /// The preamble that makes the stream one that any Snappy library takes: its bytes are the last of the four, as many as
-    /// the number says. It may be written over the block's stored size, right before the stream.
+    /// Returns the preamble that makes the stream readable by any Snappy library: the last bytes of the four,
+    /// the given number of them. It may overwrite the block's stored size, directly before the stream.
     ///
-    /// `None` for blocks of 256 MiB and more, whose preamble has no room there.
+    /// `None` for blocks of 256 MiB and more, whose preamble does not fit.
     #[must_use]
     pub fn preamble(&self) -> Option<([u8; SLOT], usize)> {
         let (bytes, length) = varint(self.size);
@@ -55,7 +56,7 @@ impl SnappyBlock {
     }
 }
 
-/// The blocks of a chunk.
+/// Iterator over the blocks of a chunk.
 #[derive(Debug)]
 pub struct SnappyBlocks<'a> {
     stored: &'a [u8],
@@ -66,10 +67,10 @@ pub struct SnappyBlocks<'a> {
 }
 
 impl<'a> SnappyBlocks<'a> {
-    /// Those of `stored`.
+    /// Creates an iterator over the blocks of `stored`.
     ///
     /// # Errors
-    /// Filter if the chunk is damaged, or larger than its bytes can expand to.
+    /// Filter if the chunk is damaged, or its declared size exceeds the maximum expansion.
     pub fn new(stored: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(stored, "Snappy chunk", 0);
         let (size, block) = (read_varint(&mut cursor)?, read_varint(&mut cursor)?);
@@ -82,13 +83,13 @@ impl<'a> SnappyBlocks<'a> {
         Ok(Self { stored, cursor, size, block, left: size })
     }
 
-    /// How many bytes the chunk was made from.
+    /// Returns the decoded size of the chunk in bytes.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// How many of them each block has, but for the last one.
+    /// Returns the decoded size of each block except the last.
     #[must_use]
     pub fn block(&self) -> u32 {
         self.block
@@ -116,7 +117,7 @@ impl Iterator for SnappyBlocks<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.read().transpose();
         if matches!(next, Some(Err(_))) {
-            // Nothing is known of what follows.
+            // After an error the iteration ends.
             (self.left, self.cursor) = (0, Cursor::new(&[], "Snappy chunk", 0));
         }
         next
@@ -161,7 +162,7 @@ impl Codec for Snappy {
         let Ok(size) = u32::try_from(input.len()) else { return Ok(Encoded::Refused) };
         let length = usize::try_from(block).unwrap_or(usize::MAX).min(input.len()).max(1);
         let bound = max_compress_len(length).saturating_add(SLOT);
-        // Once it is in vain, no more blocks follow.
+        // Once `most` is reached, no more blocks follow.
         let most = if context.optional { input.len() } else { usize::MAX };
         let blocks = input.len().div_ceil(length).saturating_mul(bound);
         let room = blocks.min(most.saturating_add(bound)).saturating_add(2 * LONGEST);
@@ -181,9 +182,9 @@ impl Codec for Snappy {
     }
 }
 
-/// Writes a block of `from` with its stored size in front; how many bytes that is.
+/// Compresses a block, preceded by its stored size; returns the total number of bytes.
 fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
-    // The stream comes with a preamble of at most three bytes, which ends where the stored size does.
+    // The stream has a preamble of at most three bytes, which ends at the end of the stored size.
     let size = u32::try_from(from.len()).unwrap_or(u32::MAX);
     let (_, preamble) = varint(size);
     let start = SLOT.saturating_sub(preamble);
@@ -198,7 +199,7 @@ fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     Ok(stream.saturating_add(SLOT))
 }
 
-/// Fills `to` with what a block was made from.
+/// Decompresses a block into `to`, which must be filled exactly.
 fn decompress(from: &[u8], size: u32, to: &mut [u8]) -> Result<()> {
     with_state(&STREAM, |stream| {
         let (preamble, length) = varint(size);
@@ -219,11 +220,11 @@ fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// The most bytes of a variable-length integer.
+/// Maximum length of a variable-length integer.
 const LONGEST: usize = 5;
 
-/// A variable-length integer, and of how many bytes it is: seven bits a byte, the lowest first, the highest bit set in all
-/// but the last.
+/// Encodes a variable-length integer and returns its length: seven bits a byte, lowest first; the highest bit
+/// is set in all bytes except the last.
 fn varint(value: u32) -> ([u8; LONGEST], usize) {
     let (mut bytes, mut rest, mut length) = ([0; LONGEST], value, 0_usize);
     for byte in &mut bytes {
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
     use crate::codec::testing::{Dice, decoded, encoded, hurt};
 
-    /// The filter, forwards, as its description has it.
+    /// Reference implementation of the encoder, from its description.
     fn filtered(bytes: &[u8], block: usize) -> Vec<u8> {
         let number = |value: usize| {
             let (bytes, length) = varint(value as u32);
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn as_it_is_described() {
-        // 40 bytes in blocks of 32: a literal `ab` and a repetition of 30 bytes; a literal `ccc` and one of 5.
+        // 40 bytes in blocks of 32: a literal `ab` and a match of 30 bytes; a literal `ccc` and a match of 5.
         let stored = b"\x28\x20\x06\0\0\0\x04ab\x76\x02\0\x06\0\0\0\x08ccc\x05\x01";
         let bytes = [&b"ab".repeat(16)[..], &b"c".repeat(8)].concat();
         assert_eq!(decoded(&Snappy, stored, &[], 40).unwrap(), bytes);
@@ -347,14 +348,14 @@ mod tests {
             (b"\xff\xff\xff\xff\xff\x01\x20", ErrorKind::Filter),
             (b"\xff\xff\xff\xff\x1f\x20", ErrorKind::Filter),
             (b"\x08\0\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
-            // Larger than it can be.
+            // Larger than possible.
             (b"\xff\xff\xff\xff\x0f\x20\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
             // A block too short, too long, one too many, one too few.
             (b"\x09\x20\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
             (b"\x07\x20\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
             (b"\x08\x20\x06\0\0\0\x08ccc\x05\x01\x01\0\0\0\0", ErrorKind::Filter),
             (b"\x09\x08\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Corrupt),
-            // A repetition of what lies before the block.
+            // A match before the start of the block.
             (b"\x10\x08\x06\0\0\0\x08ccc\x05\x01\x04\0\0\0\0a\x0d\x02", ErrorKind::Filter),
         ] {
             assert_eq!(decoded(&Snappy, stored, &[], 1000).unwrap_err().kind(), kind, "{stored:?}");

@@ -1,5 +1,6 @@
-//! Szip (4): the chunk as one stream of CCSDS 121.0-B's lossless coder, after its length. Source: the comments of HDF5's
-//! H5Zszip.c, and what libaec's stand-in for the szip library does where the recommendation leaves it open.
+//! Szip (4): the chunk as one stream of CCSDS 121.0-B's lossless coder, preceded by its length. Source: the
+//! comments of HDF5's H5Zszip.c, and libaec's replacement of the szip library where the recommendation leaves
+//! a choice.
 
 mod coder;
 mod encoder;
@@ -10,18 +11,18 @@ use crate::{Error, ErrorKind, Result};
 use coder::Coder;
 use encoder::Encoder;
 
-/// Bits of the option mask: the most significant byte comes first; samples are predicted by their left neighbours. All
-/// others say nothing to a decoder.
+/// Bits of the option mask: most significant byte first; prediction from the left neighbour. The others do
+/// not matter to a decoder.
 const MSB: u32 = 16;
 const NEAREST_NEIGHBOUR: u32 = 32;
 
-/// At best, 9 to 11 bits stand for 64 blocks of 32 samples.
+/// Maximum expansion: 9 to 11 bits for 64 blocks of 32 samples.
 const MOST_A_BYTE: u64 = 8192;
 
-/// libaec writes no more blocks in a scan line.
+/// Maximum number of blocks in a scan line, libaec's.
 const MOST_BLOCKS: usize = 4096;
 
-/// The codec.
+/// Szip codec.
 #[derive(Debug)]
 pub(super) struct Szip;
 
@@ -89,20 +90,21 @@ fn damaged(message: &str) -> Error {
     Error::new(ErrorKind::Filter, message)
 }
 
-/// What the filter's parameters say.
+/// Decoded filter parameters.
 #[derive(Debug)]
 struct Parameters {
-    /// Bits of a sample, 1 to 32.
+    /// Bits in a sample, 1 to 32.
     bits: u32,
-    /// How many bytes a sample has in the chunk.
+    /// Size in bytes of a sample in the chunk.
     width: usize,
     order: Order,
     predicted: bool,
-    /// Samples of a block.
+    /// Samples in a block.
     block: usize,
-    /// Samples of a scan line, after which the stream is padded to whole blocks.
+    /// Samples in a scan line, after which the stream is padded to whole blocks.
     line: usize,
-    /// Elements of 32 and 64 bits are coded as bytes, all first ones first. How many bytes they have, else 1.
+    /// Number of byte planes: elements of 32 and 64 bits are coded as bytes, all first ones first. 1 for
+    /// other elements.
     planes: usize,
 }
 
@@ -139,20 +141,20 @@ impl Parameters {
         })
     }
 
-    /// So many samples and what makes whole blocks of them.
+    /// Rounds a number of samples up to whole blocks.
     fn whole(&self, samples: usize) -> usize {
         samples.checked_next_multiple_of(self.block).unwrap_or(usize::MAX)
     }
 
-    /// How many bytes the codes of so many samples take at most.
+    /// Returns the maximum size in bytes of the codes for this number of samples.
     fn bound(&self, samples: usize) -> usize {
-        // The name of each block's code, and all bits of its samples.
+        // The code option identifier of each block, and all bits of its samples.
         let bits = samples.div_ceil(self.block).saturating_mul(8);
         let bits = bits.saturating_add(samples.saturating_mul(self.bits as usize));
         (bits / 8).saturating_add(16)
     }
 
-    /// Reads samples from number `first` on. Nothing if one has more bits than it should.
+    /// Reads samples from number `first` on. Returns false if one has excess bits.
     fn load(&self, input: &[u8], first: usize, samples: &mut [u32]) -> bool {
         let from = input.get(first.wrapping_mul(self.width)..).unwrap_or_default();
         match (self.width, self.order) {
@@ -167,7 +169,7 @@ impl Parameters {
         all.checked_shr(self.bits).unwrap_or(0) == 0
     }
 
-    /// The reverse of [`Parameters::store_planes`].
+    /// Reads samples from byte planes: the inverse of [`Parameters::store_planes`].
     fn load_planes(&self, input: &[u8], mut first: usize, mut samples: &mut [u32]) {
         let count = input.len().checked_div(self.planes).unwrap_or(0);
         while let (Some(plane), Some(element)) = (first.checked_div(count), first.checked_rem(count))
@@ -183,14 +185,14 @@ impl Parameters {
         }
     }
 
-    /// Decodes as much as `output` holds.
+    /// Decodes until `output` is full.
     fn decode(&self, stream: &[u8], output: &mut [u8]) -> Result<()> {
         let unit = self.width.wrapping_mul(self.planes);
         if output.len().checked_rem(unit) != Some(0) {
             return Err(damaged("its length is no whole number of elements"));
         }
         let samples = output.len().checked_div(self.width).unwrap_or(0);
-        // A scan line and what pads it, but not more than all that is wanted.
+        // A scan line with its padding, but not longer than all samples.
         let whole = |samples| self.whole(samples);
         let mut line = vec![0_u32; whole(self.line).min(whole(samples))];
         let mut coder = Coder::new(stream, self.bits, self.block, self.predicted);
@@ -198,7 +200,7 @@ impl Parameters {
         while done < samples {
             let wanted = self.line.min(samples.wrapping_sub(done));
             let blocks = line.get_mut(..whole(wanted)).unwrap_or_default();
-            // How many blocks a line has tells how far a run of zeros goes.
+            // The number of blocks in a line bounds a run of zeros.
             coder.line(blocks, whole(self.line).checked_div(self.block).unwrap_or(0))?;
             self.store(blocks.get(..wanted).unwrap_or_default(), done, output);
             done = done.wrapping_add(wanted);
@@ -228,7 +230,7 @@ impl Parameters {
         }
     }
 
-    /// Writes bytes to their elements: number `first` is byte `first / count` of element `first % count`.
+    /// Writes bytes to their elements: sample `first` is byte `first / count` of element `first % count`.
     fn store_planes(&self, mut samples: &[u32], mut first: usize, output: &mut [u8]) {
         let count = output.len().checked_div(self.planes).unwrap_or(0);
         while let (Some(plane), Some(element)) = (first.checked_div(count), first.checked_rem(count))

@@ -1,10 +1,10 @@
-//! What the tests of the codecs share.
+//! Test support for codecs.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::Result;
 use std::time::{Duration, Instant};
 
-/// The same numbers in every run (xorshift64*).
+/// Deterministic pseudorandom numbers (xorshift64*).
 #[derive(Debug)]
 pub(super) struct Dice(u64);
 
@@ -29,13 +29,13 @@ impl Dice {
     }
 }
 
-/// Bytes from hexadecimal digits, two a byte; blanks do not count.
+/// Converts hexadecimal digits to bytes; ignores blanks.
 pub(super) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
     digits.chunks_exact(2).map(|pair| pair[0] * 16 + pair[1]).collect()
 }
 
-/// Packs numbers of any count of bits, the most significant first.
+/// Packs numbers of any bit width, most significant bit first.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     pub(super) bytes: Vec<u8>,
@@ -56,8 +56,8 @@ impl Packer {
     }
 }
 
-/// What a filter that may not be left out makes of `bytes`: the same whatever lay in the buffer, and decoded the same bytes.
-/// One that may be left out makes as much of it, or nothing.
+/// Encodes `bytes` with a mandatory filter. Checks that the result does not depend on the buffer's content
+/// and decodes to `bytes`, and that an optional filter gives the same result or none.
 pub(super) fn encoded(codec: &dyn Codec, bytes: &[u8], parameters: &[u32]) -> Result<Vec<u8>> {
     let encode = |mut output: Vec<u8>, optional| {
         let done = codec.encode(bytes, &mut output, &EncodeContext { parameters, optional })?;
@@ -83,8 +83,8 @@ pub(super) fn encoded(codec: &dyn Codec, bytes: &[u8], parameters: &[u32]) -> Re
     Ok(stored)
 }
 
-/// What `stored` was made from, where `size` bytes should come out. It must be the same whatever lay in the buffer and
-/// whether or not the size is known.
+/// Decodes `stored`, expecting `size` bytes. Checks that the result depends neither on the buffer's content
+/// nor on whether the size is known.
 pub(super) fn decoded(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size: usize) -> Result<Vec<u8>> {
     let decode = |mut output: Vec<u8>, expected| {
         let context = Context { parameters, expected, limit: size };
@@ -100,7 +100,8 @@ pub(super) fn decoded(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size
     Ok(known)
 }
 
-/// Damages `stored` in many ways: what comes out is an error, or at most `size` bytes, soon.
+/// Damages `stored` in many ways and checks that each result is an error or at most `size` bytes, without
+/// long delays.
 pub(super) fn hurt(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size: usize) {
     let start = Instant::now();
     let mut tries = 0;

@@ -1,4 +1,5 @@
-//! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, only matters for writing.
+//! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, is only used for
+//! encoding.
 
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::thread_state::with_state;
@@ -6,20 +7,20 @@ use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Where a frame does not tell its size, this many bytes are tried first.
+/// First output size to try if a frame does not store its size.
 const FIRST_GUESS: usize = 1 << 16;
 
-/// The level where the parameters give none, and the highest one.
+/// Default level, and highest level.
 const DEFAULT_LEVEL: i32 = 3;
 const MOST_LEVEL: i32 = 22;
 
 thread_local! {
-    /// With its level.
+    /// Compressor with its level.
     static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// The codec.
+/// Zstandard codec.
 #[derive(Debug)]
 pub(super) struct Zstd;
 
@@ -47,7 +48,7 @@ impl Codec for Zstd {
                     output.truncate(length);
                     return Ok(());
                 }
-                // Perhaps there was too little room. If not, it fails again when there is as much as may be.
+                // The output may have been too small. If not, decoding fails again at the limit.
                 Err(_) if declared.is_none() && size < context.limit => {
                     size = size.saturating_mul(4).max(FIRST_GUESS).min(context.limit);
                 }
@@ -57,7 +58,7 @@ impl Codec for Zstd {
     }
 
     fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
-        // As the plugin has it: levels that do not exist are those next to them.
+        // Nonexistent levels are clamped, as in the plugin.
         let level = context.parameters.first().map_or(DEFAULT_LEVEL, |level| level.cast_signed());
         let room = context.room(output, context.most(input, bound(input.len())))?;
         let written = compress(input, room, level.clamp(1, MOST_LEVEL))?;
@@ -65,12 +66,12 @@ impl Codec for Zstd {
     }
 }
 
-/// How many bytes a frame of `size` takes at most.
+/// Returns the maximum size of a frame for `size` bytes.
 pub(super) fn bound(size: usize) -> usize {
     zstd::zstd_safe::compress_bound(size)
 }
 
-/// Writes a frame of `from` to `to`; how many bytes it is, or nothing if it does not fit.
+/// Compresses `from` into `to`; returns the number of bytes, or `None` if they do not fit.
 pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
     with_state(&COMPRESSOR, |kept| {
         let compressor = match kept {
@@ -88,7 +89,7 @@ pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<
     })
 }
 
-/// Writes what a frame was made from to `to`; how many bytes it is.
+/// Decompresses a frame into `to`; returns the number of bytes.
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     with_state(&DECOMPRESSOR, |state| {
         let state = match state {
@@ -99,7 +100,7 @@ pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     })
 }
 
-/// As [`decompress`], of a frame that refers to a dictionary.
+/// Decompresses like [`decompress`], with a dictionary.
 #[cfg(feature = "blosc")]
 pub(super) fn decompress_with(from: &[u8], to: &mut [u8], dictionary: &[u8]) -> Result<usize> {
     let state = Decompressor::with_dictionary(dictionary);
@@ -117,7 +118,7 @@ mod tests {
     use crate::codec::testing::{Dice, decoded, encoded, hurt};
     use std::io::Write;
 
-    /// A frame that does not tell its size.
+    /// Creates a frame without its size.
     fn streamed(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
         for piece in bytes.chunks(1000) {

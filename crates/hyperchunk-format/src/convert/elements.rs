@@ -1,6 +1,6 @@
-//! Walking over elements at equal distances.
+//! Iteration over elements at equal distances.
 
-/// Calls `f` with each of `count` elements: the bytes from its start on, up to the next.
+/// Calls `f` with each of `count` elements: the bytes from its start up to the next element.
 #[inline]
 pub(super) fn each(
     from: &[u8],

@@ -1,20 +1,22 @@
-//! Enumerations by name.
+//! Conversion of enumerations by name.
 
 use crate::model::EnumMember;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// Which value becomes which.
+/// Mapping of values.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
-    /// By the bytes of the source's value.
+    /// Target value by the bytes of the source value.
     values: HashMap<Vec<u8>, Vec<u8>>,
     from_size: usize,
 }
 
 impl Names {
+    /// Maps the source's values to the target's values with the same names.
+    ///
     /// # Errors
-    /// Conversion, if a name of the source is none of the target's.
+    /// Conversion if the target lacks a name of the source.
     pub(super) fn new(
         from: &[EnumMember],
         from_size: usize,
@@ -35,7 +37,7 @@ impl Names {
         Ok(Self { values, from_size })
     }
 
-    /// Converts one element; a value without a name becomes all ones, as in libhdf5.
+    /// Converts one element. A value without a name becomes all ones, as in libhdf5.
     pub(super) fn convert(&self, from: &[u8], to: &mut [u8]) {
         match from.get(..self.from_size).and_then(|from| self.values.get(from)) {
             Some(value) if value.len() == to.len() => to.copy_from_slice(value),

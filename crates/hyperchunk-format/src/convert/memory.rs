@@ -1,17 +1,18 @@
-//! The type that elements have in memory.
+//! Datatypes of elements in memory.
 
 use crate::model::{ByteOrder, Class, Datatype, Float, Member, Normalization, StringPadding};
 
-/// The little-endian, packed counterpart of a type, as NumPy would hold it:
+/// Returns the packed little-endian counterpart of a datatype, as NumPy represents it:
 ///
-/// - integers and bit fields of their whole size;
-/// - floating-point numbers of the smallest of 2, 4 and 8 bytes, or the 80-bit one in 16, that holds all values; one that none
-///   of these holds stays what it is;
-/// - enumerations as their integers, so that values without a name are kept;
-/// - strings padded with NULs;
-/// - compounds without gaps, in declared order, or by offset if a member has parts in a heap, as libhdf5 does.
+/// - integers and bit fields use all bits of their size;
+/// - floating-point numbers become the smallest of 2, 4 and 8 bytes, or the 80-bit one in 16 bytes, that
+///   holds all values; they stay as they are if none does;
+/// - enumerations become their integers, so that values without a name are kept;
+/// - strings are padded with NULs;
+/// - compounds have no gaps. Members stay in declared order, or are sorted by offset if one has parts in a
+///   heap, as libhdf5 does.
 ///
-/// Everything else, sequences and references too, stays as it is.
+/// All other datatypes, including sequences and references, are unchanged.
 #[must_use]
 pub fn memory_type(datatype: &Datatype) -> Datatype {
     let size = datatype.size;
@@ -60,7 +61,7 @@ fn whole(size: u64, signed: bool) -> Option<Datatype> {
     Some(Datatype::integer(size, signed, ByteOrder::Little))
 }
 
-/// The 80-bit numbers of x86 processors, as they lie in memory there.
+/// Returns the 80-bit extended-precision type of x86 processors, in its memory layout.
 fn extended() -> Datatype {
     let float = Float {
         order: ByteOrder::Little,
@@ -77,12 +78,13 @@ fn extended() -> Datatype {
     Datatype { size: 16, class: Class::Float(float) }
 }
 
-/// Whether a type is one of those 80-bit numbers.
+/// True if a datatype is that 80-bit type.
 pub(super) fn is_extended(datatype: &Datatype) -> bool {
     *datatype == extended()
 }
 
-/// The smallest float that is at least as large, has the mantissa, and the exponents.
+/// Returns the smallest floating-point type that is at least as large and covers the mantissa and the
+/// exponents.
 fn memory_float(size: u64, float: &Float) -> Option<Datatype> {
     let range = |float: &Float| {
         let bias = i128::from(float.exponent_bias);

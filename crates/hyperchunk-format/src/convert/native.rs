@@ -1,19 +1,19 @@
-//! Numbers that processors have: one loop for each pair.
+//! Conversions of native numbers: one loop for each pair of types.
 //!
-//! From floating-point numbers to integers: towards zero, what does not fit saturates, NaN is 0. HDF5 leaves a NaN, and a
-//! value that rounds to one more than the largest, to the compiler, which makes the least integer of them on some
-//! processors.
+//! Floating-point numbers become integers by truncation; out-of-range values saturate, and NaN becomes 0.
+//! HDF5 leaves NaN, and a value that rounds to one more than the largest, to the compiler, which returns the
+//! least integer on some processors.
 
 use super::elements::each;
 use crate::model::{ByteOrder, Class, Datatype};
 
-/// Converts packed little-endian elements.
+/// Loop that converts packed little-endian elements.
 pub(super) type Kernel = fn(&[u8], &mut [u8]);
 
-/// Elements that go through a buffer at a time.
+/// Number of elements buffered at a time.
 const BLOCK: usize = 128;
 
-/// A number as a processor has it.
+/// Number type of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Native {
     I8,
@@ -29,7 +29,7 @@ pub(super) enum Native {
 }
 
 impl Native {
-    /// The number that a type is, and whether its bytes are in big-endian order.
+    /// Returns the native type of a datatype, and whether its bytes are big-endian.
     pub(super) fn of(datatype: &Datatype) -> Option<(Self, bool)> {
         let size = u16::try_from(datatype.size).ok()?;
         let order = match &datatype.class {
@@ -118,18 +118,18 @@ fn kernel<S: Load<N>, T: Store<M>, const N: usize, const M: usize>(from: &[u8], 
     }
 }
 
-/// A number of `N` bytes as a source, read as the widest of its sort.
+/// Source number of `N` bytes, read as the widest type of its sort.
 trait Load<const N: usize> {
     type Wide: Wide;
     fn load(bytes: [u8; N]) -> Self::Wide;
 }
 
-/// A number of `N` bytes as a target.
+/// Target number of `N` bytes.
 trait Store<const N: usize> {
     fn store<W: Wide>(value: W) -> [u8; N];
 }
 
-/// What elements are read as.
+/// Type to which elements are widened on reading.
 trait Wide:
     Cast<i8>
     + Cast<i16>
@@ -228,13 +228,13 @@ impl Cast<f32> for f64 {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
     fn cast(self) -> f32 {
-        // Anything beyond the largest number is infinite, not only what rounds to it.
+        // Every value beyond the largest number becomes infinite, even one that would round down to it.
         let over = self.abs() > f64::from(f32::MAX);
         if over { f32::INFINITY.copysign(self as f32) } else { self as f32 }
     }
 }
 
-/// A conversion between two native numbers, either of them in either order of bytes.
+/// Conversion between two native numbers, each in either byte order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) from: Native,
@@ -280,7 +280,7 @@ impl Pair {
     }
 }
 
-/// Copies `count` elements of `size` bytes, reversed or not.
+/// Copies `count` elements of `size` bytes, optionally reversing their bytes.
 pub(super) fn copy(
     from: &[u8],
     from_step: usize,

@@ -1,18 +1,18 @@
-//! Numbers of any layout: bits → value → bits. Source: specification §IV.A.2.d, classes 0 and 1; HDF5's rules for what
-//! does not fit.
+//! Numbers of any bit layout: bits → value → bits. Source: specification §IV.A.2.d, classes 0 and 1; HDF5's
+//! rules for values out of range.
 
 use crate::model::{ByteOrder, Class, Datatype, Float, Normalization};
 use crate::{Error, ErrorKind, Result};
 
-/// No value has more bits.
+/// Maximum number of bits of a value.
 const MAX_BITS: u32 = 128;
 
-/// How a number lies in its bytes.
+/// Bit layout of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format {
     size: usize,
     order: ByteOrder,
-    /// The first bit that counts, and how many do.
+    /// First significant bit, and number of significant bits.
     offset: u32,
     precision: u32,
     kind: Kind,
@@ -25,19 +25,20 @@ enum Kind {
     Float(Float),
 }
 
-/// How a value is rounded to a floating-point number.
+/// Rounding mode for results of floating-point type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounding {
-    /// To the nearest, ties to even; beyond the largest number by half a step: infinity. HDF5's own for integers.
+    /// To nearest, ties to even; infinity from half a step beyond the largest number on. HDF5's rule for
+    /// integers.
     Even,
-    /// As the processor does between native types: ties to even; beyond the largest number at all: infinity. NaNs keep
-    /// what fits of their payload.
+    /// Like the processor between native types: ties to even, and infinity for all values beyond the largest
+    /// number. NaNs keep as much of their payload as fits.
     Native,
-    /// To the nearest, ties away from zero; never up to infinity. HDF5's own for floating-point numbers.
+    /// To nearest, ties away from zero; never infinity. HDF5's rule for floating-point numbers.
     Away,
 }
 
-/// A number.
+/// Decoded number.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     Integer {
@@ -47,7 +48,7 @@ enum Value {
     Zero {
         negative: bool,
     },
-    /// `1.fraction × 2^exponent`, the fraction with its first bit at bit 127.
+    /// `1.fraction × 2^exponent`; the first bit of the fraction is bit 127.
     Finite {
         negative: bool,
         exponent: i64,
@@ -56,7 +57,7 @@ enum Value {
     Infinity {
         negative: bool,
     },
-    /// With its payload from bit 127 down.
+    /// NaN with its payload, from bit 127 down.
     Nan {
         negative: bool,
         payload: u128,
@@ -64,8 +65,10 @@ enum Value {
 }
 
 impl Format {
+    /// Reads the bit layout of a datatype.
+    ///
     /// # Errors
-    /// Conversion, if the type is no number, or one that no value can be made of.
+    /// Conversion if the datatype is not a number, or its layout is unusable.
     pub(super) fn new(datatype: &Datatype) -> Result<Self> {
         let refuse = |what: &str| Err(Error::new(ErrorKind::Conversion, what.to_owned()));
         let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
@@ -113,7 +116,7 @@ impl Format {
         Ok(Self { size, order, offset, precision, kind })
     }
 
-    /// Whether both differ in nothing but the order of their bytes, one little- and one big-endian, and a sign.
+    /// True if the formats differ only in byte order, one little- and one big-endian, and possibly in sign.
     pub(super) fn is_swap_of(&self, other: &Self) -> bool {
         let unordered = |format: &Self| match format.kind {
             Kind::Float(float) => Some(Float { order: ByteOrder::Little, ..float }),
@@ -135,13 +138,13 @@ impl Format {
         to.store(to.encode(value, rounding), target);
     }
 
-    /// As [`Format::convert`], for bits without a meaning: what does not fit is cut off.
+    /// Converts like [`Format::convert`], but for bit fields: excess bits are cut off.
     #[inline]
     pub(super) fn convert_bits(&self, from: &[u8], to: &Self, target: &mut [u8]) {
         to.store(self.load(from) & ones(to.precision), target);
     }
 
-    /// The bits of an element that count.
+    /// Returns the significant bits of an element.
     #[inline]
     fn load(&self, bytes: &[u8]) -> u128 {
         let whole = match (self.order, bytes.get(..self.size)) {
@@ -186,7 +189,7 @@ impl Format {
         (0..self.precision).fold(0, bit)
     }
 
-    /// Makes an element of bits; bits that do not count are 0.
+    /// Stores the bits as an element; insignificant bits become 0.
     #[inline]
     fn store(&self, bits: u128, target: &mut [u8]) {
         let bits = bits << self.offset;
@@ -219,7 +222,7 @@ impl Format {
         }
     }
 
-    /// The byte of a bit that counts, and the bit in it.
+    /// Returns the byte of a significant bit, and the bit's position in that byte.
     fn place(&self, at: u32) -> (usize, u32) {
         let at = at.saturating_add(self.offset);
         let byte = (at / 8) as usize;
@@ -227,7 +230,7 @@ impl Format {
         let byte = match self.order {
             ByteOrder::Little => byte,
             ByteOrder::Big => last.saturating_sub(byte),
-            // Pairs from the last to the first, bytes in order.
+            // Pairs from last to first, with the bytes of each in order.
             ByteOrder::Vax => last.saturating_sub(byte) ^ 1,
         };
         (byte, at % 8)
@@ -255,13 +258,13 @@ impl Format {
     }
 }
 
-/// That many ones.
+/// Returns a mask of `count` ones.
 #[inline]
 fn ones(count: u32) -> u128 {
     u128::MAX.checked_shr(MAX_BITS.saturating_sub(count)).unwrap_or(0)
 }
 
-/// Shifts that give 0 when nothing is left.
+/// Shifts that give 0 when all bits are shifted out.
 #[inline]
 fn left(value: u128, by: u32) -> u128 {
     value.checked_shl(by).unwrap_or(0)
@@ -272,7 +275,7 @@ fn right(value: u128, by: u32) -> u128 {
     value.checked_shr(by).unwrap_or(0)
 }
 
-/// No exponent is near so large a bias.
+/// Returns the bias; a bias that does not fit exceeds every exponent.
 fn bias(float: &Float) -> i64 {
     i64::try_from(float.exponent_bias).unwrap_or(i64::MAX)
 }
@@ -287,7 +290,7 @@ fn decode_float(float: &Float, bits: u128) -> Value {
         left(field(float.mantissa_at, float.mantissa_bits), MAX_BITS.saturating_sub(mantissa_bits));
     let implied = float.normalization == Normalization::Implied;
     if raw == ones(exponent_bits) {
-        // A bit that is always set says nothing.
+        // A bit that is always set carries no information.
         let payload = if implied { mantissa } else { mantissa << 1 };
         return if payload == 0 { Value::Infinity { negative } } else { Value::Nan { negative, payload } };
     }
@@ -299,8 +302,8 @@ fn decode_float(float: &Float, bits: u128) -> Value {
     if mantissa == 0 {
         return Value::Zero { negative };
     }
-    // The first bit that is set is the one before the point. A stored first bit is worth 2^exponent; where it is implied,
-    // and there is none, the next is worth as much as with an exponent of 1.
+    // The first set bit becomes the integer bit. A stored first bit has the weight 2^exponent. For denormal
+    // numbers with an implied first bit, the next bit has the same weight as with an exponent of 1.
     let zeros = mantissa.leading_zeros();
     let exponent = exponent.saturating_sub(zeros.into()).saturating_add((!implied && raw == 0).into());
     Value::Finite { negative, exponent, fraction: left(mantissa, zeros.saturating_add(1)) }
@@ -311,7 +314,7 @@ fn encode_integer(signed: bool, precision: u32, value: Value) -> u128 {
     let saturated = |negative: bool, magnitude: Option<u128>| match (negative, magnitude) {
         (false, magnitude) => magnitude.unwrap_or(most).min(most),
         (true, _) if !signed => 0,
-        // The least is one further from 0 than the most.
+        // The least value has a magnitude one greater than the largest.
         (true, Some(magnitude)) if magnitude <= most => magnitude.wrapping_neg() & ones(precision),
         (true, _) => most.wrapping_add(1) & ones(precision),
     };
@@ -339,9 +342,9 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
             | left(u128::from(raw.unsigned_abs()) & ones(exponent_bits), float.exponent_at.into())
             | left(mantissa & ones(mantissa_bits), float.mantissa_at.into())
     };
-    // The first bit of a mantissa where it is stored.
+    // First bit of the mantissa, if it is stored.
     let first = if implied { 0 } else { left(1, mantissa_bits.saturating_sub(1)) };
-    // How many bits are after the point.
+    // Number of fraction bits.
     let after = if implied { mantissa_bits } else { mantissa_bits.saturating_sub(1) };
     let end = i64::try_from(ones(exponent_bits)).unwrap_or(i64::MAX);
     let infinity = |negative: bool| build(negative, end, first);
@@ -367,16 +370,16 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
     if raw >= end {
         return infinity(negative);
     }
-    // A number too small for its exponent starts further down, after zeros.
+    // Denormal numbers: the mantissa is shifted right.
     let shift = u32::try_from(1_i64.saturating_sub(raw).clamp(0, 1000)).unwrap_or(0);
     let (kept, dropped) = if shift == 0 {
         (right(fraction, MAX_BITS.saturating_sub(after)), left(fraction, after))
     } else {
-        // With the one before the point; a bit that is lost still counts.
+        // Includes the integer bit. A lost bit still counts for rounding.
         let whole = right(fraction, 1) | 1 << 127 | (fraction & 1);
         let bits = after.saturating_add(1).checked_sub(shift);
         let kept = bits.map_or(0, |bits| right(whole, MAX_BITS.saturating_sub(bits)));
-        // Without a bit left it is less than half a step, however much less.
+        // If no bit remains, the value is less than half a step.
         let dropped = bits.map_or(1, |bits| left(whole, bits));
         (kept, dropped)
     };
@@ -394,7 +397,7 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
         }
     }
     let kept = kept.wrapping_add(u128::from(up));
-    // A carry out of the fraction goes on into the exponent.
+    // A carry out of the fraction increments the exponent.
     let carry = i64::from(right(kept, after) & 1 == 1);
     let raw = if shift == 0 { raw.saturating_add(carry) } else { carry };
     let first = if raw == 0 { 0 } else { first };

@@ -1,4 +1,4 @@
-//! From two types to the steps that convert one into the other.
+//! Planning of the steps that convert one datatype into another.
 
 use super::enumeration::Names;
 use super::memory::is_extended;
@@ -10,10 +10,10 @@ use crate::model::{ByteOrder, Class, Datatype, Member};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// How deep types may nest.
+/// Maximum nesting depth of datatypes.
 const DEPTH: u32 = 64;
 
-/// How elements of one type become elements of another.
+/// Conversion of elements from one datatype to another.
 #[derive(Debug, Clone)]
 pub struct Conversion {
     from_size: usize,
@@ -22,28 +22,28 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// How elements of `from` become elements of `to`.
+    /// Plans the conversion from `from` to `to`.
     ///
-    /// Handles of sequences and strings of any length are copied as they are. A member of a compound that the source lacks
-    /// keeps the bytes that it has.
+    /// Handles of variable-length sequences and strings are copied unchanged. Members of a compound that the
+    /// source lacks keep their bytes in the target.
     ///
     /// # Errors
-    /// Conversion, if HDF5 has no conversion between the two; Limit, if a type nests too deep or has elements larger than
-    /// the address space; Invalid, if the sizes in a type contradict each other.
+    /// Conversion if HDF5 has no conversion between the two; Limit if a datatype nests too deep or its
+    /// elements exceed the address space; Invalid if the sizes in a datatype are inconsistent.
     pub fn new(from: &Datatype, to: &Datatype) -> Result<Self> {
         Ok(Self { from_size: size_of(from)?, to_size: size_of(to)?, step: Step::new(from, to, DEPTH)? })
     }
 
-    /// Whether elements stay as they are.
+    /// True if the elements stay unchanged.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.from_size == self.to_size && matches!(self.step, Step::Copy(size) if size == self.from_size)
     }
 
-    /// Converts `count` elements. Bytes of `to` that no part of `from` goes to are left as they are.
+    /// Converts `count` elements. Bytes of `to` without a counterpart in `from` are left unchanged.
     ///
     /// # Errors
-    /// Invalid if one of the buffers has not the size of so many elements.
+    /// Invalid if a buffer's size does not match `count` elements.
     pub fn run(&self, from: &[u8], to: &mut [u8], count: usize) -> Result<()> {
         let sizes = (count.checked_mul(self.from_size), count.checked_mul(self.to_size));
         if sizes != (Some(from.len()), Some(to.len())) {
@@ -60,7 +60,8 @@ impl Conversion {
         Ok(())
     }
 
-    /// Converts elements where they are, if all there is to do is to reverse bytes. `false`, with nothing done, if not.
+    /// Converts elements in place, if only bytes have to be reversed. Otherwise returns `false` and changes
+    /// nothing.
     #[must_use]
     pub fn in_place(&self, elements: &mut [u8]) -> bool {
         if self.from_size != self.to_size || !self.step.stays() {
@@ -79,7 +80,7 @@ fn offset_of(member: &Member) -> Result<usize> {
     usize::try_from(member.offset).map_err(|_| Error::limit("elements larger than the address space"))
 }
 
-/// No conversion.
+/// Returns the error for a missing conversion.
 fn refuse<T>(from: &Datatype, to: &Datatype) -> Result<T> {
     let message = format!("HDF5 has no conversion from {} to {}", noun(from), noun(to));
     Err(Error::new(ErrorKind::Conversion, message))
@@ -119,7 +120,8 @@ impl Step {
             (Class::Integer { .. } | Class::Float(_), Class::Integer { .. } | Class::Float(_)) => {
                 number(from, to)
             }
-            // HDF5 itself has none to integers; memory has no other form for them.
+            // HDF5 itself has no conversion to integers, but memory types have no other representation for
+            // bit fields.
             (Class::Bitfield { .. }, Class::Integer { .. }) => number(from, to),
             (Class::Bitfield { .. }, Class::Bitfield { .. }) => bits(from, to),
             (
@@ -139,7 +141,7 @@ impl Step {
             (Class::Enum { base, .. }, Class::Integer { .. } | Class::Float(_)) if base.size == from.size => {
                 Self::new(base, to, depth)
             }
-            // A path that h5py adds to HDF5's.
+            // Conversion that h5py adds to HDF5's.
             (Class::Integer { .. }, Class::Enum { base, .. }) if base.size == to.size => {
                 Self::new(from, base, depth)
             }
@@ -199,14 +201,15 @@ impl Step {
     }
 }
 
-/// Two numbers.
+/// Plans the conversion between two numbers.
 fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (from_format, to_format) = (Format::new(from)?, Format::new(to)?);
-    // Between integers of one size and opposite order libhdf5 does no more than that, whatever their signs.
+    // Between integers of the same size and opposite byte order, libhdf5 only reverses the bytes, whatever
+    // their signs.
     if from_format.is_swap_of(&to_format) {
         return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(size_of(from)?) });
     }
-    // What libhdf5 leaves to the compiler: little-endian here, as nearly everywhere.
+    // Conversions that libhdf5 leaves to the compiler: little-endian here, as nearly everywhere.
     let compiled = |datatype: &Datatype| match &datatype.class {
         Class::Float(float) => {
             float.order == ByteOrder::Little && (is_extended(datatype) || is_ieee(datatype, float.order))
@@ -216,7 +219,7 @@ fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
     let compiled = compiled(from) && compiled(to);
     let float = |datatype: &Datatype| matches!(datatype.class, Class::Float(_));
     if let (Some((native, from_big)), Some((to_native, to_big))) = (Native::of(from), Native::of(to)) {
-        // Both ways are the same but between floating-point numbers.
+        // Both ways give the same results, except between floating-point numbers.
         if compiled || !(native.is_float() && to_native.is_float()) {
             let kernel = native.kernel(to_native);
             return Ok(Step::Native(Pair { from: native, from_big, to: to_native, to_big, kernel }));
@@ -245,7 +248,7 @@ fn is_ieee(datatype: &Datatype, order: ByteOrder) -> bool {
     [2, 4, 8].into_iter().any(|size| *datatype == Datatype::ieee(size, order))
 }
 
-/// Two bit fields.
+/// Plans the conversion between two bit fields.
 fn bits(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (format, to_format) = (Format::new(from)?, Format::new(to)?);
     if format.is_swap_of(&to_format) {
@@ -254,7 +257,7 @@ fn bits(from: &Datatype, to: &Datatype) -> Result<Step> {
     Ok(Step::Bits(format, to_format))
 }
 
-/// Two compounds, by the names of their members.
+/// Plans the conversion between two compounds, by the names of their members.
 fn compound(
     from: &Datatype,
     members: &[Member],
@@ -282,7 +285,7 @@ fn compound(
         };
         let step = Step::new(&member.datatype, &target.datatype, depth).map_err(name)?;
         let field = Field { from: offset_of(member)?, to: offset_of(target)?, step };
-        // Members that are copied side by side are one copy.
+        // Adjacent copied members are merged into one copy.
         if let (Some(last), Step::Copy(size)) = (fields.last_mut(), &field.step)
             && let Step::Copy(before) = &mut last.step
         {
@@ -304,7 +307,8 @@ fn compound(
     })
 }
 
-/// Whether a type is a pair of numbers of type `base`, as complex numbers are kept where there is no type for them.
+/// True if a datatype is a pair of numbers of type `base`, the convention for complex numbers without a
+/// datatype of their own.
 fn is_complex(datatype: &Datatype, base: &Datatype) -> bool {
     match &datatype.class {
         Class::Array { base: element, .. } => {

@@ -1,4 +1,4 @@
-//! The steps that a conversion takes.
+//! Steps of a conversion.
 
 use super::elements::each;
 use super::enumeration::Names;
@@ -8,17 +8,17 @@ use super::text;
 use super::widen::Widen;
 use crate::model::StringPadding;
 
-/// About how many bytes of elements with several members are converted before the next member's turn.
+/// Approximate number of bytes of multi-member elements to convert before the next member.
 const BLOCK: usize = 16 << 10;
 
-/// How one part becomes another.
+/// Conversion of one part of an element.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// So many bytes stay as they are.
+    /// Copies a number of bytes.
     Copy(usize),
-    /// So many bytes in reverse order.
+    /// Copies a number of bytes in reverse order.
     Reverse(usize),
-    /// So many bytes are 0.
+    /// Sets a number of bytes to 0.
     Zero(usize),
     Native(Pair),
     Widen(Widen),
@@ -35,7 +35,7 @@ pub(super) enum Step {
         size: usize,
     },
     Fields(Vec<Field>),
-    /// So many elements side by side.
+    /// Converts `count` adjacent elements.
     Array {
         count: usize,
         from_size: usize,
@@ -44,7 +44,7 @@ pub(super) enum Step {
     },
 }
 
-/// A part of an element.
+/// Part of an element.
 #[derive(Debug, Clone)]
 pub(super) struct Field {
     pub(super) from: usize,
@@ -53,7 +53,7 @@ pub(super) struct Field {
 }
 
 impl Step {
-    /// Converts `count` parts, `from_step` and `to_step` bytes apart. Slices start with the first part.
+    /// Converts `count` parts, `from_step` and `to_step` bytes apart. The slices start at the first part.
     pub(super) fn run(&self, from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
         match self {
             Self::Copy(size) if *size == from_step && *size == to_step => {
@@ -105,7 +105,7 @@ impl Step {
         }
     }
 
-    /// Whether all there is to do is to reverse bytes where they are.
+    /// True if the conversion only reverses bytes in place.
     pub(super) fn stays(&self) -> bool {
         match self {
             Self::Copy(_) | Self::Reverse(_) => true,
@@ -115,7 +115,7 @@ impl Step {
         }
     }
 
-    /// Reverses bytes in parts that are `step` bytes apart.
+    /// Reverses bytes of parts that are `step` bytes apart.
     pub(super) fn in_place(&self, elements: &mut [u8], step: usize) {
         match self {
             Self::Reverse(size) => native::reverse(elements, step, *size),
@@ -145,7 +145,7 @@ impl Step {
     }
 }
 
-/// Converts parts member by member, some elements at a time.
+/// Converts elements member by member, in blocks.
 fn run_fields(fields: &[Field], from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
     let element = from_step.saturating_add(to_step).max(1);
     let block = BLOCK.checked_div(element).unwrap_or(1).max(1);

@@ -1,4 +1,4 @@
-//! Conversions against libhdf5's results, and what they are made of against each other.
+//! Tests of conversions against libhdf5's results, and of their parts against each other.
 
 mod spec;
 
@@ -40,7 +40,7 @@ fn as_libhdf5() {
             results += result;
             count += 1;
         }
-        // All at once, often enough to go through more than one block.
+        // All elements in one call, repeated to exceed one block.
         if !sources.is_empty() {
             assert_eq!(run(from, to, &sources.repeat(60)), results.repeat(60), "{from} {to}");
         }
@@ -48,7 +48,7 @@ fn as_libhdf5() {
     assert!(count > 900, "{count}");
 }
 
-/// What libhdf5 2.0 gets wrong, or leaves to chance.
+/// Cases in which libhdf5 2.0 is wrong, or undefined.
 #[test]
 fn unlike_libhdf5() {
     // -¼ is not the least integer.
@@ -151,7 +151,7 @@ fn refused() {
     let opaque = |tag: &str| Datatype { size: 8, class: Class::Opaque { tag: Name::from(tag) } };
     check(&opaque("a"), &opaque("b"), ErrorKind::Conversion);
     assert!(Conversion::new(&opaque("a"), &opaque("a")).unwrap().is_copy());
-    // Sizes that are not those of the parts.
+    // Sizes inconsistent with their parts.
     for from in ["{a@2:i4le}4", "{a@0:i4le}2", "{a@-1:i4le}2"] {
         check(&parse(from), &parse("{a@0:i8le}8"), ErrorKind::Invalid);
     }
@@ -217,7 +217,7 @@ fn in_memory() {
     assert_eq!(run("b2be+1/9", "u2le", "ffff"), "ff01");
 }
 
-/// No type makes it panic, and none makes it write beyond its element.
+/// No datatype causes a panic, or a write past the end of its element.
 #[test]
 fn any_type() {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;

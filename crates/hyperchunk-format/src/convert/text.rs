@@ -1,8 +1,8 @@
-//! Strings of fixed length.
+//! Conversion of fixed-length strings.
 
 use crate::model::StringPadding;
 
-/// Copies what a string holds and fills up the rest. What does not fit is cut off.
+/// Copies a string and pads the rest; excess characters are cut off.
 pub(super) fn convert(from: &[u8], padding: StringPadding, to: &mut [u8], to_padding: StringPadding) {
     let length = match padding {
         // libhdf5 ends both at the first NUL.

@@ -1,25 +1,25 @@
-//! Small floating-point numbers that a larger one of the processor's holds exactly: half precision, bfloat16, FP8.
+//! Widening of small floating-point numbers that a native one holds exactly: half precision, bfloat16, FP8.
 
 use super::elements::each;
 use super::native::Native;
 use crate::model::{ByteOrder, Class, Datatype, Float, Normalization};
 
-/// How a small number becomes a large one.
+/// Conversion of a small floating-point type to a native one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Widen {
     float: Float,
     size: usize,
     to: Native,
-    /// Whether NaNs keep their payload, as the processor does it; else they become all ones.
+    /// True if NaNs keep their payload, as in the processor; otherwise they become all ones.
     payload: bool,
-    /// What is added to an exponent.
+    /// Difference to add to an exponent.
     rebias: u64,
-    /// What a denormal number counts in.
+    /// Unit of denormal numbers.
     unit: f64,
 }
 
 impl Widen {
-    /// `None` if some value would not be held exactly.
+    /// Creates the conversion; `None` if the target cannot hold some value exactly.
     pub(super) fn new(from: &Datatype, to: &Datatype, payload: bool) -> Option<Self> {
         let Class::Float(float) = from.class else { return None };
         let (to, big) = Native::of(to)?;

@@ -1,5 +1,5 @@
-//! Attributes that lie in a heap. Source: specification §IV.A.2.v, "The Attribute Info Message"; §III.A.2, B-tree record
-//! types 8 and 9.
+//! Attributes in dense storage. Source: specification §IV.A.2.v, "The Attribute Info Message"; §III.A.2,
+//! B-tree record types 8 and 9.
 
 use super::fractal_heap::{self, ATTRIBUTES};
 use super::group::{Dense, joined, sorted_names, sorted_orders};
@@ -10,15 +10,16 @@ use crate::{Error, Result, checksum};
 const STRUCTURE: &str = "dense attributes";
 const BY_NAME: u8 = 8;
 const BY_ORDER: u8 = 9;
-/// The number of an attribute of an object that does not track the order of creation.
+/// Creation order of an attribute whose object does not track it.
 const NO_ORDER: u32 = u16::MAX as u32;
 
-/// The dense storage of attributes, in any order, to lie at `base`; `indexed`, with an index by creation order, which all
-/// must have then. Each is its name, its number, and the message that [`super::message::attribute::encode`] made.
+/// Encodes attributes, in any order, as dense storage at `base`. If `indexed`, an index by creation order is
+/// added, which requires the creation order of all. Each attribute is given by its name, its creation order,
+/// and the message from [`super::message::attribute::encode`].
 ///
 /// # Errors
-/// Invalid, if two have one name or one number, or one without a number is to be indexed; Limit, if there are more than
-/// numbers.
+/// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; Limit
+/// if there are more than creation orders allow.
 pub fn dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<Dense> {
     dense_of(messages, indexed, base).map_err(|error| error.within(STRUCTURE))
 }
@@ -28,12 +29,12 @@ fn dense_of(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64)
     let objects: Vec<&[u8]> = messages.iter().map(|(_, _, message)| message.as_slice()).collect();
     let heap = fractal_heap::encode(ATTRIBUTES, &objects, base)?;
     let numbers = messages.iter().map(|(_, order, _)| match order {
-        // As libraries store it elsewhere, it has 16 bits.
+        // Libraries store the creation order in 16 bits elsewhere.
         Some(order) if *order >= NO_ORDER => Err(Error::limit(format!("number {order} of an attribute"))),
         order => Ok(order.unwrap_or(NO_ORDER)),
     });
     let numbers: Vec<u32> = numbers.collect::<Result<_>>()?;
-    // The part of a record that is in both indexes: id, message flags, number.
+    // Part of a record common to both indexes: heap id, message flags, creation order.
     let mut parts = Bytes::new();
     for (id, number) in heap.ids.chunks_exact(ATTRIBUTES.id_length.into()).zip(&numbers) {
         parts.raw(id).u8(MESSAGE_FLAGS).u32(*number);
@@ -63,10 +64,10 @@ fn dense_of(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64)
     joined(heap.bytes, (BY_NAME, 17, &by_name), by_order, base)
 }
 
-/// The number that the next attribute would get, for the attribute info message.
+/// Returns the creation order of the next attribute, for the attribute info message.
 ///
 /// # Errors
-/// Limit, if there is none left.
+/// Limit if all numbers are used up.
 pub fn next_order(last: Option<u32>) -> Result<u16> {
     fit(last.map_or(0, |last| last.saturating_add(1)), "as the number of an attribute")
 }

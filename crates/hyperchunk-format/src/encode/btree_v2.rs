@@ -1,5 +1,5 @@
-//! Version 2 B-trees, made at once of all their records. Source: specification §III.A.2, "Disk Format: Level 1A2 - Version 2
-//! B-trees".
+//! Version 2 B-trees, built in bulk from all their records. Source: specification §III.A.2, "Disk Format:
+//! Level 1A2 - Version 2 B-trees".
 
 use super::{Bytes, fit};
 use crate::parse::btree_v2::width;
@@ -7,37 +7,39 @@ use crate::{Error, Result};
 
 const NAME: &str = "version 2 B-tree";
 
-/// Signature, version, type and checksum of a node.
+/// Size of signature, version, type and checksum of a node.
 const OVERHEAD: u64 = 10;
-/// Signature, version, type, sizes of nodes and records, depth, percentages, root, count, total, checksum.
+/// Size of the header: signature, version, type, sizes of nodes and records, depth, percentages, root, count,
+/// total, checksum.
 const HEADER: u64 = 38;
-/// The size of an address.
+/// Size of an address.
 const ADDRESS: u64 = 8;
-/// When libraries that add or remove records split and merge nodes, in percent of how many have room.
+/// Fill percentages at which libraries that add or remove records split and merge nodes.
 pub(crate) const SPLIT: u8 = 100;
 pub(crate) const MERGE: u8 = 40;
 
-/// What the nodes of one depth look like.
+/// Dimensions of the nodes at one depth.
 #[derive(Debug, Clone, Copy)]
 struct Depth {
-    /// How many records a node and all below it can have.
+    /// Maximum number of records in a node and its subtree.
     most_below: u64,
-    /// The width of that number in a pointer to such a node; leaves have none.
+    /// Width of that number in a pointer to such a node; 0 for leaves.
     total_width: usize,
 }
 
-/// A node: some of the records, one after another; in a node that is no leaf, most of them are in the nodes below it.
+/// Node: a range of the records. In an inner node most of them belong to its children.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     first: u64,
     count: u64,
 }
 
-/// A tree of records of type `kind`, `record_size` bytes each, which come in order. Its header is to lie at `base`, its nodes
-/// of `node_size` bytes behind it. Nodes of one depth have as many records as each other, or one more.
+/// Encodes a tree of records of type `kind`, each of `record_size` bytes, in order. The header is placed at
+/// `base`, followed by the nodes of `node_size` bytes. The record counts of nodes at one depth differ by at
+/// most one.
 ///
 /// # Errors
-/// Invalid, if a node has no room for records.
+/// Invalid if a node is too small for its records.
 pub fn encode(kind: u8, node_size: u32, record_size: u16, records: &[u8], base: u64) -> Result<Vec<u8>> {
     Encoder::new(kind, node_size, record_size, records, base)
         .and_then(|encoder| encoder.encode())
@@ -51,9 +53,9 @@ struct Encoder<'r> {
     records: &'r [u8],
     total: u64,
     base: u64,
-    /// Leaves first, up to the root.
+    /// Dimensions by depth, from the leaves up to the root.
     depths: Vec<Depth>,
-    /// The width of the number of records in a pointer to a node.
+    /// Width of the record count in a pointer to a node.
     count_width: usize,
 }
 
@@ -101,7 +103,7 @@ impl<'r> Encoder<'r> {
             return Ok(bytes.into_vec());
         }
         let mut level = vec![root];
-        // How many nodes there are down to this level.
+        // Number of nodes down to this level.
         let mut nodes = 1_u64;
         for depth in (0..=depth).rev() {
             let mut next = Vec::new();
@@ -119,13 +121,13 @@ impl<'r> Encoder<'r> {
         Ok(bytes.into_vec())
     }
 
-    /// Where the node of that number lies, counted from the root, level by level.
+    /// Returns the address of a node by its number, counted from the root level by level.
     fn address(&self, number: u64) -> u64 {
         let before = number.saturating_mul(self.node_size.into()).saturating_add(HEADER);
         self.base.saturating_add(before)
     }
 
-    /// The nodes below a node: as few as can hold its records, but for those between them.
+    /// Splits a node into its children: as few as can hold its records, minus the separators.
     fn below(&self, node: Node, depth: usize) -> Vec<Node> {
         let room = self.depths.get(depth.saturating_sub(1)).map_or(1, |below| below.most_below);
         let count = node.count.saturating_add(1).div_ceil(room.saturating_add(1)).max(2);
@@ -142,14 +144,14 @@ impl<'r> Encoder<'r> {
             .collect()
     }
 
-    /// A node but for its checksum; the nodes `below` it are numbered from `number` on.
+    /// Appends a node without its checksum; its children `below` are numbered from `number` on.
     fn node(&self, node: Node, depth: usize, below: &[Node], number: u64, bytes: &mut Bytes) -> Result<()> {
         bytes.raw(if depth == 0 { b"BTLF" } else { b"BTIN" }).u8(0).u8(self.kind);
         if depth == 0 {
             bytes.raw(self.records(node.first, node.count)?);
             return Ok(());
         }
-        // Between each two nodes lies a record.
+        // One record separates each two children.
         for next in below.iter().skip(1) {
             bytes.raw(self.records(next.first.saturating_sub(1), 1)?);
         }
@@ -242,7 +244,7 @@ mod tests {
                     let most = ((all - below) / (below + 1)) as usize;
                     assert!(counts.iter().all(|count| *count <= most && *count > 0));
                     if level.len() > 1 {
-                        // No library would merge them.
+                        // No library would merge these nodes.
                         assert!(
                             counts.iter().all(|count| *count >= most * usize::from(MERGE) / 100),
                             "{counts:?}"
@@ -264,7 +266,7 @@ mod tests {
         assert!(encode(5, 20, 11, &[0; 11], 0).is_err());
         assert!(encode(5, 512, 0, &[0; 11], 0).is_err());
         assert!(encode(5, 512, 11, &[0; 12], 0).is_err());
-        // Leaves have room, nodes above them have not.
+        // Large enough for leaves, too small for inner nodes.
         assert!(encode(5, 22, 12, &[0; 24], 0).is_err());
     }
 }

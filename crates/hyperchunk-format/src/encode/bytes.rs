@@ -1,20 +1,20 @@
-//! The bytes of a structure in the making: append-only, little-endian.
+//! Builder for the bytes of a structure: append-only, little-endian.
 
 use super::UNDEFINED;
 use crate::{Error, Result, checksum};
 use std::fmt::Display;
 
-/// The bytes of a structure in the making.
+/// Bytes of a structure under construction.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Bytes(Vec<u8>);
 
 impl Bytes {
-    /// None yet.
+    /// Creates an empty builder.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// None yet, with room for so many.
+    /// Creates an empty builder with this capacity.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self(Vec::with_capacity(capacity))
     }
@@ -41,15 +41,15 @@ impl Bytes {
         self.raw(&number.to_le_bytes())
     }
 
-    /// An address; none is undefined.
+    /// Appends an address; `None` is undefined.
     pub(crate) fn address(&mut self, address: Option<u64>) -> &mut Self {
         self.u64(address.unwrap_or(UNDEFINED))
     }
 
-    /// A number in `width` bytes, 0 to 8 of them.
+    /// Appends a number in `width` bytes (0 to 8).
     ///
     /// # Errors
-    /// Limit, if it needs more.
+    /// Limit if it does not fit.
     pub(crate) fn uint(&mut self, number: u64, width: usize) -> Result<&mut Self> {
         let bytes = number.to_le_bytes();
         match bytes.split_at_checked(width) {
@@ -63,24 +63,24 @@ impl Bytes {
         self
     }
 
-    /// Zeros up to a multiple of `alignment`, counted from the start.
+    /// Pads with zeros up to a multiple of `alignment`, counted from the start.
     pub(crate) fn align(&mut self, alignment: usize) -> &mut Self {
         let to = self.0.len().checked_next_multiple_of(alignment).unwrap_or(self.0.len());
         self.pad_to(to)
     }
 
-    /// Zeros up to a size; none if there are more bytes already.
+    /// Pads with zeros up to a size.
     pub(crate) fn pad_to(&mut self, size: usize) -> &mut Self {
         self.0.resize(self.0.len().max(size), 0);
         self
     }
 
-    /// The checksum of all bytes so far.
+    /// Appends the checksum of all bytes.
     pub(crate) fn checksum(&mut self) -> &mut Self {
         self.checksum_since(0)
     }
 
-    /// The checksum of the bytes since a place.
+    /// Appends the checksum of the bytes since a position.
     pub(crate) fn checksum_since(&mut self, start: usize) -> &mut Self {
         let sum = checksum::lookup3(self.0.get(start..).unwrap_or_default());
         self.u32(sum)
@@ -99,10 +99,10 @@ impl Bytes {
     }
 }
 
-/// A number as one of a narrower type.
+/// Converts a number to a narrower type.
 ///
 /// # Errors
-/// Limit, if it does not fit.
+/// Limit if it does not fit.
 pub(crate) fn fit<T, N>(number: N, what: &str) -> Result<T>
 where
     N: Copy + Display,

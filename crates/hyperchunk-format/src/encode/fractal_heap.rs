@@ -1,5 +1,6 @@
-//! Fractal heaps, made at once of all their objects: links and attributes in dense storage. Source: specification §III.G,
-//! "Disk Format: Level 1G - Fractal Heap"; HDF5 2.x `H5HF*.c` for what writers that add objects later rely on.
+//! Fractal heaps, built in bulk from all their objects: links and attributes in dense storage. Source:
+//! specification §III.G, "Disk Format: Level 1G - Fractal Heap"; HDF5 2.x `H5HF*.c` for the assumptions of
+//! writers that add objects later.
 
 use super::{Bytes, btree_v2, fit};
 use crate::{Error, Result, checksum};
@@ -8,48 +9,48 @@ use std::vec::IntoIter;
 
 const NAME: &str = "fractal heap";
 
-/// How many blocks a row has.
+/// Number of blocks in a row.
 const COLUMNS: u64 = 4;
-/// The size of the largest direct blocks, as a power of 2.
+/// Base-2 logarithm of the size of the largest direct blocks.
 const LARGEST: u32 = 16;
-/// Objects beyond this size do not lie in blocks.
+/// Largest managed object in bytes; larger ones are stored as huge objects.
 const MOST_MANAGED: usize = 4096;
-/// The width of an object's length in its id, of which the limit above is one.
+/// Width of an object's length in its id, sufficient for the limit above.
 const LENGTH_WIDTH: usize = 2;
-/// The size of the heap's header.
+/// Size of the heap's header.
 const HEADER: u64 = 146;
-/// The size of a node of the B-tree of huge objects, and the type and size of its records.
+/// Node size of the B-tree of huge objects, and type and size of its records.
 const HUGE_TREE: (u32, u8, u16) = (512, 1, 24);
 
-/// What a heap is like.
+/// Parameters of a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// The size of the smallest blocks, as a power of 2.
+    /// Base-2 logarithm of the size of the smallest blocks.
     first: u32,
-    /// How many bits an offset has.
+    /// Number of bits of an offset.
     bits: u32,
-    /// The size of an object's id.
+    /// Size of a heap id.
     pub id_length: u16,
 }
 
-/// What libraries use for links.
+/// Parameters that libraries use for links.
 pub const LINKS: Kind = Kind { first: 9, bits: 32, id_length: 7 };
-/// What libraries use for attributes.
+/// Parameters that libraries use for attributes.
 pub const ATTRIBUTES: Kind = Kind { first: 10, bits: 40, id_length: 8 };
 
-/// A heap.
+/// Encoded heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heap {
-    /// Its bytes, header first.
+    /// Bytes of the heap, header first.
     pub bytes: Vec<u8>,
-    /// The ids of its objects, in their order, one after another.
+    /// Heap ids of the objects in their order, concatenated.
     pub ids: Vec<u8>,
 }
 
-/// A heap with these objects, whose header is to lie at `base`.
+/// Encodes a heap with these objects, whose header is placed at `base`.
 ///
 /// # Errors
-/// Limit, if they have more bytes than offsets can tell apart.
+/// Limit if the objects exceed the range of offsets.
 pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], base: u64) -> Result<Heap> {
     let mut builder = Builder { kind, base, blocks: Vec::new(), next: 0, objects: 0, used: 0 };
     let mut ids = Bytes::with_capacity(objects.len().saturating_mul(kind.id_length.into()));
@@ -74,27 +75,28 @@ impl Kind {
         self.bits.div_ceil(8) as usize
     }
 
-    /// The size of what a direct block starts with: signature, version, the heap's address, the block's offset, checksum.
+    /// Returns the size of a direct block's prefix: signature, version, address of the heap, offset of the
+    /// block, checksum.
     fn direct_prefix(self) -> u64 {
         17_u64.saturating_add(self.offset_width() as u64)
     }
 
-    /// The size of the blocks of a row, or of all below one of them.
+    /// Returns the size of the blocks of a row, including their subtrees.
     fn block_size(self, row: u32) -> u64 {
         1_u64.unbounded_shl(self.first.saturating_add(row.saturating_sub(1)))
     }
 
-    /// Where a row starts in its block; equally, how many bytes so many rows stand for.
+    /// Returns the start of a row in its block, which is also the size of the preceding rows.
     fn row_start(self, row: u32) -> u64 {
         if row == 0 { 0 } else { self.block_size(row).saturating_mul(COLUMNS) }
     }
 
-    /// How many rows of an indirect block have direct blocks.
+    /// Returns the number of rows of an indirect block that have direct blocks.
     fn direct_rows(self) -> u32 {
         LARGEST.saturating_sub(self.first).saturating_add(2)
     }
 
-    /// How many rows an indirect block has that stands for so many bytes.
+    /// Returns the number of rows of an indirect block that spans `size` bytes.
     fn rows_of(self, size: u64) -> u32 {
         let row_bits = self.first.saturating_add(COLUMNS.ilog2());
         size.checked_ilog2()
@@ -102,12 +104,12 @@ impl Kind {
             .map_or(0, |rows| rows.saturating_add(1))
     }
 
-    /// The row of the block that has an offset.
+    /// Returns the row of the block that contains an offset.
     fn row_of(self, offset: u64) -> u32 {
         self.rows_of(offset)
     }
 
-    /// The size of the direct block that starts at an offset.
+    /// Returns the size of the direct block that starts at an offset.
     fn direct_size(self, offset: u64) -> u64 {
         let mut inside = offset;
         loop {
@@ -116,12 +118,12 @@ impl Kind {
             if row < self.direct_rows() {
                 return size;
             }
-            // Sizes are powers of 2: the offset in the block of the row.
+            // Sizes are powers of 2, so the mask gives the offset in the block of the row.
             inside = inside.saturating_sub(self.row_start(row)) & size.wrapping_sub(1);
         }
     }
 
-    /// How many bytes of objects so many rows have room for.
+    /// Returns the capacity of that many rows, in bytes of objects.
     fn room(self, rows: u32) -> u64 {
         let block = |row| match row < self.direct_rows() {
             true => self.block_size(row).saturating_sub(self.direct_prefix()),
@@ -131,9 +133,9 @@ impl Kind {
     }
 }
 
-/// A direct block in use.
+/// Direct block in use.
 struct Block {
-    /// Where it starts in the heap.
+    /// Offset of its start in the heap.
     start: u64,
     size: u64,
     bytes: Bytes,
@@ -143,15 +145,15 @@ struct Builder {
     kind: Kind,
     base: u64,
     blocks: Vec<Block>,
-    /// Where the next block starts in the heap.
+    /// Heap offset of the next block.
     next: u64,
-    /// How many objects lie in blocks, and how many bytes they have.
+    /// Number of objects in blocks, and their total size in bytes.
     objects: u64,
     used: u64,
 }
 
 impl Builder {
-    /// Puts an object into the last block, or the next that is large enough: its offset in the heap.
+    /// Stores an object in the last block or in the next one large enough, and returns its heap offset.
     fn place(&mut self, object: &[u8]) -> Result<u64> {
         let length = object.len() as u64;
         let fits = |block: &Block| (block.bytes.len() as u64).saturating_add(length) <= block.size;
@@ -166,7 +168,7 @@ impl Builder {
         Ok(offset)
     }
 
-    /// The next block that has room for so many bytes. Those that are left out take no space in the file.
+    /// Adds the next block with space for `length` bytes. Skipped blocks take no space in the file.
     fn add_block(&mut self, length: u64) -> Result<()> {
         let needed = length.saturating_add(self.kind.direct_prefix());
         let mut start = self.next;
@@ -185,7 +187,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The heap: header, blocks, huge objects, their B-tree.
+    /// Encodes the heap: header, blocks, huge objects and their B-tree.
     fn encode(self, huge: &[&[u8]]) -> Result<Vec<u8>> {
         let Self { kind, base, blocks, next, objects, used } = self;
         let allocated = blocks.iter().fold(0_u64, |sum, block| sum.saturating_add(block.size));
@@ -207,9 +209,10 @@ impl Builder {
         // Direct blocks have checksums.
         header.u8(0x02).u32(fit(MOST_MANAGED, "bytes of an object")?);
         header.u64(huge.len() as u64).address(huge_tree);
-        // What is free in all blocks that its rows could have, and no list of it. Writers that add objects start one.
+        // Free space in all blocks of its rows, without a free list. Writers that add objects create one.
         header.u64(room.saturating_sub(used)).address(None);
-        // Where writers put the next block. While the root is a direct block, they put it behind that.
+        // Offset at which writers put the next block. While the root is a direct block, they put it after
+        // that.
         header.u64(managed).u64(allocated).u64(if single { 0 } else { next }).u64(objects);
         header.u64(huge_size).u64(huge.len() as u64).u64(0).u64(0);
         header.u16(fit(COLUMNS, "blocks in a row")?).u64(kind.block_size(0)).u64(1 << LARGEST);
@@ -221,7 +224,8 @@ impl Builder {
 }
 
 impl Kind {
-    /// How many rows the root block has where blocks up to an offset are in use: libraries double them.
+    /// Returns the number of rows of the root block if the blocks up to an offset are in use. Libraries
+    /// double it.
     fn root_rows(self, end: u64) -> u32 {
         let row_bits = self.first.saturating_add(COLUMNS.ilog2());
         let most = self.bits.saturating_sub(row_bits).saturating_add(1);
@@ -233,22 +237,22 @@ impl Kind {
     }
 }
 
-/// What lies behind the header.
+/// Content of the file after the header.
 struct Body {
     kind: Kind,
     base: u64,
     bytes: Bytes,
-    /// The direct blocks that are still to be written.
+    /// Direct blocks not written yet.
     blocks: Peekable<IntoIter<Block>>,
 }
 
 impl Body {
-    /// Where the next byte will lie in the file.
+    /// Returns the file address of the next byte.
     fn address(&self) -> u64 {
         self.base.saturating_add(HEADER).saturating_add(self.bytes.len() as u64)
     }
 
-    /// The next direct block: its address.
+    /// Writes the next direct block and returns its address.
     fn direct(&mut self) -> Option<u64> {
         let block = self.blocks.next()?;
         let address = self.address();
@@ -264,7 +268,8 @@ impl Body {
         Some(address)
     }
 
-    /// An indirect block that starts at an offset in the heap, behind the blocks below it: its address.
+    /// Writes an indirect block, which starts at a heap offset, after the blocks below it. Returns its
+    /// address.
     fn indirect(&mut self, start: u64, rows: u32) -> Result<u64> {
         let mut block = Bytes::new();
         block.raw(b"FHIB").u8(0).u64(self.base).uint(start, self.kind.offset_width())?;
@@ -288,7 +293,8 @@ impl Body {
         Ok(address)
     }
 
-    /// The huge objects and the B-tree that says where they are: its address, and how many bytes they have.
+    /// Writes the huge objects and the B-tree with their locations. Returns its address and their total size
+    /// in bytes.
     fn huge(&mut self, objects: &[&[u8]]) -> Result<(Option<u64>, u64)> {
         if objects.is_empty() {
             return Ok((None, 0));

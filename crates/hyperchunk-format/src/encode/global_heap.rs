@@ -1,38 +1,38 @@
-//! Global heap collections: data of variable length, regions, mappings of virtual datasets. Source: specification §III.E,
-//! "Disk Format: Level 1E - Global Heap".
+//! Global heap collections: variable-length data, regions, mappings of virtual datasets. Source:
+//! specification §III.E, "Disk Format: Level 1E - Global Heap".
 
-/// The header of a collection, and that of an object.
+/// Size of the header of a collection, and of an object.
 const HEADER: usize = 16;
 
-/// No collection is smaller; the specification and libhdf5 agree.
+/// Minimum size of a collection, according to the specification and libhdf5.
 const SMALLEST: usize = 4096;
 
-/// A collection of the global heap in the making.
+/// Builder for a collection of the global heap.
 #[derive(Debug, Clone)]
 pub struct Builder {
-    /// The size of the collection.
+    /// Size of the collection.
     size: usize,
-    /// What it has so far, but for its header.
+    /// Objects added, without the collection's header.
     objects: Vec<u8>,
-    /// The index of the last object; 0 if there is none.
+    /// Index of the last object; 0 in an empty collection.
     last: u16,
 }
 
 impl Builder {
-    /// An empty collection of `size` bytes: at least 4096, and made a multiple of 8.
+    /// Creates an empty collection of `size` bytes: at least 4096, rounded up to a multiple of 8.
     #[must_use]
     pub fn new(size: usize) -> Self {
         let size = size.max(SMALLEST).checked_next_multiple_of(8).unwrap_or(usize::MAX & !7);
         Self { size, objects: Vec::new(), last: 0 }
     }
 
-    /// The size of the smallest collection that has room for one object of so many bytes.
+    /// Returns the size of the smallest collection that can hold one object of `length` bytes.
     #[must_use]
     pub fn size_for(length: usize) -> usize {
         whole(length).saturating_add(HEADER).max(SMALLEST)
     }
 
-    /// Puts an object into the collection and returns its index; `None` if there is no room left for it.
+    /// Adds an object and returns its index; `None` if it does not fit.
     pub fn add(&mut self, data: &[u8]) -> Option<u16> {
         let end = self.objects.len().checked_add(whole(data.len()))?;
         if end > self.size.saturating_sub(HEADER) {
@@ -40,7 +40,7 @@ impl Builder {
         }
         let index = self.last.checked_add(1)?;
         self.objects.extend_from_slice(&index.to_le_bytes());
-        // How often it is referred to: libhdf5 writes 0, too, where nobody counts.
+        // Reference count: libhdf5 also writes 0 if references are not counted.
         self.objects.extend_from_slice(&[0; 6]);
         self.objects.extend_from_slice(&(data.len() as u64).to_le_bytes());
         self.objects.extend_from_slice(data);
@@ -49,25 +49,25 @@ impl Builder {
         Some(index)
     }
 
-    /// Makes the collection as small as what is in it allows.
+    /// Shrinks the collection to the minimum size for its objects.
     pub fn shrink(&mut self) {
         let needed = self.objects.len().saturating_add(HEADER).max(SMALLEST);
         self.size = needed.checked_next_multiple_of(8).unwrap_or(self.size).min(self.size);
     }
 
-    /// Whether there is no object in it.
+    /// True if there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.last == 0
     }
 
-    /// The size of the collection in bytes.
+    /// Returns the size of the collection in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The collection: exactly [`Builder::size`] bytes.
+    /// Encodes the collection in exactly [`Builder::size`] bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.size);
@@ -85,7 +85,7 @@ impl Builder {
     }
 }
 
-/// How much of a collection an object of so many bytes takes.
+/// Returns the space that an object of `length` bytes takes in a collection.
 fn whole(length: usize) -> usize {
     length.checked_next_multiple_of(8).unwrap_or(usize::MAX).saturating_add(HEADER)
 }
@@ -96,7 +96,7 @@ mod tests {
     use crate::parse::global_heap::Collection;
     use crate::parse::testing::with_image;
 
-    /// Fills a collection with these objects; returns how many found room.
+    /// Fills a collection with these objects; returns the number that fit.
     fn check(size: usize, objects: &[Vec<u8>]) -> usize {
         let mut builder = Builder::new(size);
         let indexes: Vec<u16> = objects.iter().map_while(|data| builder.add(data)).collect();
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_full_collection_takes_no_more() {
-        // 24 bytes each: 170 in the 4080 behind the header.
+        // 24 bytes each: 170 in the 4080 after the header.
         assert_eq!(check(4096, &vec![vec![1; 3]; 1000]), 170);
-        // What is left is too small for the header of free space.
+        // The rest is too small for the header of free space.
         assert_eq!(check(4096, &[vec![1; 4056], vec![]]), 1);
         assert_eq!(check(4096, &[vec![1; 4064], vec![]]), 1);
         assert_eq!(check(4096, &[vec![1; 4065]]), 0);

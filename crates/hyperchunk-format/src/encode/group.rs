@@ -1,4 +1,4 @@
-//! Groups whose links lie in a heap. Source: specification §IV.C, "Group"; §III.A.2, B-tree record types 5 and 6.
+//! Groups in dense storage. Source: specification §IV.C, "Group"; §III.A.2, B-tree record types 5 and 6.
 
 use super::fractal_heap::{self, LINKS};
 use super::message::link;
@@ -9,27 +9,28 @@ use crate::{Error, Result, checksum};
 const STRUCTURE: &str = "dense group";
 const BY_NAME: u8 = 5;
 const BY_ORDER: u8 = 6;
-/// The size of a node of the B-trees.
+/// Node size of the B-trees.
 pub(crate) const NODE_SIZE: u32 = 512;
 
-/// Links or attributes in dense storage: a heap and its indexes, one after another.
+/// Links or attributes in dense storage: a heap followed by its indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dense {
-    /// All their bytes.
+    /// Bytes of the heap and the indexes.
     pub bytes: Vec<u8>,
-    /// Where the heap lies.
+    /// Address of the heap.
     pub heap: u64,
-    /// Where the B-tree by name lies.
+    /// Address of the B-tree by name.
     pub by_name: u64,
-    /// Where the B-tree by order of creation lies.
+    /// Address of the B-tree by creation order.
     pub by_order: Option<u64>,
 }
 
-/// The dense storage of these links, in any order, to lie at `base`; with an index by creation order, which all links must
-/// have then.
+/// Encodes links, in any order, as dense storage at `base`. If `track_order`, an index by creation order is
+/// added, which requires the creation order of all links.
 ///
 /// # Errors
-/// Invalid, if two have one name or one number, or one without a number is to be indexed; those of links.
+/// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; the
+/// errors of links.
 pub fn dense_links(links: &[Link], track_order: bool, base: u64) -> Result<Dense> {
     let objects: Vec<Vec<u8>> = links.iter().map(link::encode).collect::<Result<_>>()?;
     let heap = fractal_heap::encode(LINKS, &objects, base)?;
@@ -60,7 +61,7 @@ pub fn dense_links(links: &[Link], track_order: bool, base: u64) -> Result<Dense
     joined(heap.bytes, (BY_NAME, 11, &by_name), by_order, base)
 }
 
-/// Hashes and ids in the order of an index by name: by hash, then by name.
+/// Sorts hashes and heap ids for an index by name: by hash, then by name.
 pub(crate) fn sorted_names<'n>(
     names: &'n mut [(u32, &[u8], &'n [u8])],
     structure: &'static str,
@@ -74,7 +75,7 @@ pub(crate) fn sorted_names<'n>(
     Ok(names.iter().map(|(hash, _, id)| (*hash, *id)))
 }
 
-/// Numbers and what belongs to them in the order of an index by creation order.
+/// Sorts entries for an index by creation order.
 pub(crate) fn sorted_orders<'n, T: Copy + Ord>(
     orders: &'n mut [(u64, T)],
     structure: &'static str,
@@ -88,7 +89,7 @@ pub(crate) fn sorted_orders<'n, T: Copy + Ord>(
     Ok(orders.iter().copied())
 }
 
-/// A heap and its indexes, one after another: each index is its type, the size of its records, and the records.
+/// Concatenates a heap and its indexes. Each index is given by its record type, record size and records.
 pub(crate) fn joined(
     heap: Vec<u8>,
     by_name: (u8, u16, &Bytes),
@@ -118,7 +119,7 @@ mod tests {
 
     fn links(count: usize) -> Vec<Link> {
         let link = |number: usize| Link {
-            // Not in order.
+            // Unsorted.
             name: format!("link {}", number.wrapping_mul(7919) % count).as_str().into(),
             charset: CharacterSet::Ascii,
             creation_order: Some(number as i64 * 2),
@@ -134,7 +135,7 @@ mod tests {
         (0..count).map(link).collect()
     }
 
-    /// A file of a group at 0 with these links.
+    /// Creates a file with a group at 0 that has these links.
     fn file(links: &[Link], track_order: bool) -> Vec<u8> {
         let base = 2000;
         let dense = dense_links(links, track_order, base).unwrap();
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn names_of_one_hash_are_in_order() {
-        // Two names whose hashes are equal, found by search.
+        // Two names with equal hashes, found by search.
         let mut seen = std::collections::HashMap::new();
         let pair = (0..1_000_000_u32).find_map(|number| {
             let name = format!("{number}");

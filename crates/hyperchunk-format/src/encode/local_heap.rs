@@ -4,26 +4,26 @@ use super::{Bytes, UNDEFINED};
 use crate::{Error, Result};
 
 const NAME: &str = "local heap";
-/// Signature, version, the data's size, the head of the list of free blocks, the data's address.
+/// Size of the prefix: signature, version, size of the data, head of the free list, address of the data.
 const PREFIX: u64 = 32;
-/// What the free list's head is where there is no free block.
+/// Value of the free list's head if there is no free block.
 const NO_FREE_BLOCK: u64 = 1;
-/// Names start at multiples of this.
+/// Alignment of names.
 const ALIGNMENT: usize = 8;
 
-/// A local heap.
+/// Encoded local heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalHeap {
-    /// Its bytes, the data behind the prefix.
+    /// Bytes of the heap: the prefix, then the data.
     pub bytes: Vec<u8>,
-    /// Where each name starts in the data: never at 0.
+    /// Offset of each name in the data, never 0.
     pub offsets: Vec<u64>,
 }
 
-/// A heap of these names, to lie at `base`.
+/// Encodes a heap of these names at `base`.
 ///
 /// # Errors
-/// Invalid, if a name has a NUL, or the heap has no place there.
+/// Invalid if a name has a NUL, or the heap exceeds the address range.
 pub fn encode(names: &[&[u8]], base: u64) -> Result<LocalHeap> {
     // The empty name, at 0.
     let mut data = Bytes::new();

@@ -1,8 +1,9 @@
-//! Values → bytes, one file a structure, named as in the specification and in [`crate::parse`]: the two are read side by side.
+//! Encoders: values → bytes, one file a structure, named as in the specification and in [`crate::parse`], to
+//! be read side by side.
 //!
-//! Files that are written have addresses and lengths of 8 bytes, little-endian, and base address 0. The size of what an
-//! encoder makes never depends on the addresses in it: encode with any address to learn the size, reserve the space, and
-//! encode again.
+//! Written files have addresses and lengths of 8 bytes, little-endian, and base address 0. The size of an
+//! encoded structure never depends on the addresses in it: encode with any address to learn the size, reserve
+//! the space, and encode again.
 
 pub mod attributes;
 pub mod btree_v2;
@@ -21,20 +22,20 @@ pub mod virtual_layout;
 
 pub(crate) use bytes::{Bytes, fit};
 
-/// The oldest HDF5 release that must be able to read what is written.
+/// Oldest HDF5 release that must be able to read the written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Oldest {
-    /// 1.8, of 2008.
+    /// HDF5 1.8, of 2008.
     #[default]
     V18,
-    /// 1.10, of 2016: chunk indexes other than B-trees, virtual datasets.
+    /// HDF5 1.10, of 2016: chunk indexes other than B-trees, virtual datasets.
     V110,
-    /// 2.0, of 2025: complex numbers, chunks of more than 4 GiB.
+    /// HDF5 2.0, of 2025: complex numbers, chunks of more than 4 GiB.
     V200,
 }
 
-/// The address of what has none.
+/// Undefined address.
 pub const UNDEFINED: u64 = u64::MAX;
 
-/// The widths of addresses and lengths in what is written.
+/// Widths of addresses and lengths in written files.
 pub(crate) const SIZES: crate::Sizes = crate::Sizes { address: 8, length: 8 };

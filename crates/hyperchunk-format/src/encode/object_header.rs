@@ -7,33 +7,34 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "object header";
 
-/// Size of the body of a continuation message. A header needs a message at least as large: libhdf5 puts its continuation
-/// message there when the header grows, moves what was there, and writes past smaller ones without an error.
+/// Size of the body of a continuation message. A header needs a message at least as large: when the header
+/// grows, libhdf5 moves such a message and puts its continuation message there. It writes past smaller ones
+/// without an error.
 const CONTINUATION_BYTES: usize = 16;
-/// The type of a message without meaning.
+/// Type of a NIL message.
 const NIL: u16 = 0;
 
-/// A message of a header.
+/// Message of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its type number.
+    /// Message type number.
     pub kind: u16,
-    /// Its flags.
+    /// Message flags.
     pub flags: u8,
-    /// Its number in the order of creation: of attributes, where that is tracked. Others have 0.
+    /// Creation order of an attribute, where it is tracked; 0 for other messages.
     pub creation_order: Option<u16>,
-    /// Its body.
+    /// Message body.
     pub data: Vec<u8>,
 }
 
-/// What a header says besides its messages.
+/// Properties of a header besides its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeaderOptions {
     /// Access, modification, change and birth time.
     pub times: Option<Times>,
-    /// Whether attributes' order of creation is tracked.
+    /// True if the creation order of attributes is tracked.
     pub attribute_order_tracked: bool,
-    /// Whether attributes can be listed in it; only where it is tracked.
+    /// True if the creation order of attributes is indexed; requires tracking.
     pub attribute_order_indexed: bool,
 }
 
@@ -50,10 +51,10 @@ impl HeaderOptions {
     }
 }
 
-/// A header in one block.
+/// Encodes a header in one block.
 ///
 /// # Errors
-/// Limit, if a message is too large; Invalid, if the options contradict each other.
+/// Limit if a message is too large; Invalid if the options are contradictory.
 pub fn encode(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
     let body = body(messages, options)?;
     // The size of the messages takes 1, 2, 4 or 8 bytes.
@@ -72,19 +73,19 @@ pub fn encode(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> 
     Ok(bytes.into_vec())
 }
 
-/// The size of a header that only names a block with its messages: for an object whose address is needed before its
-/// messages are known.
+/// Returns the size of a header with only a continuation message, for an object whose address is needed
+/// before its messages are known.
 #[must_use]
 pub fn pinned_size(options: &HeaderOptions) -> u64 {
-    // The number of bytes does not depend on what the continuation says.
+    // The size does not depend on the continuation's content.
     encode_pinned(0, 0, options).map_or(0, |bytes| bytes.len() as u64)
 }
 
-/// A header that only names the block with its messages: `length` bytes that [`encode_continuation`] made, which are to lie
-/// at `continuation`.
+/// Encodes a header that only points to the block with its messages: `length` bytes from
+/// [`encode_continuation`], placed at `continuation`.
 ///
 /// # Errors
-/// Invalid, if the options contradict each other.
+/// Invalid if the options are contradictory.
 pub fn encode_pinned(continuation: u64, length: u64, options: &HeaderOptions) -> Result<Vec<u8>> {
     let mut data = Bytes::with_capacity(16);
     data.u64(continuation).u64(length);
@@ -92,7 +93,7 @@ pub fn encode_pinned(continuation: u64, length: u64, options: &HeaderOptions) ->
     encode(&[message], options)
 }
 
-/// The block with the messages of a pinned header.
+/// Encodes the block with the messages of a pinned header.
 ///
 /// # Errors
 /// As [`encode`].
@@ -104,7 +105,7 @@ pub fn encode_continuation(messages: &[Message], options: &HeaderOptions) -> Res
     Ok(bytes.into_vec())
 }
 
-/// The messages with what stands before each.
+/// Encodes the messages with their prefixes.
 fn body(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
     let mut body = Bytes::new();
     let room = messages.iter().all(|message| message.data.len() < CONTINUATION_BYTES);

@@ -1,5 +1,5 @@
-//! References as elements of datasets store them. Source: specification §IV.A.2.d, class 7, and §VIII.B and C; HDF5 2.x
-//! `H5R__encode` and `H5T__ref_disk_write` for revised references.
+//! References as stored in elements of datasets. Source: specification §IV.A.2.d, class 7, and §VIII.B and C;
+//! HDF5 2.x `H5R__encode` and `H5T__ref_disk_write` for revised references.
 
 use super::{Bytes, Oldest, UNDEFINED, fit, selection};
 use crate::model::{Name, Reference, ReferenceKind, Selected, Selection};
@@ -11,18 +11,18 @@ const REGION: u8 = 3;
 const ATTRIBUTE: u8 = 4;
 const EXTERNAL: u8 = 0x01;
 
-/// Where an object of the global heap lies: its collection, its number there, and its size.
+/// Location of a global heap object: its collection, its index and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeapObject {
-    /// The collection.
+    /// Address of the collection.
     pub address: u64,
-    /// The number.
+    /// Index.
     pub index: u32,
-    /// The size in bytes.
+    /// Size in bytes.
     pub size: u32,
 }
 
-/// The size of an element of that kind.
+/// Returns the size of an element of that kind.
 #[must_use]
 pub fn size(kind: ReferenceKind) -> u64 {
     match kind {
@@ -32,10 +32,10 @@ pub fn size(kind: ReferenceKind) -> u64 {
     }
 }
 
-/// What a reference needs in the global heap; `None` if nothing.
+/// Encodes the global heap object of a reference; `None` if it needs none.
 ///
 /// # Errors
-/// Invalid, if no reference of that kind can refer to it; those of selections.
+/// Invalid if a reference of that kind cannot have this target; the errors of selections.
 pub fn heap_object(kind: ReferenceKind, reference: &Reference, oldest: Oldest) -> Result<Option<Vec<u8>>> {
     object(kind, reference, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -70,7 +70,7 @@ fn object(kind: ReferenceKind, reference: &Reference, oldest: Oldest) -> Result<
     Ok(Some(bytes.into_vec()))
 }
 
-/// The address of the object, and the name of its file if that is another.
+/// Appends the address of the object, and the name of its file if it is another one.
 fn token(reference: &Reference, bytes: &mut Bytes) -> Result<()> {
     bytes.u8(8).u64(reference.address);
     reference.file.as_ref().map_or(Ok(()), |file| string(file, bytes))
@@ -82,7 +82,7 @@ fn string(name: &Name, bytes: &mut Bytes) -> Result<()> {
     Ok(())
 }
 
-/// The rank of the extent that a region was selected in.
+/// Returns the rank of the extent in which a region was selected.
 fn rank(region: &Selected) -> Result<u32> {
     let rank = match (&region.dims, &region.selection) {
         (Some(dims), _) => dims.len(),
@@ -95,10 +95,11 @@ fn rank(region: &Selected) -> Result<u32> {
     fit(rank, "dimensions")
 }
 
-/// An element; `None` refers to nothing. `heap` is where [`heap_object`] lies, if there is one.
+/// Encodes an element; `None` is the null reference. `heap` is the location of the bytes from
+/// [`heap_object`], if there are any.
 ///
 /// # Errors
-/// Invalid, if that is missing, or there but not needed.
+/// Invalid if `heap` is missing, or given but not needed.
 pub fn encode(
     kind: ReferenceKind,
     reference: Option<&Reference>,
@@ -168,7 +169,7 @@ mod tests {
         let null = encode(kind, None, None).unwrap();
         let found = with_image(&[], |image| parse::reference::parse(image, kind, &null));
         assert_eq!(found.unwrap(), None);
-        // A heap object too many, or missing.
+        // A superfluous or a missing heap object.
         let other = if place.is_some() { None } else { Some(HeapObject { address: 64, index: 9, size: 1 }) };
         assert!(encode(kind, Some(reference), other).is_err());
     }

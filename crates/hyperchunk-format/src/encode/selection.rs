@@ -1,5 +1,5 @@
-//! Selections of a dataspace's elements. Source: specification §VIII.A, "Dataspace Selections"; HDF5 2.x `H5S*.c` for which
-//! version has which release.
+//! Dataspace selections. Source: specification §VIII.A, "Dataspace Selections"; HDF5 2.x `H5S*.c` for the
+//! version that each release can read.
 
 use super::{Bytes, Oldest, fit};
 use crate::model::{Hyperslab, Selection};
@@ -12,16 +12,18 @@ const NONE: u32 = 0;
 const POINTS: u32 = 1;
 const HYPERSLAB: u32 = 2;
 const ALL: u32 = 3;
-/// As many as there are.
+/// Value of an unlimited count or block.
 const UNLIMITED: u64 = u64::MAX;
-/// How many numbers the corners of a regular pattern may have where HDF5 knows lists of blocks only.
+/// Maximum number of coordinates in the corners of a regular pattern, for releases of HDF5 that only support
+/// lists of blocks.
 const MOST_CORNERS: u64 = 1_000_000;
 
-/// A selection, of the lowest version that can hold it. For HDF5 1.8, which knows no patterns of blocks, those become lists of
-/// blocks.
+/// Encodes a selection in the lowest version that can hold it. HDF5 1.8 has no patterns of blocks, so they
+/// become lists of blocks.
 ///
 /// # Errors
-/// Unsupported, if HDF5 of that age has no such selection; Invalid, if readers would refuse it; Limit, if it is too large.
+/// Unsupported if HDF5 of that age has no such selection; Invalid if readers would refuse it; Limit if it is
+/// too large.
 pub fn encode(selection: &Selection, oldest: Oldest) -> Result<Vec<u8>> {
     encoded(selection, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -36,20 +38,20 @@ fn encoded(selection: &Selection, oldest: Oldest) -> Result<Vec<u8>> {
         }
         Selection::Regular(slabs) => regular(slabs, oldest)?,
     };
-    // Whoever reads it must be able to.
+    // Checks that it can be read.
     let mut cursor = Cursor::new(&bytes, STRUCTURE, 0);
     parse::parse(&mut cursor).map_err(|error| Error::invalid(error.message()))?;
     Ok(bytes)
 }
 
-/// None or all.
+/// Encodes "none" or "all".
 fn whole(class: u32) -> Vec<u8> {
     let mut bytes = Bytes::with_capacity(16);
     bytes.u32(class).u32(1).u32(0).u32(0);
     bytes.into_vec()
 }
 
-/// Points or blocks: `each` numbers for one of them.
+/// Encodes points or blocks, with `each` numbers for one of them.
 fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: Oldest) -> Result<Vec<u8>> {
     if numbers.is_empty() {
         return Ok(whole(NONE));
@@ -64,7 +66,7 @@ fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: Oldest) -
     bytes.u32(class);
     let width = if largest <= u32::MAX.into() { 4 } else { 8 };
     if width == 4 {
-        // The size of what follows it: rank, count, numbers.
+        // Size of the following fields: rank, count, numbers.
         let length = numbers.len().saturating_mul(width).saturating_add(8);
         bytes.u32(1).u32(0).u32(fit(length, "bytes of a selection")?);
     } else {
@@ -72,7 +74,7 @@ fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: Oldest) -
             let message = format!("a place of {largest} in a list needs HDF5 1.12 or later");
             return Err(Error::unsupported(message));
         }
-        // Points: version 2; blocks: version 3, whose flags say that they are no pattern.
+        // Points: version 2; blocks: version 3, with flags for an irregular selection.
         if class == POINTS {
             bytes.u32(2).u8(8);
         } else {
@@ -100,7 +102,7 @@ fn regular(slabs: &[Hyperslab], oldest: Oldest) -> Result<Vec<u8>> {
     let dims: u32 = fit(slabs.len(), "dimensions")?;
     let mut bytes = Bytes::new();
     bytes.u32(HYPERSLAB).u32(2).u8(REGULAR);
-    // The size of what follows it: rank and four numbers for each dimension.
+    // Size of the following fields: rank, and four numbers for each dimension.
     bytes.u32(dims.saturating_mul(32).saturating_add(4)).u32(dims);
     for Hyperslab { start, stride, count, block } in slabs {
         bytes.u64(*start).u64(*stride).u64(count.unwrap_or(UNLIMITED)).u64(block.unwrap_or(UNLIMITED));
@@ -108,7 +110,7 @@ fn regular(slabs: &[Hyperslab], oldest: Oldest) -> Result<Vec<u8>> {
     Ok(bytes.into_vec())
 }
 
-/// The corners of all blocks of a pattern, in order.
+/// Returns the corners of all blocks of a pattern, in order.
 fn corners(slabs: &[Hyperslab]) -> Result<Vec<u64>> {
     let unlimited = || Error::unsupported("a selection without a bound needs HDF5 1.10 or later");
     let too_far = || Error::invalid("a selection beyond any extent");
@@ -126,7 +128,7 @@ fn corners(slabs: &[Hyperslab]) -> Result<Vec<u64>> {
         };
         axes.push((0..count).map(place).collect::<Option<Vec<_>>>().ok_or_else(too_far)?);
     }
-    // Each axis multiplies the blocks of those before it.
+    // Each axis multiplies the blocks of the preceding ones.
     let mut blocks: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
     for axis in axes {
         blocks = blocks

@@ -1,19 +1,20 @@
-//! The superblock. Source: specification §II.A, versions 2 and 3.
+//! Superblock. Source: specification §II.A, versions 2 and 3.
 
 use super::{Bytes, SIZES};
 use crate::{Error, Result};
 
-/// The size of a superblock in bytes.
+/// Size of a superblock in bytes.
 pub const SIZE: u64 = 48;
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// A superblock of version 2 (all of HDF5 from 1.8 on) or 3 (from 1.10 on; libraries of 1.10 and later let nobody but their
-/// own writers of it be watched while they write): the root group's object header, the end of the file, and the object
-/// header with further messages on the file. It lies at `base`, and addresses count from there. Nobody has the file open.
+/// Encodes a superblock of version 2 (for HDF5 1.8 and later) or 3 (for 1.10 and later; the version required
+/// for SWMR access). Arguments: the root group's object header, the end of the file, and the object header of
+/// the extension. It is placed at `base`, from which addresses count. The consistency flags are clear: no
+/// writer has the file open.
 ///
 /// # Errors
-/// Invalid, if readers would refuse it.
+/// Invalid if readers would refuse it.
 pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>, base: u64) -> Result<Vec<u8>> {
     if !matches!(version, 2 | 3) {
         return Err(Error::unsupported(format!("a superblock of version {version} cannot be written")));

@@ -1,4 +1,5 @@
-//! The mappings of a virtual dataset. Source: specification §III.E, "Global Heap Block for Virtual Datasets", version 0.
+//! Mappings of a virtual dataset. Source: specification §III.E, "Global Heap Block for Virtual Datasets",
+//! version 0.
 
 use super::{Bytes, Oldest, selection};
 use crate::model::{SourceName, VirtualMapping};
@@ -7,10 +8,11 @@ use crate::{Error, Result};
 
 const NAME: &str = "virtual dataset's mappings";
 
-/// The mappings as an object of the global heap.
+/// Encodes the mappings as an object of the global heap.
 ///
 /// # Errors
-/// Unsupported, if HDF5 of that age has no virtual datasets, or no such selection; Invalid, if no library would allow them.
+/// Unsupported if HDF5 of that age has no virtual datasets, or no such selection; Invalid if no library would
+/// accept them.
 pub fn encode(mappings: &[VirtualMapping], oldest: Oldest) -> Result<Vec<u8>> {
     encoded(mappings, oldest).map_err(|error| error.within(NAME))
 }
@@ -33,7 +35,7 @@ fn encoded(mappings: &[VirtualMapping], oldest: Oldest) -> Result<Vec<u8>> {
     Ok(bytes.into_vec())
 }
 
-/// A name with `%b` between its parts, and `%%` for `%`.
+/// Encodes a name, with `%b` between its parts and `%%` for `%`.
 fn source_name(name: &SourceName) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (number, part) in name.parts.iter().enumerate() {
@@ -72,7 +74,7 @@ mod tests {
         VirtualMapping { file: name(file), dataset: name(&["/a/b"]), source, target }
     }
 
-    /// A collection with the mappings as object 1.
+    /// Creates a collection with the mappings as object 1.
     fn collection(object: &[u8]) -> Vec<u8> {
         let file = Maker::default().raw(b"GCOL").u8s(&[1, 0, 0, 0]).u64s(&[4096]);
         let file = file.u16s(&[1, 1, 0, 0]).u64s(&[object.len() as u64]).raw(object);

@@ -2,21 +2,21 @@
 
 use super::{CharacterSet, Dataspace, Datatype, Name};
 
-/// A named value of an object.
+/// Named value of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
     /// The name.
     pub name: Name,
-    /// How it is encoded.
+    /// Character set of the name.
     pub charset: CharacterSet,
-    /// The type of its elements.
+    /// Datatype of the elements.
     pub datatype: Datatype,
-    /// The committed datatype that it uses, by the address of its header.
+    /// Address of the object header of the committed datatype, if one is used.
     pub committed: Option<u64>,
-    /// Its extent.
+    /// Extent.
     pub dataspace: Dataspace,
-    /// Its elements, as stored: exactly as many bytes as type and space make.
+    /// Elements as stored; the length follows from datatype and dataspace.
     pub data: Vec<u8>,
-    /// Its number in the order of creation, where the object tracks that.
+    /// Creation order, where the object tracks it.
     pub creation_order: Option<u32>,
 }

@@ -2,100 +2,100 @@
 
 use super::Name;
 
-/// A datatype: how many bytes an element has and what they mean.
+/// Datatype: the size and the meaning of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datatype {
-    /// The size of an element in bytes, never 0 (but of a string of 0 bytes, or an array with a dimension of 0).
+    /// Size of an element in bytes; 0 only for a string of 0 bytes or an array with a dimension of 0.
     pub size: u64,
-    /// What the bytes mean.
+    /// Meaning of the bytes.
     pub class: Class,
 }
 
-/// What the bytes of an element mean.
+/// Datatype class: the meaning of the bytes of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class {
-    /// A fixed-point number: `precision` bits from bit `offset` of its bytes on.
+    /// Fixed-point number of `precision` bits, from bit `offset` on.
     Integer {
-        /// The order of the bytes.
+        /// Byte order.
         order: ByteOrder,
-        /// Whether it is in two's complement.
+        /// True for two's complement.
         signed: bool,
-        /// The first significant bit.
+        /// Bit offset of the first significant bit.
         offset: u16,
-        /// How many bits are significant.
+        /// Number of significant bits.
         precision: u16,
     },
-    /// A floating-point number.
+    /// Floating-point number.
     Float(Float),
-    /// A time of `precision` bits: in no use, with no conversion.
+    /// Time of `precision` bits; unused in practice, and without a conversion.
     Time {
-        /// The order of the bytes.
+        /// Byte order.
         order: ByteOrder,
-        /// How many bits are significant.
+        /// Number of significant bits.
         precision: u16,
     },
-    /// A string of fixed length.
+    /// String of fixed length.
     String {
-        /// How a short string is filled up.
+        /// Padding of short strings.
         padding: StringPadding,
-        /// How characters are encoded.
+        /// Character set.
         charset: CharacterSet,
     },
-    /// Bits without a meaning as a number.
+    /// Bits without a numeric meaning.
     Bitfield {
-        /// The order of the bytes.
+        /// Byte order.
         order: ByteOrder,
-        /// The first significant bit.
+        /// Bit offset of the first significant bit.
         offset: u16,
-        /// How many bits are significant.
+        /// Number of significant bits.
         precision: u16,
     },
-    /// Bytes that only the application understands.
+    /// Bytes with a meaning known only to the application.
     Opaque {
-        /// The application's name for them.
+        /// Application's name for them.
         tag: Name,
     },
-    /// Members side by side, maybe with gaps.
+    /// Members side by side, possibly with gaps.
     Compound {
-        /// In declared order.
+        /// Members in declared order.
         members: Vec<Member>,
     },
-    /// A reference to an object, to a part of a dataset or to an attribute.
+    /// Reference to an object, to a part of a dataset or to an attribute.
     Reference(ReferenceKind),
-    /// Names for some values of an integer.
+    /// Names for some values of an integer type.
     Enum {
-        /// The type of the values.
+        /// Datatype of the values.
         base: Box<Datatype>,
-        /// In declared order.
+        /// Members in declared order.
         members: Vec<EnumMember>,
     },
-    /// A sequence of any length, in the global heap.
+    /// Variable-length sequence, in the global heap.
     Vlen {
-        /// The type of its elements.
+        /// Datatype of the elements.
         base: Box<Datatype>,
     },
-    /// A string of any length, in the global heap.
+    /// Variable-length string, in the global heap.
     VlenString {
-        /// How it ends.
+        /// Padding of the end.
         padding: StringPadding,
-        /// How characters are encoded.
+        /// Character set.
         charset: CharacterSet,
     },
-    /// Elements side by side, as one.
+    /// Fixed-size array as one element.
     Array {
-        /// Its extent, slowest first; at least one dimension.
+        /// Extent, slowest dimension first; at least one dimension.
         dims: Vec<u64>,
-        /// The type of its elements.
+        /// Datatype of the elements.
         base: Box<Datatype>,
     },
-    /// A complex number: two numbers of the base type, real part first.
+    /// Complex number: two numbers of the base type, real part first.
     Complex {
-        /// A floating-point type.
+        /// Floating-point datatype of both parts.
         base: Box<Datatype>,
     },
 }
 
-/// The order of the bytes of a number.
+/// Byte order of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -106,35 +106,35 @@ pub enum ByteOrder {
     Vax,
 }
 
-/// How a floating-point number lies in its bits.
+/// Bit layout of a floating-point number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Float {
-    /// The order of the bytes.
+    /// Byte order.
     pub order: ByteOrder,
-    /// The first significant bit.
+    /// Bit offset of the first significant bit.
     pub offset: u16,
-    /// How many bits are significant.
+    /// Number of significant bits.
     pub precision: u16,
-    /// The bit of the sign.
+    /// Bit position of the sign.
     pub sign: u16,
-    /// The first bit of the exponent.
+    /// First bit of the exponent.
     pub exponent_at: u16,
-    /// How many bits it has.
+    /// Number of bits of the exponent.
     pub exponent_bits: u16,
-    /// What is added to it.
+    /// Bias of the exponent.
     pub exponent_bias: u64,
-    /// The first bit of the mantissa.
+    /// First bit of the mantissa.
     pub mantissa_at: u16,
-    /// How many bits it has.
+    /// Number of bits of the mantissa.
     pub mantissa_bits: u16,
-    /// What its first bit is.
+    /// Normalization of the mantissa.
     pub normalization: Normalization,
 }
 
-/// What the most significant bit of a mantissa is.
+/// Normalization of a mantissa: the state of its most significant bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Normalization {
-    /// Anything.
+    /// Not normalized.
     None,
     /// Always set, and stored.
     Set,
@@ -142,18 +142,18 @@ pub enum Normalization {
     Implied,
 }
 
-/// How a string that is shorter than its field is filled up.
+/// Padding of a string that is shorter than its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StringPadding {
-    /// It ends with a NUL.
+    /// Terminated by a NUL.
     NullTerminated,
-    /// NULs.
+    /// Padded with NULs.
     NullPadded,
-    /// Spaces.
+    /// Padded with spaces.
     SpacePadded,
 }
 
-/// How characters are encoded.
+/// Character set of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CharacterSet {
     /// ASCII.
@@ -163,50 +163,50 @@ pub enum CharacterSet {
     Utf8,
 }
 
-/// What a reference refers to, and how.
+/// Kind of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReferenceKind {
-    /// An object, by the address of its header (`H5R_OBJECT1`).
+    /// Object, by the address of its header (`H5R_OBJECT1`).
     Object1,
-    /// A part of a dataset, by a global heap object (`H5R_DATASET_REGION1`).
+    /// Part of a dataset, by a global heap object (`H5R_DATASET_REGION1`).
     Region1,
-    /// An object (`H5R_OBJECT2`).
+    /// Object (`H5R_OBJECT2`).
     Object2,
-    /// A part of a dataset (`H5R_DATASET_REGION2`).
+    /// Part of a dataset (`H5R_DATASET_REGION2`).
     Region2,
-    /// An attribute (`H5R_ATTR`).
+    /// Attribute (`H5R_ATTR`).
     Attribute,
 }
 
-/// A member of a compound type.
+/// Member of a compound datatype.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// Name.
     pub name: Name,
-    /// Where it starts in the element, in bytes. Members never overlap and never leave the element.
+    /// Byte offset in the element. Members never overlap and never exceed the element.
     pub offset: u64,
-    /// Its type.
+    /// Datatype.
     pub datatype: Datatype,
 }
 
-/// A name for a value of an enumeration.
+/// Named value of an enumeration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnumMember {
-    /// The name.
+    /// Name.
     pub name: Name,
-    /// The value, in the bytes of the base type.
+    /// Value in the representation of the base type.
     pub value: Vec<u8>,
 }
 
 impl Datatype {
-    /// An integer that fills its bytes.
+    /// Creates an integer datatype that uses all bits of its `size` bytes.
     #[must_use]
     pub fn integer(size: u16, signed: bool, order: ByteOrder) -> Self {
         let class = Class::Integer { order, signed, offset: 0, precision: size.saturating_mul(8) };
         Self { size: size.into(), class }
     }
 
-    /// An IEEE 754 number of 2, 4 or 8 bytes; other sizes give 8.
+    /// Creates an IEEE 754 datatype of 2, 4 or 8 bytes; other sizes give 8.
     #[must_use]
     pub fn ieee(size: u16, order: ByteOrder) -> Self {
         let (size, exponent_bits, bias) = match size {
@@ -231,7 +231,7 @@ impl Datatype {
         Self { size: size.into(), class: Class::Float(float) }
     }
 
-    /// Whether `test` holds for this type or one inside it.
+    /// True if `test` holds for this datatype or one nested in it.
     pub fn any(&self, test: &mut dyn FnMut(&Self) -> bool) -> bool {
         if test(self) {
             return true;
@@ -246,19 +246,19 @@ impl Datatype {
         }
     }
 
-    /// Whether an element has parts in the global heap: sequences and strings of any length.
+    /// True if an element has parts in the global heap: variable-length sequences or strings.
     #[must_use]
     pub fn has_vlen(&self) -> bool {
         self.any(&mut |part| matches!(part.class, Class::Vlen { .. } | Class::VlenString { .. }))
     }
 
-    /// Whether an element has references.
+    /// True if an element contains references.
     #[must_use]
     pub fn has_reference(&self) -> bool {
         self.any(&mut |part| matches!(part.class, Class::Reference(_)))
     }
 
-    /// How many elements of the base type an array type holds; 1 for other types. Saturates.
+    /// Returns the number of base elements in an array datatype; 1 for other datatypes. Saturates.
     #[must_use]
     pub fn array_length(&self) -> u64 {
         match &self.class {

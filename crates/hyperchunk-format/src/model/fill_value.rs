@@ -1,32 +1,32 @@
-//! What never-written elements read as. Source: specification §IV.A.2.e and f, "Fill Value".
+//! Fill values: the values of elements never written. Source: specification §IV.A.2.e and f, "Fill Value".
 
-/// What never-written elements are.
+/// Fill value of a dataset, with its times.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FillValue {
-    /// Which value.
+    /// Value.
     pub value: FillWhen,
-    /// When space for the data is allocated.
+    /// Time of the allocation of space for the data.
     pub allocation: AllocationTime,
-    /// When the value is written to it.
+    /// Time at which the value is written.
     pub time: FillTime,
 }
 
-/// Which value never-written elements have.
+/// Value of elements never written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FillWhen {
-    /// The library's: zeros.
+    /// The library's default: zeros.
     #[default]
     Default,
-    /// None was defined. They read as zeros.
+    /// None defined; elements read as zeros.
     Undefined,
-    /// An element of the dataset's datatype, as stored.
+    /// Element of the dataset's datatype, as stored.
     User(Vec<u8>),
 }
 
-/// When space for the data is allocated.
+/// Space allocation time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AllocationTime {
-    /// Chosen by the layout.
+    /// Determined by the layout.
     #[default]
     Default,
     /// At creation.
@@ -37,7 +37,7 @@ pub enum AllocationTime {
     Incremental,
 }
 
-/// When the fill value is written to allocated space.
+/// Fill value write time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FillTime {
     /// At allocation.

@@ -2,16 +2,16 @@
 
 use super::Name;
 
-/// A filter of a pipeline.
+/// Filter of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// Its registered number.
+    /// Registered filter identifier.
     pub id: u16,
-    /// Whether writers may leave it out for a chunk where it fails.
+    /// True if writers may skip the filter for a chunk on which it fails.
     pub optional: bool,
-    /// The name that the writer gave it.
+    /// Name given by the writer.
     pub name: Option<Name>,
-    /// Its client data.
+    /// Client data.
     pub parameters: Vec<u32>,
 }
 

@@ -1,48 +1,50 @@
-//! Where the data of a dataset lie. Source: specification §IV.A.2.i, "Data Layout"; §III, chunk indexes.
+//! Storage layouts of datasets. Source: specification §IV.A.2.i, "Data Layout"; §III, chunk indexes.
 
 use super::{Name, Selection};
 
-/// Where the data of a dataset lie.
+/// Storage layout of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layout {
     /// In the object header.
     Compact {
-        /// All of them.
+        /// All elements.
         data: Vec<u8>,
     },
-    /// In one piece of the file, or in external files.
+    /// One contiguous block of the file, or external files.
     Contiguous {
-        /// Where; `None` while nothing is allocated.
+        /// Address; `None` before allocation.
         address: Option<u64>,
-        /// How many bytes, where the message says so. Layouts of version 1 and 2 do not.
+        /// Size in bytes, where the message has it. Versions 1 and 2 do not.
         size: Option<u64>,
     },
-    /// In chunks of equal extent.
+    /// Chunks of equal extent.
     Chunked(Chunked),
-    /// In other datasets.
+    /// Elements of other datasets.
     Virtual {
-        /// The global heap object with the mappings: collection's address and index; `None` while there are none.
+        /// Global heap object with the mappings: address of the collection and index; `None` if there are no
+        /// mappings.
         heap: Option<(u64, u32)>,
     },
 }
 
-/// The chunks of a dataset.
+/// Chunking of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunked {
-    /// The extent of a chunk in elements, slowest dimension first; no 0 among them.
+    /// Extent of a chunk in elements, slowest dimension first; never 0.
     pub dims: Vec<u64>,
-    /// The size of an element in bytes, as the layout states it.
+    /// Size of an element in bytes, as the layout states it.
     pub element_size: u64,
-    /// Chunks that reach beyond the dataset's extent are stored without filters.
+    /// True if chunks that extend past the dataset's extent are stored without filters.
     pub edge_chunks_unfiltered: bool,
-    /// The version of the layout message: decides how wide the sizes of filtered chunks are (5: as lengths).
+    /// Version of the layout message. It decides the width of filtered chunks' sizes (5: as lengths).
     pub version: u8,
-    /// Where to look up a chunk.
+    /// Chunk index.
     pub index: ChunkIndex,
 }
 
 impl Chunked {
-    /// The elements of a chunk, in its order, up to the last one inside the extent of the dataset: some writers store no more.
+    /// Returns the number of elements of a chunk, in storage order, up to the last one inside the dataset's
+    /// extent. Some writers store no more.
     #[must_use]
     pub fn elements_inside(&self, place: &[u64], extent: &[u64]) -> u64 {
         let mut last = 0_u64;
@@ -55,83 +57,84 @@ impl Chunked {
     }
 }
 
-/// Where to look up a chunk. An address of `None`: no chunk is stored.
+/// Chunk index. An address of `None` means that no chunk is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkIndex {
-    /// A version 1 B-tree, node type 1.
+    /// Version 1 B-tree, node type 1.
     BTreeV1 {
-        /// The root node.
+        /// Address of the root node.
         address: Option<u64>,
     },
-    /// One chunk for the whole dataset.
+    /// Single chunk for the whole dataset.
     Single {
-        /// The chunk.
+        /// Address of the chunk.
         address: Option<u64>,
-        /// Its stored size and filter mask, where it is filtered.
+        /// Stored size and filter mask, if the chunk is filtered.
         filtered: Option<(u64, u32)>,
     },
-    /// All chunks one after another, in order, unfiltered.
+    /// All chunks in order, contiguous and unfiltered.
     Implicit {
-        /// The first chunk.
+        /// Address of the first chunk.
         address: Option<u64>,
     },
-    /// A fixed array.
+    /// Fixed array.
     FixedArray {
-        /// Its header.
+        /// Address of the header.
         address: Option<u64>,
     },
-    /// An extensible array.
+    /// Extensible array.
     ExtensibleArray {
-        /// Its header.
+        /// Address of the header.
         address: Option<u64>,
     },
-    /// A version 2 B-tree, record type 10 or 11.
+    /// Version 2 B-tree, record type 10 or 11.
     BTreeV2 {
-        /// Its header.
+        /// Address of the header.
         address: Option<u64>,
     },
 }
 
-/// A stored chunk.
+/// Stored chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Its first element's coordinates divided by the chunk's extent: the chunk's place in the grid of chunks.
+    /// Coordinates of its first element divided by the chunk's extent: its position in the grid of chunks.
     pub scaled: Vec<u64>,
-    /// Where it lies.
+    /// Address.
     pub address: u64,
-    /// How many bytes are stored.
+    /// Stored size in bytes.
     pub size: u64,
-    /// Bit i set: filter i of the pipeline was left out.
+    /// Filter mask. Bit i set: filter i of the pipeline was skipped.
     pub filter_mask: u32,
 }
 
-/// A part of a dataset's raw data in another file. Source: §IV.A.2.h, "External Data Files".
+/// Part of a dataset's raw data in another file. Source: §IV.A.2.h, "External Data Files".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalFile {
-    /// The file, as the writer named it.
+    /// Name of the file, as the writer gave it.
     pub name: Name,
-    /// Where in that file the part starts.
+    /// Offset of the part in that file.
     pub offset: u64,
-    /// How many bytes; `None` for no bound.
+    /// Size in bytes; `None` if unlimited.
     pub size: Option<u64>,
 }
 
-/// A source of a virtual dataset. Source: §III.H, "Disk Format: Global Heap Block for Virtual Datasets".
+/// Mapping of a virtual dataset to a source dataset. Source: §III.H, "Disk Format: Global Heap Block for
+/// Virtual Datasets".
 #[derive(Debug, Clone, PartialEq)]
 pub struct VirtualMapping {
-    /// The file; `.` is the virtual dataset's own.
+    /// Source file; `.` is the virtual dataset's own file.
     pub file: SourceName,
-    /// The dataset in it.
+    /// Source dataset.
     pub dataset: SourceName,
-    /// Which of its elements.
+    /// Selected elements of the source.
     pub source: Selection,
-    /// Which elements of the virtual dataset they are.
+    /// Corresponding elements of the virtual dataset.
     pub target: Selection,
 }
 
-/// A source's name, with `%b` where the number of a block goes.
+/// Printf-style name of a source, with `%b` for the number of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceName {
-    /// The literal parts; a block's number goes between each two. One part: a plain name.
+    /// Literal parts, with a block's number between each two. A single part is a plain name.
     pub parts: Vec<Name>,
 }

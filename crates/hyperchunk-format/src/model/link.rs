@@ -2,38 +2,38 @@
 
 use super::{CharacterSet, Name};
 
-/// A name in a group, and what it leads to.
+/// Link: a name in a group and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// The name.
     pub name: Name,
-    /// How it is encoded.
+    /// Character set of the name.
     pub charset: CharacterSet,
-    /// Its number in the order of creation, where the group tracks that.
+    /// Creation order, where the group tracks it.
     pub creation_order: Option<i64>,
-    /// What it leads to.
+    /// Target.
     pub target: LinkTarget,
 }
 
-/// What a link leads to.
+/// Target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkTarget {
-    /// An object of this file, by the address of its header.
+    /// Object of this file, by the address of its header.
     Hard(u64),
-    /// A path in this file.
+    /// Path in this file.
     Soft(Name),
-    /// A path in another file.
+    /// Path in another file.
     External {
-        /// The file.
+        /// Name of the file.
         file: Name,
-        /// The path in it.
+        /// Path in that file.
         path: Name,
     },
-    /// An application's own class of links.
+    /// User-defined link class of an application.
     User {
-        /// The class, 65 to 255.
+        /// Class, 65 to 255.
         class: u8,
-        /// Its data.
+        /// Link data.
         data: Vec<u8>,
     },
 }

@@ -1,4 +1,4 @@
-//! What a file says, as plain values that do no I/O.
+//! Contents of a file as plain values, without I/O.
 
 mod attribute;
 mod dataspace;

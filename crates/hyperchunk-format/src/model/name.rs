@@ -1,21 +1,21 @@
-//! Names: bytes that are nearly always UTF-8.
+//! Names of links, attributes, members and files.
 
 use std::borrow::Borrow;
 use std::fmt;
 
-/// The name of a link, an attribute, a member or a file: bytes, of which HDF5 only says that no NUL is among them. They
-/// are nearly always ASCII or UTF-8; the others show as U+FFFD.
+/// Name of a link, an attribute, a member or a file. HDF5 only requires that the bytes contain no NUL. They
+/// are nearly always ASCII or UTF-8; invalid sequences are displayed as U+FFFD.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u8]>);
 
 impl Name {
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text, if it is UTF-8.
+    /// Returns the text if it is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()

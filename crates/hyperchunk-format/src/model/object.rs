@@ -4,26 +4,26 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// An object header: its messages, of all its blocks, in order.
+/// Object header: the messages of all its blocks, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectHeader {
-    /// Where it lies.
+    /// Address.
     pub address: u64,
-    /// 1 or 2.
+    /// Version, 1 or 2.
     pub version: u8,
-    /// How many hard links lead to it, where it says so.
+    /// Number of hard links to the object, where the header stores it.
     pub reference_count: u32,
-    /// Version 2: access, modification, change and birth time.
+    /// Access, modification, change and birth time (version 2).
     pub times: Option<Times>,
-    /// Whether attributes' order of creation is tracked.
+    /// True if the creation order of attributes is tracked.
     pub attribute_order_tracked: bool,
-    /// Whether attributes can be listed in it.
+    /// True if the creation order of attributes is indexed.
     pub attribute_order_indexed: bool,
-    /// The messages, without null, continuation and reference count messages.
+    /// Messages, except null, continuation and reference count messages.
     pub messages: Vec<RawMessage>,
 }
 
-/// Bytes that share their memory with others of the same block.
+/// Byte range of a reference-counted block.
 #[derive(Clone)]
 pub struct Part {
     block: Arc<[u8]>,
@@ -31,7 +31,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Part of a block; none of it if it has not all of the range.
+    /// Creates a part of a block; it is empty if the block is shorter than the range.
     #[must_use]
     pub fn new(block: &Arc<[u8]>, range: Range<usize>) -> Self {
         Self { block: Arc::clone(block), range }
@@ -60,22 +60,22 @@ impl PartialEq for Part {
 
 impl Eq for Part {}
 
-/// A message as it is stored.
+/// Message as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMessage {
-    /// Its type number.
+    /// Message type number.
     pub kind: u16,
-    /// Its flags.
+    /// Message flags.
     pub flags: u8,
-    /// Its number in the order of creation.
+    /// Creation order.
     pub creation_order: Option<u16>,
-    /// Where its data lie in the file.
+    /// Offset of the data in the file.
     pub offset: u64,
-    /// Its data; where it is shared, the shared message's own are looked up when it is parsed.
+    /// Message data. For a shared message, parsing looks up the shared data.
     pub data: Part,
 }
 
-/// Times in seconds since 1970.
+/// Times of an object, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// Last access.
@@ -88,7 +88,7 @@ pub struct Times {
     pub birth: u32,
 }
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// A group.
@@ -99,25 +99,25 @@ pub enum ObjectKind {
     Datatype,
 }
 
-/// Where a group keeps its links.
+/// Storage of a group's links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkStorage {
-    /// In a version 1 B-tree and a local heap.
+    /// Version 1 B-tree and local heap.
     SymbolTable {
-        /// The B-tree's root.
+        /// Address of the B-tree's root.
         btree: u64,
-        /// The local heap.
+        /// Address of the local heap.
         heap: u64,
     },
-    /// In the header's link messages.
+    /// Link messages in the object header.
     Compact,
-    /// In a fractal heap.
+    /// Fractal heap.
     Dense {
-        /// The fractal heap's header.
+        /// Address of the fractal heap's header.
         heap: u64,
-        /// The B-tree by name.
+        /// Address of the B-tree by name.
         by_name: u64,
-        /// The B-tree by order of creation.
+        /// Address of the B-tree by creation order.
         by_order: Option<u64>,
     },
 }

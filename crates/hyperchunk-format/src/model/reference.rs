@@ -2,15 +2,15 @@
 
 use super::{Name, Selected};
 
-/// What a stored reference refers to.
+/// Target of a stored reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// The file, where it is not the one that stores the reference.
+    /// File, if it is not the one that stores the reference.
     pub file: Option<Name>,
-    /// The object, by the address of its header.
+    /// Address of the object's header.
     pub address: u64,
-    /// The part of it, for region references.
+    /// Selected part of the object, for region references.
     pub region: Option<Selected>,
-    /// The attribute of it, for attribute references.
+    /// Name of the attribute, for attribute references.
     pub attribute: Option<Name>,
 }

@@ -1,48 +1,49 @@
-//! Selections as files store them and as callers make them. Source: specification §VIII.A, "Dataspace selections".
+//! Selections, as stored in files and as made by callers. Source: specification §VIII.A, "Dataspace
+//! selections".
 
-/// Which elements of a dataspace.
+/// Set of elements of a dataspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// None.
+    /// No element.
     None,
-    /// All.
+    /// Every element.
     All,
     /// Single elements, in order: `rank` coordinates each.
     Points {
-        /// How many coordinates a point has.
+        /// Number of coordinates of a point.
         rank: usize,
-        /// The coordinates of all points, one point after another.
+        /// Coordinates of all points, one point after another.
         coordinates: Vec<u64>,
     },
-    /// A regular pattern of blocks, one [`Hyperslab`] a dimension.
+    /// Regular pattern of blocks, one [`Hyperslab`] a dimension.
     Regular(Vec<Hyperslab>),
     /// Blocks that do not overlap.
     Blocks {
-        /// How many coordinates a corner has.
+        /// Number of coordinates of a corner.
         rank: usize,
-        /// For each block its first and its last corner, inclusive: `2 × rank` numbers a block.
+        /// First and last corner of each block, inclusive: `2 × rank` numbers a block.
         corners: Vec<u64>,
     },
 }
 
-/// A regular pattern in one dimension: `count` blocks of `block` elements, each `stride` after the one before.
+/// Regular pattern in one dimension: `count` blocks of `block` elements, `stride` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hyperslab {
-    /// The first element.
+    /// First element.
     pub start: u64,
-    /// From the start of a block to the start of the next; never 0.
+    /// Distance between the starts of two blocks; never 0.
     pub stride: u64,
-    /// How many blocks; `None` for as many as there are (`H5S_UNLIMITED`).
+    /// Number of blocks; `None` for unlimited (`H5S_UNLIMITED`).
     pub count: Option<u64>,
-    /// How many elements a block has; `None` for as many as there are.
+    /// Number of elements in a block; `None` for unlimited.
     pub block: Option<u64>,
 }
 
-/// A selection with the extent that it was made in, where the file stores one.
+/// Selection with the extent it was made in, where the file stores one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
-    /// The extent.
+    /// Extent.
     pub dims: Option<Vec<u64>>,
-    /// The elements.
+    /// Selected elements.
     pub selection: Selection,
 }

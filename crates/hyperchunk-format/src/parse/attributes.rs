@@ -1,5 +1,5 @@
-//! The attributes of an object, wherever they are stored. Source: specification §IV.A.2.m and v; HDF5 2.x `H5Oattribute.c`
-//! for which storage wins.
+//! Attributes of an object, in any storage. Source: specification §IV.A.2.m and v; HDF5 2.x `H5Oattribute.c`
+//! for the precedence of the storages.
 
 use super::btree_v2::BTree;
 use super::budget::Budget;
@@ -17,10 +17,10 @@ use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 const STRUCTURE: &str = "attribute message";
-/// The type of B-tree records of attributes by name.
+/// Record type of a B-tree of attributes by name.
 const BY_NAME: u8 = 8;
 
-/// What an object's header says of its attributes.
+/// Reads the attribute info message of an object header, if there is one.
 ///
 /// # Errors
 /// Corrupt or Unsupported if the message is damaged.
@@ -30,15 +30,15 @@ pub fn info(image: Image<'_>, header: &ObjectHeader) -> Result<Option<AttributeI
         .transpose()
 }
 
-/// The attributes by name.
+/// Reads all attributes, sorted by name.
 ///
 /// # Errors
-/// Corrupt, Truncated or Unsupported if one is damaged.
+/// Corrupt, Truncated or Unsupported if an attribute is damaged.
 pub fn all(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     each(image, header)?.into_iter().map(|(_, attribute)| attribute).collect()
 }
 
-/// The attributes by name, each with what is wrong with it.
+/// Reads all attributes, sorted by name, each with its own error.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
@@ -55,7 +55,7 @@ pub fn each(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<(Name, Result
     Ok(attributes)
 }
 
-/// The names of the attributes, in order.
+/// Reads the names of the attributes, sorted.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
@@ -65,7 +65,7 @@ pub fn names(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Name>> {
     Ok(names)
 }
 
-/// The names of the attributes with their numbers in the order of creation, as they are stored.
+/// Reads the names and the creation order of the attributes, in storage order.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
@@ -73,16 +73,16 @@ pub fn listed(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<(Name, Opti
     stored(image, header)?.iter().map(|stored| Ok((stored.name()?, stored.creation_order))).collect()
 }
 
-/// How many attributes there are.
+/// Counts the attributes.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
 pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
-    // Counted, not taken from the index: a damaged one may say anything.
+    // Counted rather than read from the index, which may be damaged.
     Ok(names(image, header)?.len() as u64)
 }
 
-/// The attribute of that name.
+/// Finds the attribute with a name.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if it is damaged.
@@ -98,7 +98,7 @@ pub fn find(image: Image<'_>, header: &ObjectHeader, name: &[u8]) -> Result<Opti
     Ok(None)
 }
 
-/// An attribute whose message was found, but not parsed.
+/// Attribute whose message was found but not parsed.
 struct Stored<'h> {
     body: Body<'h>,
     creation_order: Option<u32>,
@@ -115,7 +115,7 @@ impl Stored<'_> {
     }
 }
 
-/// Where attributes are that are not in the header.
+/// Location of attributes in dense storage.
 struct Dense {
     heap: u64,
     by_name: u64,
@@ -159,7 +159,7 @@ fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<Stored<'
     })
 }
 
-/// A record of a B-tree by name.
+/// Record of a B-tree by name.
 struct Record {
     id: [u8; 8],
     shared: bool,
@@ -179,7 +179,7 @@ impl Record {
     }
 }
 
-/// The heaps that attributes lie in: the object's own, and that of shared messages.
+/// Heaps with attributes: the object's own and the one of shared messages.
 struct Heaps<'i> {
     image: Image<'i>,
     own: DenseObjects<'i>,
@@ -188,7 +188,7 @@ struct Heaps<'i> {
 }
 
 impl<'i> Heaps<'i> {
-    /// All attributes that a B-tree has.
+    /// Reads all attributes of a B-tree.
     fn all<'h>(&self, by_name: &BTree) -> Result<Vec<Stored<'h>>> {
         let records = by_name.records(self.image)?;
         self.image
@@ -230,7 +230,7 @@ fn find_dense(image: Image<'_>, dense: &Dense, name: &[u8]) -> Result<Option<Att
     };
     tree.find(image, &mut compare)?;
     if found.is_none() && collided {
-        // Not all writers order names of one hash.
+        // Not all writers sort names with equal hashes.
         for stored in heaps.all(&tree)? {
             if stored.name()?.as_bytes() == name {
                 found = Some(stored);

@@ -1,5 +1,5 @@
-//! Version 1 B-trees: the links of a group, the chunks of a dataset. Source: specification §III.A.1, "Disk Format: Level
-//! 1A1 - Version 1 B-trees".
+//! Version 1 B-trees: links of groups, chunks of datasets. Source: specification §III.A.1, "Disk Format:
+//! Level 1A1 - Version 1 B-trees".
 
 use super::budget::Budget;
 use crate::{Cursor, Error, Image, Result};
@@ -8,19 +8,19 @@ use std::cmp::Ordering;
 
 const NAME: &str = "version 1 B-tree";
 
-/// The K of nodes where the superblock does not say another: an internal node of a group has 2 × 16 children, a node of
-/// chunks 2 × 32. What is read first is as large as that.
+/// Number of children in a node with the default K: an internal node of a group has 2 × 16, a node of chunks
+/// 2 × 32. The first read of a node is as large as that.
 const GROUP_CHILDREN: u64 = 32;
 const CHUNK_CHILDREN: u64 = 64;
 
-/// What a node's children are.
+/// Kind of a node's children.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Symbol table nodes; a key is the offset of a name in the local heap.
     Group,
-    /// Chunks; a key has their size, filter mask and place, with one coordinate more than the dataset.
+    /// Chunks; a key is size, filter mask and offset, with one coordinate more than the dataset's rank.
     Chunks {
-        /// The dataset's rank.
+        /// Rank of the dataset.
         rank: usize,
     },
 }
@@ -48,31 +48,31 @@ impl Kind {
     }
 }
 
-/// A node.
+/// B-tree node.
 struct Node<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Where the first key lies in `bytes`.
+    /// Position of the first key in `bytes`.
     start: usize,
-    /// Where the node lies in the file, for messages.
+    /// Offset of the node in the file, for error messages.
     offset: u64,
-    /// 0 for a leaf.
+    /// Level of the node; 0 for a leaf.
     level: u8,
     children: usize,
     key_size: usize,
     address_size: usize,
 }
 
-/// A child of a node, and the keys beside it.
+/// Child of a node, with its two adjacent keys.
 struct Child<'n> {
     left: &'n [u8],
     address: &'n [u8],
     right: &'n [u8],
-    /// Where its node lies in the file.
+    /// Offset of its node in the file.
     offset: u64,
 }
 
 impl<'a> Node<'a> {
-    /// How many bytes a node with so many children has, its header included.
+    /// Returns the size in bytes of a node with this number of children, including its header.
     fn size(image: &Image<'_>, kind: Kind, children: u64) -> u64 {
         let address = u64::from(image.sizes.address);
         let key = kind.key_size(image) as u64;
@@ -145,7 +145,8 @@ impl Child<'_> {
     }
 }
 
-/// Visits the children of all leaves in order. A subtree is left out if `wanted` says so of the keys beside it.
+/// Visits the children of all leaves in order. Skips a subtree if `wanted` is false for its two adjacent
+/// keys.
 fn walk(
     image: Image<'_>,
     root: u64,
@@ -166,7 +167,7 @@ fn walk(
         let mut below = Vec::new();
         image.all(std::mem::take(&mut nodes), |address| {
             let node = Node::read(image, address, kind, level, &mut budget)?;
-            // All nodes of a level must be of that level; the root's is taken from it.
+            // All nodes of one depth must have the same level; the root sets the first.
             level = Some(node.level);
             for child in node.children() {
                 if node.level > 0 && !wanted(child.left, child.right)? {
@@ -186,7 +187,7 @@ fn walk(
     Ok(())
 }
 
-/// The addresses of all symbol table nodes of a group, in the order of their names.
+/// Returns the addresses of all symbol table nodes of a group, in the order of their names.
 ///
 /// # Errors
 /// Corrupt, Truncated; Need.
@@ -205,11 +206,11 @@ pub fn group_leaves(image: Image<'_>, root: u64) -> Result<Vec<u64>> {
     Ok(leaves)
 }
 
-/// The address of the symbol table node that has a name, if any has it. `compare` is given the offset of a name in the local
-/// heap and says how that name compares to the one sought.
+/// Finds the symbol table node for a name. `compare` gets the offset of a name in the local heap and returns
+/// how that name compares to the wanted one.
 ///
 /// # Errors
-/// Corrupt, Truncated; Need; those of `compare`.
+/// Corrupt, Truncated; Need; the errors of `compare`.
 pub fn find_group_leaf(
     image: Image<'_>,
     root: u64,
@@ -221,8 +222,8 @@ pub fn find_group_leaf(
     loop {
         let node = Node::read(image, address, Kind::Group, level, &mut budget)?;
         let mut key = |bytes: &[u8]| compare(Cursor::new(bytes, NAME, node.offset).length(image.sizes)?);
-        // A child has the names after its left key, up to and with its right key. The first whose right key is not before
-        // the name is the one.
+        // A child has the names greater than its left key, up to and including its right key. The first child
+        // whose right key is not less than the name is the right one.
         let (mut from, mut to) = (0, node.children);
         while from < to {
             let middle = from.midpoint(to);
@@ -244,12 +245,12 @@ pub fn find_group_leaf(
     }
 }
 
-/// The key of a chunk.
+/// Key of a chunk.
 #[derive(Debug)]
 pub(super) struct ChunkKey<'k> {
     pub(super) size: u32,
     pub(super) filter_mask: u32,
-    /// The offset of the first element, in elements, eight bytes a dimension, and a 0 more.
+    /// Offset of the first element, in elements, eight bytes a dimension, followed by a 0.
     pub(super) offset: &'k [u8],
 }
 
@@ -260,8 +261,8 @@ impl<'k> ChunkKey<'k> {
     }
 }
 
-/// Visits the chunks of a dataset of that rank in order. Subtrees between two keys are left out if `wanted` says so of the
-/// offsets in these keys.
+/// Visits the chunks of a dataset in order. Skips a subtree if `wanted` is false for the offsets in its two
+/// adjacent keys.
 pub(super) fn walk_chunks(
     image: Image<'_>,
     root: u64,
@@ -278,8 +279,8 @@ pub(super) fn walk_chunks(
     )
 }
 
-/// Visits the leaves of a dataset, each with the key of its first chunk, if the root is right above them; says whether it is.
-/// Of the tree, only the root is looked at.
+/// Visits the leaves of a dataset, each with the key of its first chunk, if the root is directly above them.
+/// Returns whether it is. Reads only the root.
 pub(super) fn chunk_leaves(
     image: Image<'_>,
     root: u64,

@@ -1,5 +1,5 @@
-//! Version 2 B-trees: links and attributes in dense storage, huge objects of fractal heaps, shared messages, chunks. Source:
-//! specification §III.A.2, "Disk Format: Level 1A2 - Version 2 B-trees".
+//! Version 2 B-trees: links and attributes in dense storage, huge objects of fractal heaps, shared messages,
+//! chunks. Source: specification §III.A.2, "Disk Format: Level 1A2 - Version 2 B-trees".
 
 use super::budget::Budget;
 use crate::{Cursor, Error, Image, Result};
@@ -8,47 +8,47 @@ use std::cmp::Ordering;
 
 const NAME: &str = "version 2 B-tree";
 
-/// Signature, version, type and checksum of a node.
+/// Size of signature, version, type and checksum of a node.
 const OVERHEAD: u64 = 10;
 
-/// A version 2 B-tree.
+/// Version 2 B-tree.
 #[derive(Debug, Clone)]
 pub struct BTree {
-    /// The type of its records.
+    /// Record type.
     kind: u8,
     record_size: usize,
     root: Option<Pointer>,
     total: u64,
-    /// What nodes of each depth look like, leaves first.
+    /// Node dimensions by depth, leaves first.
     depths: Vec<Depth>,
-    /// The width of the number of records in a pointer to a node.
+    /// Width of the record count in a pointer to a node.
     count_width: usize,
 }
 
-/// Where a node lies, and how many records it has.
+/// Address of a node and its number of records.
 #[derive(Debug, Clone, Copy)]
 struct Pointer {
     address: u64,
     count: u16,
 }
 
-/// What the nodes of one depth look like.
+/// Dimensions of the nodes at one depth.
 #[derive(Debug, Clone, Copy)]
 struct Depth {
-    /// How many records a node can have.
+    /// Maximum number of records in a node.
     most: u64,
-    /// How many records a node and all below it can have.
+    /// Maximum number of records in a node and its subtree.
     most_below: u64,
-    /// The width of that number in a pointer to such a node; leaves have none.
+    /// Width of the total record count in a pointer to such a node; 0 for leaves.
     total_width: usize,
 }
 
-/// How many bytes a number up to `limit` takes.
+/// Returns the number of bytes needed for numbers up to `limit`.
 pub(crate) fn width(limit: u64) -> usize {
     (limit.checked_ilog2().unwrap_or(0) / 8).saturating_add(1).try_into().unwrap_or(8)
 }
 
-/// What a level of the tree has, in order.
+/// Content of a tree level, in order.
 enum Item {
     Record(Box<[u8]>),
     Node(Pointer),
@@ -64,7 +64,7 @@ impl Item {
 }
 
 impl BTree {
-    /// The tree at `address`, whose records must be of one of these types.
+    /// Opens the tree at `address`, whose records must have one of these types.
     ///
     /// # Errors
     /// Corrupt, Truncated, Unsupported; Need.
@@ -82,7 +82,7 @@ impl BTree {
         let node_size = u64::from(cursor.u32()?);
         let record_size = u64::from(cursor.u16()?);
         let depth = cursor.u16()?;
-        // Percentages that matter to writers only.
+        // Split and merge percentages, which only writers use.
         cursor.skip(2)?;
         let root = cursor.address(sizes)?;
         let count = cursor.u16()?;
@@ -104,7 +104,7 @@ impl BTree {
                 .checked_div(record_size.saturating_add(pointer))
                 .filter(|most| *most > 0)
                 .ok_or_else(impossible)?;
-            // A tree whose number of records has no 64 bits can have no depth beyond.
+            // A tree with more records than 64 bits can count is invalid.
             let most_below = most
                 .saturating_add(1)
                 .checked_mul(below.most_below)
@@ -126,31 +126,31 @@ impl BTree {
         })
     }
 
-    /// The type of its records.
+    /// Returns the record type.
     #[must_use]
     pub fn kind(&self) -> u8 {
         self.kind
     }
 
-    /// The size of a record in bytes.
+    /// Returns the size of a record in bytes.
     #[must_use]
     pub fn record_size(&self) -> usize {
         self.record_size
     }
 
-    /// How many records it says that it has.
+    /// Returns the number of records according to the header.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Whether it says that it has no records.
+    /// True if the header declares no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// All records, in order, one after the other: each of [`BTree::record_size`] bytes, which are never 0.
+    /// Reads all records in order, concatenated: each has [`BTree::record_size`] bytes, never 0.
     ///
     /// # Errors
     /// Corrupt, Truncated; Need.
@@ -163,16 +163,16 @@ impl BTree {
         Ok(records)
     }
 
-    /// Does `each` for all records, in order.
+    /// Calls `each` for all records, in order.
     ///
     /// # Errors
-    /// Corrupt, Truncated; Need; those of `each`.
+    /// Corrupt, Truncated; Need; the errors of `each`.
     pub fn for_each(&self, image: Image<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.walk(image, |_, _| Ok(true), each)
     }
 
-    /// Does `each` for records, in order. The nodes between two records are left out where `wanted` says so of these two;
-    /// `None` is before the first and after the last.
+    /// Calls `each` for records, in order. Skips the nodes between two records if `wanted` is false for them;
+    /// `None` stands for the ends of the tree.
     ///
     /// # Errors
     /// As [`BTree::for_each`].
@@ -224,10 +224,11 @@ impl BTree {
         Ok(())
     }
 
-    /// The record for which `compare` says Equal; it says how the record it is given compares to the one sought.
+    /// Finds the record for which `compare` returns Equal; `compare` tells how a record compares to the
+    /// wanted one.
     ///
     /// # Errors
-    /// Corrupt, Truncated; Need; those of `compare`.
+    /// Corrupt, Truncated; Need; the errors of `compare`.
     pub fn find(
         &self,
         image: Image<'_>,
@@ -258,7 +259,7 @@ impl BTree {
         Ok(None)
     }
 
-    /// How many bytes of a node are in use.
+    /// Returns the number of used bytes of a node.
     fn used(&self, image: Image<'_>, count: u16, depth: usize) -> u64 {
         let records = (self.record_size as u64).saturating_mul(count.into());
         let pointers = match depth {
@@ -268,14 +269,14 @@ impl BTree {
         OVERHEAD.saturating_add(records).saturating_add(pointers)
     }
 
-    /// The size of a pointer in a node of that depth.
+    /// Returns the size of a pointer in a node of that depth.
     fn pointer_size(&self, image: Image<'_>, depth: usize) -> usize {
         usize::from(image.sizes.address)
             .saturating_add(self.count_width)
             .saturating_add(self.total_width(depth))
     }
 
-    /// The width of the total in a pointer in a node of that depth.
+    /// Returns the width of the total record count in a pointer in a node of that depth.
     fn total_width(&self, depth: usize) -> usize {
         depth.checked_sub(1).and_then(|below| self.depths.get(below)).map_or(0, |below| below.total_width)
     }
@@ -293,7 +294,7 @@ impl BTree {
         }
     }
 
-    /// The part in use of a node, checked.
+    /// Reads the used part of a node and verifies its checksum.
     fn node<'a>(
         &self,
         image: Image<'a>,
@@ -314,7 +315,7 @@ impl BTree {
         Ok(bytes)
     }
 
-    /// The records of a node, and a cursor at the pointers behind them.
+    /// Returns the records of a node, and a cursor at the pointers after them.
     fn split<'b>(
         &self,
         image: Image<'_>,
@@ -333,7 +334,7 @@ impl BTree {
         Ok((records, cursor))
     }
 
-    /// The next pointer in a node of that depth.
+    /// Reads the next pointer in a node of that depth.
     fn pointer(&self, image: Image<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Pointer> {
         let address = cursor.address(image.sizes)?;
         let count = cursor.uint(self.count_width)?;

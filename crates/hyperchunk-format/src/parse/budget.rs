@@ -1,9 +1,9 @@
-//! What keeps a walk over a tree linear in the size of the file, whatever the tree says.
+//! Byte budget that keeps a walk over a tree linear in the size of the file, even if the tree is damaged.
 
 use crate::{Error, Image, Result};
 
-/// The bytes that the parts of one structure may still take. In a sound file no two parts overlap, so together they are
-/// never larger than the file; a cycle, or a part that is referred to again and again, soon is.
+/// Bytes that the parts of one structure may still take. In a valid file no two parts overlap, so their total
+/// never exceeds the file's size. A cycle, or a part with many references, soon does.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
@@ -11,15 +11,15 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The budget for a structure of the file in `image`.
+    /// Creates the budget for a structure of the file in `image`.
     pub(crate) fn new(image: &Image<'_>, structure: &'static str) -> Self {
         Self { left: image.left(0), structure }
     }
 
-    /// Takes the bytes of one part.
+    /// Subtracts the bytes of one part.
     ///
     /// # Errors
-    /// Corrupt, if the parts are larger than the file.
+    /// Corrupt if the parts together exceed the file.
     pub(crate) fn take(&mut self, length: u64) -> Result<()> {
         match self.left.checked_sub(length) {
             Some(left) => {

@@ -1,5 +1,5 @@
-//! Metadata cache images: metadata that a writer left in one block instead of in their places. Source: HDF5 1.10 and later,
-//! `H5Cimage.c`.
+//! Metadata cache images: metadata stored by the writer in one block instead of at their addresses. Source:
+//! HDF5 1.10 and later, `H5Cimage.c`.
 
 use crate::model::Superblock;
 use crate::{Cursor, Image, Result};
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 const STRUCTURE: &str = "metadata cache image";
 
-/// What must be laid over the bytes of the file before anything but the superblock is parsed: address and bytes of each
-/// structure, in order and apart. Empty if the file has no cache image.
+/// Reads the patches to apply to the file before any structure except the superblock is parsed: address and
+/// bytes of each, in order and disjoint. Empty if the file has no cache image.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if it is damaged.

@@ -1,38 +1,39 @@
-//! The links or attributes of one object in a fractal heap.
+//! Links or attributes of one object in a fractal heap.
 
 use super::fractal_heap::FractalHeap;
 use crate::{Error, Image, Result};
 use std::cell::Cell;
 
-/// The objects of a fractal heap, each wanted once: together they are not larger than the file, or than metadata may be
-/// where filters made them small. An index that names one object again and again is refused.
+/// Objects of a fractal heap, each expected to be read once. Their total size may not exceed the file's or,
+/// where filters compress them, the limit for metadata. An index with many references to one object is
+/// therefore refused.
 #[derive(Debug)]
 pub(crate) struct DenseObjects<'i> {
     image: Image<'i>,
     heap: FractalHeap<'i>,
-    /// How many bytes are left of that.
+    /// Remaining bytes.
     left: Cell<u64>,
 }
 
 impl<'i> DenseObjects<'i> {
-    /// The objects of the heap at an address.
+    /// Opens the heap at an address.
     ///
     /// # Errors
-    /// Those of the heap.
+    /// The errors of the heap.
     pub(crate) fn open(image: Image<'i>, address: u64) -> Result<Self> {
         Ok(Self::new(image, FractalHeap::open(image, address)?))
     }
 
-    /// The objects of a heap.
+    /// Creates the budget for an open heap.
     pub(crate) fn new(image: Image<'i>, heap: FractalHeap<'i>) -> Self {
         let left = if heap.filtered() { image.limits.metadata_bytes } else { image.left(0) };
         Self { image, heap, left: Cell::new(left) }
     }
 
-    /// An object.
+    /// Reads an object.
     ///
     /// # Errors
-    /// Those of the heap; Corrupt if the objects are larger than their file.
+    /// The errors of the heap; Corrupt if the objects together exceed the file.
     pub(crate) fn get(&self, id: &[u8]) -> Result<Vec<u8>> {
         let object = self.heap.object(self.image, id)?;
         let left = self.left.get().checked_sub(object.len() as u64);

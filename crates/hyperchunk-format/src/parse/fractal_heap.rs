@@ -1,5 +1,5 @@
-//! Fractal heaps: links and attributes in dense storage, shared messages. Source: specification §III.G, "Disk Format: Level
-//! 1G - Fractal Heap".
+//! Fractal heaps: links and attributes in dense storage, shared messages. Source: specification §III.G, "Disk
+//! Format: Level 1G - Fractal Heap".
 
 mod doubling_table;
 mod huge;
@@ -18,64 +18,65 @@ use std::rc::Rc;
 
 const NAME: &str = "fractal heap";
 
-/// The bytes of a block.
+/// Bytes of a block.
 type Block<'a> = Rc<Cow<'a, [u8]>>;
 
-/// A checksum.
+/// Size of a checksum.
 const CHECKSUM: u64 = 4;
-/// How many bytes may come out of filters, in addition to many times the size of the file.
+/// Bytes that filters may always produce, in addition to a multiple of the file's size.
 const SLACK: u64 = 4 << 20;
 
-/// A fractal heap, for one operation: it keeps the blocks that it has read, and gives out only so many bytes.
+/// Fractal heap, for one operation: it caches the blocks read, and bounds the total size of the returned
+/// objects.
 #[derive(Debug)]
 pub struct FractalHeap<'a> {
     address: u64,
     id_length: u64,
-    /// Whether direct blocks and huge objects are filtered, and with what.
+    /// True if direct blocks and huge objects are filtered, by `pipeline`.
     filtered: bool,
     pipeline: Pipeline,
-    /// Whether direct blocks have checksums.
+    /// True if direct blocks have checksums.
     checksums: bool,
     largest_managed: u64,
-    /// The B-tree of huge objects.
+    /// B-tree of huge objects.
     huge: Option<u64>,
-    /// The size of the managed objects' space.
+    /// Size of the managed objects' address space.
     managed: u64,
     table: DoublingTable,
     root: Option<Stored>,
-    /// How many rows the root block has if it is indirect; 0 if it is direct.
+    /// Number of rows of the root block if it is indirect; 0 if it is direct.
     root_rows: u32,
-    /// The widths of an offset and of a length in the heap.
+    /// Widths of an offset and of a length in the heap.
     offset_width: usize,
     length_width: usize,
     cache: RefCell<Cache<'a>>,
 }
 
-/// Where a block or a huge object lies.
+/// Location of a block or a huge object.
 #[derive(Debug, Clone, Copy)]
 struct Stored {
     address: u64,
-    /// Its stored size and filter mask, if it is filtered.
+    /// Stored size and filter mask, if it is filtered.
     filtered: Option<(u64, u32)>,
 }
 
 #[derive(Debug)]
 struct Cache<'a> {
-    /// Indirect blocks by address and offset in the heap; huge objects that were filtered have no offset.
+    /// Indirect blocks by address and heap offset; decoded huge objects have no offset.
     blocks: HashMap<(u64, u64), Block<'a>>,
-    /// Direct blocks by offset in the heap, with their sizes there.
+    /// Direct blocks by heap offset, with their sizes in the heap.
     direct: BTreeMap<u64, (u64, Block<'a>)>,
     budget: Budget,
-    /// How many bytes came out of filters.
+    /// Number of bytes produced by filters.
     decoded: u64,
-    /// How many bytes of objects may still be given out. Ids may all be of one object.
+    /// Remaining bytes of objects to return. Many ids may name one object.
     left: u64,
     decoder: Decoder,
     huge: Option<Rc<BTree>>,
 }
 
 impl<'a> FractalHeap<'a> {
-    /// The heap whose header is at `address`.
+    /// Opens the heap whose header is at `address`.
     ///
     /// # Errors
     /// Corrupt, Truncated, Unsupported; Need.
@@ -139,22 +140,22 @@ impl<'a> FractalHeap<'a> {
         })
     }
 
-    /// The size of an object's id in bytes.
+    /// Returns the size of a heap id in bytes.
     #[must_use]
     pub fn id_length(&self) -> u64 {
         self.id_length
     }
 
-    /// Whether direct blocks and huge objects are filtered.
+    /// True if direct blocks and huge objects are filtered.
     #[must_use]
     pub fn filtered(&self) -> bool {
         self.filtered
     }
 
-    /// The object of that id.
+    /// Reads the object with an id.
     ///
     /// # Errors
-    /// Corrupt, Truncated, Unsupported; those of filters; Need.
+    /// Corrupt, Truncated, Unsupported; errors of filters; Need.
     pub fn object(&self, image: Image<'a>, id: &[u8]) -> Result<Vec<u8>> {
         let offset = image.offset(self.address)?;
         let mut cursor = Cursor::new(id, "fractal heap id", offset);
@@ -171,7 +172,7 @@ impl<'a> FractalHeap<'a> {
         })
     }
 
-    /// Counts an object that is given out.
+    /// Charges a returned object to the budget.
     fn count(&self, object: Vec<u8>) -> Result<Vec<u8>> {
         let mut cache = self.cache.borrow_mut();
         let left = cache.left.checked_sub(object.len() as u64);
@@ -179,17 +180,17 @@ impl<'a> FractalHeap<'a> {
         Ok(object)
     }
 
-    /// An object that is in its id.
+    /// Reads a tiny object, which is stored in its id.
     fn tiny(&self, flags: u8, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
         let mut length = usize::from(flags & 0x0f);
-        // Ids with room for more have a longer length.
+        // Ids of more than 18 bytes have a two-byte length.
         if self.id_length > 18 {
             length = (length << 8) | usize::from(cursor.u8()?);
         }
         cursor.take(length.saturating_add(1)).map(<[u8]>::to_vec)
     }
 
-    /// An object in a direct block.
+    /// Reads a managed object, which is stored in a direct block.
     fn managed(&self, image: Image<'a>, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
         let offset = cursor.uint(self.offset_width)?;
         let length = cursor.uint(self.length_width)?;
@@ -209,7 +210,7 @@ impl<'a> FractalHeap<'a> {
         range.and_then(|range| block.get(range)).map(<[u8]>::to_vec).ok_or_else(outside)
     }
 
-    /// The direct block that has an offset, and where it starts in the heap.
+    /// Returns the direct block that contains a heap offset, and the heap offset of its start.
     fn block_of(&self, image: Image<'a>, offset: u64) -> Result<(u64, Block<'a>)> {
         if let Some((start, (size, block))) = self.cache.borrow().direct.range(..=offset).next_back()
             && offset.saturating_sub(*start) < *size
@@ -222,7 +223,8 @@ impl<'a> FractalHeap<'a> {
         Ok((start, block))
     }
 
-    /// Where the direct block lies that has an offset, where it starts in the heap, and its size.
+    /// Returns the location of the direct block that contains a heap offset, the heap offset of its start,
+    /// and its size.
     fn locate(&self, image: Image<'a>, offset: u64) -> Result<(Stored, u64, u64)> {
         let root = self.root.ok_or_else(|| Error::corrupt("an object in a heap without blocks"))?;
         if self.root_rows == 0 {
@@ -248,7 +250,7 @@ impl<'a> FractalHeap<'a> {
         }
     }
 
-    /// What an indirect block says of a block in it; `None` if there is no such block.
+    /// Reads the entry of a block in an indirect block; `None` if that block does not exist.
     fn entry(
         &self,
         image: Image<'a>,
@@ -273,7 +275,7 @@ impl<'a> FractalHeap<'a> {
         Ok(Some(Stored { address, filtered }))
     }
 
-    /// An indirect block, checked.
+    /// Reads an indirect block and verifies it.
     fn indirect(&self, image: Image<'a>, address: u64, start: u64, rows: u32) -> Result<Block<'a>> {
         let mut cache = self.cache.borrow_mut();
         if let Some(block) = cache.blocks.get(&(address, start)) {
@@ -295,7 +297,7 @@ impl<'a> FractalHeap<'a> {
         Ok(block)
     }
 
-    /// A direct block, unfiltered and checked.
+    /// Reads a direct block, decodes its filters and verifies it.
     fn direct(&self, image: Image<'a>, stored: Stored, start: u64, size: u64) -> Result<Block<'a>> {
         let mut cache = self.cache.borrow_mut();
         let block = match stored.filtered {
@@ -313,7 +315,7 @@ impl<'a> FractalHeap<'a> {
         Ok(Rc::new(block))
     }
 
-    /// What is stored filtered, unfiltered: `expected` bytes.
+    /// Reads a filtered block and decodes it to `expected` bytes.
     fn unfilter(
         &self,
         image: Image<'a>,
@@ -322,7 +324,7 @@ impl<'a> FractalHeap<'a> {
         cache: &mut Cache<'a>,
     ) -> Result<Cow<'a, [u8]>> {
         let (size, mask) = stored.filtered.unwrap_or((expected, 0));
-        // The bytes that come out are kept. Files do not filter heaps of many megabytes.
+        // Decoded bytes stay in memory. Real files do not filter heaps of many megabytes.
         let decoded = cache.decoded.saturating_add(expected);
         let most = image.left(0).saturating_mul(64).saturating_add(SLACK).min(image.limits.metadata_bytes);
         if decoded > most {
@@ -337,7 +339,7 @@ impl<'a> FractalHeap<'a> {
         decoded.map(|bytes| Cow::Owned(bytes.to_vec())).map_err(|error| error.within(NAME).at(offset))
     }
 
-    /// What direct and indirect blocks start with.
+    /// Checks the prefix of a direct or indirect block.
     fn check_prefix(
         &self,
         image: Image<'a>,
@@ -356,7 +358,7 @@ impl<'a> FractalHeap<'a> {
         Ok(())
     }
 
-    /// The checksum of a direct block, in which it counts as 0.
+    /// Verifies the checksum of a direct block, which is computed with its own field as 0.
     fn check_sum(&self, block: &[u8]) -> Result<()> {
         let at = usize::try_from(self.prefix_size().saturating_sub(CHECKSUM)).unwrap_or(usize::MAX);
         let mut cleared = block.to_vec();
@@ -366,13 +368,13 @@ impl<'a> FractalHeap<'a> {
         checksum::check(checksum::lookup3(&cleared), found)
     }
 
-    /// The size of what a direct block starts with.
+    /// Returns the size of a direct block's prefix.
     fn prefix_size(&self) -> u64 {
         let checksum = if self.checksums { CHECKSUM } else { 0 };
         self.table.prefix_size().saturating_add(checksum)
     }
 
-    /// The size of a direct block's entry in an indirect block.
+    /// Returns the size of a direct block's entry in an indirect block.
     fn direct_entry_size(&self, image: Image<'a>) -> u64 {
         let filtered = match self.filtered {
             true => u64::from(image.sizes.length).saturating_add(4),
@@ -382,7 +384,7 @@ impl<'a> FractalHeap<'a> {
     }
 }
 
-/// How many bytes a number up to `limit` takes.
+/// Returns the number of bytes needed for numbers up to `limit`.
 fn width(limit: u64) -> usize {
     usize::try_from(limit.checked_ilog2().unwrap_or(0) / 8).unwrap_or(7).saturating_add(1)
 }

@@ -1,5 +1,5 @@
-//! Global heap collections: data of variable length, regions, mappings of virtual datasets. Source: specification §III.E,
-//! "Disk Format: Level 1E - Global Heap".
+//! Global heap collections: variable-length data, regions, mappings of virtual datasets. Source:
+//! specification §III.E, "Disk Format: Level 1E - Global Heap".
 
 use crate::{Image, Result};
 use std::borrow::Cow;
@@ -7,24 +7,24 @@ use std::ops::Range;
 
 const NAME: &str = "global heap collection";
 
-/// No collection is smaller; the specification and libhdf5 agree.
+/// Minimum size of a collection, according to the specification and libhdf5.
 const SMALLEST: u64 = 4096;
 
-/// A collection of the global heap.
+/// Collection of the global heap.
 #[derive(Debug, Clone)]
 pub struct Collection<'a> {
     bytes: Cow<'a, [u8]>,
-    /// The objects by index, each with its place in `bytes`.
+    /// Objects by index, each with its range in `bytes`.
     objects: Vec<(u16, Range<usize>)>,
 }
 
 impl<'a> Collection<'a> {
-    /// The collection at `address`.
+    /// Opens the collection at `address`.
     ///
     /// # Errors
     /// Corrupt, Truncated, Unsupported; Need.
     pub fn open(image: Image<'a>, address: u64) -> Result<Self> {
-        // Most are of the smallest size, so that one read is enough.
+        // Most collections have the minimum size, so that one read is enough.
         let mut bytes = image.read_up_to(NAME, address, SMALLEST)?;
         let mut cursor = image.cursor(&bytes, NAME, address);
         cursor.signature(b"GCOL")?;
@@ -41,7 +41,7 @@ impl<'a> Collection<'a> {
         Ok(Self { bytes, objects })
     }
 
-    /// The object of that index. Index 0 is free space, never an object.
+    /// Returns the object with an index. Index 0 is free space, never an object.
     #[must_use]
     pub fn object(&self, index: u32) -> Option<&[u8]> {
         let index = u16::try_from(index).ok().filter(|index| *index != 0)?;
@@ -50,20 +50,20 @@ impl<'a> Collection<'a> {
         if *found == index { self.bytes.get(place.clone()) } else { None }
     }
 
-    /// The size of the collection in bytes.
+    /// Returns the size of the collection in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The same, independent of the view it was read through.
+    /// Makes the collection independent of the view it was read through.
     #[must_use]
     pub fn into_owned(self) -> Collection<'static> {
         Collection { bytes: Cow::Owned(self.bytes.into_owned()), objects: self.objects }
     }
 }
 
-/// The objects by index; of two with one index, the last.
+/// Lists the objects by index. If two have the same index, the last one counts.
 fn objects(image: &Image<'_>, bytes: &[u8], address: u64) -> Result<Vec<(u16, Range<usize>)>> {
     let width = usize::from(image.sizes.length);
     let header = 8_usize.saturating_add(width).next_multiple_of(8);
@@ -71,7 +71,7 @@ fn objects(image: &Image<'_>, bytes: &[u8], address: u64) -> Result<Vec<(u16, Ra
     cursor.skip(header)?;
     let mut objects: Vec<(u16, Range<usize>)> = Vec::new();
     let mut in_order = true;
-    // What is too small for an object's header is free space.
+    // Space too small for an object's header is free.
     while cursor.left() >= header {
         let start = cursor.position();
         let index = cursor.u16()?;
@@ -144,7 +144,7 @@ mod tests {
         check(9, 32, "the file ends");
         check(30, 1, "does not fit");
         check(31, 0xff, "does not fit");
-        // Free space of no size would never end.
+        // Free space of size 0 would loop forever.
         let at = collection().len() - 4096 + 16 + 24 + 16 + 24 + 8;
         let mut file = collection();
         file[at..at + 8].fill(0);

@@ -1,5 +1,5 @@
-//! Groups: their links, wherever they are stored. Source: specification §IV.C and D; HDF5 2.x `H5Gobj.c` for which storage
-//! wins.
+//! Groups: their links, in any storage. Source: specification §IV.C and D; HDF5 2.x `H5Gobj.c` for the
+//! precedence of the storages.
 
 use super::btree_v2::BTree;
 use super::budget::Budget;
@@ -14,11 +14,11 @@ use crate::model::{Link, LinkStorage, LinkTarget, ObjectHeader};
 use crate::{Cursor, Error, Image, Result, checksum};
 use std::cmp::Ordering;
 
-/// The type of B-tree records of links by name.
+/// Record type of a B-tree of links by name.
 const BY_NAME: u8 = 5;
 const SYMBOL_NODES: &str = "symbol table nodes";
 
-/// Where the group keeps its links; `None` if the object is no group.
+/// Returns the storage of the group's links; `None` if the object is not a group.
 ///
 /// # Errors
 /// Corrupt or Unsupported if the messages are damaged.
@@ -36,7 +36,7 @@ pub fn storage(image: Image<'_>, header: &ObjectHeader) -> Result<Option<LinkSto
     Ok(Some(LinkStorage::SymbolTable { btree, heap }))
 }
 
-/// What a new-style group's header says of its links.
+/// Reads the link info message of a new-style group's header, if there is one.
 ///
 /// # Errors
 /// Corrupt or Unsupported if the message is damaged.
@@ -51,10 +51,10 @@ fn required(image: Image<'_>, header: &ObjectHeader) -> Result<LinkStorage> {
         .ok_or_else(|| Error::invalid(format!("the object at {:#x} is no group", header.address)))
 }
 
-/// The links of a group, by name.
+/// Reads the links of a group, sorted by name.
 ///
 /// # Errors
-/// Invalid if the object is no group; Corrupt, Truncated or Unsupported if it is damaged.
+/// Invalid if the object is not a group; Corrupt, Truncated or Unsupported if it is damaged.
 pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
     let mut links = match required(image, header)? {
         LinkStorage::Compact => compact(image, header).collect::<Result<_>>()?,
@@ -69,7 +69,7 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
     Ok(links)
 }
 
-/// The link of that name.
+/// Finds the link with a name.
 ///
 /// # Errors
 /// As [`links`].
@@ -83,7 +83,7 @@ pub fn find(image: Image<'_>, header: &ObjectHeader, name: &[u8]) -> Result<Opti
     }
 }
 
-/// How many links a group has.
+/// Returns the number of links in a group.
 ///
 /// # Errors
 /// As [`links`].
@@ -103,7 +103,7 @@ fn compact<'h>(image: Image<'h>, header: &'h ObjectHeader) -> impl Iterator<Item
     messages.map(move |raw| link::parse(&mut message::cursor(raw, "link message"), image.sizes))
 }
 
-/// The entries of all nodes, node by node.
+/// Reads the entries of all symbol table nodes, node by node.
 fn nodes(image: Image<'_>, btree: u64) -> Result<Vec<Vec<symbol_table::Entry>>> {
     let leaves = btree_v1::group_leaves(image, btree)?;
     let parts: Vec<_> = leaves.iter().map(|address| symbol_table::usual(image, *address)).collect();
@@ -118,7 +118,7 @@ fn nodes(image: Image<'_>, btree: u64) -> Result<Vec<Vec<symbol_table::Entry>>> 
 
 fn symbol_table(image: Image<'_>, btree: u64, heap: u64) -> Result<Vec<Link>> {
     let (heap, nodes) = both(LocalHeap::open(image, heap), nodes(image, btree))?;
-    // Each name is in the heap once.
+    // Each name is stored in the heap once.
     let mut budget = Budget::new(&image, SYMBOL_NODES);
     let links = nodes.into_iter().flatten().map(|entry| {
         let link = symbol_table::link(entry, &heap)?;
@@ -135,7 +135,7 @@ fn find_symbol(image: Image<'_>, btree: u64, heap: u64, name: &[u8]) -> Result<O
     let Some(leaf) = leaf else { return Ok(None) };
     for entry in symbol_table::entries(image, leaf)? {
         if heap.name(entry.name)? == name {
-            // Whoever finds a group mostly goes on in it, and its links often lie far from its header.
+            // A caller usually continues in the group it finds, whose links are often far from its header.
             if let Some(btree) = entry.btree() {
                 image.will_look_at(btree);
             }
@@ -145,7 +145,7 @@ fn find_symbol(image: Image<'_>, btree: u64, heap: u64, name: &[u8]) -> Result<O
     Ok(None)
 }
 
-/// A record of a B-tree by name: the hash of the name and the link's id in the heap.
+/// Parses a record of a B-tree by name: the hash of the name and the link's heap id.
 fn record(record: &[u8]) -> Result<(u32, &[u8])> {
     let mut cursor = Cursor::new(record, "record of a link by name", 0);
     Ok((cursor.u32()?, cursor.rest()))
@@ -184,7 +184,7 @@ fn find_dense(image: Image<'_>, heap: u64, by_name: u64, name: &[u8]) -> Result<
     };
     tree.find(image, &mut compare)?;
     if found.is_none() && collided {
-        // Not all writers order names of one hash.
+        // Not all writers sort names with equal hashes.
         found = dense(image, &heap, &tree)?.into_iter().find(|link| link.name.as_bytes() == name);
     }
     Ok(found)

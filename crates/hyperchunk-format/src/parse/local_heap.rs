@@ -1,24 +1,24 @@
-//! Local heaps: the names of version 1 groups and of external files. Source: specification §III.D, "Disk Format: Level 1D -
-//! Local Heaps".
+//! Local heaps: names of old-style groups and of external files. Source: specification §III.D, "Disk Format:
+//! Level 1D - Local Heaps".
 
 use crate::{Cursor, Error, Image, Result};
 use std::borrow::Cow;
 
 const NAME: &str = "local heap";
 
-/// What the free list's head is where there is no free block.
+/// Value of the free list's head if there is no free block.
 const NO_FREE_BLOCK: u64 = 1;
 
-/// A local heap with its data.
+/// Local heap with its data.
 #[derive(Debug)]
 pub struct LocalHeap<'a> {
     data: Cow<'a, [u8]>,
-    /// Where the data lie in the file, for messages.
+    /// Offset of the data in the file, for error messages.
     offset: u64,
 }
 
 impl<'a> LocalHeap<'a> {
-    /// The heap at `address`.
+    /// Opens the heap at `address`.
     ///
     /// # Errors
     /// Corrupt, Truncated, Unsupported; Need.
@@ -40,16 +40,16 @@ impl<'a> LocalHeap<'a> {
         Ok(Self { data, offset: image.offset(data_address)? })
     }
 
-    /// The size of the data segment in bytes.
+    /// Returns the size of the data segment in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.data.len() as u64
     }
 
-    /// The name at `offset`, without its NUL.
+    /// Returns the name at `offset`, without its NUL.
     ///
     /// # Errors
-    /// Corrupt, if it is outside the heap or does not end.
+    /// Corrupt if it is outside the heap or has no NUL.
     pub fn name(&self, offset: u64) -> Result<&[u8]> {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.data.get(offset..));
         let rest = rest.filter(|rest| !rest.is_empty()).ok_or_else(|| {
@@ -60,8 +60,8 @@ impl<'a> LocalHeap<'a> {
     }
 }
 
-/// Free blocks must lie inside the data segment, and there are no more of them than fit side by side. A heap whose list is
-/// damaged may hold anything, and libhdf5 refuses it, too.
+/// Checks the free list: blocks must be inside the data segment, and no more of them than fit in it. A heap
+/// with a damaged list may contain anything; libhdf5 refuses it, too.
 fn check_free_list(data: &Cursor<'_>, width: usize, head: Option<u64>) -> Result<()> {
     let mut next = head.filter(|head| *head != NO_FREE_BLOCK);
     let most = data.left().checked_div(width.saturating_mul(2)).unwrap_or(0);
@@ -92,7 +92,7 @@ mod tests {
 
     fn heap() -> Vec<u8> {
         let prefix = Maker::default().raw(b"HEAP").u8s(&[0; 4]).u64s(&[40, 16, 32]);
-        // Two names, a free block of 24 bytes.
+        // Two names and a free block of 24 bytes.
         prefix.raw(b"\0\0\0\0\0\0\0\0group\0\0\0").u64s(&[1, 24, 0]).0
     }
 

@@ -1,4 +1,4 @@
-//! Bytes → values, one file a structure, named as in the specification.
+//! Parsers: bytes → values, one file a structure, named as in the specification.
 
 pub mod attributes;
 pub mod btree_v1;

@@ -1,4 +1,4 @@
-//! What an object is: the values that the messages of its header make together. Source: specification §IV.
+//! Objects: the combined values of the messages in a header. Source: specification §IV.
 
 use super::message::{
     self, comment, dataspace, datatype, external_files, fill_value, layout, modification_time, pipeline,
@@ -10,26 +10,26 @@ use crate::model::{
 };
 use crate::{Error, Image, Result};
 
-/// What the header of a dataset says.
+/// Combined messages of a dataset's header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetHeader {
-    /// The type of its elements.
+    /// Datatype of the elements.
     pub datatype: Datatype,
-    /// The committed datatype that it uses, by the address of its header.
+    /// Address of the object header of the committed datatype, if one is used.
     pub committed: Option<u64>,
-    /// Its extent.
+    /// Extent.
     pub dataspace: Dataspace,
-    /// Where its data lie.
+    /// Storage layout.
     pub layout: Layout,
-    /// The filters of its chunks.
+    /// Filter pipeline of the chunks.
     pub pipeline: Pipeline,
-    /// What never-written elements are.
+    /// Fill value.
     pub fill: FillValue,
-    /// The files that hold its data, in order; empty if this file does.
+    /// External data files, in order; empty if this file has the data.
     pub external: Vec<ExternalFile>,
 }
 
-/// What the object is; `None` if it is nothing that the specification knows.
+/// Returns the kind of an object; `None` if the specification defines no such object.
 #[must_use]
 pub fn kind(header: &ObjectHeader) -> Option<ObjectKind> {
     let has = |kind| find(header, kind).is_some();
@@ -43,7 +43,7 @@ pub fn kind(header: &ObjectHeader) -> Option<ObjectKind> {
     }
 }
 
-/// The first message of a type.
+/// Finds the first message of a type.
 pub(crate) fn find(header: &ObjectHeader, kind: u16) -> Option<&RawMessage> {
     header.messages.iter().find(|message| message.kind == kind)
 }
@@ -53,20 +53,21 @@ fn required<'h>(header: &'h ObjectHeader, kind: u16, name: &str) -> Result<&'h R
         .ok_or_else(|| Error::corrupt(format!("the object at {:#x} has no {name} message", header.address)))
 }
 
-/// The type of a dataset's elements, or the committed datatype itself; and the committed datatype that it uses.
+/// Reads the datatype of a dataset's elements or of a committed datatype. Also returns the address of the
+/// committed datatype it uses.
 ///
 /// # Errors
-/// Corrupt or Unsupported if the messages are damaged, or missing.
+/// Corrupt or Unsupported if a message is damaged or missing.
 pub fn datatype(image: Image<'_>, header: &ObjectHeader) -> Result<(Datatype, Option<u64>)> {
     let body = shared::resolve(image, required(header, message::DATATYPE, "datatype")?)?;
     let datatype = datatype::parse(&mut body.cursor("datatype message"), image.limits)?;
     Ok((datatype, body.committed))
 }
 
-/// What the header of a dataset says.
+/// Reads the messages of a dataset's header.
 ///
 /// # Errors
-/// Corrupt or Unsupported if its messages are damaged, missing or contradict each other.
+/// Corrupt or Unsupported if messages are damaged, missing or contradictory.
 pub fn dataset(image: Image<'_>, header: &ObjectHeader) -> Result<DatasetHeader> {
     let (datatype, committed) = datatype(image, header)?;
     let body = shared::resolve(image, required(header, message::DATASPACE, "dataspace")?)?;
@@ -103,8 +104,8 @@ fn fill_value(image: Image<'_>, header: &ObjectHeader, layout: &Layout) -> Resul
     Ok(FillValue { value: FillWhen::Undefined, allocation, time: FillTime::IfSet })
 }
 
-/// Of a layout of version 4, the size of an element is what the datatype says: PureHDF before 2.1.3 wrote 4 for every type,
-/// and HDF5 1.10 to 1.14 look at the datatype alone. The sizes of the chunks are checked when they are read.
+/// Replaces the element size of a version 4 layout by the datatype's: PureHDF before 2.1.3 wrote 4 for every
+/// type, and HDF5 1.10 to 1.14 use only the datatype. The sizes of chunks are checked when they are read.
 fn with_element_size(layout: Layout, size: u64) -> Layout {
     match layout {
         Layout::Chunked(chunked) if chunked.version == 4 => {
@@ -114,7 +115,7 @@ fn with_element_size(layout: Layout, size: u64) -> Layout {
     }
 }
 
-/// What the messages of a dataset must agree on.
+/// Checks that the messages of a dataset agree.
 fn check(dataset: &DatasetHeader) -> Result<(), String> {
     let size = dataset.datatype.size;
     let total = dataset.dataspace.elements().and_then(|elements| elements.checked_mul(size));
@@ -144,13 +145,13 @@ fn check(dataset: &DatasetHeader) -> Result<(), String> {
     }
 }
 
-/// The object's comment.
+/// Reads the object's comment.
 #[must_use]
 pub fn comment(header: &ObjectHeader) -> Option<Name> {
     find(header, message::COMMENT).map(|raw| comment::parse(&message::cursor(raw, "comment message")))
 }
 
-/// When the object was last modified, in seconds since 1970.
+/// Reads the modification time of an object, in seconds since 1970.
 ///
 /// # Errors
 /// Corrupt or Unsupported if the message is damaged.

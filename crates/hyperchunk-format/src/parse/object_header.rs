@@ -1,4 +1,5 @@
-//! Object headers of version 1 and 2: a prefix and messages, in blocks that continue each other. Source: specification §IV.A.1.
+//! Object headers of versions 1 and 2: a prefix and messages, in a chain of blocks. Source: specification
+//! §IV.A.1.
 
 use super::budget::Budget;
 use super::message;
@@ -8,15 +9,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 const STRUCTURE: &str = "object header";
-/// Most headers' first block fits into so many bytes: one read brings it.
+/// Size of the first read, in bytes. The first block of most headers fits in it.
 const SPECULATIVE: u64 = 512;
-/// How many messages there is room for at first.
+/// Initial capacity of the list of messages.
 const USUAL: usize = 8;
 
-/// The object header at an address, with the messages of all its blocks.
+/// Reads the object header at an address, with the messages of all its blocks.
 ///
 /// # Errors
-/// Truncated or Corrupt if it is damaged; Unsupported if its version or a message that readers must know is unknown.
+/// Truncated or Corrupt if it is damaged; Unsupported if its version is unknown, or a message flagged as
+/// mandatory for readers.
 pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
     let bytes = image.read_up_to(STRUCTURE, address, SPECULATIVE)?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, address);
@@ -52,30 +54,30 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
     blocks.header()
 }
 
-/// What stands before the messages.
+/// Fields before the messages.
 struct Prefix {
     version: u8,
     flags: u8,
-    /// How many bytes of messages the first block has.
+    /// Size of the messages in the first block, in bytes.
     length: u64,
-    /// Version 1: how many messages there are, and how many links to the object.
+    /// Version 1: number of messages, and number of hard links to the object.
     count: Option<u16>,
     references: u32,
     times: Option<Times>,
 }
 
 impl Prefix {
-    /// The size of the checksum that closes a block.
+    /// Returns the size of the checksum at the end of a block.
     fn closing(&self) -> u64 {
         if self.version == 1 { 0 } else { 4 }
     }
 
-    /// Whether messages carry their number in the order of creation.
+    /// True if messages have a creation order.
     fn ordered(&self) -> bool {
         self.flags & 0x04 != 0
     }
 
-    /// The size of what stands before each message.
+    /// Returns the size of the prefix of each message.
     fn message_prefix(&self) -> usize {
         match (self.version, self.ordered()) {
             (1, _) => 8,
@@ -127,27 +129,27 @@ fn prefix_2(cursor: &mut Cursor<'_>) -> Result<Prefix> {
     Ok(prefix)
 }
 
-/// A header in the making.
+/// Object header under construction.
 struct Blocks {
     address: u64,
     prefix: Prefix,
     messages: Vec<RawMessage>,
-    /// The blocks still to be read: address and size.
+    /// Blocks not read yet: address and size.
     continuations: Vec<(u64, u64)>,
     budget: Budget,
-    /// The blocks that continue the first.
+    /// Addresses of the continuation blocks already found.
     seen: HashSet<u64>,
-    /// How many messages the blocks read so far have, null ones included.
+    /// Number of messages in the blocks read, including NIL messages.
     count_so_far: usize,
 }
 
 impl Blocks {
-    /// The block without its checksum, which is checked.
+    /// Verifies the checksum of a block and removes it.
     fn checked<'b>(&self, image: Image<'_>, bytes: &'b [u8], address: u64) -> Result<&'b [u8]> {
         if self.prefix.version == 1 { Ok(bytes) } else { image.checked(bytes, STRUCTURE, address) }
     }
 
-    /// Reads the continuation blocks, those that are known at a time together.
+    /// Reads the continuation blocks; all that are known are fetched together.
     fn follow(&mut self, image: Image<'_>) -> Result<()> {
         const STRUCTURE: &str = "object header continuation block";
         while !self.continuations.is_empty() {
@@ -167,7 +169,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The messages of one block, whose first is at `start`.
+    /// Reads the messages of one block, the first of which is at `start`.
     fn messages(&mut self, image: Image<'_>, bytes: &[u8], address: u64, start: usize) -> Result<()> {
         let block: Arc<[u8]> = bytes.into();
         let mut cursor = image.cursor(&block, STRUCTURE, address);
@@ -253,7 +255,7 @@ impl Blocks {
     }
 }
 
-/// Refuses what readers must refuse by a message's flags.
+/// Checks the flags of a message that readers must refuse.
 fn check_flags(cursor: &Cursor<'_>, kind: u16, flags: u8) -> Result<()> {
     const DO_NOT_SHARE: u8 = 0x04;
     const FAIL_TO_WRITE: u8 = 0x08;

@@ -1,5 +1,5 @@
-//! References as elements of datasets store them. Source: specification §IV.A.2.d, class 7, and §VIII.B and C; HDF5 2.x
-//! `H5R__decode` and `H5T__ref_disk_*` for revised references.
+//! References as stored in elements of datasets. Source: specification §IV.A.2.d, class 7, and §VIII.B and C;
+//! HDF5 2.x `H5R__decode` and `H5T__ref_disk_*` for revised references.
 
 use super::global_heap::Collection;
 use super::selection;
@@ -9,10 +9,10 @@ use crate::{Cursor, Error, Fuel, Image, Limits, Result};
 
 const STRUCTURE: &str = "reference";
 
-/// What an element refers to; `None` if it is a null reference.
+/// Reads the reference in an element; `None` for a null reference.
 ///
 /// # Errors
-/// Corrupt or Unsupported if it or what it has in the global heap is damaged.
+/// Corrupt or Unsupported if the reference or its global heap object is damaged.
 pub fn parse(image: Image<'_>, kind: ReferenceKind, element: &[u8]) -> Result<Option<Reference>> {
     parse_with(image, kind, element, &mut |address, index| {
         let object = Collection::open(image, address)?.object(index).map(<[u8]>::to_vec);
@@ -22,10 +22,11 @@ pub fn parse(image: Image<'_>, kind: ReferenceKind, element: &[u8]) -> Result<Op
     })
 }
 
-/// The same, with the objects of the global heap from elsewhere: `heap` gets a collection's address and an index.
+/// Reads a reference as [`parse`], with another source of global heap objects: `heap` gets a collection's
+/// address and an index.
 ///
 /// # Errors
-/// As [`parse`]; those of `heap`.
+/// As [`parse`]; the errors of `heap`.
 pub fn parse_with(
     image: Image<'_>,
     kind: ReferenceKind,
@@ -35,7 +36,7 @@ pub fn parse_with(
     let mut cursor = Cursor::new(element, STRUCTURE, 0);
     match kind {
         ReferenceKind::Object1 => {
-            // An undefined address is an error of who follows the reference.
+            // An undefined address is an error for following the reference, not for reading it.
             let address = cursor.address(image.sizes)?.unwrap_or(u64::MAX);
             Ok(Some(to(address)).filter(|reference| reference.address != 0))
         }
@@ -53,7 +54,8 @@ pub fn parse_with(
     }
 }
 
-/// The same, apart from a file: an element with addresses of 8 bytes, and the object of the global heap that it leads to.
+/// Reads a reference outside a file: an element with addresses of 8 bytes, and the global heap object it
+/// points to.
 ///
 /// # Errors
 /// As [`parse`].
@@ -69,7 +71,7 @@ fn to(address: u64) -> Reference {
     Reference { file: None, address, region: None, attribute: None }
 }
 
-/// A collection's address and an index; `None` if the address is 0.
+/// Reads a collection's address and an index; `None` if the address is 0.
 fn heap_id(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Option<(u64, u32)>> {
     let address = cursor.address(image.sizes)?;
     let index = cursor.u32()?;
@@ -77,7 +79,7 @@ fn heap_id(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Option<(u64, u32
     Ok(Some((address, index)).filter(|_| address != 0))
 }
 
-/// A revised reference says itself of what kind it is: one datatype holds all kinds.
+/// Reads a revised reference. Its own type field gives its kind, since one datatype is used for all kinds.
 fn revised(
     image: Image<'_>,
     cursor: &mut Cursor<'_>,
@@ -104,7 +106,7 @@ fn revised(
         reference.file = Some(string(&mut cursor)?);
     }
     if kind == REGION {
-        // Size and rank of the selection, which it knows itself.
+        // Size and rank of the selection, which are repeated in it.
         cursor.skip(8)?;
         reference.region = Some(Selected { dims: None, selection: selection::parse(&mut cursor)? });
     } else if kind == ATTRIBUTE {
@@ -113,7 +115,7 @@ fn revised(
     Ok(Some(reference))
 }
 
-/// A token: in files of this format an address, with its size before it.
+/// Reads a token: in files of this format, an address preceded by its size.
 fn object(cursor: &mut Cursor<'_>) -> Result<u64> {
     let size = usize::from(cursor.u8()?);
     if size > 16 {

@@ -1,11 +1,11 @@
-//! Selections of a dataspace's elements, of all versions. Source: specification §VIII.A, "Dataspace Selections"; HDF5 2.x
-//! `H5S*_deserialize` for what readers refuse.
+//! Dataspace selections of all versions. Source: specification §VIII.A, "Dataspace Selections"; HDF5 2.x
+//! `H5S*_deserialize` for the checks.
 
 use super::message::dataspace::MAX_RANK;
 use crate::model::{Hyperslab, Selection};
 use crate::{Cursor, Error, Result};
 
-/// A selection. What follows it is left in the cursor.
+/// Reads a selection; the cursor stays at the bytes after it.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -28,7 +28,7 @@ fn version(cursor: &mut Cursor<'_>, latest: u32) -> Result<u32> {
     Err(Error::unsupported(message).at(cursor.offset()))
 }
 
-/// None or all: nothing but 8 bytes that are reserved.
+/// Reads the body of "none" or "all": 8 reserved bytes.
 fn whole(cursor: &mut Cursor<'_>) -> Result<()> {
     version(cursor, 1)?;
     cursor.skip(8)
@@ -42,7 +42,7 @@ fn rank(cursor: &mut Cursor<'_>) -> Result<usize> {
     Err(cursor.error(format!("a selection of {rank} dimensions")))
 }
 
-/// How many bytes a number takes.
+/// Reads the width of the numbers.
 fn width(cursor: &mut Cursor<'_>) -> Result<usize> {
     match cursor.u8()? {
         width @ (2 | 4 | 8) => Ok(width.into()),
@@ -50,7 +50,7 @@ fn width(cursor: &mut Cursor<'_>) -> Result<usize> {
     }
 }
 
-/// `count × each` numbers of `width` bytes; `None` if none.
+/// Reads `count × each` numbers of `width` bytes; `None` if there are 0.
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, width: usize) -> Result<Option<Vec<u64>>> {
     let total = usize::try_from(count).ok().and_then(|count| count.checked_mul(each));
     let total = total.filter(|total| total.checked_mul(width).is_some_and(|bytes| bytes <= cursor.left()));
@@ -97,7 +97,7 @@ fn regular(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selecti
         .map(|_| {
             let (start, stride) = (cursor.uint(width)?, cursor.uint(width)?);
             let (count, block) = (cursor.uint(width)?, cursor.uint(width)?);
-            // The stride of a single block means nothing.
+            // The stride of a single block has no meaning.
             let stride = if count == 1 { stride.max(1) } else { stride };
             let limited = |number| Some(number).filter(|number| *number != unlimited);
             Ok(Hyperslab { start, stride, count: limited(count), block: limited(block) })
@@ -113,7 +113,7 @@ fn regular(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selecti
     Ok(Selection::Regular(slabs))
 }
 
-/// Whether the blocks are apart, and the last one ends.
+/// True if the blocks do not overlap and the last one ends within 64 bits.
 fn valid(slab: &Hyperslab) -> bool {
     let last = |count: u64, block: u64| {
         let first = count.checked_sub(1)?.checked_mul(slab.stride)?.checked_add(slab.start)?;
@@ -143,13 +143,13 @@ fn blocks(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selectio
     Ok(Selection::Blocks { rank, corners })
 }
 
-/// A block's first and last corner.
+/// First and last corner of a block.
 type Block<'b> = (&'b [u64], &'b [u64]);
 
-/// How many pairs of blocks are compared at most.
+/// Maximum number of pairs of blocks to compare.
 const MOST_COMPARISONS: usize = 10_000_000;
 
-/// Whether no two blocks overlap, as far as that can be told in a reasonable time.
+/// True if no two blocks overlap. False also if the bound on comparisons is reached.
 fn apart(mut blocks: Vec<Block<'_>>) -> bool {
     if blocks.iter().zip(blocks.iter().skip(1)).all(|(block, next)| follows(*block, *next)) {
         return true;
@@ -167,8 +167,8 @@ fn apart(mut blocks: Vec<Block<'_>>) -> bool {
     })
 }
 
-/// Whether `next` is after `block` in the first dimension in which they are not the same: the library's order. Blocks of
-/// which each follows the one before are apart.
+/// True if `next` is after `block` in the first dimension in which they differ: the library's order. Blocks
+/// in this order are disjoint.
 fn follows((first, last): Block<'_>, (next_first, next_last): Block<'_>) -> bool {
     let here = first.iter().zip(last);
     let there = next_first.iter().zip(next_last);

@@ -1,5 +1,6 @@
-//! The table of shared object header messages: in which heap messages of a type are shared. Its indexes help writers to
-//! find equal messages; readers need the heaps only. Source: specification §IV.A.2.p, "Shared Message Table", and §III.H.
+//! Table of shared object header messages, which maps message types to heaps. Its indexes help writers to
+//! find equal messages; readers only need the heaps. Source: specification §IV.A.2.p, "Shared Message Table",
+//! and §III.H.
 
 use super::fractal_heap::FractalHeap;
 use super::message;
@@ -7,15 +8,15 @@ use crate::{Error, Image, Result};
 
 const STRUCTURE: &str = "shared message table";
 
-/// The heap that holds the shared messages of a type.
+/// Opens the heap with the shared messages of a type.
 ///
 /// # Errors
-/// Corrupt, Truncated or Unsupported if there is none, or if the table is damaged.
+/// Corrupt, Truncated or Unsupported if there is no such heap, or if the table is damaged.
 pub(crate) fn heap(image: Image<'_>, kind: u16) -> Result<FractalHeap<'_>> {
     let Some(table) = image.shared_messages else {
         return Err(Error::corrupt("a shared message in a file without a table of them").within(STRUCTURE));
     };
-    // Old and new fill values are shared together.
+    // Old and new fill values are shared in one heap.
     let kind = if kind == message::FILL_VALUE_OLD { message::FILL_VALUE } else { kind };
     let entry = u64::from(image.sizes.address).saturating_mul(2).saturating_add(14);
     let length = entry.saturating_mul(table.indexes.into()).saturating_add(8);

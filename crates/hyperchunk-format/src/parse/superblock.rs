@@ -1,4 +1,4 @@
-//! The superblock and its extension. Source: specification §II.A to C; HDF5 2.x `H5Fsuper.c` for what readers refuse.
+//! Superblock and its extension. Source: specification §II.A to C; HDF5 2.x `H5Fsuper.c` for the checks.
 
 use super::message;
 use super::message::file_space::{self, FileSpace};
@@ -7,20 +7,20 @@ use crate::model::{CacheImage, SharedMessageTable, Superblock};
 use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
-/// No superblock is larger: version 1 with numbers of 32 bytes.
+/// Largest superblock: version 1 with numbers of 32 bytes.
 const LARGEST: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
 const STRUCTURE: &str = "superblock";
 
-/// "Open for writing".
+/// Flag "open for writing".
 const WRITE_FLAG: u32 = 0b001;
-/// "Open for writing" and "open for single-writer/multiple-reader access".
+/// Flags "open for writing" and "open for single-writer/multiple-reader access".
 const OPEN_FLAGS: u32 = 0b101;
 const KNOWN_FLAGS: u32 = 0b111;
 
-/// Where the superblock lies: at 0, 512, 1024, 2048 and so on.
+/// Finds the superblock at offset 0, 512, 1024, 2048 and so on.
 ///
 /// # Errors
-/// NotHdf5 if the signature is at none of these.
+/// NotHdf5 if none of these offsets has the signature.
 pub fn locate(view: &dyn View) -> Result<u64> {
     let fits = |offset: &u64| offset.checked_add(8).is_some_and(|end| end <= view.size());
     let found = |offset: u64| view.bytes(offset, SIGNATURE.len()).map(|bytes| *bytes == *SIGNATURE);
@@ -38,13 +38,13 @@ pub fn locate(view: &dyn View) -> Result<u64> {
     Err(Error::new(ErrorKind::NotHdf5, "not an HDF5 file: it has no HDF5 signature"))
 }
 
-/// The superblock, completed by its extension.
+/// Reads the superblock and its extension.
 ///
 /// # Errors
-/// NotHdf5 if there is none; Corrupt or Unsupported if it is damaged or of the future.
+/// NotHdf5 without a superblock; Corrupt or Unsupported if it is damaged or too new.
 pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock> {
     let base = locate(view)?;
-    // The sizes are in the superblock itself: these serve until it is read.
+    // Provisional sizes: the real ones are in the superblock itself.
     let image = Image::new(view, base, Sizes { address: 8, length: 8 }, limits, fuel);
     let bytes = image.read_up_to(STRUCTURE, 0, LARGEST)?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, 0);
@@ -64,7 +64,7 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
     Ok(superblock)
 }
 
-/// How the writer manages the file's space; `None` if the extension does not say.
+/// Reads the file space info message; `None` if the extension has none.
 ///
 /// # Errors
 /// Corrupt or Unsupported if the extension is damaged.
@@ -76,7 +76,7 @@ pub fn file_space(image: Image<'_>, superblock: &Superblock) -> Result<Option<Fi
         .transpose()
 }
 
-/// Versions 0 and 1: no extension, the root group as a symbol table entry.
+/// Reads versions 0 and 1, which have no extension and store the root group as a symbol table entry.
 fn version_0(cursor: &mut Cursor<'_>, base: u64, version: u8) -> Result<Superblock> {
     for what in ["free-space storage", "root group symbol table"] {
         let number = cursor.u8()?;
@@ -113,7 +113,7 @@ fn version_0(cursor: &mut Cursor<'_>, base: u64, version: u8) -> Result<Superblo
         return Err(cursor.error("an address of global free space or an extension in version 0 or 1".into()));
     }
     let end = end(cursor, stored_base, stored_end)?;
-    // The root group's symbol table entry: its name's offset, then its object header.
+    // Symbol table entry of the root group: offset of its name, then address of its object header.
     cursor.skip(sizes.length.into())?;
     let root = defined(cursor, sizes)?;
     Ok(Superblock {
@@ -137,7 +137,7 @@ const DEFAULT_GROUP_LEAF_K: u16 = 4;
 const DEFAULT_GROUP_INTERNAL_K: u16 = 16;
 const DEFAULT_CHUNK_K: u16 = 32;
 
-/// Versions 2 and 3: checksummed.
+/// Reads versions 2 and 3, which have a checksum.
 fn version_2(cursor: &mut Cursor<'_>, base: u64, version: u8, bytes: &[u8]) -> Result<Superblock> {
     let sizes = sizes(cursor)?;
     let flags = cursor.u8()?.into();
@@ -189,7 +189,8 @@ fn defined(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<u64> {
     cursor.address(sizes)?.ok_or_else(|| cursor.error("the address of the root group is undefined".into()))
 }
 
-/// The end relative to the base. Where the superblock was moved after writing, base and end moved with it.
+/// Returns the end relative to the base. If bytes were inserted before the superblock, base and end moved
+/// together.
 fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> {
     let (Some(base), Some(end)) = (base, end) else {
         return Err(cursor.error("the base address or the end of the file is undefined".into()));
@@ -199,7 +200,7 @@ fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> 
         .ok_or_else(|| cursor.error(format!("the base address {base} is not before the end {end}")))
 }
 
-/// The driver information block of version 0 and 1. One beyond the end of the file says nothing.
+/// Checks the driver information block of versions 0 and 1. Ignores one past the end of the file.
 fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
     const STRUCTURE: &str = "driver information block";
     const LENGTH: u64 = 16;
@@ -213,7 +214,7 @@ fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
     check_driver(cursor.array()?)
 }
 
-/// Refuses a part of a file that its writer's driver split.
+/// Refuses a part of a file that was split by its writer's driver.
 fn check_driver(name: [u8; 8]) -> Result<()> {
     let driver = match &name {
         b"NCSAfami" => "family",
@@ -226,7 +227,7 @@ fn check_driver(name: [u8; 8]) -> Result<()> {
     Err(Error::unsupported(message).within(STRUCTURE))
 }
 
-/// The messages of the extension that readers need.
+/// Reads the extension's messages that readers need.
 fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Result<()> {
     let header =
         object_header::parse(image, address).map_err(|error| error.within("superblock extension"))?;
@@ -270,10 +271,10 @@ fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Res
     Ok(())
 }
 
-/// Refuses a file that a writer has open, or had when it crashed.
+/// Refuses a file that is open in a writer, or was when its writer crashed.
 ///
 /// # Errors
-/// Locked. Before version 3 no library looks at the flags.
+/// Locked. Before version 3 no library checks the flags.
 pub fn check_flags(superblock: &Superblock) -> Result<()> {
     if superblock.version < 3 || superblock.flags & OPEN_FLAGS == 0 {
         return Ok(());
@@ -287,13 +288,13 @@ pub fn check_flags(superblock: &Superblock) -> Result<()> {
     Err(Error::new(ErrorKind::Locked, format!("{message}{follow}")))
 }
 
-/// Whether a single writer has the file open, and many readers may.
+/// True if a single writer has the file open for concurrent readers (SWMR).
 #[must_use]
 pub fn is_swmr(superblock: &Superblock) -> bool {
     superblock.version >= 3 && superblock.flags & OPEN_FLAGS == OPEN_FLAGS
 }
 
-/// Refuses to a reader that follows a writer what libhdf5 refuses to one: a file whose writer writes it in another way.
+/// Refuses, for a SWMR reader, a file that is open for writing but not in SWMR mode, as libhdf5 does.
 ///
 /// # Errors
 /// Locked.
@@ -313,7 +314,7 @@ pub fn check_swmr_flags(superblock: &Superblock) -> Result<()> {
     Err(Error::new(ErrorKind::Locked, message))
 }
 
-/// Refuses a file that is shorter than it says.
+/// Refuses a file that is shorter than its superblock declares.
 ///
 /// # Errors
 /// Truncated.

@@ -1,20 +1,20 @@
-//! Symbol table nodes: the links of old-style groups. Source: specification §III.B, "Disk Format: Level 1B - Group Symbol
-//! Table Nodes", and §III.C, "Symbol Table Entry".
+//! Symbol table nodes: the links of old-style groups. Source: specification §III.B, "Disk Format: Level 1B -
+//! Group Symbol Table Nodes", and §III.C, "Symbol Table Entry".
 
 use super::local_heap::LocalHeap;
 use crate::model::{CharacterSet, Link, LinkTarget};
 use crate::{Cursor, Image, Result};
 
 const STRUCTURE: &str = "symbol table node";
-/// How many entries a node has room for where the superblock does not say another K.
+/// Capacity of a node with the default K.
 const USUAL: u64 = 8;
-/// Signature, version and count.
+/// Size of signature, version and count.
 const PREFIX: u64 = 8;
 
-/// An entry of a node.
+/// Entry of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Where the link's name is in the local heap.
+    /// Offset of the link's name in the local heap.
     pub(crate) name: u64,
     target: Target,
 }
@@ -22,24 +22,25 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Object(Option<u64>),
-    /// The same of an old-style group whose B-tree is at the second address, if that is right: the group's header decides.
+    /// Object with a cached B-tree address, as an old-style group. The address is a hint; the group's header
+    /// decides.
     Group(Option<u64>, u64),
-    /// Where a soft link's path is in the local heap.
+    /// Offset of a soft link's path in the local heap.
     Path(u64),
 }
 
-/// The size of a node with so many entries.
+/// Returns the size of a node with this number of entries.
 pub(crate) fn size(image: Image<'_>, entries: u64) -> u64 {
     let entry = u64::from(image.sizes.length).saturating_add(image.sizes.address.into()).saturating_add(24);
     entries.saturating_mul(entry).saturating_add(PREFIX)
 }
 
-/// What a read of the node at an address will ask for first.
+/// Returns the range (address, length) of the first read of a node.
 pub(crate) fn usual(image: Image<'_>, address: u64) -> (u64, u64) {
     (address, size(image, USUAL).min(image.left(address)))
 }
 
-/// The entries of the node at an address.
+/// Reads the entries of the node at an address.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if it is damaged.
@@ -78,19 +79,19 @@ fn entry(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Entry> {
 }
 
 impl Entry {
-    /// Where the B-tree of the group that it leads to is said to be.
+    /// Returns the cached address of the target group's B-tree.
     pub(crate) fn btree(&self) -> Option<u64> {
         if let Target::Group(_, btree) = self.target { Some(btree) } else { None }
     }
 }
 
-/// The link that an entry is.
+/// Converts an entry to a link.
 ///
 /// # Errors
 /// Corrupt if a name is not in the heap.
 pub(crate) fn link(entry: Entry, heap: &LocalHeap<'_>) -> Result<Link> {
     let target = match entry.target {
-        // An undefined address is an error of who follows the link, not of who lists it.
+        // An undefined address is an error for following the link, not for listing it.
         Target::Object(address) | Target::Group(address, _) => LinkTarget::Hard(address.unwrap_or(u64::MAX)),
         Target::Path(offset) => LinkTarget::Soft(heap.name(offset)?.into()),
     };
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
     use crate::parse::testing::{Maker, survives_damage, with_image};
 
-    /// A node at 0 with one entry of each kind; a heap behind it.
+    /// Creates a node at 0 with one entry of each kind, followed by a heap.
     fn file(first: u32) -> Vec<u8> {
         let node = Maker::default().raw(b"SNOD\x01\0\x03\0");
         let node = node.u64s(&[8, 100]).u32s(&[first, 0, 0, 0, 0, 0]);

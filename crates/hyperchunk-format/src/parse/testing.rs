@@ -1,4 +1,4 @@
-//! What the tests of parsers share.
+//! Test support for parsers.
 
 use crate::{Blocks, Fuel, Image, Limits, Result, Sizes, Step, checksum, step};
 
@@ -9,13 +9,14 @@ pub(crate) fn with_image<T>(bytes: &[u8], test: impl FnOnce(Image<'_>) -> T) -> 
     test(Image::new(&bytes, 0, Sizes { address: 8, length: 8 }, &limits, &fuel))
 }
 
-/// Calls `test` with the file damaged in many ways, with checksums checked and ignored: it must not panic, nor take long.
+/// Calls `test` with many damaged copies of the file, with checksums verified and ignored. It must neither
+/// panic nor run long.
 pub(crate) fn survives_damage(bytes: &[u8], test: impl Fn(Image<'_>)) {
     for ignored in [false, true] {
         checksum::ignored(ignored, || {
             let mut damaged = bytes.to_vec();
             for at in 0..bytes.len() {
-                // Gaps between structures teach nothing.
+                // Damage to gaps between structures has no effect.
                 if bytes[at.saturating_sub(8)..(at + 8).min(bytes.len())].iter().all(|byte| *byte == 0) {
                     continue;
                 }
@@ -26,7 +27,7 @@ pub(crate) fn survives_damage(bytes: &[u8], test: impl Fn(Image<'_>)) {
                         with_image(&damaged, &test);
                     }
                 }
-                // A whole number, too: all bits set, or huge.
+                // Damage to a whole number: all bits set, or huge.
                 for (width, byte) in [(2, 0xff), (4, 0xff), (8, 0x0f)] {
                     let end = (at + width).min(bytes.len());
                     damaged[at..end].fill(byte);
@@ -40,7 +41,7 @@ pub(crate) fn survives_damage(bytes: &[u8], test: impl Fn(Image<'_>)) {
     }
 }
 
-/// Bytes of a file in the making: little-endian numbers of 8 bytes unless their type says otherwise.
+/// Builder of a file's bytes. Numbers are little-endian and have 8 bytes unless their type differs.
 #[derive(Debug, Default)]
 pub(crate) struct Maker(pub(crate) Vec<u8>);
 
@@ -69,21 +70,21 @@ impl Maker {
         self
     }
 
-    /// Zeros up to that offset.
+    /// Pads with zeros up to that offset.
     pub(crate) fn to(mut self, offset: usize) -> Self {
         assert!(self.0.len() <= offset, "{} is beyond {offset}", self.0.len());
         self.0.resize(offset, 0);
         self
     }
 
-    /// The checksum of what was made since that offset.
+    /// Appends the checksum of the bytes since that offset.
     pub(crate) fn checksum(self, since: usize) -> Self {
         let sum = checksum::lookup3(&self.0[since..]);
         self.u32s(&[sum])
     }
 }
 
-/// Parses a file of which nothing is at hand, fetching what is asked for: the value, and how often was fetched.
+/// Parses a file whose bytes are fetched on request. Returns the value and the number of fetches.
 pub(crate) fn in_steps<T>(file: &[u8], parse: impl Fn(Image<'_>) -> Result<T>) -> (Result<T>, usize) {
     let limits = Limits::default();
     let mut blocks = Blocks::new(file.len() as u64);

@@ -1,5 +1,5 @@
-//! The mappings of a virtual dataset. Source: specification §III.E, "Global Heap Block for Virtual Datasets"; version 1:
-//! HDF5 2.x, H5Dvirtual.c.
+//! Mappings of a virtual dataset. Source: specification §III.E, "Global Heap Block for Virtual Datasets";
+//! version 1: HDF5 2.x, H5Dvirtual.c.
 
 use super::global_heap::Collection;
 use super::selection;
@@ -8,12 +8,12 @@ use crate::{Cursor, Error, Image, Result};
 
 const NAME: &str = "virtual dataset's mappings";
 
-/// Flags of a mapping in version 1: where the names come from.
+/// Flags of a version 1 mapping: the origin of its names.
 const FILE_SHARED: u8 = 1;
 const DATASET_SHARED: u8 = 2;
 const SAME_FILE: u8 = 4;
 
-/// The mappings in a global heap object: a collection's address and an index.
+/// Reads the mappings in a global heap object, given by its collection's address and its index.
 ///
 /// # Errors
 /// Corrupt, Truncated, Unsupported, Limit; Need.
@@ -28,7 +28,7 @@ pub fn mappings(image: Image<'_>, heap: (u64, u32)) -> Result<Vec<VirtualMapping
     parse(image, object, offset).map_err(|error| error.within(NAME).at(offset))
 }
 
-/// The mappings in the bytes of a global heap object that lies at `offset`.
+/// Reads the mappings from the bytes of a global heap object at offset `offset`.
 ///
 /// # Errors
 /// As [`mappings`].
@@ -58,7 +58,7 @@ pub fn parse(image: Image<'_>, object: &[u8], offset: u64) -> Result<Vec<Virtual
         } else {
             source_name(&mut cursor)?
         };
-        // Names are stored once and may be shared by many mappings.
+        // A name is stored once, but many mappings may share it.
         let parts = file.parts.iter().chain(&dataset.parts);
         names = parts.fold(names, |sum, part| sum.saturating_add(part.as_bytes().len() as u64));
         if names > image.limits.metadata_bytes {
@@ -76,7 +76,7 @@ pub fn parse(image: Image<'_>, object: &[u8], offset: u64) -> Result<Vec<Virtual
     Ok(mappings)
 }
 
-/// The mapping before that has a shared name.
+/// Returns the earlier mapping that has the shared name.
 fn shared<'m>(
     cursor: &mut Cursor<'_>,
     image: Image<'_>,
@@ -88,7 +88,7 @@ fn shared<'m>(
         .ok_or_else(|| cursor.error(format!("a name shared with mapping {origin}, which is not before it")))
 }
 
-/// A name, split at each `%b`; `%%` stands for `%`.
+/// Reads a name and splits it at each `%b`; `%%` stands for `%`.
 fn source_name(cursor: &mut Cursor<'_>) -> Result<SourceName> {
     let bytes = cursor.until_nul()?;
     let mut parts = Vec::new();
@@ -111,7 +111,7 @@ fn source_name(cursor: &mut Cursor<'_>) -> Result<SourceName> {
     Ok(SourceName { parts })
 }
 
-/// Which mappings make sense without the datasets. libhdf5 allows no others.
+/// Checks a mapping without its datasets. libhdf5 allows no other mappings.
 pub(crate) fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'static str> {
     let VirtualMapping { file, dataset, source, target } = mapping;
     if matches!(source, Selection::Points { .. }) || matches!(target, Selection::Points { .. }) {
@@ -128,7 +128,7 @@ pub(crate) fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'stati
     }
 }
 
-/// Whether a selection goes on as far as the dataset does.
+/// True if a selection is unlimited, so that it grows with the dataset.
 fn is_unlimited(selection: &Selection) -> bool {
     let Selection::Regular(axes) = selection else { return false };
     axes.iter().any(|axis| axis.count.is_none() || axis.block.is_none())

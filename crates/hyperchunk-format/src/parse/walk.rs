@@ -1,4 +1,4 @@
-//! A walk over all objects of whole files, and over damaged ones.
+//! Test walk over all objects of intact and damaged files.
 
 use super::chunk_index::{self, ChunkMap};
 use super::{attributes, cache_image, group, object, object_header, reference, superblock, virtual_layout};
@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How many links of a group, and attributes of an object, are looked up by name, too.
+/// Number of links of a group, and of attributes of an object, that are also looked up by name.
 const LOOKED_UP: usize = 40;
 
-/// What a walk met.
+/// Result of a walk.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     groups: usize,
@@ -28,12 +28,12 @@ struct Walk<'i> {
     image: Image<'i>,
     found: Found,
     seen: HashSet<u64>,
-    /// Damage may make a file of few bytes endless.
+    /// Number of objects left to visit: damage may make a small file endless.
     left: usize,
 }
 
 impl Walk<'_> {
-    /// The value, or `None` and the error among those found. Needs are passed on.
+    /// Returns the value, or `None` after recording the error. Passes on errors of kind Need.
     fn keep<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -149,7 +149,7 @@ impl Walk<'_> {
     }
 }
 
-/// Walks a file from its superblock on.
+/// Walks a file, starting at its superblock.
 fn walk(view: &dyn View, most: usize) -> Result<Found> {
     let limits = Limits::default();
     let fuel = Fuel::new(&limits);
@@ -190,7 +190,7 @@ fn whole_files() {
     }
 }
 
-/// A walk over a file that arrives in pieces ends in the same, with few requests.
+/// A walk over a file fetched in pieces gives the same result, with few requests.
 #[test]
 fn files_in_pieces() {
     for (name, file) in FIXTURES {
@@ -213,7 +213,7 @@ fn files_in_pieces() {
     }
 }
 
-/// A generator of numbers that look random: the same in each run.
+/// Deterministic pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -238,7 +238,7 @@ fn damaged(file: &[u8], numbers: &mut Numbers) -> Vec<u8> {
                 file[at..end].fill(BYTES[numbers.below(BYTES.len())]);
             }
             4 => {
-                // A piece of elsewhere: addresses that lead to something else.
+                // Bytes copied from another position: addresses that point to something else.
                 let from = numbers.below(file.len() - 8.min(file.len()));
                 let length = 8.min(file.len() - at).min(file.len() - from);
                 file.copy_within(from..from + length, at);
@@ -249,12 +249,12 @@ fn damaged(file: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     file
 }
 
-/// How often each file is damaged: more often where the environment says so.
+/// Returns the number of damaged copies of each file, which an environment variable may raise.
 fn rounds(usual: usize) -> usize {
     std::env::var("HYPERCHUNK_MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Walks damaged copies of a file: no panic, and no walk may take long.
+/// Walks damaged copies of a file; none may panic or run long.
 fn survives(name: &str, file: &[u8], rounds: usize, numbers: &mut Numbers) {
     for round in 0..rounds {
         let damaged = damaged(file, numbers);
@@ -272,7 +272,8 @@ fn damaged_files() {
     }
 }
 
-/// The files of the corpus beside the repository, with how many datasets each has; empty if there is no corpus.
+/// Returns the files of the corpus next to the repository with their numbers of datasets; empty if there is
+/// no corpus.
 fn corpus() -> Vec<(PathBuf, usize)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     let manifest = std::fs::read_to_string(folder.join("manifest.tsv")).unwrap_or_default();
@@ -291,7 +292,7 @@ fn corpus_has_its_datasets() {
     for (path, datasets) in corpus() {
         let file = std::fs::read(&path).unwrap();
         let found = walk(&&*file, usize::MAX).unwrap();
-        // Some have objects that the library which counted them cannot open.
+        // Some have objects that the library used for the count cannot open.
         assert!(found.datasets >= datasets, "{} of {datasets} in {}", found.datasets, path.display());
         if !found.errors.is_empty() {
             println!("{}: {:#?}", path.display(), found.errors);

@@ -1,4 +1,4 @@
-//! Boxes anywhere, as a tree of spans: the form in which their elements can be counted and walked in order.
+//! Unions of boxes as a tree of spans, in which their elements can be counted and iterated in order.
 
 mod build;
 mod walk;
@@ -11,44 +11,44 @@ use build::Builder;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// HDF5's own bound.
+/// HDF5's maximum rank (`H5S_MAX_RANK`).
 const MAX_RANK: usize = 32;
 
-/// A union of boxes of a dataspace. Boxes may touch and overlap; an element counts once.
+/// Union of boxes of a dataspace. Boxes may touch and overlap; each element counts once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     rank: usize,
-    /// Of all levels, children before their parents; the last is the root. Equal ones are one.
+    /// Nodes of all levels, children before their parents; the last is the root. Equal nodes are shared.
     nodes: Arc<[Node]>,
 }
 
-/// What is selected in one dimension, below a place in the dimensions before it.
+/// Selected indices of one dimension, for a fixed position in the preceding dimensions.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Node {
-    /// In order, apart from each other unless what is below differs.
+    /// Spans in order; adjacent ones are merged unless their children differ.
     spans: Vec<Span>,
-    /// How many elements they have.
+    /// Number of elements.
     count: u64,
 }
 
-/// Indices with the same selection below them.
+/// Range of indices with the same selection in the following dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Span {
     range: Range<u64>,
-    /// The node of the next dimension; not used in the last.
+    /// Node of the next dimension; unused in the last.
     child: usize,
-    /// How many elements one index has.
+    /// Number of elements selected for each index.
     each: u64,
-    /// How many elements the spans before it have.
+    /// Number of elements in the preceding spans.
     before: u64,
 }
 
 impl Blocks {
-    /// The boxes with these corners: of each its first and its last, inclusive, `2 × rank` numbers a box.
+    /// Creates the union of boxes given by their first and last corners, inclusive: `2 × rank` numbers a box.
     ///
     /// # Errors
-    /// Invalid if a box ends before it starts or a corner is not whole; Limit if boxes overlap in too many ways, or have more
-    /// than 2⁶⁴ - 1 elements.
+    /// Invalid if a box ends before it starts or a corner is incomplete; Limit if the overlaps are too
+    /// complex, or if there are more than 2⁶⁴ - 1 elements.
     pub fn new(rank: usize, corners: &[u64]) -> Result<Self> {
         if rank > MAX_RANK {
             return Err(Error::invalid(format!("boxes of rank {rank}")));
@@ -76,19 +76,19 @@ impl Blocks {
         Ok(Self { rank, nodes: builder.nodes.into() })
     }
 
-    /// How many dimensions they have.
+    /// Returns the number of dimensions.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many elements they have.
+    /// Returns the number of elements.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.nodes.last().map_or(0, |root| root.count)
     }
 
-    /// The smallest box around them; `None` if they have no elements.
+    /// Returns the bounding box; `None` if there are no elements.
     #[must_use]
     pub fn bounds(&self) -> Option<Vec<Range<u64>>> {
         if self.count() == 0 {
@@ -110,7 +110,7 @@ impl Blocks {
         self.nodes.len().saturating_sub(1)
     }
 
-    /// The spans of a node that touch a range.
+    /// Returns the spans of a node that touch a range.
     fn touching(&self, node: usize, range: &Range<u64>) -> &[Span] {
         let spans = self.nodes.get(node).map_or(&[][..], |node| &node.spans);
         let from = spans.partition_point(|span| span.range.end <= range.start);
@@ -118,7 +118,7 @@ impl Blocks {
         spans.get(from..to).unwrap_or_default()
     }
 
-    /// The nodes below the spans of `nodes` that touch a range.
+    /// Returns the nodes below the spans of `nodes` that touch a range.
     fn children(&self, nodes: &[usize], range: &Range<u64>) -> Vec<usize> {
         let spans = nodes.iter().flat_map(|node| self.touching(*node, range));
         let mut children: Vec<usize> = spans.map(|span| span.child).collect();
@@ -127,7 +127,7 @@ impl Blocks {
         children
     }
 
-    /// How many elements lie in a box.
+    /// Returns the number of elements in a box.
     pub(super) fn count_in(&self, bounds: &[Range<u64>]) -> u64 {
         fn below(blocks: &Blocks, node: usize, bounds: &[Range<u64>]) -> u64 {
             let Some((range, rest)) = bounds.split_first() else { return 1 };
@@ -141,7 +141,8 @@ impl Blocks {
         if self.nodes.is_empty() { 0 } else { below(self, self.root(), bounds) }
     }
 
-    /// Each run in a box, its source counted from the start of the box, whose rows have these strides.
+    /// Calls `each` for every run in a box. The run's source counts from the start of the box, whose strides
+    /// are given.
     pub(super) fn for_each<E>(
         &self,
         bounds: &[Range<u64>],
@@ -181,7 +182,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Appends the corners of the boxes of one row each that the elements of some ranks are.
+    /// Appends the corners of one-row boxes that cover the elements with these ranks.
     pub(super) fn corners(&self, ranks: Range<u64>, corners: &mut Vec<u64>) {
         self.corners_below(self.root(), ranks, &mut Vec::with_capacity(self.rank), corners);
     }
@@ -212,12 +213,12 @@ impl Blocks {
         }
     }
 
-    /// Walks the elements in order, in runs, with the strides of the dataspace.
+    /// Iterates over the elements in order, as runs, with the strides of the dataspace.
     pub(super) fn walk(&self, strides: Vec<u64>) -> Walk {
         Walk::new(self.clone(), strides)
     }
 
-    /// The chunks of this extent that they touch, in order.
+    /// Iterates over the touched chunks of this extent, in order.
     pub(super) fn chunks(&self, chunk: &[u64]) -> Chunks {
         Chunks::new(self.clone(), chunk.to_vec())
     }

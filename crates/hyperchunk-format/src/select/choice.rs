@@ -1,4 +1,4 @@
-//! What a caller asks of a dataspace. Source: specification §VIII.A, "Dataspace selections".
+//! Selections made by callers. Source: specification §VIII.A, "Dataspace selections".
 
 use super::Blocks;
 use super::line::{Line, Pattern};
@@ -6,76 +6,76 @@ use crate::model::{Hyperslab, Selection};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// Which elements of a dataspace, in which order.
+/// Selected elements of a dataspace, with their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// All, in row-major order. The result has the shape of the dataspace.
+    /// All elements in row-major order. The result has the shape of the dataspace.
     All,
-    /// None. The result has the shape `[0]`.
+    /// No elements. The result has the shape `[0]`.
     None,
-    /// What is on all axes, one [`Axis`] a dimension. The result has as many dimensions.
+    /// Orthogonal selection: the product of one [`Axis`] a dimension. The result has as many dimensions.
     Axes(Vec<Axis>),
-    /// Single elements, in the order given; the same one may come again. The result has one dimension.
+    /// Single elements in the given order; repetitions are allowed. The result has one dimension.
     Points {
-        /// How many coordinates a point has.
+        /// Number of coordinates of a point.
         rank: usize,
-        /// The coordinates of all points, one point after another.
+        /// Coordinates of all points, one point after another.
         coordinates: Vec<u64>,
     },
-    /// Boxes anywhere, in row-major order of their elements. The result has one dimension.
+    /// Union of boxes, in row-major order of their elements. The result has one dimension.
     Blocks(Blocks),
 }
 
-/// Which indices of one dimension.
+/// Selected indices of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Axis {
-    /// `count` blocks of `block` indices, each `stride` after the one before.
+    /// `count` blocks of `block` indices, `stride` apart.
     Range {
-        /// The first index.
+        /// First index.
         start: u64,
-        /// From the start of a block to the start of the next. Not looked at for a single block.
+        /// Distance between the starts of two blocks. Ignored for a single block.
         stride: u64,
-        /// How many blocks.
+        /// Number of blocks.
         count: u64,
-        /// How many indices a block has.
+        /// Number of indices in a block.
         block: u64,
     },
-    /// As many blocks as hold `length` indices; the last may be cut short.
+    /// Blocks with `length` indices in total; the last may be shorter.
     Cut {
-        /// The first index.
+        /// First index.
         start: u64,
-        /// From the start of a block to the start of the next.
+        /// Distance between the starts of two blocks.
         stride: u64,
-        /// How many indices a block has, but for the last.
+        /// Number of indices in a block, except the last.
         block: u64,
-        /// How many indices there are.
+        /// Total number of indices.
         length: u64,
     },
-    /// These indices, in this order; the same one may come again.
+    /// Listed indices in this order; repetitions are allowed.
     List(Vec<u64>),
 }
 
 impl Axis {
-    /// One index.
+    /// Selects one index.
     #[must_use]
     pub fn index(index: u64) -> Self {
         Self::Range { start: index, stride: 1, count: 1, block: 1 }
     }
 
-    /// The indices of a range.
+    /// Selects the indices of a range.
     #[must_use]
     pub fn range(range: Range<u64>) -> Self {
         let block = range.end.saturating_sub(range.start);
         Self::Range { start: range.start, stride: block.max(1), count: 1, block }
     }
 
-    /// Every `step`th index: `count` of them.
+    /// Selects `count` indices, `step` apart.
     #[must_use]
     pub fn steps(start: u64, step: u64, count: u64) -> Self {
         Self::Range { start, stride: step, count, block: 1 }
     }
 
-    /// How many indices there are. Saturates.
+    /// Returns the number of indices. Saturates.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -85,7 +85,7 @@ impl Axis {
         }
     }
 
-    /// Checked against the extent of dimension `axis`.
+    /// Checks the axis against the extent of dimension `axis`.
     pub(super) fn line(&self, axis: usize, extent: u64) -> Result<Line<'_>> {
         match self {
             Self::Range { start, stride, count, block } => {
@@ -105,7 +105,7 @@ impl Axis {
         }
     }
 
-    /// One dimension of a stored selection in an extent, which ends what has no end.
+    /// Resolves one dimension of a stored selection; the extent bounds an unlimited count or block.
     fn resolve(slab: &Hyperslab, extent: u64) -> Self {
         let Hyperslab { start, stride, .. } = *slab;
         let left = extent.saturating_sub(start);
@@ -125,10 +125,10 @@ impl Axis {
 }
 
 impl Choice {
-    /// A selection that a file stores, in an extent: what has no end there ends with the extent.
+    /// Resolves a selection stored in a file; the extent bounds unlimited counts and blocks.
     ///
     /// # Errors
-    /// Invalid if it does not fit the extent; Limit if its blocks overlap in too many ways.
+    /// Invalid if it does not fit the extent; Limit if the overlaps of its blocks are too complex.
     pub fn resolve(selection: &Selection, dims: &[u64]) -> Result<Self> {
         let choice = match selection {
             Selection::None => Self::None,
@@ -147,7 +147,7 @@ impl Choice {
         Ok(choice)
     }
 
-    /// Whether it fits an extent.
+    /// Checks that the selection fits an extent.
     ///
     /// # Errors
     /// Invalid, with the axis, the index and the extent.
@@ -190,7 +190,7 @@ impl Choice {
         }
     }
 
-    /// The shape of the result, for a dataspace of this extent.
+    /// Returns the shape of the result for a dataspace of this extent.
     #[must_use]
     pub fn shape(&self, dims: &[u64]) -> Vec<u64> {
         match self {
@@ -204,16 +204,16 @@ impl Choice {
         }
     }
 
-    /// How many elements it has.
+    /// Returns the number of selected elements.
     ///
     /// # Errors
-    /// As [`Choice::check`]; Limit if they are more than 2⁶⁴ - 1.
+    /// As [`Choice::check`]; Limit if there are more than 2⁶⁴ - 1.
     pub fn count(&self, dims: &[u64]) -> Result<u64> {
         self.check(dims)?;
         product(&self.shape(dims)).ok_or_else(|| Error::limit("a selection of more than 2^64 elements"))
     }
 
-    /// The smallest box around it; `None` if it is empty.
+    /// Returns the bounding box; `None` if the selection is empty.
     ///
     /// # Errors
     /// As [`Choice::check`].
@@ -244,7 +244,7 @@ impl Choice {
         })
     }
 
-    /// The box in the grid of chunks that holds all that it touches; empty ranges if it is empty.
+    /// Returns the bounding box in the grid of chunks; empty ranges if the selection is empty.
     ///
     /// # Errors
     /// As [`Choice::check`]; Corrupt if a chunk has no elements.
@@ -258,7 +258,7 @@ impl Choice {
     }
 }
 
-/// The product, unless it is more than 2⁶⁴ - 1. A 0 anywhere wins over an overflow.
+/// Returns the product; `None` if it exceeds 2⁶⁴ - 1. A factor of 0 takes precedence over an overflow.
 pub(super) fn product(numbers: &[u64]) -> Option<u64> {
     if numbers.contains(&0) {
         return Some(0);
@@ -266,7 +266,7 @@ pub(super) fn product(numbers: &[u64]) -> Option<u64> {
     numbers.iter().try_fold(1_u64, |product, number| product.checked_mul(*number))
 }
 
-/// Chunks of an extent: as many dimensions, none of 0.
+/// Checks the extent of a chunk: the rank of the dataspace, and no dimension of 0.
 pub(super) fn check_chunk(dims: &[u64], chunk: &[u64]) -> Result<()> {
     if chunk.len() != dims.len() {
         return Err(Error::corrupt(format!(

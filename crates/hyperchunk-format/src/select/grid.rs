@@ -1,4 +1,4 @@
-//! A selection along each axis, of data that lie in boxes of any place and extent.
+//! Orthogonal selection of data stored in boxes of any position and extent.
 
 use super::choice::product;
 use super::line::{Line, Listed, Pattern};
@@ -8,24 +8,24 @@ use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A selection along each axis: which of a box's elements it has, and where they go.
+/// Orthogonal selection that maps the elements of a box to their places in the result.
 #[derive(Debug)]
 pub struct Grid {
     axes: Vec<Selected>,
-    /// How many places of the result one step along each dimension is.
+    /// Stride of each dimension in the result.
     places: Vec<u64>,
 }
 
-/// The selected indices of a dimension.
+/// Selected indices of a dimension.
 #[derive(Debug)]
 enum Selected {
     Pattern(Pattern),
-    /// In order of the indices.
+    /// Listed indices, sorted.
     Listed(Arc<Listed>),
 }
 
 impl Grid {
-    /// `None` if the choice is not one along each axis.
+    /// Creates a grid; `None` if the selection is not orthogonal.
     ///
     /// # Errors
     /// As [`Choice::check`].
@@ -48,7 +48,7 @@ impl Grid {
         Ok(Some(Self { axes, places: strides(&choice.shape(dims)) }))
     }
 
-    /// The smallest box around what is selected of a box; `None` if that is nothing.
+    /// Returns the bounding box of the selected elements of a box; `None` if nothing is selected.
     #[must_use]
     pub fn within(&self, bounds: &[Range<u64>]) -> Option<Vec<Range<u64>>> {
         let axes = self.axes.iter().zip(bounds);
@@ -63,7 +63,7 @@ impl Grid {
         .collect()
     }
 
-    /// How many elements of a box are selected, each as often as it is. Saturates.
+    /// Returns the number of selected elements of a box, counting repetitions. Saturates.
     #[must_use]
     pub fn count(&self, bounds: &[Range<u64>]) -> u64 {
         let counts = self.axes.iter().zip(bounds).map(|(axis, range)| match axis {
@@ -73,7 +73,7 @@ impl Grid {
         counts.fold(1, u64::saturating_mul)
     }
 
-    /// Whether all elements of a box are selected.
+    /// True if all elements of a box are selected.
     #[must_use]
     pub fn covers(&self, bounds: &[Range<u64>]) -> bool {
         self.axes.iter().zip(bounds).all(|(axis, range)| {
@@ -87,11 +87,11 @@ impl Grid {
         })
     }
 
-    /// What is selected of the part `bounds` of a box that begins at `start` and has the extent `count`: runs of elements,
-    /// counted in row-major order of the box, and their places in the result.
+    /// Calls `each` with the runs selected in the part `bounds` of a box that begins at `start` and has the
+    /// extent `count`. Sources count in row-major order of the box; targets are places in the result.
     ///
     /// # Errors
-    /// That of `each`, which ends it.
+    /// The error of `each`, which ends the iteration.
     pub fn runs<E>(
         &self,
         (start, count): (&[u64], &[u64]),
@@ -101,7 +101,7 @@ impl Grid {
         self.program(start, count, bounds).for_each(each)
     }
 
-    /// As [`Grid::runs`], if it is one run.
+    /// Returns the run of [`Grid::runs`], if it is the only one.
     #[must_use]
     pub fn only_run(&self, (start, count): (&[u64], &[u64]), bounds: &[Range<u64>]) -> Option<Run> {
         let mut runs = self.program(start, count, bounds);
@@ -125,7 +125,7 @@ impl Grid {
         Program::new(segments.into_iter())
     }
 
-    /// How many elements are selected; `None` if more than 2⁶⁴ - 1.
+    /// Returns the number of selected elements; `None` if more than 2⁶⁴ - 1.
     #[must_use]
     pub fn elements(&self) -> Option<u64> {
         let lengths: Vec<u64> = self
@@ -145,7 +145,8 @@ mod tests {
     use super::super::Axis;
     use super::*;
 
-    /// Every box of a small dataspace has the elements that the whole selection has there.
+    /// Checks for every box of a small dataspace that its elements are the ones the whole selection has
+    /// there.
     fn check(choice: &Choice, dims: &[u64]) {
         let grid = Grid::new(choice, dims).unwrap().unwrap();
         let all: Vec<(u64, u64)> = super::super::runs(choice, dims)
@@ -166,7 +167,7 @@ mod tests {
                 let expected: Vec<(u64, u64)> =
                     all.iter().copied().filter(|(element, _)| inside(element)).collect();
                 assert_eq!(grid.count(&bounds), expected.len() as u64);
-                // In a box that begins before and ends behind it.
+                // Inside a box that starts before and ends after it.
                 let start = [top / 2, left / 2];
                 let count = [bottom + 1 - start[0], right + 2 - start[1]];
                 let mut found = Vec::new();

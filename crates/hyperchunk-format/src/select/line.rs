@@ -1,30 +1,30 @@
-//! The selected indices of one dimension, and those of them that are in one chunk.
+//! Selected indices of one dimension, and their subset in one chunk.
 
 use super::Axis;
 use super::choice::out_of_range;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// `count` blocks of `block` indices, each `step` after the one before, whose places in the result are one after another.
+/// `count` blocks of `block` indices, `step` apart, with consecutive places in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Segment {
-    /// The first index, from the start of the chunk.
+    /// First index, relative to the start of the chunk.
     pub(super) source: u64,
-    /// Its place in the result.
+    /// Place of the first index in the result.
     pub(super) target: u64,
     pub(super) step: u64,
     pub(super) block: u64,
     pub(super) count: u64,
 }
 
-/// The selected indices of one dimension.
+/// Selected indices of one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Pattern(Pattern),
     List(&'a [u64]),
 }
 
-/// Blocks at equal distances; the last may be cut short. Checked: all indices are within the extent.
+/// Blocks at equal distances; the last may be shorter. Invariant: all indices are within the extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pattern {
     start: u64,
@@ -36,7 +36,7 @@ pub(super) struct Pattern {
 }
 
 impl Line<'_> {
-    /// The index at a place in the result.
+    /// Returns the index at a place in the result.
     pub(super) fn at(&self, place: u64) -> u64 {
         match self {
             Self::Pattern(pattern) => pattern.at(place),
@@ -58,12 +58,12 @@ impl Line<'_> {
 }
 
 impl Pattern {
-    /// All of an extent.
+    /// Selects a whole extent.
     pub(super) fn all(extent: u64) -> Self {
         Self { start: 0, stride: extent.max(1), block: extent.max(1), length: extent }
     }
 
-    /// Checked against the extent of dimension `axis`.
+    /// Creates a pattern, checked against the extent of dimension `axis`.
     pub(super) fn new(
         axis: usize,
         extent: u64,
@@ -79,7 +79,7 @@ impl Pattern {
             let message = format!("blocks of {block} indices, {stride} apart, on axis {axis}");
             return Err(Error::invalid(message));
         }
-        // One after another, they are one.
+        // Adjacent blocks are merged.
         let (stride, block) =
             if stride == block || length <= block { (length, length) } else { (stride, block) };
         let pattern = Self { start, stride, block, length };
@@ -89,7 +89,7 @@ impl Pattern {
         }
     }
 
-    /// The last index; `None` if beyond 2⁶⁴.
+    /// Returns the last index; `None` if it exceeds 2⁶⁴ - 1.
     fn last(&self) -> Option<u64> {
         let last = self.length.checked_sub(1)?;
         let block = last.checked_div(self.block)?;
@@ -100,12 +100,12 @@ impl Pattern {
         self.length
     }
 
-    /// The range that it is, if it has no gaps.
+    /// Returns the range of indices, if it has no gaps.
     pub(super) fn contiguous(&self) -> Option<Range<u64>> {
         (self.length <= self.block).then(|| self.bounds())
     }
 
-    /// `length` indices from a place on, if that is where a block starts or all of them are in one.
+    /// Returns `length` indices from a place on, if a block starts there or one block holds all of them.
     pub(super) fn cut(&self, place: u64, length: u64) -> Option<Axis> {
         let start = self.at(place);
         let before = place.checked_rem(self.block).unwrap_or(0);
@@ -116,7 +116,7 @@ impl Pattern {
         (before == 0).then_some(Axis::Cut { start, stride, block, length })
     }
 
-    /// How many indices without a gap there are from a place on.
+    /// Returns the number of contiguous indices from a place on.
     pub(super) fn together(&self, place: u64) -> u64 {
         let before = place.checked_rem(self.block).unwrap_or(0);
         self.block.saturating_sub(before).min(self.length.saturating_sub(place))
@@ -127,7 +127,7 @@ impl Pattern {
         self.start..end
     }
 
-    /// How many indices are less than `index`.
+    /// Returns the number of selected indices less than `index`.
     #[inline]
     pub(super) fn rank(&self, index: u64) -> u64 {
         let Some(distance) = index.checked_sub(self.start) else { return 0 };
@@ -139,7 +139,7 @@ impl Pattern {
         blocks.saturating_mul(self.block).saturating_add(rest).min(self.length)
     }
 
-    /// The index at a place in the result. Wraps for a place at or beyond the end.
+    /// Returns the index at a place in the result. Wraps for a place at or past the end.
     #[inline]
     pub(super) fn at(&self, place: u64) -> u64 {
         if self.length <= self.block {
@@ -150,13 +150,14 @@ impl Pattern {
         self.start.wrapping_add(block.wrapping_mul(self.stride)).wrapping_add(rest)
     }
 
-    /// The first index at or after `index`.
+    /// Returns the first selected index at or after `index`.
     pub(super) fn next(&self, index: u64) -> Option<u64> {
         let place = self.rank(index);
         (place < self.length).then(|| self.at(place))
     }
 
-    /// Those in `range`, from its start: a block that begins before it, whole blocks, a block that ends after it.
+    /// Returns the segments in `range`, relative to its start: the rest of a block that begins before it,
+    /// whole blocks, and a block that ends after it.
     #[inline]
     pub(super) fn segments(&self, range: Range<u64>) -> [Segment; 3] {
         let mut segments = [Segment::default(); 3];
@@ -185,14 +186,14 @@ impl Pattern {
     }
 }
 
-/// A list of indices, sorted by chunk.
+/// List of indices, sorted by chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// The indices, chunk after chunk.
+    /// Indices, grouped by chunk.
     indices: Vec<u64>,
-    /// Their places in the result; `None` if they are in order.
+    /// Places in the result; `None` if they are in order.
     places: Option<Vec<u64>>,
-    /// Of each chunk that has indices: its number, and where its indices end.
+    /// For each chunk with indices: its number, and the end of its indices.
     chunks: Vec<(u64, usize)>,
 }
 
@@ -200,7 +201,7 @@ impl Listed {
     pub(super) fn new(indices: &[u64], chunk: u64) -> Self {
         let mut chunks: Vec<(u64, usize)> = Vec::new();
         let mut here = 0..0;
-        // Most lists increase: chunks come in order, and a division a chunk is enough.
+        // Most lists increase: their chunks come in order, and one division a chunk is enough.
         for (at, index) in indices.iter().enumerate() {
             if here.contains(index) {
                 continue;
@@ -235,13 +236,13 @@ impl Listed {
         Self { indices, places: Some(places), chunks }
     }
 
-    /// Indices that stand for others: places in what is read, by the place in the result.
+    /// Creates a list of places in the result, ordered by the place in the data read.
     pub(super) fn of(places: Vec<u64>) -> Self {
         let chunks = vec![(0, places.len())];
         Self { indices: places, places: None, chunks }
     }
 
-    /// Where the indices of a chunk are.
+    /// Returns the range of entries of a chunk.
     pub(super) fn range(&self, number: u64) -> Range<usize> {
         let at = self.chunks.partition_point(|(chunk, _)| *chunk < number);
         let start = at.checked_sub(1).and_then(|before| self.chunks.get(before)).map_or(0, |(_, end)| *end);
@@ -251,7 +252,7 @@ impl Listed {
         }
     }
 
-    /// Where the indices of a range are, in a list whose chunks are single indices.
+    /// Returns the range of entries with indices in `range`, for a list whose chunks are single indices.
     pub(super) fn between(&self, range: &Range<u64>) -> Range<usize> {
         let end = |index: u64| {
             let at = self.chunks.partition_point(|(chunk, _)| *chunk < index);
@@ -260,13 +261,14 @@ impl Listed {
         end(range.start)..end(range.end)
     }
 
-    /// How many different indices of a range there are, in a list whose chunks are single indices.
+    /// Returns the number of distinct indices in a range, for a list whose chunks are single indices.
     pub(super) fn different(&self, range: &Range<u64>) -> u64 {
         let before = |index: u64| self.chunks.partition_point(|(chunk, _)| *chunk < index) as u64;
         before(range.end).saturating_sub(before(range.start))
     }
 
-    /// The first index of a range and the one behind the last, in a list whose chunks are single indices.
+    /// Returns the range from the first to the last index in `range`, for a list whose chunks are single
+    /// indices.
     pub(super) fn around(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let from = self.chunks.partition_point(|(chunk, _)| *chunk < range.start);
         let to = self.chunks.partition_point(|(chunk, _)| *chunk < range.end);
@@ -274,7 +276,7 @@ impl Listed {
         Some(found.first()?.0..found.last()?.0.checked_add(1)?)
     }
 
-    /// The segment that starts at an index of the list, and where it ends there.
+    /// Returns the segment that starts at an entry, and the entry after it.
     #[inline]
     pub(super) fn segment(&self, range: &Range<usize>, origin: u64) -> Option<(usize, Segment)> {
         let indices = self.indices.get(range.clone())?;
@@ -291,7 +293,7 @@ impl Listed {
         Some((range.start.saturating_add(block), segment))
     }
 
-    /// The first chunk with indices at or after `number`.
+    /// Returns the first chunk with indices at or after `number`.
     pub(super) fn next_chunk(&self, number: u64) -> Option<u64> {
         let at = self.chunks.partition_point(|(chunk, _)| *chunk < number);
         self.chunks.get(at).map(|(chunk, _)| *chunk)

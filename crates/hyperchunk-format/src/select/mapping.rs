@@ -1,5 +1,5 @@
-//! Selections mapped on selections: which elements of a virtual dataset's source a caller asks for, and where they go.
-//! Source: specification §III.H; HDF5's "Virtual Dataset" RFC.
+//! Mappings of virtual datasets: the elements of a source that a caller's selection needs, and their places
+//! in the result. Source: specification §III.H; HDF5's "Virtual Dataset" RFC.
 
 use super::blocks::Blocks;
 use super::line::{Line, Listed, Pattern, Segment};
@@ -10,29 +10,30 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is asked of a source, and where it goes.
+/// Selection of a source, and the places of its elements in the result.
 #[derive(Debug)]
 pub struct Mapped {
-    /// The elements of the source, in the order of the source.
+    /// Elements of the source, in the order of the source.
     pub source: Choice,
     moves: Moves,
 }
 
-/// Where elements go.
+/// Places of elements in the result.
 #[derive(Debug)]
 enum Moves {
-    /// Along each dimension of the virtual dataset: the places in the result, by the place in what is read of the source;
-    /// how many places one step is in the result, and in what is read.
+    /// For each dimension of the virtual dataset: the places in the result by the place in the data read; its
+    /// stride in the result; its stride in the data read.
     Axes(Vec<(Segments, u64, u64)>),
-    /// Place in what is read, place in the result, how many.
+    /// Place in the data read, place in the result, count.
     Runs(Vec<(u64, u64, u64)>),
 }
 
 impl Mapped {
-    /// Each run of elements: its place in what is read of the source, its place in the result, how many they are.
+    /// Calls `each` for every run of elements: place in the data read from the source, place in the result,
+    /// count.
     ///
     /// # Errors
-    /// That of `each`, which ends it.
+    /// The error of `each`, which ends the iteration.
     pub fn runs<E>(&self, mut each: impl FnMut(usize, usize, usize) -> Result<(), E>) -> Result<(), E> {
         match &self.moves {
             Moves::Runs(runs) => {
@@ -40,13 +41,13 @@ impl Mapped {
             }
             Moves::Axes(axes) => {
                 let program = Program::new(axes.iter().cloned());
-                // What is read lies together, the result may not: the other way round than in a chunk.
+                // The data read are contiguous and the result may not be; a chunk is the other way round.
                 program.for_each(|run| run.each(|to, from, count| each(from, to, count)))
             }
         }
     }
 
-    /// The place in the result where all that is read goes, in its order, if there is one.
+    /// Returns the place in the result for all of the read data, if they stay contiguous and in order.
     #[must_use]
     pub fn place(&self) -> Option<usize> {
         let mut first = None;
@@ -61,7 +62,7 @@ impl Mapped {
         (self.count() == count as u64).then_some(to)
     }
 
-    /// How many elements are read of the source.
+    /// Returns the number of elements read from the source.
     fn count(&self) -> u64 {
         match &self.source {
             Choice::Axes(axes) => axes.iter().map(Axis::length).fold(1, u64::saturating_mul),
@@ -71,14 +72,16 @@ impl Mapped {
     }
 }
 
-/// What `choice` asks of a source, where the elements of `target`, in a dataspace of extent `dims`, are those of `source`,
-/// in one of extent `source_dims`: the first is the first, and so on, each in its own order. `None` if it asks for nothing.
+/// Maps `choice` to a source. The elements of `target`, in a dataspace of extent `dims`, correspond one to
+/// one to the elements of `source`, in a dataspace of extent `source_dims`, each in its own order. `None` if
+/// `choice` needs none of them.
 ///
-/// Where one side has fewer elements along a dimension, those that it lacks are left out: the end of a mapping without an end.
+/// If one side is shorter along a dimension, the excess of the other is ignored: this is the end of an
+/// unlimited mapping.
 ///
 /// # Errors
-/// As [`Choice::check`] for each of the three; Corrupt if the two sides have no elements in common that way; Limit if there
-/// are more elements than 2⁶⁴ - 1.
+/// As [`Choice::check`] for each of the three; Corrupt if the two sides cannot be matched; Limit if there are
+/// more than 2⁶⁴ - 1 elements.
 pub fn map(
     source: &Choice,
     source_dims: &[u64],
@@ -104,7 +107,7 @@ pub fn map(
     one_by_one(source, source_dims, target, dims, choice)
 }
 
-/// A choice along each axis, if it is one.
+/// Returns the axes of an orthogonal selection; `None` for other selections.
 fn lines<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Option<Vec<Line<'a>>>> {
     match choice {
         Choice::All => Ok(Some(dims.iter().map(|dim| Line::Pattern(Pattern::all(*dim))).collect())),
@@ -116,7 +119,7 @@ fn lines<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Option<Vec<Line<'a>>>> 
     }
 }
 
-/// As [`lines`], of patterns: one side of a mapping.
+/// As [`lines`], for one side of a mapping, which has no lists.
 fn patterns(choice: &Choice, dims: &[u64]) -> Result<Option<Vec<Pattern>>> {
     let Some(lines) = lines(choice, dims)? else { return Ok(None) };
     let patterns = lines.into_iter().map(|line| match line {
@@ -126,8 +129,8 @@ fn patterns(choice: &Choice, dims: &[u64]) -> Result<Option<Vec<Pattern>>> {
     patterns.collect::<Result<_>>().map(Some)
 }
 
-/// For each dimension of the target the one of the source that goes with it; `None` if they do not go in pairs. Dimensions
-/// of one index go with none.
+/// Returns for each dimension of the target the matching dimension of the source; `None` if they do not
+/// match. A dimension of one index has no match.
 fn pair(from: &[Pattern], to: &[Pattern], same_count: bool) -> Option<Vec<Option<usize>>> {
     let long = |patterns: &[Pattern]| -> Vec<u64> {
         patterns.iter().map(Pattern::length).filter(|length| *length != 1).collect()
@@ -144,7 +147,7 @@ fn pair(from: &[Pattern], to: &[Pattern], same_count: bool) -> Option<Vec<Option
     Some(pairs.collect())
 }
 
-/// A mapping that goes dimension by dimension.
+/// Maps dimension by dimension.
 fn along_axes(
     from: &[Pattern],
     to: &[Pattern],
@@ -165,20 +168,20 @@ fn along_axes(
     }
     let lengths: Vec<u64> = axes.iter().map(Axis::length).collect();
     let read = strides(&lengths);
-    // A dimension that has none in the source does not move in what is read.
+    // A dimension without a match in the source has stride 0 in the data read.
     let step = |pair: Option<usize>| pair.and_then(|at| read.get(at)).copied().unwrap_or(0);
     let moves = moves.into_iter().map(|(segments, place, pair)| (segments, place, step(pair)));
     Some(Mapped { moves: Moves::Axes(moves.collect()), source: Choice::Axes(axes) })
 }
 
-/// One dimension of a mapping: the indices of the source, and the places in the result by the place in them. `None` if
-/// nothing is asked.
+/// Maps one dimension: returns the indices of the source, and the places in the result by the place in those.
+/// `None` if none is needed.
 fn along_axis(from: &Pattern, to: &Pattern, asked: &Line<'_>) -> Option<(Axis, Segments)> {
     let length = from.length().min(to.length());
     let end = |indices: &Range<u64>| if length < to.length() { to.at(length) } else { indices.end };
     if let Line::Pattern(asked) = asked {
         if let Some(indices) = asked.contiguous() {
-            // Places are indices, less the first.
+            // Places are indices minus the first one.
             let indices = indices.start..indices.end.min(end(&to.bounds()));
             let ranks = to.rank(indices.start)..to.rank(indices.end);
             let mut segments = to.segments(indices);
@@ -214,7 +217,7 @@ fn along_axis(from: &Pattern, to: &Pattern, asked: &Line<'_>) -> Option<(Axis, S
     (!goals.is_empty()).then(|| (Axis::List(indices), Segments::Many(Arc::new(Listed::of(goals)), range, 0)))
 }
 
-/// Those indices of a pattern whose ranks are in a range.
+/// Returns the indices of a pattern whose ranks are in a range.
 fn part(pattern: &Pattern, ranks: Range<u64>) -> Axis {
     let length = ranks.end.saturating_sub(ranks.start);
     pattern
@@ -222,7 +225,7 @@ fn part(pattern: &Pattern, ranks: Range<u64>) -> Axis {
         .unwrap_or_else(|| Axis::List(ranks.map(|rank| pattern.at(rank)).collect()))
 }
 
-/// Those indices of a pattern whose ranks are in a range, moved.
+/// Returns the indices of a pattern whose ranks are in a range, shifted by `to - from`.
 fn moved(pattern: &Pattern, ranks: &Range<u64>, from: u64, to: u64) -> Option<Axis> {
     let axis = pattern.cut(ranks.start, ranks.end.saturating_sub(ranks.start))?;
     let shift = |start: u64| start.wrapping_sub(from).wrapping_add(to);
@@ -237,7 +240,7 @@ fn moved(pattern: &Pattern, ranks: &Range<u64>, from: u64, to: u64) -> Option<Ax
     })
 }
 
-/// A mapping of any selections: each run of what is asked is looked up in the target.
+/// Maps arbitrary selections: looks up every run of the request in the target.
 fn one_by_one(
     source: &Choice,
     source_dims: &[u64],
@@ -246,7 +249,7 @@ fn one_by_one(
     choice: &Choice,
 ) -> Result<Option<Mapped>> {
     let ranks = Ranks::new(target, dims)?;
-    // Rank in the mapping, place in the result, how many.
+    // Rank in the mapping, place in the result, count.
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     let row = dims.last().copied().unwrap_or(1).max(1);
     let mut place: u64 = 0;
@@ -297,7 +300,7 @@ fn one_by_one(
     Ok(Some(Mapped { source: at_ranks(source, source_dims, &read)?, moves }))
 }
 
-/// The elements of a source at some ranks.
+/// Selects the elements of a source with these ranks.
 fn at_ranks(source: &Choice, dims: &[u64], ranks: &[Range<u64>]) -> Result<Choice> {
     if dims.is_empty() {
         return Ok(Choice::All);
@@ -322,7 +325,7 @@ fn at_ranks(source: &Choice, dims: &[u64], ranks: &[Range<u64>]) -> Result<Choic
     Ok(Choice::Blocks(Blocks::new(dims.len(), &corners)?))
 }
 
-/// Appends the corners of the boxes of one row each that the elements of some ranks are.
+/// Appends the corners of one-row boxes that cover the elements with these ranks.
 fn rows(mut ranks: Range<u64>, axes: &[Pattern], lengths: &[u64], corners: &mut Vec<u64>) {
     let Some((row, outer)) = axes.split_last() else { return };
     while ranks.start < ranks.end {
@@ -338,7 +341,7 @@ fn rows(mut ranks: Range<u64>, axes: &[Pattern], lengths: &[u64], corners: &mut 
     }
 }
 
-/// The coordinates of an element.
+/// Returns the coordinates of an element from its row-major number.
 fn coordinates(element: u64, dims: &[u64]) -> Vec<u64> {
     let mut rest = element;
     let mut coordinates: Vec<u64> = dims
@@ -354,11 +357,11 @@ fn coordinates(element: u64, dims: &[u64]) -> Vec<u64> {
     coordinates
 }
 
-/// Finds the ranks of elements in a target.
+/// Lookup of the ranks of elements in a target.
 enum Ranks {
     Axes(Vec<Pattern>),
     Blocks(Blocks),
-    /// By the number of the element.
+    /// Rank by the number of the element.
     Points(HashMap<u64, u64>),
     None,
 }
@@ -383,8 +386,8 @@ impl Ranks {
         })
     }
 
-    /// Calls `each` with the ranks of those of `count` elements of one row, from `first` on, that the target has: rank, how
-    /// many elements after the first, how many.
+    /// Calls `each` for every run of ranks that the target has among `count` elements of one row, from
+    /// `first` on. Arguments: rank, offset from `first`, count.
     fn look_up(&self, first: u64, dims: &[u64], count: u64, each: &mut impl FnMut(u64, u64, u64)) {
         match self {
             Self::None => {}
@@ -402,7 +405,7 @@ impl Ranks {
                 if let Some(last) = bounds.last_mut() {
                     last.end = last.start.saturating_add(count);
                 }
-                // In a box of one row, the place in the box is the distance from the first.
+                // In a box of one row, the place in the box is the distance from the first element.
                 let strides = vec![1; dims.len()];
                 let found = blocks.for_each(&bounds, &strides, &mut |run| {
                     each(run.target as u64, run.source as u64, run.block as u64);

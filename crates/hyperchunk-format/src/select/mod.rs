@@ -1,9 +1,9 @@
-//! Selections: which elements, in which chunks, and where they go.
+//! Selections: the selected elements, their chunks and their places in the result.
 //!
-//! A [`Choice`] is what a caller asks of a dataspace. [`pieces`] splits it by chunk: each [`Piece`] says which of its chunk's
-//! elements go where in the result. [`runs`] is the same for data that lie in one piece, [`Grid`] for
-//! data in boxes anywhere, and [`map`] for the sources of a virtual dataset. All of it is arithmetic on runs, done as the iterators are walked: memory is needed for
-//! what a caller lists (points, lists of indices, blocks), never for what an extent declares.
+//! A [`Choice`] is a caller's selection. [`pieces`] splits it by chunk: each [`Piece`] maps elements of its
+//! chunk to places in the result. [`runs`] does the same for contiguous data, [`Grid`] for data in boxes of
+//! any position, and [`map`] for the sources of a virtual dataset. All are lazy iterators over runs: memory
+//! use grows with the lists of a caller (points, lists of indices, blocks), never with a declared extent.
 
 mod blocks;
 mod choice;
@@ -23,7 +23,7 @@ pub use pieces::{Piece, Pieces, pieces};
 pub use program::{Column, Run};
 pub use runs::{Runs, runs};
 
-/// Rows of `extent`: how many elements one step along each dimension is. Saturates.
+/// Returns the row-major stride of each dimension in elements. Saturates.
 fn strides(extent: &[u64]) -> Vec<u64> {
     let mut strides = vec![1; extent.len()];
     let mut product: u64 = 1;

@@ -1,4 +1,4 @@
-//! A selection of data in chunks.
+//! Selection of data stored in chunks.
 
 use super::blocks::{Blocks, Chunks};
 use super::choice::{check_chunk, product};
@@ -10,12 +10,12 @@ use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The pieces of a selection, one a chunk that it touches, in row-major order of the chunks. Together they have each place
-/// of the result once.
+/// Splits a selection into pieces, one a touched chunk, in row-major order of the chunks. Together they cover
+/// each place of the result once.
 ///
 /// # Errors
-/// As [`Choice::count`]; Corrupt if a chunk has no elements or another rank; Limit if the elements of a chunk, or those of
-/// the selection, are more than this machine can count.
+/// As [`Choice::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
+/// selection has more elements than the address space.
 pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
     check_chunk(dims, chunk)?;
     let count = choice.count(dims)?;
@@ -39,23 +39,23 @@ pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
     Ok(Pieces { plan: Arc::new(plan), next })
 }
 
-/// The pieces of a selection; see [`pieces`].
+/// Iterator over the pieces of a selection; see [`pieces`].
 #[derive(Debug)]
 pub struct Pieces {
     plan: Arc<Plan>,
     next: Next,
 }
 
-/// The elements of a selection that are in one chunk.
+/// Selected elements of one chunk.
 #[derive(Debug)]
 pub struct Piece {
     plan: Arc<Plan>,
     chunk: Vec<u64>,
-    /// Of a selection of points: those in the chunk.
+    /// For a selection of points: the points in the chunk.
     entries: Range<usize>,
 }
 
-/// What all pieces of a selection share.
+/// State shared by all pieces of a selection.
 #[derive(Debug)]
 struct Plan {
     kind: Kind,
@@ -72,14 +72,14 @@ enum Kind {
     Blocks(Blocks),
 }
 
-/// The selected indices of a dimension.
+/// Selected indices of a dimension.
 #[derive(Debug)]
 enum Split {
     Pattern(Pattern),
     Listed(Arc<Listed>),
 }
 
-/// Where the next piece comes from.
+/// Source of the next piece.
 #[derive(Debug)]
 enum Next {
     Chunk(Option<Vec<u64>>),
@@ -113,7 +113,7 @@ impl Plan {
         if let Kind::Axes(axes) = &self.kind { axes } else { &[] }
     }
 
-    /// The first chunk along an axis at or after `number`.
+    /// Returns the first touched chunk along an axis at or after `number`.
     fn next_number(&self, axis: usize, number: u64) -> Option<u64> {
         match self.axes().get(axis)? {
             Split::Listed(list) => list.next_chunk(number),
@@ -124,7 +124,7 @@ impl Plan {
         }
     }
 
-    /// Fills up the numbers of a chunk from `axis` on with the first ones.
+    /// Fills the chunk coordinates from `axis` on with the first touched ones.
     fn first(&self, axis: usize, mut numbers: Vec<u64>) -> Option<Vec<u64>> {
         numbers.truncate(axis);
         for axis in axis..self.chunk.len() {
@@ -133,7 +133,7 @@ impl Plan {
         Some(numbers)
     }
 
-    /// The chunk after one, in row-major order.
+    /// Returns the next touched chunk in row-major order.
     fn after(&self, numbers: &[u64]) -> Option<Vec<u64>> {
         for (axis, number) in numbers.iter().enumerate().rev() {
             let next = number.checked_add(1).and_then(|number| self.next_number(axis, number));
@@ -148,11 +148,11 @@ impl Plan {
 }
 
 impl Pieces {
-    /// The piece of one chunk, for selections along each axis: whoever knows which chunks there are need not go through all
-    /// that are touched. `None` if the selection does not touch it.
+    /// Returns the piece of one chunk, for orthogonal selections. A caller that knows which chunks exist can
+    /// skip all others. `None` if the selection does not touch the chunk.
     ///
     /// # Errors
-    /// Invalid, for selections of points and of irregular blocks.
+    /// Invalid for selections of points and of irregular blocks.
     pub fn of_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
         let Kind::Axes(axes) = &self.plan.kind else {
             return Err(Error::invalid("a selection that is not one along each axis"));
@@ -162,7 +162,7 @@ impl Pieces {
         Ok(touched.then(|| Piece { plan: Arc::clone(&self.plan), chunk: chunk.to_vec(), entries: 0..0 }))
     }
 
-    /// Whether [`Pieces::of_chunk`] has an answer.
+    /// True if [`Pieces::of_chunk`] is supported: the selection is orthogonal.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self.plan.kind, Kind::Axes(_))
@@ -194,13 +194,13 @@ impl Iterator for Pieces {
 }
 
 impl Piece {
-    /// The chunk's place in the grid of chunks.
+    /// Returns the chunk's coordinates in the grid of chunks.
     #[must_use]
     pub fn chunk(&self) -> &[u64] {
         &self.chunk
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     #[must_use]
     pub fn count(&self) -> usize {
         let count = match &self.plan.kind {
@@ -222,7 +222,7 @@ impl Piece {
         super::program::narrow(count)
     }
 
-    /// The box of the chunk.
+    /// Returns the box of the chunk.
     fn bounds(&self) -> Vec<Range<u64>> {
         let range = |(number, extent): (&u64, &u64)| {
             let start = number.saturating_mul(*extent);
@@ -231,19 +231,18 @@ impl Piece {
         self.chunk.iter().zip(&self.plan.chunk).map(range).collect()
     }
 
-    /// Its copies, as runs of elements that lie together both in the chunk and in the result: the first element in the
-    /// chunk, counted in row-major order of a whole chunk; its place in the result, counted the same way; how many.
+    /// Calls `each` for every run that is contiguous both in the chunk and in the result: first element in
+    /// row-major order of a whole chunk, place in the result, count.
     ///
-    /// # Errors
-    /// That of `each`, which ends it.
+    /// The error of `each`, which ends the iteration.
     pub fn runs<E>(&self, mut each: impl FnMut(usize, usize, usize) -> Result<(), E>) -> Result<(), E> {
         self.strided(|run| run.each(&mut each))
     }
 
-    /// As [`Piece::runs`], with elements at equal distances in one run.
+    /// As [`Piece::runs`], with elements at equal distances combined in one run.
     ///
     /// # Errors
-    /// That of `each`, which ends it.
+    /// The error of `each`, which ends the iteration.
     pub fn strided<E>(&self, mut each: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
         match &self.plan.kind {
             Kind::Nothing => Ok(()),
@@ -253,11 +252,11 @@ impl Piece {
         }
     }
 
-    /// As [`Piece::strided`], with those as one that are at equal distances in the result, too: a chunk that is one element wide
-    /// is one column.
+    /// As [`Piece::strided`], and also combines runs at equal distances in the result: a chunk that is one
+    /// element wide is one column.
     ///
     /// # Errors
-    /// That of `each`, which ends it.
+    /// The error of `each`, which ends the iteration.
     pub fn columns<E>(&self, mut each: impl FnMut(Column) -> Result<(), E>) -> Result<(), E> {
         match &self.plan.kind {
             Kind::Axes(axes) => self.program(axes).for_each_column(each),
@@ -265,7 +264,7 @@ impl Piece {
         }
     }
 
-    /// The run, if it is the only one.
+    /// Returns the run, if it is the only one.
     #[must_use]
     pub fn only_run(&self) -> Option<Run> {
         let Kind::Axes(axes) = &self.plan.kind else { return None };

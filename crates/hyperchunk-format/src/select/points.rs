@@ -7,16 +7,16 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct Points {
     rank: usize,
-    /// In order of their chunk, then of their place: the element in the chunk, and the place.
+    /// Element in the chunk and place in the result, sorted by chunk, then by place.
     entries: Vec<(u64, u64)>,
-    /// Where the entries of each chunk end.
+    /// End of the entries of each chunk.
     ends: Vec<usize>,
-    /// The numbers of each chunk along its axes.
+    /// Coordinates of each chunk in the grid of chunks.
     chunks: Vec<u64>,
 }
 
 impl Points {
-    /// `coordinates` lie in `dims`, and chunks have elements.
+    /// Sorts points by chunk. Requires `coordinates` within `dims`, and chunks with elements.
     pub(super) fn new(coordinates: &[u64], dims: &[u64], chunk: &[u64]) -> Self {
         let rank = dims.len();
         let strides = super::strides(chunk);
@@ -29,7 +29,7 @@ impl Points {
         };
         let all = || (0_u64..).zip(coordinates.chunks_exact(rank.max(1)));
         if super::choice::product(&grid).is_some() {
-            // Chunk, place, element: the usual case, where a chunk has one number.
+            // Key of chunk, place and element: the common case, in which the number of a chunk fits 64 bits.
             let number = |(place, point): (u64, &[u64])| {
                 let mut key = (0_u64, place, 0_u64);
                 for (((index, chunk), grid), stride) in point.iter().zip(chunk).zip(&grid).zip(&strides) {
@@ -77,7 +77,7 @@ impl Points {
         points
     }
 
-    /// The entries of the chunk that is `at`th in order, and the numbers of the chunk.
+    /// Returns the coordinates and the entries of the `at`th chunk.
     pub(super) fn group(&self, at: usize) -> Option<(&[u64], Range<usize>)> {
         let end = *self.ends.get(at)?;
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
@@ -86,7 +86,7 @@ impl Points {
         Some((scaled, start..end))
     }
 
-    /// Each run of some entries.
+    /// Calls `each` for every run in a range of entries.
     pub(super) fn for_each<E>(
         &self,
         entries: Range<usize>,

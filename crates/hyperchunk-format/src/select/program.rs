@@ -1,39 +1,39 @@
-//! The copies that an orthogonal selection makes between a box of elements and the result, in the order of the result.
+//! Copies that an orthogonal selection makes between a box of elements and the result, in the order of the
+//! result.
 
 use super::line::{Listed, Segment};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Elements whose places in the result are one after another: `count` blocks of `block` elements, each `step` after the
-/// one before.
+/// Elements with consecutive places in the result: `count` blocks of `block` elements, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The first element.
+    /// First element.
     pub source: usize,
-    /// From the start of a block to the start of the next.
+    /// Distance between the starts of two blocks.
     pub step: usize,
-    /// How many elements a block has.
+    /// Number of elements in a block.
     pub block: usize,
-    /// How many blocks.
+    /// Number of blocks.
     pub count: usize,
-    /// Its place in the result.
+    /// Place in the result.
     pub target: usize,
 }
 
-/// Elements that are apart in the result, too: `count` blocks of `block` elements.
+/// Elements at equal distances on both sides: `count` blocks of `block` elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// The first element.
+    /// First element.
     pub source: usize,
     /// Its place in the result.
     pub target: usize,
-    /// From the start of a block to the start of the next, in the box.
+    /// Distance between the starts of two blocks in the box.
     pub source_step: usize,
-    /// The same in the result.
+    /// Distance between the starts of two blocks in the result.
     pub target_step: usize,
-    /// How many elements a block has.
+    /// Number of elements in a block.
     pub block: usize,
-    /// How many blocks.
+    /// Number of blocks.
     pub count: usize,
 }
 
@@ -45,8 +45,8 @@ impl From<Run> for Column {
 }
 
 impl Column {
-    /// How many elements lie from its first to its last, in the box and in the result; `None` if it has none, or more than can
-    /// be counted.
+    /// Returns the number of elements from the first to the last, in the box and in the result. `None` if it
+    /// is empty or on overflow.
     #[must_use]
     pub fn spans(&self) -> Option<(usize, usize)> {
         let gaps = self.count.checked_sub(1)?;
@@ -61,13 +61,13 @@ impl Run {
         Self { source, step: 0, block, count: 1, target }
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.block.saturating_mul(self.count)
     }
 
-    /// Block by block: the first element, its place in the result, how many.
+    /// Calls `each` for every block: first element, place in the result, count.
     pub(super) fn each<E>(
         &self,
         mut each: impl FnMut(usize, usize, usize) -> Result<(), E>,
@@ -81,8 +81,8 @@ impl Run {
         Ok(())
     }
 
-    /// Copies its elements, of `size` bytes each, from `source`, the bytes of all elements of the box, to `target`, the bytes
-    /// of the run's own elements. `false`, with nothing that means anything in `target`, if one of the two is too small.
+    /// Copies the elements, of `size` bytes each. `source` has the bytes of the whole box, `target` the bytes
+    /// of this run. Returns `false`, with arbitrary bytes in `target`, if the sizes do not fit.
     #[must_use]
     pub fn copy(&self, size: usize, source: &[u8], target: &mut [u8]) -> bool {
         let bytes = |elements: usize| elements.checked_mul(size);
@@ -117,7 +117,7 @@ impl Run {
     }
 }
 
-/// Copies blocks of `N` bytes, `step` apart, one after another.
+/// Gathers blocks of `N` bytes that are `step` bytes apart.
 fn gather<const N: usize>(step: usize, source: &[u8], target: &mut [u8]) -> bool {
     let (target, _) = target.as_chunks_mut::<N>();
     let mut done = 0_usize;
@@ -129,16 +129,16 @@ fn gather<const N: usize>(step: usize, source: &[u8], target: &mut [u8]) -> bool
     done == target.len()
 }
 
-/// What one dimension selects.
+/// Selected segments of one dimension.
 #[derive(Debug, Clone)]
 pub(super) enum Segments {
     Few([Segment; 3]),
-    /// Those of a list in a range, with indices from an origin on.
+    /// Range of entries of a list; indices count from an origin.
     Many(Arc<Listed>, Range<usize>, u64),
 }
 
 impl Segments {
-    /// The first segment with elements, from a position on, and the position of the next.
+    /// Returns the first non-empty segment from a position on, and the position after it.
     #[inline]
     fn next(&self, at: usize) -> Option<(usize, Segment)> {
         match self {
@@ -155,14 +155,14 @@ impl Segments {
         }
     }
 
-    /// The segment, if it is the only one.
+    /// Returns the segment, if it is the only one.
     fn only(&self) -> Option<Segment> {
         let (at, segment) = self.next(0)?;
         self.next(at).is_none().then_some(segment)
     }
 }
 
-/// One dimension: its segments, and how many elements one step is.
+/// Loop over one dimension: its segments and its strides.
 #[derive(Debug, Clone)]
 struct Loop {
     segments: Segments,
@@ -170,38 +170,38 @@ struct Loop {
     target_stride: u64,
 }
 
-/// The place of a loop.
+/// Position in a loop.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    /// The position of the next segment.
+    /// Position of the next segment.
     next: usize,
     segment: Segment,
-    /// How many blocks of the segment, and elements of the block, lie before.
+    /// Number of finished blocks of the segment, and of finished elements of the block.
     block: u64,
     element: u64,
-    /// Of the loops from the outermost to this one.
+    /// Offsets summed over the loops from the outermost to this one.
     source: u64,
     target: u64,
 }
 
-/// Nested loops over dimensions; what lies together on both sides is one unit. Iterates over runs of
-/// elements.
+/// Nested loops over dimensions, as an iterator over runs. Dimensions that are contiguous on both sides are
+/// merged into one unit.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// All loops but the innermost, from the one around that outwards.
+    /// All loops except the innermost, from the inside out.
     outer: Vec<(Loop, Place)>,
     inner: Loop,
-    /// What lies together, in elements.
+    /// Elements of the contiguous unit.
     unit: u64,
-    /// Of the innermost loop: where its runs start, and the place in it.
+    /// Start of the innermost loop's runs, and the position in it.
     source: u64,
     target: u64,
     place: Option<Place>,
 }
 
 impl Program {
-    /// `axes`: segments, stride in the box and stride in the result of each dimension. The products of the two extents fit
-    /// 64 bits.
+    /// Creates the loops. `axes` gives the segments, the stride in the box and the stride in the result of
+    /// each dimension. The products of both extents must fit 64 bits.
     pub(super) fn new(axes: impl DoubleEndedIterator<Item = (Segments, u64, u64)>) -> Self {
         let one = Segment { source: 0, target: 0, step: 1, block: 1, count: 1 };
         let trivial = Segments::Few([one, Segment::default(), Segment::default()]);
@@ -233,7 +233,7 @@ impl Program {
         program
     }
 
-    /// Puts the `count` innermost of the outer loops at their start. `false` if one has no elements.
+    /// Resets the `count` innermost of the outer loops. Returns `false` if one of them is empty.
     #[inline]
     fn rewind(&mut self, count: usize, mut source: u64, mut target: u64) -> bool {
         for (one, place) in self.outer.iter_mut().take(count).rev() {
@@ -246,7 +246,7 @@ impl Program {
         true
     }
 
-    /// Goes on to the next place of the outer loops.
+    /// Moves the outer loops to their next position.
     #[inline]
     fn advance(&mut self) -> bool {
         for level in 0..self.outer.len() {
@@ -259,7 +259,7 @@ impl Program {
         false
     }
 
-    /// Each run, until `each` breaks off.
+    /// Calls `each` for every run until it returns an error.
     #[inline]
     pub(super) fn for_each<E>(mut self, mut each: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
         if self.place.is_none() {
@@ -267,7 +267,7 @@ impl Program {
         }
         let rows = self.inner.segments.only().filter(|segment| self.whole(segment));
         let Some(segment) = rows else { return self.for_each_segment(each) };
-        // The common case: a run a row, each as the one before, further on.
+        // Common case: one run a row, equal except for its offsets.
         let first = self.run(&segment, 0, 0);
         let source = segment.source.wrapping_mul(self.inner.source_stride);
         let target = segment.target.wrapping_mul(self.inner.target_stride);
@@ -281,7 +281,8 @@ impl Program {
         }
     }
 
-    /// Each run, those of the innermost loop as one where they are apart in the result.
+    /// Calls `each` for every column; the runs of the innermost loop are combined if they are apart in the
+    /// result.
     pub(super) fn for_each_column<E>(
         mut self,
         mut each: impl FnMut(Column) -> Result<(), E>,
@@ -332,14 +333,14 @@ impl Program {
         }
     }
 
-    /// Whether a segment of the innermost loop is one run.
+    /// True if a segment of the innermost loop is a single run.
     #[inline]
     fn whole(&self, segment: &Segment) -> bool {
         let Loop { source_stride, target_stride, .. } = self.inner;
         target_stride == self.unit && (source_stride == self.unit || segment.block == 1 || segment.count == 1)
     }
 
-    /// The run at a place of the innermost loop.
+    /// Returns the run at a position of the innermost loop.
     #[inline]
     fn run(&self, segment: &Segment, block: u64, element: u64) -> Run {
         let Loop { source_stride, target_stride, .. } = self.inner;
@@ -360,7 +361,7 @@ impl Program {
         Run { source, step, block, count, target }
     }
 
-    /// Goes on to the next run of the innermost loop.
+    /// Moves the innermost loop to its next run.
     #[inline]
     fn next_inner(&self, place: &mut Place) -> bool {
         let whole = self.whole(&place.segment);
@@ -404,13 +405,13 @@ impl Iterator for Program {
 }
 
 impl Loop {
-    /// The first element; `None` if there is none.
+    /// Returns the first position; `None` if the loop is empty.
     fn first(&self) -> Option<Place> {
         let (next, segment) = self.segments.next(0)?;
         Some(Place { next, segment, ..Place::default() })
     }
 
-    /// Where the element at a place is, from where the loop starts.
+    /// Returns the offsets of the element at a position, relative to the start of the loop.
     fn offset(&self, place: &Place, source: u64, target: u64) -> (u64, u64) {
         (
             source.wrapping_add(place.segment.source.wrapping_mul(self.source_stride)),
@@ -418,7 +419,7 @@ impl Loop {
         )
     }
 
-    /// Goes on to the next element. `false` after the last.
+    /// Moves to the next element. Returns `false` after the last.
     #[inline]
     fn step(&self, place: &mut Place) -> bool {
         let Segment { step, block, count, .. } = place.segment;
@@ -437,7 +438,7 @@ impl Loop {
             return true;
         }
         let Some((next, segment)) = self.segments.next(place.next) else { return false };
-        // From the last element of a segment to the first of the next.
+        // Skip from the last element of a segment to the first of the next.
         let last = place.segment.source.wrapping_add(count.wrapping_sub(1).wrapping_mul(step));
         let last = last.wrapping_add(block.wrapping_sub(1));
         let skip = segment.source.wrapping_sub(last);
@@ -450,7 +451,7 @@ impl Loop {
     }
 }
 
-/// A number that is known to fit.
+/// Narrows a number known to fit.
 pub(super) fn narrow(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! A selection of data that lie in one piece.
+//! Selection of contiguous data.
 
 use super::blocks::Walk;
 use super::choice::product;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 const NO_BLOCKS: Run = Run { source: 0, step: 0, block: 0, count: 0, target: 0 };
 
-/// The elements of a selection in its order, as runs: the number of the first element in row-major order, and how many.
+/// Iterates over the elements of a selection in its order, as runs: number of the first element in row-major
+/// order, and count.
 ///
 /// # Errors
 /// As [`Choice::count`]; Limit if the dataspace has more than 2⁶⁴ - 1 elements.
@@ -47,13 +48,13 @@ pub fn runs<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Runs<'a>> {
     Ok(Runs { source, blocks: NO_BLOCKS, pending: None })
 }
 
-/// The elements of a selection in its order, as runs: the number of the first element in row-major order, and how many.
+/// Iterator over the elements of a selection as runs; see [`runs`].
 #[derive(Debug)]
 pub struct Runs<'a> {
     source: Source<'a>,
-    /// What is left of a run of several blocks that do not touch.
+    /// Rest of a run of several blocks that do not touch.
     blocks: Run,
-    /// The run that the next one may continue.
+    /// Run to which the next one may be joined.
     pending: Option<(u64, u64)>,
 }
 
@@ -66,7 +67,7 @@ enum Source<'a> {
 }
 
 impl Runs<'_> {
-    /// The next run, which may go on in the one after.
+    /// Returns the next run; the one after may continue it.
     fn take(&mut self) -> Option<(u64, u64)> {
         match &mut self.source {
             Source::Single(run) => run.take(),
@@ -84,7 +85,7 @@ impl Runs<'_> {
         }
     }
 
-    /// The next block of the run that is being taken apart.
+    /// Returns the next block of the run being split.
     #[inline]
     fn block(&mut self) -> Option<(u64, u64)> {
         self.blocks.count = self.blocks.count.checked_sub(1)?;
@@ -103,7 +104,7 @@ impl Iterator for Runs<'_> {
             Some(run) => run,
             None => self.block().or_else(|| self.take())?,
         };
-        // Blocks of one run have gaps between them.
+        // Blocks of one run have gaps between them, so only the last can be joined.
         while self.blocks.count == 0 {
             match self.take() {
                 Some(next) if first.checked_add(count) == Some(next.0) => count = count.wrapping_add(next.1),

@@ -1,4 +1,4 @@
-//! Pieces and runs against a list of all selected coordinates.
+//! Tests of pieces and runs against a list of all selected coordinates.
 
 use super::*;
 use crate::ErrorKind;
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod mapping;
 
-/// Numbers that look random and are the same in each run.
+/// Deterministic pseudorandom numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {
-    /// A number less than `end`.
+    /// Returns a number less than `end`.
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -87,7 +87,7 @@ impl Dice {
     }
 }
 
-/// The indices of an axis, one by one.
+/// Expands the indices of an axis.
 fn indices(axis: &Axis) -> Vec<u64> {
     match axis {
         Axis::Range { start, stride, count, block } => {
@@ -100,7 +100,7 @@ fn indices(axis: &Axis) -> Vec<u64> {
     }
 }
 
-/// All selected coordinates, in order.
+/// Expands all selected coordinates, in order.
 fn coordinates(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
     let grid = |lines: Vec<Vec<u64>>| {
         let mut all = vec![vec![]];
@@ -131,7 +131,7 @@ fn linear(at: &[u64], dims: &[u64]) -> u64 {
     at.iter().zip(dims).fold(0, |sum, (index, dim)| sum * dim + index)
 }
 
-/// Compares everything that is known of a choice with its list of coordinates.
+/// Compares all properties of a selection with its list of coordinates.
 fn check(choice: &Choice, dims: &[u64], chunk: &[u64], expected: &[Vec<u64>]) {
     let context = format!("{choice:?} of {dims:?} in chunks of {chunk:?}");
     assert_eq!(choice.count(dims).unwrap(), expected.len() as u64, "{context}");
@@ -297,7 +297,7 @@ fn what_lies_together_is_one_run() {
     assert_eq!(count(&Choice::Axes(vec![Axis::range(0..50), Axis::index(3)]), &[50, 9], &[50, 9]), 1);
     assert_eq!(count(&Choice::Axes(vec![Axis::steps(1, 3, 30)]), &[100], &[100]), 1);
     assert_eq!(count(&Choice::Axes(vec![Axis::range(0..50), Axis::range(3..5)]), &[50, 9], &[50, 9]), 1);
-    // An index before whole rows, and a list of what lies together.
+    // One index before whole rows, and a list of consecutive indices.
     assert_eq!(count(&Choice::Axes(vec![Axis::index(3), Axis::range(0..9)]), &[50, 9], &[50, 9]), 1);
     assert_eq!(count(&Choice::Axes(vec![Axis::List(vec![3, 4, 5, 6])]), &[9], &[9]), 1);
     let touching = Choice::Axes(vec![Axis::Range { start: 2, stride: 3, count: 9, block: 3 }]);
@@ -392,11 +392,11 @@ fn nothing_and_one() {
 
 #[test]
 fn boxes_made_to_cost_time() {
-    // Crosses: each box overlaps all others, in another way on each axis.
+    // Crosses: each box overlaps all others, differently on each axis.
     let corners: Vec<u64> = (0..3000).flat_map(|at| [at, at, at, 5000 + at, 5000 + at, 5000 + at]).collect();
     let blocks = Blocks::new(3, &corners);
     assert_eq!(blocks.unwrap_err().kind(), ErrorKind::Limit);
-    // Many boxes that do not are no problem.
+    // A large number of disjoint boxes is accepted.
     let corners: Vec<u64> =
         (0..300 * 300).flat_map(|at| [at / 300 * 2, at % 300 * 2, at / 300 * 2, at % 300 * 2]).collect();
     assert_eq!(Blocks::new(2, &corners).unwrap().count(), 90_000);

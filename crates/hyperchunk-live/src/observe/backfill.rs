@@ -1,4 +1,4 @@
-//! Analyses over what was written before they were there.
+//! Backfill: analyses of data that were written earlier.
 
 use super::summary::{self, unseen};
 use super::{Analysis, attach};
@@ -14,27 +14,27 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A thread that gets fewer boxes is not worth a worker of its own.
+/// Minimum number of boxes that justify a worker for another thread.
 const WORTH: usize = 8;
 
-/// What an analysis has not seen of an epoch: a list of boxes, the same for all who ask for the same. Any number of
-/// processes look at parts of it.
+/// Boxes of an epoch without results of an analysis. The list is the same for every process that requests it,
+/// so that any number of processes can work on parts of it.
 #[derive(Debug)]
 pub struct Backfill<'a> {
     path: PathBuf,
     analysis: &'a Analysis,
     known: Known,
     definitions: Vec<Definition>,
-    /// With which of the datasets it is of.
+    /// Boxes, each with the index of its dataset.
     boxes: Vec<(usize, Slab)>,
 }
 
 impl<'a> Backfill<'a> {
-    /// The boxes that were written in some epochs and of which `epoch`, or the newest, has no results.
+    /// Lists the boxes written in some epochs for which `epoch`, or the newest, has no results.
     ///
     /// # Errors
-    /// `Refused` when the analysis may not run here; `NotFound` if there is no such epoch, or dataset; those of reading
-    /// the store.
+    /// `Refused` if the analysis may not run here; `NotFound` if there is no such epoch or dataset; errors of
+    /// reading the store.
     pub fn new(
         path: &Path,
         analysis: &'a Analysis,
@@ -59,23 +59,23 @@ impl<'a> Backfill<'a> {
         Ok(Self { path, analysis, known, definitions, boxes })
     }
 
-    /// The epoch that it is of.
+    /// Returns the epoch of the list.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.known.epoch
     }
 
-    /// How many boxes it has.
+    /// Returns the number of boxes.
     #[must_use]
     pub fn boxes(&self) -> usize {
         self.boxes.len()
     }
 
-    /// Looks at some of the boxes, those that nobody has looked at since; the ticket of what was found, for
-    /// [`Backfill::commit`]. `None` if all were seen.
+    /// Analyses some of the boxes, without the ones analysed since. Returns the ticket of the results, for
+    /// [`Backfill::commit`]; `None` if no box was left.
     ///
     /// # Errors
-    /// Those of reading the data, and of writing what was found.
+    /// Errors of reading the data, and of writing the results.
     pub fn work(&self, boxes: Range<usize>) -> Result<Option<Ticket>> {
         let end = boxes.end.min(self.boxes.len());
         let mut boxes = self.boxes[boxes.start.min(end)..end].to_vec();
@@ -91,11 +91,11 @@ impl<'a> Backfill<'a> {
         if boxes.is_empty() { Ok(None) } else { self.look(&boxes).map(Some) }
     }
 
-    /// Looks at all boxes on up to `threads` threads (0: one a processor), and makes an epoch; `None` if there is nothing
-    /// to look at.
+    /// Analyses all boxes on up to `threads` threads (0: one a processor), and commits an epoch; `None` if no
+    /// box was left.
     ///
     /// # Errors
-    /// Those of [`Backfill::work`] and of the commit.
+    /// Errors of [`Backfill::work`] and of the commit.
     pub fn fill(&self, threads: usize) -> Result<Option<Arc<Manifest>>> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors() } else { threads };
@@ -112,10 +112,10 @@ impl<'a> Backfill<'a> {
         self.commit(tickets.into_iter().flatten().collect())
     }
 
-    /// Makes an epoch of what was found; `None` if it is nothing.
+    /// Commits the results as an epoch; `None` without results.
     ///
     /// # Errors
-    /// Those of the commit.
+    /// Errors of the commit.
     pub fn commit(&self, tickets: Vec<Ticket>) -> Result<Option<Arc<Manifest>>> {
         if tickets.is_empty() {
             return Ok(None);
@@ -126,7 +126,7 @@ impl<'a> Backfill<'a> {
         Ok(made.map(|made| made.manifest))
     }
 
-    /// Reads boxes, and lets the analysis look at each.
+    /// Reads boxes, and calls the analysis for each.
     fn look(&self, boxes: &[(usize, Slab)]) -> Result<Ticket> {
         let of_engine = |error: hyperchunk::Error| of_function(&error);
         let mut options = WriterOptions::default();
@@ -134,7 +134,7 @@ impl<'a> Backfill<'a> {
         let writer = LogWriter::create(&self.path, &options).map_err(of_engine)?;
         attach(&writer, &[self.analysis.bytes.to_vec()], false)?;
         let mut options = OpenOptions::default();
-        // The program that commits may have it open, through libhdf5.
+        // The program that commits may have the file open through libhdf5.
         options.locking = Locking::Never;
         let file = File::open(&self.path, &options).map_err(of_engine)?;
         let mut bytes = Vec::new();
@@ -143,7 +143,7 @@ impl<'a> Backfill<'a> {
             let mut read = || {
                 let dataset = file.root()?.group()?.get(&definition.path)?.dataset()?;
                 let number = writer.define(definition)?;
-                // It may have shrunk since.
+                // The dataset may have shrunk since.
                 let Some(slab) = slab.clipped(dataset.dims()) else { return Ok(()) };
                 let size = slab.elements()?.checked_mul(definition.element_size());
                 let size = size.and_then(|size| usize::try_from(size).ok());

@@ -1,11 +1,12 @@
-//! What a function sees at once of a large write.
+//! Division of a large write into boxes that a function sees at once.
 
 use hyperchunk::store::Slab;
 
-/// A function sees no more bytes at once.
+/// Maximum number of bytes that a function sees at once.
 pub(super) const AT_ONCE: u64 = 64 << 20;
 
-/// A box cut along its slowest dimensions into boxes that are seen at once, in the order of the elements.
+/// Splits a box along its slowest dimensions into boxes of at most [`AT_ONCE`] bytes, in the order of the
+/// elements.
 pub(super) fn of(slab: &Slab, size: u64) -> Vec<Slab> {
     let bytes = slab.count.iter().fold(size, |bytes, count| bytes.saturating_mul(*count));
     if bytes <= AT_ONCE {
@@ -35,7 +36,7 @@ pub(super) fn of(slab: &Slab, size: u64) -> Vec<Slab> {
 mod tests {
     use super::*;
 
-    /// The bands of a box are small, follow each other and have all of it.
+    /// Checks that the bands of a box are small, consecutive and complete.
     #[track_caller]
     fn check(start: &[u64], count: &[u64], size: u64, many: usize) {
         let slab = Slab::new(start, count);
@@ -43,7 +44,7 @@ mod tests {
         assert_eq!(bands.len(), many);
         let elements = |slab: &Slab| slab.count.iter().product::<u64>();
         assert_eq!(bands.iter().map(elements).sum::<u64>(), elements(&slab));
-        // Where each begins among the elements of the box, row by row.
+        // Start of each band in the row-major order of the box's elements.
         let mut expected = 0;
         for band in &bands {
             let place = band.start.iter().zip(start).zip(count);

@@ -1,4 +1,4 @@
-//! A worker with the function of an analysis, for data of one type.
+//! Worker with the function of an analysis, for data of one type.
 
 use super::bands::AT_ONCE;
 use super::{Analysis, make};
@@ -15,33 +15,33 @@ use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{Block, Needs};
 use std::time::Duration;
 
-/// A worker has room for so many bytes of data at least.
+/// Minimum capacity of a worker for data, in bytes.
 const LEAST: u64 = 1 << 20;
-/// What is to be done has so many bytes beside two lists of results.
+/// Size in bytes of a request, besides two lists of results.
 const AROUND: u64 = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Worker {
     session: Session,
-    /// How stored elements become those that functions see, where they are not the same.
+    /// Conversion from stored elements to the ones that functions see, if they differ.
     conversion: Option<Conversion>,
-    /// So many bytes of data have room.
+    /// Capacity for data, in bytes.
     room: u64,
-    /// The results of one call have no more bytes.
+    /// Maximum size in bytes of the results of a call.
     bytes: u64,
 }
 
-/// The type of the elements, as functions see them.
+/// Returns the type of the elements, as functions see them.
 ///
 /// # Errors
-/// `Unsupported` for what is no number.
+/// `Unsupported` for other types than numbers.
 pub(super) fn element(definition: &Definition) -> Result<ElementType> {
     let (element, _) = in_memory(&definition.datatype)?;
     element.number().ok_or_else(|| Error::new(ErrorKind::Unsupported, "analyses look at numbers"))
 }
 
 impl Worker {
-    /// Starts a worker, locked down, with the function loaded, for so many elements at once.
+    /// Starts a worker in the sandbox with the function loaded, for this number of elements at once.
     pub(super) fn start(
         analysis: &Analysis,
         profile: &Profile,
@@ -58,7 +58,7 @@ impl Worker {
             Conversion::new(&definition.datatype, &memory).map_err(|error| of_function(&error))?;
         let (programs, bytes) = (Programs::find()?, analysis.declaration.bytes);
         let wrapped = make::wrapped(&analysis.record, &programs)?;
-        // The next one may be larger.
+        // The next call may have more data.
         let room = needed(number, elements).max(LEAST);
         let room = room.checked_next_power_of_two().filter(|room| *room <= AT_ONCE).unwrap_or(room);
         let job = Job {
@@ -77,7 +77,7 @@ impl Worker {
         Ok(Self { session, conversion, room, bytes })
     }
 
-    /// Whether so many elements of the type that it is for have room.
+    /// True if the worker can take this number of elements of its type.
     pub(super) fn has_room(&self, number: ElementType, elements: u64) -> bool {
         needed(number, elements) <= self.room
     }
@@ -86,12 +86,12 @@ impl Worker {
         self.session.ended_idle()
     }
 
-    /// Whether the last call failed for want of a module, which another worker would have.
+    /// True if the last call failed because a module was missing that another worker would have.
     pub(super) fn lacked_modules(&self) -> bool {
         self.session.lacked_modules()
     }
 
-    /// What the function finds in a box.
+    /// Calls the function for a written box; returns its results.
     pub(super) fn on_write(
         &mut self,
         definition: &Definition,
@@ -115,7 +115,7 @@ impl Worker {
         self.call((slab.start.clone(), slab.count.clone()), &control)
     }
 
-    /// One for two, by the function; nothing where it has none.
+    /// Merges two results by the function; `None` if the source defines no merge.
     pub(super) fn merge(&mut self, one: &Pairs, other: &Pairs) -> Result<Option<Pairs>> {
         let (one, other) = (one.encode(), other.encode());
         let length = u32::try_from(one.len()).unwrap_or(u32::MAX).to_le_bytes();
@@ -130,7 +130,7 @@ impl Worker {
         self.session.call([one(self.bytes + 4), (0, data), one(control.len() as u64)])?;
         let lost = || Error::new(ErrorKind::Worker, "the results are not where they should be");
         let mut results = vec![0; usize::try_from(self.bytes + 4).map_err(|_| lost())?];
-        // Once: the worker could change what is still there.
+        // Copied once: the worker could change the shared memory afterwards.
         self.session.copy_output(0, 0, &mut results).ok_or_else(lost)?;
         let (length, rest) = results.split_first_chunk::<4>().ok_or_else(lost)?;
         let length = u32::from_le_bytes(*length) as usize;
@@ -147,12 +147,12 @@ impl Worker {
     }
 }
 
-/// Bytes of elements in memory.
+/// Returns the size in bytes of elements in memory.
 fn needed(number: ElementType, elements: u64) -> u64 {
     elements.saturating_mul(number.size() as u64)
 }
 
-/// The arrays of a job: results, data and what is to be done.
+/// Returns the arrays of a job: results, data and request.
 pub(super) fn slots(datatype: Datatype, bytes: u64, room: u64) -> Vec<JobSlot> {
     let slot = |name: &str, datatype, source| JobSlot { name: name.to_owned(), datatype, source };
     let byte = || Datatype::from(ElementType::UInt8);

@@ -1,4 +1,4 @@
-//! What was found in a dataset and is in no page yet.
+//! Results for a dataset that are not yet in a page.
 
 use super::Analysis;
 use hyperchunk::Result;
@@ -6,18 +6,18 @@ use hyperchunk::store::observer::{Entry, Findings};
 use hyperchunk::store::pairs::Pairs;
 use hyperchunk::store::{LogWriter, MOST_ENTRIES, Slab};
 
-/// A page is put when it has about so many bytes.
+/// Approximate size in bytes at which a page is written.
 const FULL: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     entries: Vec<Entry>,
     size: usize,
-    /// All of it since the last flush in one.
+    /// Merged results since the last flush.
     pub(super) merged: Option<Pairs>,
-    /// Whether it cannot be made one.
+    /// True if the results cannot be merged.
     apart: bool,
-    /// Whether a page was put since the last flush.
+    /// True if a page was written since the last flush.
     goes_on: bool,
 }
 
@@ -32,7 +32,7 @@ impl Kept {
         self.size > FULL || self.entries.len() as u64 >= MOST_ENTRIES
     }
 
-    /// What is to be made one.
+    /// Returns the results to merge.
     pub(super) fn unmerged(&self) -> Vec<Pairs> {
         let all = self.entries.iter().filter(|_| !self.apart);
         all.filter_map(|entry| entry.found.as_ref().ok().cloned()).collect()
@@ -42,7 +42,7 @@ impl Kept {
         (self.apart, self.merged) = (true, None);
     }
 
-    /// Puts a page, if there is something for it.
+    /// Writes a page, if there is content for it.
     pub(super) fn put(
         &mut self,
         analysis: &Analysis,

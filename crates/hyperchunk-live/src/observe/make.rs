@@ -1,4 +1,4 @@
-//! Making an analysis: its source is tried in the sandbox, and its record signed.
+//! Creation of an analysis: its source is tried in the sandbox, and its record is signed.
 
 use super::call::slots;
 use super::{Analysis, Error, ErrorKind, Result};
@@ -16,23 +16,24 @@ use hyperchunk_udf::wasm::TARGET_CPP;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What an analysis is made of.
+/// Parameters for creating an analysis.
 #[derive(Debug, Clone)]
 pub struct Making<'a> {
-    /// The language.
+    /// Language.
     pub backend: Backend,
-    /// The source.
+    /// Source.
     pub source: &'a str,
-    /// What it says of itself.
+    /// Declaration.
     pub declaration: Declaration,
-    /// Do not sign: it runs in the profile `untrusted` everywhere.
+    /// Skips signing: the analysis then runs in the profile `untrusted` everywhere.
     pub unsigned: bool,
 }
 
-/// The language of a source, by its extension, unless another one is named: C++ may become WebAssembly.
+/// Returns the language of a source by its extension, unless another one is named. C++ may be compiled to
+/// WebAssembly.
 ///
 /// # Errors
-/// `Unsupported` for what analyses are not written in.
+/// `Unsupported` for languages without support for analyses.
 pub fn backend(path: &Path, named: Option<&str>) -> Result<Backend> {
     let written = Backend::from_path(path)?;
     let known = matches!(written, Backend::Lua | Backend::Python | Backend::Cpp);
@@ -47,11 +48,11 @@ pub fn backend(path: &Path, named: Option<&str>) -> Result<Backend> {
     }
 }
 
-/// Makes the record of an analysis.
+/// Creates the record of an analysis.
 ///
 /// # Errors
-/// `Failed` with what the language says of the source; `Key` without a signing key; `Invalid`, `Limit` or `Unsupported` for a
-/// declaration that cannot be.
+/// `Failed` with the language's error for the source; `Key` without a signing key; `Invalid`, `Limit` or
+/// `Unsupported` for an invalid declaration.
 pub fn make(making: &Making<'_>) -> Result<Analysis> {
     let programs = Programs::find()?;
     let key = if making.unsigned { None } else { Some(keys::own_key()?) };
@@ -60,7 +61,8 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
     }
     let bytes = making.declaration.bytes;
     let mut record = Record {
-        // The same of the same: many processes that make an analysis make one.
+        // The same declaration and source give the same identity: several processes that create an analysis
+        // create one.
         id: making.declaration.identity(making.backend, making.source),
         backend: making.backend,
         output: Slot { name: RESULTS.into(), datatype: ElementType::UInt8.into(), dims: vec![bytes] },
@@ -80,7 +82,7 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         compiled: None,
         signature: None,
     };
-    // Before anything is compiled or run. A module of WebAssembly comes later.
+    // Checks before compilation or execution. A WebAssembly module is added later.
     let backend = if making.backend == Backend::Wasm { Backend::Cpp } else { making.backend };
     Record::parse_analysis(&Record { backend, ..record.clone() }.encode()?)?;
     if matches!(making.backend, Backend::Cpp | Backend::Wasm) {
@@ -94,7 +96,7 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
     Analysis::of(&record.encode()?)
 }
 
-/// Loads the source in the sandbox, so that mistakes show now and not when something is written.
+/// Loads the source in the sandbox, so that errors appear now rather than at the first write.
 fn try_source(record: &Record, programs: &Programs) -> Result<()> {
     let wrapped = wrapped(record, programs)?;
     let job = Job {
@@ -110,7 +112,8 @@ fn try_source(record: &Record, programs: &Programs) -> Result<()> {
     Session::start(&job, programs).map(drop)
 }
 
-/// The text is C++ in both cases. In WebAssembly all names must be known, and the data are of any type.
+/// Compiles the source, which is C++ for both backends. WebAssembly requires all names in advance, and the
+/// data may be of any type.
 fn compile(backend: Backend, source: &str, programs: &Programs) -> Result<Compiled> {
     let byte = Datatype::from(ElementType::UInt8);
     match backend {
@@ -122,13 +125,14 @@ fn compile(backend: Backend, source: &str, programs: &Programs) -> Result<Compil
     }
 }
 
-/// What the worker is given.
+/// Source and object code for the worker.
 pub(super) struct Wrapped {
     pub(super) source: String,
     pub(super) compiled: Option<Arc<Vec<u8>>>,
 }
 
-/// The source of an analysis as the worker is given it; C++ is compiled, once a process, unless the record has it for this machine.
+/// Returns the source of an analysis in the form for the worker. C++ is compiled once a process, unless the
+/// record has object code for this machine.
 pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
     const KEPT: usize = 16;
@@ -147,7 +151,7 @@ pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
         return Ok(Wrapped { source, compiled: Some(object) });
     }
     if record.backend == Backend::Wasm {
-        // Where it is read, there may be no compiler for it.
+        // A reading machine may have no compiler for it.
         return Err(Error::new(
             ErrorKind::Invalid,
             "the record has no WebAssembly module that was compiled of C++",

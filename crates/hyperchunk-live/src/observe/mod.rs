@@ -1,6 +1,7 @@
-//! Analyses of stores: functions that see what a writer writes, in the sandbox and under the trust of live datasets.
+//! Analyses of stores: functions that see written data, in the sandbox and under the trust of live datasets.
 //!
-//! **Invariant:** whatever a function does, the data are written; and what it gives is believed as little as a file is.
+//! **Invariant:** whatever a function does, the data are written; and its results are trusted no more than a
+//! file.
 
 mod backfill;
 mod bands;
@@ -31,31 +32,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So often in a row a function may fail before a writer gives it up.
+/// Number of consecutive failures after which a writer stops calling a function.
 const PATIENCE: u32 = 3;
 
-/// An analysis: its record, and who signed it, if both hold.
+/// Analysis: its verified record and the signer.
 #[derive(Debug, Clone)]
 pub struct Analysis {
-    /// Its identity.
+    /// Identity.
     pub id: AnalysisId,
-    /// The record, as it is stored.
+    /// Record as stored.
     pub bytes: Arc<[u8]>,
-    /// The record.
+    /// Parsed record.
     pub record: Record,
-    /// What it says of itself.
+    /// Declaration in the record.
     pub declaration: Declaration,
-    /// Who signed it.
+    /// Signer, if the record is signed.
     pub signer: Option<Fingerprint>,
 }
 
 impl Analysis {
-    /// The analysis that a record is of.
+    /// Parses and verifies the record of an analysis.
     ///
     /// # Errors
-    /// `Invalid` when the record or its signature does not hold; those of [`Record::parse_analysis`].
+    /// `Invalid` if the record or its signature is invalid; errors of [`Record::parse_analysis`].
     pub fn of(bytes: &[u8]) -> Result<Self> {
-        // With its identity before it.
+        // The identity precedes the record in a page.
         if bytes.len() as u64 + 16 > store::LARGEST_PAGE {
             let message = format!("the record of the analysis has {} bytes: more than a page", bytes.len());
             return Err(Error::new(ErrorKind::Limit, message));
@@ -65,16 +66,16 @@ impl Analysis {
         Ok(Self { id: Self::id_of(bytes), bytes: bytes.into(), record, declaration, signer })
     }
 
-    /// The identity of the analysis that has this record.
+    /// Returns the identity of the analysis with this record.
     #[must_use]
     pub fn id_of(bytes: &[u8]) -> AnalysisId {
         AnalysisId(RecordDigest::of(bytes).0)
     }
 
-    /// The profile that it runs in here, with no more than it asks for.
+    /// Returns the profile in which it runs here, with limits no higher than the declared ones.
     ///
     /// # Errors
-    /// `Refused` when it may not run; those of [`Profile::of`].
+    /// `Refused` if it may not run; errors of [`Profile::of`].
     pub fn profile(&self) -> Result<Profile> {
         let mut profile = Profile::of(self.signer)?;
         profile.allow(self.record.backend, self.signer)?;
@@ -84,7 +85,7 @@ impl Analysis {
         Ok(profile)
     }
 
-    /// How its results become one without the function; nothing where it says no rules.
+    /// Returns the rules for merging its results without the function; empty if it declares none.
     #[must_use]
     pub fn rules(&self) -> BTreeMap<String, Rule> {
         let rules = self.declaration.merge.iter();
@@ -99,31 +100,31 @@ impl Analysis {
     }
 }
 
-/// What became of an analysis in a writer.
+/// Statistics of an analysis in a writer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The analysis.
+    /// Identity.
     pub id: AnalysisId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// How often it failed, or was not called because it is refused or was given up.
+    /// Number of failures, including calls skipped because the analysis is refused or was given up.
     pub failures: u64,
-    /// How long the calls took.
+    /// Total time of the calls.
     pub time: Duration,
-    /// Why it failed last.
+    /// Reason of the last failure.
     pub reason: Option<String>,
 }
 
-/// The analyses of one writer.
+/// Analyses of one writer.
 #[derive(Debug)]
 pub struct Analyses(Vec<Running>);
 
-/// Lets analyses look at what a writer writes: as [`Analyses::of`]. `None` if there are none.
+/// Attaches analyses to a writer, as selected by [`Analyses::of`]. `None` without analyses.
 ///
 /// # Errors
-/// As [`Analyses::of`]; `Invalid` if somebody looks already.
+/// As [`Analyses::of`]; `Invalid` if the writer already has an observer.
 pub fn attach(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<Option<Arc<Analyses>>> {
     let analyses = Arc::new(Analyses::of(writer, given, of_store)?);
     if analyses.is_empty() {
@@ -138,35 +139,35 @@ pub fn attach(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<O
 struct Running {
     analysis: Analysis,
     rules: BTreeMap<String, Rule>,
-    /// The datasets that the store has it announced for already.
+    /// Datasets for which the store already announces the analysis.
     announced: Vec<Vec<u8>>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The profile, once it was asked for.
+    /// Profile, once it was determined.
     profile: Option<Result<Profile>>,
     workers: HashMap<ElementType, Worker>,
     kept: HashMap<u32, Kept>,
     calls: u64,
     failures: u64,
-    /// How often it failed in a row.
+    /// Number of consecutive failures.
     in_a_row: u32,
     time: Duration,
     reason: Option<String>,
-    /// Whether the function can make one of two.
+    /// True if the function cannot merge results.
     cannot_merge: bool,
-    /// Whether it was noted in the audit log.
+    /// True if an entry was written to the audit log.
     noted: bool,
 }
 
 impl Analyses {
-    /// The analyses that a writer runs: `given`, and, if they are wanted, those that the epoch has to which it adds. Records of the store that do not
-    /// hold are left out: nobody knows what they should have looked at.
+    /// Collects the analyses that a writer runs: `given` and, if requested, the ones of the epoch to which it
+    /// adds. Invalid records of the store are skipped, since their datasets are unknown.
     ///
     /// # Errors
-    /// `Invalid` for one that is given and does not hold; `Io`.
+    /// `Invalid` if a given record is invalid; `Io`.
     pub fn of(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<Self> {
         let mut all: Vec<Running> = Vec::new();
         let known = match writer.base() {
@@ -198,13 +199,13 @@ impl Analyses {
         Ok(Self(all))
     }
 
-    /// Whether there are none.
+    /// True if there are no analyses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What became of each until now.
+    /// Returns the statistics of each analysis.
     #[must_use]
     pub fn reports(&self) -> Vec<Report> {
         let report = |running: &Running| {
@@ -262,7 +263,7 @@ impl Running {
         let failure = self.analysis.declaration.failure;
         let mut state = self.state();
         if let Entry::Vacant(kept) = state.kept.entry(seen.dataset) {
-            // What it finds can be told apart, and run again, by its record.
+            // The announced record identifies the results, and allows running the function again.
             if !self.announced.contains(&definition.path) {
                 writer.announce(seen.dataset, self.analysis.id, &self.analysis.bytes)?;
             }
@@ -306,7 +307,7 @@ impl Running {
         raised
     }
 
-    /// What the function finds in a box.
+    /// Calls the function for a box; returns its results.
     fn look(
         &self,
         state: &mut State,
@@ -334,7 +335,7 @@ impl Running {
         found
     }
 
-    /// Calls the function, in a worker that is there or a new one. One that failed is ended.
+    /// Calls the function in an existing worker or a new one. A worker that failed is ended.
     fn called(
         &self,
         state: &mut State,
@@ -366,7 +367,7 @@ impl Running {
         Ok(found)
     }
 
-    /// Puts what was found in a page, and makes one of it where that is possible.
+    /// Writes the results as a page, and merges them where possible.
     fn put(&self, state: &mut State, writer: &LogWriter, dataset: u32, ends: bool) -> hyperchunk::Result<()> {
         let Some(mut kept) = state.kept.remove(&dataset) else { return Ok(()) };
         let definition = writer.dataset(dataset)?.definition;
@@ -401,7 +402,7 @@ impl Running {
             state.reason = Some(escape(&error.to_string(), 500));
         }
         let merged = merged.ok().flatten();
-        // Without one, or with one that fails, it is not asked again.
+        // A missing or failing merge function is not called again.
         state.cannot_merge = merged.is_none();
         merged
     }
@@ -424,10 +425,10 @@ impl Running {
     }
 }
 
-/// One result for two, by the function of an analysis that the caller trusts: runs it.
+/// Merges results by the function of an analysis that the caller trusts, which runs the function.
 ///
 /// # Errors
-/// `Refused` when it may not run here; those of the function; `Invalid` when it cannot make one of two.
+/// `Refused` if it may not run here; errors of the function; `Invalid` if it cannot merge.
 pub fn merged(analysis: &Analysis, definition: &Definition, all: &[Pairs]) -> Result<Option<Pairs>> {
     let Some((first, rest)) = all.split_first() else { return Ok(None) };
     let profile = analysis.profile()?;

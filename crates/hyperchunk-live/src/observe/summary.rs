@@ -1,4 +1,4 @@
-//! What analyses found, with the analyses that found it: for people and for programs.
+//! Results of analyses together with the analyses, for display and for programs.
 
 use super::{Analysis, bands, merged};
 use crate::of_function;
@@ -9,32 +9,32 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// An analysis of a store, and what its record says if it holds.
+/// Analysis of a store, with its verified record.
 #[derive(Debug)]
 pub struct Listed {
-    /// What the store says of it.
+    /// Entry of the store.
     pub known: Known,
-    /// What it is.
+    /// Verified analysis.
     pub analysis: Result<Analysis>,
 }
 
-/// What one analysis found in a dataset.
+/// Results of one analysis for a dataset.
 #[derive(Debug)]
 pub struct Summary {
-    /// The analysis; an error if the store has no record of it that holds.
+    /// Analysis; an error if the store has no valid record of it.
     pub analysis: Result<Analysis>,
-    /// What it found.
+    /// Results.
     pub results: Results,
-    /// Each group in one: as the function made it, or by rules. Nothing where neither can be.
+    /// Merged results of each group, by the function or by rules; `None` if neither is possible.
     pub groups: Vec<Option<Pairs>>,
-    /// All of it in one, by rules.
+    /// All results merged by rules.
     pub whole: Option<Pairs>,
 }
 
-/// The epoch of a number, or the newest.
+/// Opens an epoch by number, or the newest.
 ///
 /// # Errors
-/// `NotFound` if there is none; those of reading it.
+/// `NotFound` if it does not exist; errors of reading it.
 pub fn epoch(path: &Path, number: Option<u64>) -> Result<std::sync::Arc<Manifest>> {
     let found = match number {
         Some(number) => Manifest::epoch(path, number).map(Some),
@@ -46,17 +46,17 @@ pub fn epoch(path: &Path, number: Option<u64>) -> Result<std::sync::Arc<Manifest
     })
 }
 
-/// The analyses of an epoch.
+/// Lists the analyses of an epoch.
 ///
 /// # Errors
-/// Those of reading it.
+/// Errors of reading it.
 pub fn list(path: &Path, manifest: &Manifest) -> Result<Vec<Listed>> {
     let all = results::analyses(path, manifest).map_err(|error| of_function(&error))?;
     let listed = all.into_iter().map(|known| Listed { analysis: checked(&known), known });
     Ok(listed.collect())
 }
 
-/// What an analysis is, if the record that the store has for it holds, and is its own.
+/// Verifies that the record of the store is valid and belongs to the analysis.
 fn checked(known: &Known) -> Result<Analysis> {
     if Analysis::id_of(&known.record) != known.analysis {
         let message = "the record is not the one that the analysis is named after: it was changed";
@@ -65,10 +65,10 @@ fn checked(known: &Known) -> Result<Analysis> {
     Analysis::of(&known.record)
 }
 
-/// What analyses found in a dataset of an epoch. Nothing is run.
+/// Returns the results of all analyses for a dataset of an epoch. Runs no function.
 ///
 /// # Errors
-/// Those of reading it.
+/// Errors of reading it.
 pub fn of(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summary>> {
     let all = results::results(path, manifest, dataset).map_err(|error| of_function(&error))?;
     let mut listed = list(path, manifest)?;
@@ -99,7 +99,7 @@ pub fn of(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summar
             })
             .collect();
         let every = || results.groups.iter().flat_map(|group| &group.found);
-        // Values of single boxes, not of groups: what a function merged is not looked at.
+        // Values of single boxes, not of groups: results merged by a function are ignored.
         let whole = if rules.is_empty() {
             None
         } else {
@@ -111,10 +111,10 @@ pub fn of(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summar
 }
 
 impl Summary {
-    /// All of it in one, by the function: runs it, if this user trusts it.
+    /// Merges all results by the function, which runs it if this user trusts it.
     ///
     /// # Errors
-    /// `Refused` when it may not run here; those of the function.
+    /// `Refused` if it may not run here; errors of the function.
     pub fn run(&self, definition: &Definition) -> Result<Option<Pairs>> {
         let analysis = self.analysis.as_ref().map_err(Clone::clone)?;
         let found = self.results.groups.iter().zip(&self.groups);
@@ -128,10 +128,10 @@ impl Summary {
     }
 }
 
-/// The boxes of a dataset that an analysis has no results of: as they were written, those of some epochs.
+/// Lists the boxes of a dataset without results of an analysis, as written in some epochs.
 ///
 /// # Errors
-/// Those of reading the epoch.
+/// Errors of reading the epoch.
 pub fn unseen(
     path: &Path,
     manifest: &Manifest,

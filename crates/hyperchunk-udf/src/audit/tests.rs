@@ -49,7 +49,7 @@ fn a_line_is_one_object_whatever_the_names_are() {
     assert_eq!(line.find('\n'), Some(line.len() - 1));
     assert!(line.len() < 10_000);
     let value: serde_json::Value = serde_json::from_str(&line).unwrap();
-    // A relative path means nothing to who reads the log.
+    // A relative path is useless to readers of the log.
     let whole = std::env::current_dir().unwrap().join("a\n\"b\".h5").display().to_string();
     assert_eq!((&value["verdict"], &value["file"]), (&"refused".into(), &whole.into()));
     assert_eq!((absolute("/a.h5"), absolute("s3://b/a.h5")), ("/a.h5".into(), "s3://b/a.h5".into()));
@@ -90,7 +90,7 @@ fn one_file_writes_so_many_lines() {
     };
     let expected: Vec<_> = (1..=MAX_OF_FILE + 3).collect();
     assert_eq!(numbers("many.h5"), expected);
-    // What was noted is not noted again, and another file has lines of its own.
+    // Logged events are not logged again, and another file has its own lines.
     assert_eq!(numbers("many.h5"), vec![0; MAX_OF_FILE + 3]);
     assert_eq!(numbers("other.h5"), expected);
 }

@@ -1,4 +1,4 @@
-//! The process in which a live dataset's function runs. Started by whoever reads the dataset; of no use by hand.
+//! Process in which a live dataset's function runs. Started by the reader of the dataset; not useful by hand.
 
 #![cfg_attr(not(test), no_main)]
 

@@ -9,7 +9,7 @@ static const struct hyperchunk_slot *hyperchunk_find(const char *name) {
     const char *bare = *name == '/' ? name + 1 : name;
     for (size_t i = 0; i < HYPERCHUNK_COUNT; i++)
         if (strcmp(hyperchunk_slots[i].name, bare) == 0) return hyperchunk_slots + i;
-    /* Not printf: most of what a small module would have. */
+    /* Not printf, which would be most of a small module. */
     char message[512] = "lib: no dataset ";
     strncat(message, name, 400);
     strcat(message, " was recorded when this function was attached");
@@ -35,9 +35,9 @@ __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run(void) {
     hyperchunk_path[length < sizeof hyperchunk_path ? length : sizeof hyperchunk_path - 1] = 0;
 #ifdef HYPERCHUNK_SEED_RAND
     unsigned of_block;
-    getentropy(&of_block, sizeof of_block); /* made of the block's seed */
+    getentropy(&of_block, sizeof of_block); /* derived from the block's seed */
     srand(of_block);
 #endif
     hyperchunk_function();
-    fflush(NULL); /* stdout by name would be in every module */
+    fflush(NULL); /* naming stdout would link it into every module */
 }

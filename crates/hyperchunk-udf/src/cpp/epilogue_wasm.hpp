@@ -1,7 +1,7 @@
 #ifdef HYPERCHUNK_SEED_RAND
 #include <unistd.h>
 #endif
-// What the library calls where it would throw. Its own prints, and printf is most of what a small module would have.
+// Called by the library instead of throwing. Its own version uses printf, which would be most of a small module.
 #if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 150000
 [[noreturn]] void std::__libcpp_verbose_abort(const char *format, ...) noexcept {
     char message[512] = "";
@@ -49,9 +49,9 @@ extern "C" __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run()
     current = &all;
 #ifdef HYPERCHUNK_SEED_RAND
     unsigned of_block;
-    getentropy(&of_block, sizeof of_block); /* made of the block's seed */
+    getentropy(&of_block, sizeof of_block); /* derived from the block's seed */
     srand(of_block);
 #endif
     hyperchunk_function();
-    fflush(nullptr); // stdout by name would be in every module
+    fflush(nullptr); // naming stdout would link it into every module
 }

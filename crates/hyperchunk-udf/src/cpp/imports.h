@@ -1,4 +1,4 @@
-/* What a module imports: the same for C and C++. */
+/* Imports of a module: the same for C and C++. */
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* What a C function sees, compiled to WebAssembly: the global `lib`. Indices start at 0. */
+/* Environment of a C function, compiled to WebAssembly: the global `lib`. Indices start at 0. */
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static const struct hyperchunk_slot *hyperchunk_attribute(const char *object, co
     snprintf(label, sizeof label, "%s@%s", object, name);
     return hyperchunk_find(label);
 }
-/* An attribute that is a number. */
+/* Returns an attribute that is a number. */
 static double hyperchunk_number(const char *object, const char *name) {
     const struct hyperchunk_slot *s = hyperchunk_attribute(object, name);
     const char *is = s->datatype;
@@ -45,7 +45,7 @@ static double hyperchunk_number(const char *object, const char *name) {
     default: return has_sign ? (double)*(const int64_t *)s->data : (double)*(const uint64_t *)s->data;
     }
 }
-/* One that is a string. */
+/* Returns an attribute that is a string. */
 static const char *hyperchunk_text(const char *object, const char *name) {
     return (const char *)hyperchunk_attribute(object, name)->data;
 }
@@ -55,11 +55,11 @@ static const char *hyperchunk_type(const char *name) { return hyperchunk_find(na
 static const size_t *hyperchunk_chunk(void) { return hyperchunk_find(NULL)->dims; }
 static const size_t *hyperchunk_offset(const char *name) { return hyperchunk_find(name)->start; }
 static const char *hyperchunk_file_path(void) { return hyperchunk_path; }
-/* A whole number of this block, the same for each reader. */
+/* Returns the seed of this block, an integer that is the same for each reader. */
 static uint64_t hyperchunk_seed(void) { return hyperchunk_import_seed(); }
-/* Seconds since 1970, where the profile grants the clock. */
+/* Returns seconds since 1970, if the profile grants the clock. */
 static double hyperchunk_clock(void) { return hyperchunk_import_clock(); }
-/* Sets a string of an output, of `size` bytes. What does not fit is cut off; what is left over is cleared. */
+/* Sets a string of an output, of `size` bytes. A longer text is truncated; the rest is cleared. */
 static void hyperchunk_set_string(char *to, size_t size, const char *text) {
     size_t kept = strnlen(text, size);
     memcpy(to, text, kept);
@@ -69,10 +69,10 @@ static void hyperchunk_set_string(char *to, size_t size, const char *text) {
 static const struct {
     void *(*getData)(const char *name);
     const size_t *(*getDims)(const char *name);
-    size_t (*getRank)(const char *name); /* how many there are of them */
+    size_t (*getRank)(const char *name); /* number of dimensions */
     const char *(*getType)(const char *name);
     const size_t *(*getChunk)(void);
-    const size_t *(*getOffset)(const char *name); /* NULL: where the block begins */
+    const size_t *(*getOffset)(const char *name); /* NULL: offset of the block */
     const char *(*getFilePath)(void);
     void (*setString)(char *to, size_t size, const char *text);
     uint64_t (*seed)(void);

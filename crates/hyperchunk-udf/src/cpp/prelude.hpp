@@ -1,4 +1,4 @@
-// What a C++ function sees: the global `lib`. Indices start at 0.
+// Environment of a C++ function: the global `lib`. Indices start at 0.
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 // WebAssembly has no exceptions.
 #ifdef __wasm__
 #define HYPERCHUNK_FAIL(text) hyperchunk_import_fail(text, strlen(text))
-// What is thrown ends the function with its message, since nobody can catch it.
+// A throw ends the function with the exception's message, since it cannot be caught.
 namespace hyperchunk {
 struct thrown {
     template <class T> [[noreturn]] void operator<<(const T &what) {
@@ -45,10 +45,10 @@ struct table {
     const slot *slots;
     const char *file_path;
     int (*connect)(const char *target, char *message, size_t size);
-    const uint64_t *const *starts; // where in its dataset each slot's block begins
-    int64_t seed;                  // -1 without one
+    const uint64_t *const *starts; // offset of each slot's block in its dataset
+    int64_t seed;                  // -1 if there is none
     double (*clock)(char *message, size_t size);
-    uint64_t wide; // whether the processor has AVX2
+    uint64_t wide; // 1 if the processor has AVX2
 };
 static const table *current;
 
@@ -60,30 +60,30 @@ static bool fits(const char *datatype, char type) {
     return is == type || is == 's' || is == 'c' || (type == 'W' && (is == '3' || is == 'f')) || (type == 'L' && (is == '6' || is == 'd'));
 }
 
-// The dataset of a name. Of numbers, those of another `type` (see type_of) are not it.
+// Returns the dataset of a name. Numbers must be of the `type` (see type_of), if it is given.
 static const slot &find(const char *name, char type = 0) {
     const char *what = " was recorded when this function was attached";
     for (uint64_t i = 0; i < current->count; i++) {
 #ifdef __x86_64__
-        __asm__("" : "+r"(i)); // nothing, but the compiler does not ask ahead for these few: 100 bytes of a function
+        __asm__("" : "+r"(i)); // no-op that stops the compiler from prefetching these few: 100 bytes of a function
 #endif
         if (strcmp(bare(current->slots[i].name), bare(name)) == 0) {
             if (!type || fits(current->slots[i].datatype, type)) return current->slots[i];
             what = " has elements of the type of lib.getData<T>";
         }
     }
-    // Neither strings nor printf: half of the size of a small function.
+    // Neither strings nor printf, which would be half of a small function.
     char message[512] = "lib: no dataset ";
     strncat(message, name, 400);
     strcat(message, what);
     HYPERCHUNK_FAIL(message);
 }
 
-// What a number is: the letter or digit that tells its type's name from others, or one for any number of its size, as unsigned integers
-// look at bits. 0 for what may look at any bytes.
+// Code of a number type: the letter or digit that distinguishes its name; for unsigned integers, a code for any number of their size, as
+// they may read its bits. 0 for types that may read any bytes.
 template <class T> static constexpr char type_of() {
 #ifdef __wasm__
-    return 0; // A module is read by everybody: it stays small.
+    return 0; // A module is stored in the file: it should stay small.
 #endif
     if (!std::is_arithmetic<T>::value || sizeof(T) == 1 || sizeof(T) > 8) return 0;
     if (std::is_floating_point<T>::value) return sizeof(T) == 4 ? 'f' : 'd';
@@ -91,7 +91,7 @@ template <class T> static constexpr char type_of() {
     return sizeof(T) == 2 ? '1' : sizeof(T) == 4 ? '3' : '6';
 }
 
-// A number of a dataset, as a T.
+// Returns a number of a dataset, converted to T.
 template <class T> static T number(const slot &s, size_t n) {
     const char *is = s.datatype;
     if (*is == 'f') return T(static_cast<const float *>(s.data)[n]);
@@ -107,7 +107,7 @@ template <class T> static T number(const slot &s, size_t n) {
     }
 }
 
-// Of a fixed string that fills its size, a copy that lives for the next 64.
+// Returns a fixed-length string with a terminator; if it has none, a copy that stays valid for the next 64 calls.
 static const char *terminated(const char *text, size_t size) {
     if (memchr(text, 0, size)) return text;
     static std::string copies[64];
@@ -142,7 +142,7 @@ class UserDefinedLibrary {
     }
     std::vector<size_t> getDims(const std::string &name) { return getDims(name.c_str()); }
     std::vector<size_t> getSize(const char *name) { return getDims(name); }
-    // An attribute: a number, converted to T; a string, for T = std::string; or all numbers of an array, for T = std::vector<N>.
+    // Returns an attribute: a number, converted to T; a string, for T = std::string; or all numbers, for T = std::vector<N>.
     template <class T = double> T getAttr(const std::string &object, const std::string &name) {
         const hyperchunk::slot &s = hyperchunk::find((object + "@" + name).c_str());
         if constexpr (std::is_arithmetic<T>::value) {
@@ -158,12 +158,12 @@ class UserDefinedLibrary {
             return list;
         }
     }
-    // The shape of the block that is computed.
+    // Returns the shape of the computed block.
     std::vector<size_t> getChunk() {
         const hyperchunk::slot &s = hyperchunk::current->slots[0];
         return std::vector<size_t>(s.dims, s.dims + s.rank);
     }
-    // Where that block begins in its dataset, or that of an input in the input's.
+    // Returns the offset of that block in its dataset, or of an input's part in the input's dataset.
     std::vector<size_t> getOffset(const char *name = nullptr) {
         const hyperchunk::slot &s = name ? hyperchunk::find(name) : hyperchunk::current->slots[0];
         const uint64_t *start = hyperchunk::current->starts[&s - hyperchunk::current->slots];
@@ -174,7 +174,7 @@ class UserDefinedLibrary {
     std::vector<size_t> getOffset(const std::string &name) { return getOffset(name.c_str()); }
     const char *getType(const char *name) { return hyperchunk::find(name).datatype; }
     const char *getType(const std::string &name) { return getType(name.c_str()); }
-    // A string, of an element of a string dataset or of a member. Fixed ones that fill their size are copied.
+    // Returns the string in an element of a string dataset, or in a member. Fixed-length strings without a terminator are copied.
     template <class T> const char *string(const T &from) {
         if constexpr (std::is_pointer<T>::value)
             return from ? from : "";
@@ -183,7 +183,7 @@ class UserDefinedLibrary {
         else
             return string(from.value);
     }
-    // Sets a string of an output. What does not fit is cut off; what is left over is cleared.
+    // Sets a string of an output. A longer text is truncated; the rest of the string is cleared.
     template <class T> void setString(T &to, const char *format, ...) {
         va_list list;
         va_start(list, format);
@@ -198,20 +198,20 @@ class UserDefinedLibrary {
     uint64_t seed() { return hyperchunk_import_seed(); }
     double clock() { return hyperchunk_import_clock(); }
 #else
-    // A whole number of this block, the same for each reader: what random numbers are made from.
+    // Returns the seed of this block, an integer that is the same for each reader.
     uint64_t seed() {
         if (hyperchunk::current->seed < 0)
             throw std::runtime_error("lib.seed: the record has no seed; attach the function again");
         return uint64_t(hyperchunk::current->seed);
     }
-    // Seconds since 1970, where the profile grants the clock.
+    // Returns seconds since 1970, if the profile grants the clock.
     double clock() {
         char message[1024];
         double now = hyperchunk::current->clock(message, sizeof message);
         if (now < 0) throw std::runtime_error(message);
         return now;
     }
-    // A connected socket for "host:port", where the profile grants it: for read, write, send, recv, poll, shutdown and close.
+    // Returns a connected socket for "host:port", if the profile grants it: for read, write, send, recv, poll, shutdown and close.
     int connect(const std::string &target) {
         char message[1024];
         int fd = hyperchunk::current->connect(target.c_str(), message, sizeof message);

@@ -1,6 +1,6 @@
-//! C and C++ sources for WebAssembly: what surrounds them, and how Zig compiles them.
+//! C and C++ sources for WebAssembly: their preludes, and the options of Zig.
 //!
-//! The module needs nothing of the machine that made it, so what is stored in a file runs everywhere.
+//! The module does not depend on the machine that compiled it, so the stored form runs everywhere.
 
 use super::{PRELUDE, with_sizes};
 use crate::datatype::{Datatype, declarations_for_wasm};
@@ -15,10 +15,10 @@ const PRELUDE_C: &str = include_str!("prelude.h");
 const EPILOGUE_C: &str = include_str!("epilogue.h");
 const EPILOGUE_CPP: &str = include_str!("epilogue_wasm.hpp");
 
-/// The result's name in the compiler's folder.
+/// Name of the result in the compiler's folder.
 pub(crate) const MODULE: &str = "udf.wasm";
 
-/// A language that is compiled to WebAssembly.
+/// Language that is compiled to WebAssembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// C17 with the extensions of the system's library.
@@ -27,7 +27,7 @@ pub enum Language {
     Cpp,
 }
 
-/// For both languages. Functions are known by their names alone, so that results do not depend on who compiles.
+/// Options for both languages. None depends on the compiling machine, so that results do not either.
 const ARGUMENTS: &[&str] = &[
     "-target",
     "wasm32-wasi",
@@ -42,7 +42,7 @@ const ARGUMENTS: &[&str] = &[
     "-ferror-limit=5",
     "-fno-caret-diagnostics",
     "-fno-color-diagnostics",
-    // What Zig adds to look for undefined behaviour needs a library of its own.
+    // Zig's checks for undefined behaviour would need an additional library.
     "-fno-sanitize=undefined",
     "-Wl,--gc-sections",
     "-Wl,-z,stack-size=1048576",
@@ -50,24 +50,24 @@ const ARGUMENTS: &[&str] = &[
 ];
 
 impl Language {
-    /// That of a source, by its extension (`.c`, else C++).
+    /// Returns the language of a source, by its extension (`.c`, else C++).
     #[must_use]
     pub fn of(path: &Path) -> Self {
         if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("c")) { Self::C } else { Self::Cpp }
     }
 
-    /// That of the source that a compiled form was made of, by its target.
+    /// Returns the language of a compiled form's source, by its target.
     #[must_use]
     pub fn with_target(target: &str) -> Option<Self> {
         [Self::C, Self::Cpp].into_iter().find(|l| l.target() == target)
     }
 
-    /// The language with this name, as [`Language::name`] gives it.
+    /// Returns the language with this name, as given by [`Language::name`].
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::C, Self::Cpp].into_iter().find(|l| l.name() == name)
     }
 
-    /// What the worker is told.
+    /// Returns the name for the worker.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::C => "c",
@@ -75,7 +75,7 @@ impl Language {
         }
     }
 
-    /// What the compiled form's target is called.
+    /// Returns the target of the compiled form.
     pub(crate) fn target(self) -> &'static str {
         match self {
             Self::C => TARGET_C,
@@ -83,7 +83,7 @@ impl Language {
         }
     }
 
-    /// The source's name in the compiler's folder.
+    /// Returns the name of the source in the compiler's folder.
     pub(crate) fn file(self) -> &'static str {
         match self {
             Self::C => "udf.c",
@@ -91,7 +91,7 @@ impl Language {
         }
     }
 
-    /// The compiler's arguments behind its own name.
+    /// Returns the compiler's arguments after its own name.
     pub(crate) fn arguments(self) -> impl Iterator<Item = &'static str> {
         let first: &[&str] = match self {
             Self::C => &["cc", "-std=gnu17"],
@@ -100,10 +100,10 @@ impl Language {
         first.iter().chain(ARGUMENTS).copied().chain(["-o", MODULE, self.file()])
     }
 
-    /// The whole text that is compiled for `source`, which uses the datasets `slots`.
+    /// Returns the complete text to compile for `source`, which uses the datasets `slots`.
     ///
     /// # Errors
-    /// `Unsupported` for arrays of strings of variable length.
+    /// `Unsupported` for arrays of variable-length strings.
     pub(crate) fn assemble<'a>(
         self,
         source: &str,
@@ -133,9 +133,9 @@ impl Language {
         names.push_str("};");
         let structures = with_sizes(&slots, declarations_for_wasm(slots.iter().copied()));
         let file = self.file();
-        // The module's own dynamic_dataset asks for the datasets first.
+        // The module's exported dynamic_dataset requests the datasets first.
         let mut defines = "#define dynamic_dataset hyperchunk_function\n".to_owned();
-        // The C library makes the same numbers each time, but goes on with them from one block to the next.
+        // The C library's generator starts with the same numbers, but continues from one block to the next.
         if ["rand(", "random("].iter().any(|call| source.contains(call)) {
             defines.push_str("#define HYPERCHUNK_SEED_RAND\n");
         }
@@ -148,7 +148,8 @@ impl Language {
     }
 }
 
-/// Their addresses lie 8 bytes apart, and those of the compiler 4.
+/// Returns whether a datatype contains an array of variable-length strings. Their addresses are 8 bytes apart
+/// in memory, and 4 for the compiler.
 fn has_array_of_strings(datatype: &Datatype) -> bool {
     match datatype {
         Datatype::Array(base, _) => base.has_pointers(),

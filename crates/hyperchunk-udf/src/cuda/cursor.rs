@@ -1,10 +1,10 @@
-//! A place in a list of tokens.
+//! Cursor in a list of tokens.
 
 use super::lex::{Kind, Token};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// Where a parser is.
+/// Position of a parser.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'t, 'a> {
     tokens: &'t [Token<'a>],
@@ -38,17 +38,17 @@ impl<'t, 'a> Cursor<'t, 'a> {
         self.at >= self.tokens.len()
     }
 
-    /// The line of the next token, or of the last.
+    /// Returns the line of the next token, or of the last.
     pub(super) fn line(&self) -> u32 {
         self.peek(0).or(self.tokens.last().copied()).map_or(1, |token| token.line)
     }
 
-    /// Whether the next token is this word.
+    /// Returns whether the next token is this word.
     pub(super) fn is_word(&self, word: &str) -> bool {
         self.peek(0).is_some_and(|t| t.kind == Kind::Word && t.text == word)
     }
 
-    /// Whether the next tokens are this operator, without blanks in it.
+    /// Returns whether the next tokens are this operator, without blanks in it.
     pub(super) fn is(&self, operator: &str) -> bool {
         let mut end = None;
         for (n, c) in operator.bytes().enumerate() {
@@ -63,7 +63,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         true
     }
 
-    /// Takes this operator, if it is there.
+    /// Consumes this operator if it is next.
     pub(super) fn take(&mut self, operator: &str) -> bool {
         let there = self.is(operator);
         if there {
@@ -72,21 +72,21 @@ impl<'t, 'a> Cursor<'t, 'a> {
         there
     }
 
-    /// Takes this word, if it is there.
+    /// Consumes this word if it is next.
     pub(super) fn take_word(&mut self, word: &str) -> bool {
         let there = self.is_word(word);
         self.at += usize::from(there);
         there
     }
 
-    /// Takes any word.
+    /// Consumes any word.
     pub(super) fn word(&mut self) -> Option<&'a str> {
         let token = self.peek(0).filter(|t| t.kind == Kind::Word)?;
         self.at += 1;
         Some(token.text)
     }
 
-    /// Takes this operator.
+    /// Consumes this operator, or fails.
     pub(super) fn need(&mut self, operator: &str) -> Result<()> {
         if self.take(operator) {
             return Ok(());
@@ -94,7 +94,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         fail!(Syntax, "line {}: {operator} is missing before {}", self.line(), self.shown())
     }
 
-    /// What comes next, for messages.
+    /// Returns the next token for messages.
     pub(super) fn shown(&self) -> String {
         match self.peek(0) {
             None => "the end".to_owned(),
@@ -103,7 +103,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         }
     }
 
-    /// Takes what is in brackets, of which the first is next.
+    /// Consumes a bracketed group and returns its content; the opening bracket must be next.
     pub(super) fn brackets(&mut self) -> Result<&'t [Token<'a>]> {
         let line = self.line();
         let first = self.at + 1;
@@ -123,7 +123,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         fail!(Syntax, "line {line}: this bracket is not closed")
     }
 
-    /// Takes a dataset's name, as a string.
+    /// Consumes a dataset's name, a string.
     pub(super) fn dataset(&mut self) -> Result<String> {
         let line = self.line();
         let mut name = String::new();
@@ -150,7 +150,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
     }
 }
 
-/// Splits tokens at the commas that are in no brackets. Of nothing there are no parts.
+/// Splits tokens at the commas outside of brackets. An empty list has no parts.
 pub(super) fn at_commas<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let (mut parts, mut first, mut depth) = (Vec::new(), 0, 0usize);
     for (n, token) in tokens.iter().enumerate().filter(|(_, t)| t.kind == Kind::Op) {

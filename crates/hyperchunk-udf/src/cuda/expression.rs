@@ -1,4 +1,4 @@
-//! Expressions of `dynamic_dataset`: parsed with their types, and computed.
+//! Expressions of `dynamic_dataset`: typed when parsed, and evaluated when a plan is made.
 
 mod parse;
 
@@ -9,13 +9,13 @@ use super::types::Number;
 use super::value::{Binary, Rounding, Value};
 use crate::error::{Result, fail};
 
-/// Brackets in brackets at most.
+/// Maximum nesting of brackets.
 const MAX_DEPTH: usize = 64;
-/// Operations on each other's results at most: computing them recurses.
+/// Maximum height of an expression tree: evaluation recurses.
 const MAX_HEIGHT: usize = 256;
 pub(super) const ADVICE: &str = "or write the kernel alone, whose parameters have the datasets' names, and leave dynamic_dataset out (docs: Live datasets, CUDA)";
 
-/// A number that is computed when the plan is made.
+/// Number that is computed when the plan is made.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     node: Node,
@@ -27,13 +27,13 @@ pub(super) struct Expression {
 #[derive(Clone, Debug)]
 enum Node {
     Constant(Value),
-    /// A variable.
+    /// Variable.
     Variable(usize),
-    /// An element of a list.
+    /// Element of a list.
     Element(List, Box<Expression>),
-    /// How many a list has.
+    /// Length of a list.
     Length(List),
-    /// A part of a `dim3` that is a variable.
+    /// Component of a `dim3` variable.
     Part(usize, usize),
     Negative(Box<Expression>),
     Inverted(Box<Expression>),
@@ -42,7 +42,7 @@ enum Node {
     Both(Box<Expression>, Box<Expression>),
     Either(Box<Expression>, Box<Expression>),
     Choice(Box<Expression>, Box<Expression>, Box<Expression>),
-    /// The smaller or the larger of two.
+    /// Minimum and maximum of two.
     Smaller(Box<Expression>, Box<Expression>),
     Larger(Box<Expression>, Box<Expression>),
     Rounded(Rounding, Box<Expression>),
@@ -62,7 +62,7 @@ impl Node {
     }
 }
 
-/// Numbers that `lib` gives.
+/// List of numbers from `lib`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum List {
     /// `lib.getDims("x")`
@@ -75,7 +75,7 @@ pub(super) enum List {
     Offset,
 }
 
-/// A variable.
+/// Variable.
 #[derive(Clone, Debug)]
 pub(super) struct Variable {
     pub(super) name: String,
@@ -86,35 +86,35 @@ pub(super) struct Variable {
 #[derive(Clone, Debug)]
 pub(super) enum VariableKind {
     Number(Number),
-    /// The elements of a dataset.
+    /// Elements of a dataset.
     Data(String, Base),
     List(List),
     Dim3,
 }
 
-/// What `lib` gave.
+/// Result of a call of `lib`.
 #[derive(Clone, Debug)]
 pub(super) enum Given {
     Data(String, Base),
     List(List),
 }
 
-/// What names stand for while `dynamic_dataset` is parsed.
+/// Names in scope while `dynamic_dataset` is parsed.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     pub(super) variables: Vec<Variable>,
-    /// The datasets, in the order in which they appear.
+    /// Datasets, in order of first use.
     pub(super) names: Vec<String>,
     depth: usize,
 }
 
-/// Where the numbers of a plan come from.
+/// Source of a plan's numbers.
 pub(super) trait Source {
-    /// The numbers of a list.
+    /// Returns the numbers of a list.
     fn list(&self, list: &List) -> Result<&[u64]>;
-    /// A variable that is a number.
+    /// Returns the value of a variable that is a number.
     fn number(&self, variable: usize) -> Option<Value>;
-    /// A variable that is a `dim3`.
+    /// Returns the value of a variable that is a `dim3`.
     fn dim3(&self, variable: usize) -> Option<[u32; 3]>;
 }
 
@@ -130,7 +130,7 @@ impl Expression {
         Ok(Expression { node, number, line, height })
     }
 
-    /// Whether it is computed of nothing that depends on datasets or variables, and what it is then.
+    /// Returns its value if it depends on no datasets or variables.
     pub(super) fn constant(&self) -> Option<Value> {
         struct Nothing;
         impl Source for Nothing {
@@ -147,21 +147,21 @@ impl Expression {
         self.value(&Nothing).ok()
     }
 
-    /// The same in another type.
+    /// Converts it to another type.
     pub(super) fn into_number(self, number: Number) -> Result<Expression> {
         let line = self.line;
         Expression::new(Node::Cast(Box::new(self)), number, line)
     }
 
-    /// Its line.
+    /// Returns its line.
     pub(super) fn line(&self) -> u32 {
         self.line
     }
 
-    /// Computes it.
+    /// Evaluates it.
     ///
     /// # Errors
-    /// `Syntax`, with the line: what C++ leaves undefined, and indices outside.
+    /// `Syntax`, with the line: operations that are undefined in C++, and indices out of range.
     pub(super) fn value(&self, source: &dyn Source) -> Result<Value> {
         let line = self.line;
         let value = match &self.node {

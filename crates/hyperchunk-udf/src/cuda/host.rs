@@ -1,4 +1,4 @@
-//! `dynamic_dataset`, translated into what is launched: it never runs.
+//! Translation of `dynamic_dataset` into launches: it never runs.
 
 mod launch;
 
@@ -10,30 +10,30 @@ use super::types::Number;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// Statements at most, and launches among them.
+/// Maximum number of statements, and of launches among them.
 const MAX_STATEMENTS: usize = 4096;
 const MAX_LAUNCHES: usize = 64;
 
-/// One step of `dynamic_dataset`.
+/// Statement of `dynamic_dataset`.
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
-    /// A variable that is a number gets a value.
+    /// Assignment to a number.
     Number(usize, Expression),
-    /// A `dim3` gets a value.
+    /// Assignment to a `dim3`.
     Dim3(usize, Shape),
-    /// A part of a `dim3` does.
+    /// Assignment to a component of a `dim3`.
     Part(usize, usize, Expression),
     Launch(Box<Launch>),
 }
 
-/// What a `dim3` is made of.
+/// Value of a `dim3`.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     Variable(usize),
     Parts(Vec<Expression>),
 }
 
-/// A launch of a kernel.
+/// Launch of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
     pub(super) instance: usize,
@@ -44,36 +44,36 @@ pub(super) struct Launch {
     pub(super) line: u32,
 }
 
-/// What a kernel is given.
+/// Argument of a kernel.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
-    /// The elements of a dataset.
+    /// Elements of a dataset.
     Data(String),
-    /// A number, in the parameter's type.
+    /// Number, in the parameter's type.
     Number(Expression),
 }
 
-/// A kernel with all types known.
+/// Kernel with all types known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Instance {
-    /// How the source names it.
+    /// Name in the source, with template arguments.
     pub(super) expression: String,
     pub(super) parameters: Vec<Type>,
     pub(super) line: u32,
 }
 
-/// `dynamic_dataset` in steps.
+/// Statements of `dynamic_dataset`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Host {
     pub(super) statements: Vec<Statement>,
     pub(super) instances: Vec<Instance>,
-    /// Each dataset whose elements are used, with their type there and the line.
+    /// Each dataset whose elements are used, with their type in the source and the line.
     pub(super) data: Vec<(String, Base, u32)>,
     pub(super) names: Vec<String>,
     pub(super) variables: usize,
 }
 
-/// Translates `body`, which has its brackets.
+/// Translates `body`, given with its braces.
 ///
 /// # Errors
 /// `Syntax` or `Unsupported`, with the line and what to write instead; `Limit`.
@@ -121,7 +121,7 @@ impl Parser<'_> {
                 cursor.next();
                 cursor.need(";")
             }
-            // Kernels and copies are in order, and all of them done before anybody looks.
+            // Kernels and copies run in order, and all are complete before the results are used.
             "cudaDeviceSynchronize" => {
                 cursor.next();
                 cursor.need("(")?;
@@ -150,7 +150,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a launch is next: a name, perhaps with the arguments of its template, and `<<<`.
+    /// Returns whether a launch is next: a name, perhaps with template arguments, and `<<<`.
     fn is_launch(&self, cursor: &Cursor<'_, '_>) -> bool {
         let mut ahead = *cursor;
         while let Some(token) = ahead.peek(0) {
@@ -245,7 +245,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What `lib.getData` gives, which is next.
+    /// Parses a call of `lib.getData`.
     fn data(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<(String, Base)> {
         let line = cursor.line();
         if !cursor.is_word("lib") {
@@ -273,7 +273,7 @@ impl Parser<'_> {
             let mut is_number = !cursor.is_word("lib");
             if !is_number {
                 match self.scope.lib(cursor)? {
-                    // An element of it.
+                    // An element of the list.
                     Given::List(_) if cursor.is("[") || cursor.is(".") => {
                         cursor.set(before);
                         is_number = true;
@@ -321,7 +321,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The numbers in brackets behind `dim3`.
+    /// Parses the numbers in brackets after `dim3`.
     fn parts(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Vec<Expression>> {
         let line = cursor.line();
         let end = if cursor.is("{") { "}" } else { ")" };
@@ -341,7 +341,7 @@ impl Parser<'_> {
         Ok(parts)
     }
 
-    /// A `dim3`, or a number in its place.
+    /// Parses a `dim3`, or a number that stands for one.
     fn shape(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Shape> {
         if cursor.take_word("dim3") || cursor.is("{") {
             return Ok(Shape::Parts(self.parts(cursor)?));

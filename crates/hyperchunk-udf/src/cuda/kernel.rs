@@ -1,4 +1,4 @@
-//! The kernels of a source: their names and parameters.
+//! Kernels of a source: their names and parameters.
 
 use super::cursor::{Cursor, at_commas};
 use super::lex::{Kind, Token};
@@ -6,25 +6,25 @@ use super::types::Number;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// No kernel has more parameters.
+/// Maximum number of a kernel's parameters.
 const MAX_PARAMETERS: usize = 256;
-/// No source has more kernels.
+/// Maximum number of a source's kernels.
 const MAX_KERNELS: usize = 256;
-/// Words before or behind a type that change nothing for us.
+/// Ignored words before or after a type.
 const QUALIFIERS: [&str; 4] = ["__restrict__", "__restrict", "restrict", "register"];
 
-/// What a parameter or an element is.
+/// Type of a parameter's value or elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     Number(Number),
-    /// Our structure of shape and place.
+    /// The prelude's structure with shape and offset.
     Region,
-    /// Another name: a structure of a dataset, or a type of a template.
+    /// Another name: a dataset's structure, or a type parameter of a template.
     Named(String),
 }
 
 impl Base {
-    /// How the compiler is told.
+    /// Returns its C++ spelling.
     pub(super) fn spelling(&self) -> String {
         match self {
             Base::Number(number) => number.spelling().to_owned(),
@@ -34,13 +34,13 @@ impl Base {
     }
 }
 
-/// The type of a parameter or variable.
+/// Type of a parameter or variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Type {
     pub(super) base: Base,
-    /// Whether it is the address of such elements.
+    /// Set for a pointer to such elements.
     pub(super) pointer: bool,
-    /// Whether these may not be written.
+    /// Set if these may not be written.
     pub(super) constant: bool,
 }
 
@@ -51,40 +51,40 @@ impl Type {
     }
 }
 
-/// A parameter of a kernel.
+/// Parameter of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
-    /// What `DATASET` says.
+    /// Dataset named by `DATASET`.
     pub(super) dataset: Option<String>,
     pub(super) name: Option<String>,
     pub(super) datatype: Type,
     pub(super) line: u32,
 }
 
-/// What a template is made with.
+/// Template parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TemplateParameter {
     Type(String),
     Value(String, Number),
 }
 
-/// A kernel.
+/// Kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
-    /// With the namespaces that it is in.
+    /// Name, with its namespaces.
     pub(super) name: String,
     pub(super) template: Vec<TemplateParameter>,
     pub(super) parameters: Vec<Parameter>,
-    /// What `THREADS` says; nothing where it is not there.
+    /// Numbers of `THREADS`; empty if absent.
     pub(super) threads: Vec<u32>,
     pub(super) line: u32,
 }
 
-/// What was found in a source.
+/// Declarations found in a source.
 #[derive(Debug, Default)]
 pub(super) struct Found<'t, 'a> {
     pub(super) kernels: Vec<Kernel>,
-    /// The body of `dynamic_dataset`, with its brackets.
+    /// Body of `dynamic_dataset`, with its braces.
     pub(super) host: Option<&'t [Token<'a>]>,
 }
 
@@ -95,9 +95,9 @@ pub(super) struct Found<'t, 'a> {
 pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Found<'t, 'a>> {
     let mut found = Found::default();
     let mut cursor = Cursor::new(tokens);
-    // The namespaces of each block that is open; none for `extern "C" {`.
+    // The namespaces of each open block; empty for `extern "C" {`.
     let mut open: Vec<Vec<&str>> = Vec::new();
-    // Where the present declaration begins.
+    // Start of the current declaration.
     let mut first = 0;
     while let Some(token) = cursor.peek(0) {
         match (token.kind, token.text) {
@@ -191,7 +191,8 @@ fn host<'t, 'a>(
     Ok(())
 }
 
-/// A kernel's declaration behind `__global__`; nothing of one without a body, and of a template's special form.
+/// Parses a kernel's declaration after `__global__`; `None` without a body, and for a template's
+/// specialisation.
 fn declaration(before: &[Token<'_>], cursor: &mut Cursor<'_, '_>, prefix: &str) -> Result<Option<Kernel>> {
     let line = cursor.line();
     let mut kernel = Kernel {
@@ -255,7 +256,7 @@ fn declaration(before: &[Token<'_>], cursor: &mut Cursor<'_, '_>, prefix: &str) 
     Ok(Some(kernel).filter(|_| !special))
 }
 
-/// The numbers of `THREADS(…)`.
+/// Parses the numbers of `THREADS(…)`.
 fn threads(cursor: &mut Cursor<'_, '_>) -> Result<Vec<u32>> {
     let line = cursor.line();
     let wrong = || {
@@ -351,7 +352,7 @@ fn parameter(tokens: &[Token<'_>], kernel: u32) -> Result<Parameter> {
     Ok(Parameter { dataset, name, datatype, line })
 }
 
-/// A type, as far as a kernel's parameters and our variables have them.
+/// Parses a type, as far as supported for kernels' parameters and our variables.
 pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
     let line = cursor.line();
     let (mut words, mut constant, mut other) = (Vec::new(), false, None::<String>);

@@ -1,19 +1,19 @@
-//! The tokens of a CUDA source, with its simple macros replaced.
+//! Lexer for CUDA sources, with expansion of simple macros.
 //!
-//! Only signatures of kernels and `dynamic_dataset` are looked at; the compiler checks that it sees the same there. Text under
-//! `#if` is taken as if every condition held.
+//! Only the signatures of kernels and `dynamic_dataset` are examined; the compiler checks that it sees the
+//! same there. Text under `#if` is read as if every condition held.
 
 use crate::error::{Result, fail};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The most tokens of a source, its macros replaced.
+/// Maximum number of tokens of a source after macro expansion.
 const MAX_TOKENS: usize = 1 << 20;
-/// Macros in macros at most.
+/// Maximum nesting of macros.
 const MAX_NESTING: usize = 16;
-/// Words that mean something to us, and that no macro may replace.
+/// Words with a special meaning, which no macro may replace.
 const OURS: [&str; 5] = ["DATASET", "THREADS", "__global__", "dynamic_dataset", "lib"];
-/// Headers of the host, which the compiler at run time has not: what it has of them needs no header.
+/// Headers of the host that the run-time compiler lacks; their supported parts are built in.
 const HOST_HEADERS: [&str; 28] = [
     "algorithm",
     "cassert",
@@ -45,54 +45,54 @@ const HOST_HEADERS: [&str; 28] = [
     "vector",
 ];
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An identifier or keyword.
+    /// Identifier or keyword.
     Word,
-    /// A number.
+    /// Number.
     Number,
-    /// A string; its text is what is between the quotes.
+    /// String; the text is between the quotes.
     Text,
     /// One character of an operator.
     Op,
-    /// A character, or a string of a kind that names no dataset.
+    /// Character, or a kind of string that cannot name a dataset.
     Other,
-    /// A word that is a macro of which we do not know what it stands for.
+    /// Name of a macro whose value is not known.
     Unknown,
 }
 
-/// A token.
+/// Token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
     pub(super) line: u32,
-    /// Where it begins in the source; of what a macro stands for, where that is used.
+    /// Start in the source; in an expanded macro, the place of use.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Whether it came from a macro.
+    /// Set for tokens from a macro.
     pub(super) replaced: bool,
 }
 
-/// A source in tokens.
+/// Tokens of a source.
 #[derive(Debug)]
 pub(super) struct Lexed<'a> {
     pub(super) tokens: Vec<Token<'a>>,
-    /// Bytes that the compiler does not get: headers of the host.
+    /// Byte ranges removed for the compiler: headers of the host.
     pub(super) dropped: Vec<Range<usize>>,
 }
 
 #[derive(Debug, Default)]
 struct Macro<'a> {
-    /// Nothing where it depends on something.
+    /// `None` if it depends on a condition or on arguments.
     body: Option<Vec<Token<'a>>>,
 }
 
 /// Splits `source` into tokens.
 ///
 /// # Errors
-/// `Syntax` for what is not closed; `Limit`.
+/// `Syntax` for unclosed brackets, comments and strings; `Limit`.
 pub(super) fn lex(source: &str) -> Result<Lexed<'_>> {
     let mut lexer =
         Lexer { source, at: 0, line: 1, macros: HashMap::new(), conditions: 0, dropped: Vec::new() };
@@ -146,7 +146,7 @@ struct Lexer<'a> {
     at: usize,
     line: u32,
     macros: HashMap<&'a str, Macro<'a>>,
-    /// How many `#if` are open.
+    /// Number of open `#if`.
     conditions: usize,
     dropped: Vec<Range<usize>>,
 }
@@ -175,7 +175,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Goes to the next token; returns its first byte. `fresh` becomes whether it is the first of its line.
+    /// Skips to the next token and returns its first byte. Sets `fresh` if it is the first of its line.
     fn skip_blanks(&mut self, fresh: &mut bool) -> Result<Option<u8>> {
         while self.at < self.source.len() {
             match (self.byte(0), self.byte(1)) {
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         Ok(None)
     }
 
-    /// To the end of the line, which a backslash moves to that of the next.
+    /// Skips to the end of the line; a backslash continues it on the next.
     fn skip_line(&mut self) {
         while self.at < self.source.len() && self.byte(0) != b'\n' {
             let joined = self.rest().starts_with(b"\\\n");
@@ -228,7 +228,7 @@ impl<'a> Lexer<'a> {
                     self.bump(1);
                 }
                 if self.byte(0) == b'"' {
-                    // `u8"…"`, `R"(…)"`: no name of a dataset.
+                    // `u8"…"`, `R"(…)"`: cannot be the name of a dataset.
                     return match self.text(start..self.at).ends_with('R') {
                         true => self.raw(),
                         false => self.quoted(b'"', Kind::Other),
@@ -300,7 +300,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A line that begins with `#`.
+    /// Handles a line that starts with `#`.
     fn directive(&mut self) -> Result<()> {
         let (line, start) = (self.line, self.at);
         self.skip_directive_comments()?;
@@ -339,7 +339,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// To the end of a directive; a comment in it may have many lines.
+    /// Skips to the end of a directive; a comment in it may span lines.
     fn skip_directive_comments(&mut self) -> Result<()> {
         while self.at < self.source.len() && self.byte(0) != b'\n' {
             if self.rest().starts_with(b"/*") {
@@ -366,7 +366,7 @@ impl<'a> Lexer<'a> {
                 name.text
             )
         }
-        // A parenthesis right behind the name makes it a function, which is used with arguments.
+        // A parenthesis directly after the name makes it a function-like macro.
         let is_function = body.first().is_some_and(|t| t.text == "(" && t.start == name.end);
         let known =
             !undefined && !is_function && self.conditions == 0 && !self.macros.contains_key(name.text);

@@ -1,11 +1,12 @@
-//! CUDA sources: kernels, and how they are launched.
+//! CUDA sources: kernels and their launches.
 //!
-//! A source is a kernel alone, whose parameters say what they are bound to, or HDF5-UDF's form: kernels and a
-//! `dynamic_dataset` that launches them, which is translated and never runs. Both become one [`Plan`], made again from the
-//! source for each block. The kernels are compiled to PTX when the function is attached ([`Program::assemble`]); the compiler
-//! checks that their parameters are what was read here.
+//! A source is either a single kernel, whose parameters say what they are bound to, or in HDF5-UDF's form:
+//! kernels and a `dynamic_dataset` that launches them, which is translated and never runs. Both become a
+//! [`Plan`], made again from the source for each block. The kernels are compiled to PTX when the function is
+//! attached ([`Program::assemble`]); the compiler checks that their parameters are as parsed here.
 //!
-//! Nothing here runs anything, and every source ends in a plan or an error: sizes, depths and counts are bounded.
+//! No code of a source runs in this module, and every source ends in a plan or an error: sizes, depths and
+//! counts are bounded.
 
 mod cursor;
 mod expression;
@@ -33,67 +34,68 @@ use kernel::{Base, Kernel, Type};
 use std::ops::Range;
 use types::Number;
 
-/// The text before every source.
+/// Text before every source.
 const PRELUDE: &str = include_str!("prelude.cuh");
-/// The source's name for the compiler.
+/// Name of the source for the compiler.
 pub const SOURCE: &str = "udf.cu";
-/// The names of the kernels, one a line, in the compiler's folder.
+/// File with the names of the kernels, one a line, in the compiler's folder.
 pub const KERNELS: &str = "udf.kernels";
-/// The result's name in the folder.
+/// Name of the result in the folder.
 pub const RESULT: &str = "udf.ptx";
-/// The compiler's options but for the machine. Sums and products are rounded one by one, as on a processor.
+/// Options of the compiler, apart from the architecture. Multiply and add are rounded separately, as on a
+/// CPU.
 pub const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
-/// Bytes of the prelude's `Region`.
+/// Size of the prelude's `Region` in bytes.
 const REGION_BYTES: usize = (1 + 2 * crate::stub::MAX_RANK) * 8;
-/// Bytes of parameters that every GPU takes.
+/// Size of a kernel's parameters in bytes that every GPU supports.
 const MAX_PARAMETER_BYTES: usize = 4096;
-/// Threads of a block where the source does not say.
+/// Default number of threads of a block.
 const THREADS: u32 = 256;
 
-/// A block of a dataset, as a kernel sees it.
+/// Block of a dataset, as a kernel sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Dataset<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a str,
-    /// The type of its elements.
+    /// Datatype of the elements.
     pub datatype: &'a Datatype,
-    /// The block's shape.
+    /// Shape of the block.
     pub dims: &'a [u64],
-    /// Where in the dataset it begins.
+    /// Offset of the block in the dataset.
     pub start: &'a [u64],
-    /// Whether it is computed.
+    /// Set for outputs.
     pub output: bool,
 }
 
-/// A source that was read.
+/// Parsed source.
 #[derive(Clone, Debug)]
 pub struct Program {
     form: Form,
     instances: Vec<Instance>,
     names: Vec<String>,
-    /// What the compiler does not get.
+    /// Byte ranges removed for the compiler.
     dropped: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// A kernel alone.
+    /// Single kernel.
     Kernel { threads: Vec<u32>, bindings: Vec<Binding>, line: u32 },
     /// `dynamic_dataset` with launches.
     Host(Host),
 }
 
-/// What a parameter of a kernel alone is bound to.
+/// Binding of a single kernel's parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Binding {
     Data(String),
     Region(String),
-    /// How many elements the output's block has.
+    /// Number of elements of the output's block.
     Count(Number),
 }
 
 impl Program {
-    /// Reads a source.
+    /// Parses a source.
     ///
     /// # Errors
     /// `Syntax` or `Unsupported`, with the line and what to write instead; `Limit`.
@@ -115,20 +117,20 @@ impl Program {
         Ok(Program { form: Form::Host(host), instances, names, dropped })
     }
 
-    /// The names of its datasets, in the order in which they appear.
+    /// Returns the names of its datasets, in order of first use.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The kernels, as the source names them.
+    /// Returns the kernels, as named in the source.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.instances.iter().map(|instance| instance.expression.as_str())
     }
 
-    /// Whether the elements are what the source takes them for.
+    /// Checks that the elements have the types that the source assumes.
     ///
     /// # Errors
-    /// `Syntax`, with the line and both types; `Unsupported` for what a GPU cannot get.
+    /// `Syntax`, with the line and both types; `Unsupported` for types that a GPU cannot get.
     pub fn check(&self, datasets: &[Dataset<'_>]) -> Result<()> {
         if let Some(dataset) = datasets.iter().find(|d| d.datatype.has_pointers()) {
             fail!(
@@ -190,7 +192,7 @@ impl Program {
         Ok(())
     }
 
-    /// The text that is compiled for `source`, of which this program was read, with these datasets.
+    /// Returns the text to compile for `source`, from which this program was parsed, with these datasets.
     pub fn assemble<'a>(
         &self,
         source: &str,
@@ -202,7 +204,7 @@ impl Program {
         let mut at = 0;
         for range in &self.sorted() {
             text.push_str(source.get(at..range.start).unwrap_or_default());
-            // What is behind it keeps its line.
+            // The rest keeps its line numbers.
             let inside = source.get(range.clone()).unwrap_or_default();
             text.push_str(if inside.starts_with('{') { ";" } else { "" });
             text.extend(inside.chars().filter(|&c| c == '\n'));
@@ -224,7 +226,7 @@ impl Program {
     fn sorted(&self) -> Vec<Range<usize>> {
         let mut ranges = self.dropped.clone();
         ranges.sort_by_key(|r| r.start);
-        // Headers in what is left out anyway.
+        // Headers within a range that is removed anyway.
         let mut end = 0;
         ranges.retain(|r| {
             let outside = r.start >= end;
@@ -235,15 +237,15 @@ impl Program {
     }
 }
 
-/// Whether a record's source has a plan for its first block, of the types that the record tells.
+/// Checks that a record's source has a plan for its first block, with the types in the record.
 ///
 /// # Errors
-/// Those of [`Program::parse`], [`Program::check`], [`Program::plan`] and [`Program::ptx`].
+/// The errors of [`Program::parse`], [`Program::check`], [`Program::plan`] and [`Program::ptx`].
 pub fn check_record(record: &Record) -> Result<()> {
     let program = Program::parse(&record.source)?;
     let Some(compiled) = &record.compiled else { fail!(Invalid, "the record has no compiled form") };
     program.ptx(&compiled.object)?;
-    // One that grows may be empty yet.
+    // A growing dataset may still be empty.
     let Ok((offset, shape)) = record.block(&vec![0; record.output.dims.len()]) else { return Ok(()) };
     let parts: Vec<_> = record.parts(&offset, &shape).collect();
     let inputs = 1..=record.inputs.len();
@@ -263,7 +265,7 @@ pub fn check_record(record: &Record) -> Result<()> {
     program.plan(&datasets).map(drop)
 }
 
-/// The dataset called `name`, and its number.
+/// Returns the dataset called `name`, and its number.
 fn find<'d, 'a>(datasets: &'d [Dataset<'a>], name: &str) -> Result<(usize, &'d Dataset<'a>)> {
     let wanted = normal_name(name);
     let found = datasets.iter().enumerate().find(|(_, d)| normal_name(d.name) == wanted);
@@ -275,20 +277,20 @@ fn find<'d, 'a>(datasets: &'d [Dataset<'a>], name: &str) -> Result<(usize, &'d D
     })
 }
 
-/// Bytes of a kernel's parameter.
+/// Returns the size of a kernel's parameter in bytes.
 fn parameter_bytes(parameter: &Type) -> usize {
     match (&parameter.base, parameter.pointer) {
         (_, true) => 8,
         (Base::Number(number), false) => number.size(),
         (Base::Region, false) => REGION_BYTES,
-        // Refused when it was read.
+        // Rejected by the parser.
         (Base::Named(_), false) => 0,
     }
 }
 
 fn check_size(instance: &Instance) -> Result<()> {
     let name = escape(&instance.expression, 80);
-    // Each may be moved to where its alignment lets it be.
+    // Each may need padding for its alignment.
     let bytes: usize = instance.parameters.iter().map(|p| parameter_bytes(p).next_multiple_of(8)).sum();
     if bytes > MAX_PARAMETER_BYTES {
         fail!(
@@ -300,7 +302,7 @@ fn check_size(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// The program of a source without `dynamic_dataset`: its kernel, and what that is bound to.
+/// Makes the program of a source without `dynamic_dataset`: its kernel with the bindings.
 fn alone(kernels: &[Kernel]) -> Result<Program> {
     let kernel = match kernels {
         [kernel] => kernel,

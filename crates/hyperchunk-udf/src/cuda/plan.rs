@@ -1,4 +1,4 @@
-//! The launch plan: which kernels are launched, in which order, with what.
+//! Launch plan: the kernels to launch, their order and their arguments.
 
 use super::expression::{Expression, List, Source};
 use super::host::{Argument, Host, Shape, Statement};
@@ -9,47 +9,47 @@ use crate::error::{Result, fail};
 use crate::escape::escape;
 use crate::stub::MAX_RANK;
 
-/// Bytes of shared memory that every GPU gives a block.
+/// Shared memory in bytes that every GPU provides a block.
 const MAX_SHARED: u64 = 48 << 10;
 
-/// What is launched, in this order.
+/// Launches in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The launches.
+    /// Launches.
     pub steps: Vec<Step>,
 }
 
-/// One launch.
+/// Launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The number of the kernel among those of the program.
+    /// Index of the kernel in the program.
     pub kernel: usize,
-    /// The blocks.
+    /// Number of blocks.
     pub grid: [u32; 3],
-    /// The threads of each block.
+    /// Number of threads of each block.
     pub block: [u32; 3],
-    /// Bytes of shared memory that the launch asks for.
+    /// Requested shared memory in bytes.
     pub shared: u32,
-    /// What the kernel is given.
+    /// Arguments of the kernel.
     pub arguments: Vec<Passed>,
-    /// The line of the source that asks for it.
+    /// Line of the source with the launch.
     pub line: u32,
 }
 
-/// An argument.
+/// Argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// The address of the elements of the dataset with this number.
+    /// Address of the elements of the dataset with this number.
     Address(usize),
-    /// A number or a structure, as the kernel takes it.
+    /// Number or structure, in the parameter's representation.
     Bytes(Vec<u8>),
 }
 
 impl Program {
-    /// What is launched for blocks of these shapes. The first dataset is the output that is computed.
+    /// Returns the launches for blocks of these shapes. The first dataset is the output to compute.
     ///
     /// # Errors
-    /// `Syntax`, with the line: what the source computes has no value, or is no launch that a GPU can do.
+    /// `Syntax`, with the line: a value of the source is undefined, or the launch exceeds a GPU's limits.
     pub fn plan(&self, datasets: &[Dataset<'_>]) -> Result<Plan> {
         let steps = match &self.form {
             Form::Kernel { threads, bindings, line } => {
@@ -90,7 +90,7 @@ impl Step {
     }
 }
 
-/// A grid over the elements, or over the last dimensions.
+/// Makes a grid over all elements, or over the last dimensions.
 fn of_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dataset<'_>]) -> Result<Step> {
     let mut outputs = datasets.iter().filter(|d| d.output);
     let Some(output) = outputs.next() else { fail!(Syntax, "line {line}: the kernel has no output") };
@@ -123,7 +123,7 @@ fn of_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Datas
     };
     let mut grid = [0; 3];
     for ((to, extent), threads) in grid.iter_mut().zip(extents).zip(block) {
-        // What does not fit is no grid, either.
+        // A value that does not fit also exceeds the limits of a grid.
         *to = u32::try_from(extent.div_ceil(u64::from(threads.max(1)))).unwrap_or(u32::MAX);
     }
     let arguments = bindings.iter().map(|binding| match binding {
@@ -147,7 +147,7 @@ fn counted(count: u64, number: Number, line: u32) -> Result<Vec<u8>> {
     Ok(fitting.bytes())
 }
 
-/// Rank, shape and place, as the prelude's structure has them.
+/// Encodes rank, shape and offset as the prelude's structure.
 fn region(dataset: &Dataset<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(REGION_BYTES);
     bytes.extend_from_slice(&(dataset.dims.len() as u64).to_le_bytes());
@@ -159,7 +159,7 @@ fn region(dataset: &Dataset<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Values while the steps of `dynamic_dataset` are gone through.
+/// Values during evaluation of `dynamic_dataset`.
 struct Values<'a> {
     datasets: &'a [Dataset<'a>],
     numbers: Vec<Option<Value>>,

@@ -1,20 +1,20 @@
-//! The compiled form: PTX, behind a line for each kernel with the name that it has there.
+//! Compiled form: PTX, preceded by a line for each kernel with its name in it.
 //!
-//! Read as text, to see that it has the kernels of the source and that they take what the launch plan gives them. What is in them
-//! is the driver's affair.
+//! It is read as text, to check that it contains the kernels of the source with the parameters of the launch
+//! plan. Their code is left to the driver.
 
 use super::Program;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 
-/// What begins the line of a kernel.
+/// Prefix of the line of a kernel.
 const MARK: &str = "// hyperchunk kernel ";
-/// The oldest machine that is compiled for.
+/// Minimum compute capability.
 const LEAST: u32 = 70;
-/// No PTX is larger.
+/// Maximum size of PTX.
 const MAX_PTX: usize = 16 << 20;
 
-/// Whether a compiled form's target is PTX.
+/// Returns whether a compiled form's target is PTX.
 pub fn is_target(target: &str) -> bool {
     architecture(target).is_some()
 }
@@ -25,7 +25,8 @@ fn architecture(target: &str) -> Option<u32> {
     digits.parse().ok().filter(|&n| plain && n >= LEAST && !digits.starts_with('0'))
 }
 
-/// The compiled form that is stored: PTX, of a version that older drivers take, too, where its text allows that, and the names that its kernels have, in the order of the program's.
+/// Returns the compiled form to store: the names of its kernels in the program's order, and the PTX, with a
+/// lower version for older drivers where its text permits.
 pub fn stored<'a>(ptx: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::with_capacity(ptx.len() + 256);
     for name in names {
@@ -37,10 +38,10 @@ pub fn stored<'a>(ptx: &str, names: impl IntoIterator<Item = &'a str>) -> String
     text
 }
 
-/// The target of a compiled form, as it says itself.
+/// Returns the target declared in a compiled form.
 ///
 /// # Errors
-/// `Failed` for what is no PTX, or for machines that are too old.
+/// `Failed` if it is not PTX, or for architectures that are too old.
 pub fn target(object: &[u8]) -> Result<String> {
     let text = String::from_utf8_lossy(object);
     let machine = text.lines().find_map(|line| line.trim().strip_prefix(".target sm_"));
@@ -52,20 +53,20 @@ pub fn target(object: &[u8]) -> Result<String> {
     Ok(target)
 }
 
-/// A compiled form that fits its source.
+/// Compiled form that matches its source.
 #[derive(Clone, Debug)]
 pub struct Ptx {
-    /// All of it.
+    /// Complete text.
     pub text: String,
-    /// The names of the program's kernels in it.
+    /// Names of the program's kernels in it.
     pub names: Vec<String>,
 }
 
 impl Program {
-    /// The compiled form, checked to have this program's kernels with their parameters.
+    /// Returns the compiled form after checking that it has this program's kernels with their parameters.
     ///
     /// # Errors
-    /// `Invalid` where it has not, or is no PTX.
+    /// `Invalid` if it does not, or is not PTX.
     pub fn ptx(&self, object: &[u8]) -> Result<Ptx> {
         let wrong = |what: String| {
             Error::new(ErrorKind::Invalid, format!("the compiled form {what}; attach the function again"))
@@ -104,7 +105,7 @@ impl Program {
     }
 }
 
-/// The bytes of the parameters of a kernel.
+/// Returns the sizes of the parameters of a kernel in bytes.
 fn entry(text: &str, name: &str) -> Option<Vec<usize>> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
     if name.is_empty() || !name.chars().all(is_name) {
@@ -124,7 +125,7 @@ fn entry(text: &str, name: &str) -> Option<Vec<usize>> {
     None
 }
 
-/// Bytes of `.param .align 8 .b8 name[520]`.
+/// Returns the size of a parameter such as `.param .align 8 .b8 name[520]` in bytes.
 fn parameter(text: &str) -> Option<usize> {
     let mut words = text.split_whitespace();
     if words.next() != Some(".param") {

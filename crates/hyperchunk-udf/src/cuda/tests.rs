@@ -37,7 +37,7 @@ fn number(number: ElementType) -> Datatype {
     Datatype::Number(number)
 }
 
-/// Datasets of one type and shape; the first is the output.
+/// Makes datasets of one type and shape; the first is the output.
 fn datasets<'a>(
     names: &'a [&'a str],
     datatype: &'a Datatype,
@@ -153,7 +153,7 @@ fn templates_are_made_with_what_follows_from_the_arguments() {
     );
 }
 
-/// Numbers in `dynamic_dataset` are those of C++.
+/// Checks that arithmetic in `dynamic_dataset` follows C++.
 #[test]
 fn host_numbers_are_those_of_c() {
     let check = |text: &str, expected: Option<i64>| {
@@ -315,7 +315,7 @@ fn compiled_forms_have_the_kernels_of_their_source() {
     assert!(target(b".target sm_60\n").is_err() && target(b"").is_err());
 }
 
-/// Nothing that stands in a source makes the parser fail otherwise than with an error, or take long.
+/// Checks that no source makes the parser panic or take long.
 #[test]
 fn hostile_sources_end_in_an_error() {
     let sources = [LISTING_5, ALONE];

@@ -1,8 +1,8 @@
-//! The number types of C++ as CUDA has them on Linux, and how they are converted.
+//! Number types of C++ as in CUDA on Linux, and their conversions.
 
 use crate::datatype::ElementType;
 
-/// A number type.
+/// Number type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     Bool,
@@ -26,7 +26,7 @@ use Number::{
     UnsignedLongLong, UnsignedShort,
 };
 
-/// Names that one word has.
+/// Names of one word.
 const NAMES: [(&str, Number); 17] = [
     ("bool", Bool),
     ("int8_t", SignedChar),
@@ -46,16 +46,16 @@ const NAMES: [(&str, Number); 17] = [
     ("float", Float),
     ("double", Double),
 ];
-/// Words of which several make a type.
+/// Words that are combined to a type.
 const PARTS: [&str; 6] = ["unsigned", "signed", "char", "short", "int", "long"];
 
 impl Number {
-    /// Whether `word` is a type or a part of one.
+    /// Returns whether `word` is a type or a part of one.
     pub(super) fn is_word(word: &str) -> bool {
         PARTS.contains(&word) || NAMES.iter().any(|(name, _)| *name == word)
     }
 
-    /// The type that these words are, if they are one.
+    /// Returns the type that these words denote.
     pub(super) fn of_words(words: &[&str]) -> Option<Number> {
         if let [word] = words
             && let Some((_, number)) = NAMES.iter().find(|(name, _)| name == word)
@@ -92,7 +92,7 @@ impl Number {
         })
     }
 
-    /// How the compiler is told.
+    /// Returns its C++ spelling.
     pub(super) fn spelling(self) -> &'static str {
         match self {
             Bool => "bool",
@@ -112,7 +112,7 @@ impl Number {
         }
     }
 
-    /// Bytes of one.
+    /// Returns its size in bytes.
     pub(super) fn size(self) -> usize {
         match self {
             Bool | Char | SignedChar | UnsignedChar => 1,
@@ -122,17 +122,17 @@ impl Number {
         }
     }
 
-    /// Whether it is a float.
+    /// Returns whether it is a float.
     pub(super) fn is_float(self) -> bool {
         matches!(self, Float | Double)
     }
 
-    /// Whether it has negative values.
+    /// Returns whether it has negative values.
     pub(super) fn is_signed(self) -> bool {
         !matches!(self, Bool | UnsignedChar | UnsignedShort | Unsigned | UnsignedLong | UnsignedLongLong)
     }
 
-    /// The elements that it is in memory. A bool is none of them.
+    /// Returns the element type with the same representation; `None` for bool.
     pub(super) fn element(self) -> Option<ElementType> {
         Some(match self {
             Bool => return None,
@@ -149,7 +149,7 @@ impl Number {
         })
     }
 
-    /// What arithmetic makes of it before anything else.
+    /// Returns the type after integral promotion.
     pub(super) fn promoted(self) -> Number {
         match self {
             Bool | Char | SignedChar | UnsignedChar | Short | UnsignedShort => Int,
@@ -174,7 +174,7 @@ impl Number {
         }
     }
 
-    /// The type in which two are computed with each other.
+    /// Returns the type of an operation on two types (usual arithmetic conversions).
     pub(super) fn common(self, other: Number) -> Number {
         for float in [Double, Float] {
             if self == float || other == float {

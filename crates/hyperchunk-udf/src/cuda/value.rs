@@ -1,9 +1,9 @@
-//! Numbers of the host's part of a source, computed as C++ does, but for what C++ leaves undefined: that is an error.
+//! Numbers in the host part of a source, with C++'s semantics; undefined behaviour is an error.
 
 use super::types::Number;
 use crate::error::{Result, fail};
 
-/// A number of a type.
+/// Number with its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
     pub(super) number: Number,
@@ -16,7 +16,7 @@ enum Held {
     Float(f64),
 }
 
-/// An operator with two sides.
+/// Binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
     Multiply,
@@ -51,7 +51,7 @@ impl Binary {
         self.is_shift() || matches!(self, Binary::Remainder | Binary::And | Binary::Xor | Binary::Or)
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     pub(super) fn number(self, a: Number, b: Number, line: u32) -> Result<Number> {
         if self.needs_integers() && (a.is_float() || b.is_float()) {
             fail!(Syntax, "line {line}: this operator is for integers")
@@ -66,7 +66,7 @@ impl Binary {
     }
 }
 
-/// A function of the mathematical library.
+/// Function of the mathematical library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
     Ceil,
@@ -96,7 +96,7 @@ impl Value {
         }
     }
 
-    /// The same number in another type.
+    /// Converts the number to another type.
     pub(super) fn to(self, number: Number, line: u32) -> Result<Value> {
         if number == Number::Bool {
             return Ok(Value::truth(self.is_true()));
@@ -179,7 +179,7 @@ impl Value {
         Value::float(number, value)
     }
 
-    /// As a size or an index; nothing for what is negative, too large or no integer.
+    /// Returns a size or an index; `None` if it is negative, too large or not an integer.
     pub(super) fn whole(self) -> Option<u64> {
         match self.held {
             Held::Integer(value) => u64::try_from(value).ok(),
@@ -187,7 +187,7 @@ impl Value {
         }
     }
 
-    /// Its bytes, in its type.
+    /// Returns the bytes of its representation.
     pub(super) fn bytes(self) -> Vec<u8> {
         let size = self.number.size();
         match self.held {
@@ -207,14 +207,14 @@ fn range(number: Number) -> (i128, i128) {
     }
 }
 
-/// What a conversion leaves of an integer.
+/// Converts an integer to a type, modulo its range.
 fn fit(value: i128, number: Number) -> i128 {
     let (low, high) = range(number);
     let count = high - low + 1;
     (value - low).rem_euclid(count) + low
 }
 
-/// The result of an operation: unsigned numbers wrap around.
+/// Returns the result of an operation: unsigned numbers wrap around.
 fn wrapped(value: i128, number: Number, line: u32) -> Result<Value> {
     let fitting = fit(value, number);
     if number.is_signed() && fitting != value {
@@ -226,7 +226,7 @@ fn wrapped(value: i128, number: Number, line: u32) -> Result<Value> {
 fn integers(operator: Binary, a: i128, b: i128, number: Number, line: u32) -> Result<Value> {
     let bits = i128::try_from(number.size() * 8).unwrap_or(0);
     let value = match operator {
-        // Products of unsigned numbers may not fit; what is lost would be cut off.
+        // Products of unsigned numbers may overflow; the lost bits would be cut off anyway.
         Binary::Multiply => a.wrapping_mul(b),
         Binary::Divide | Binary::Remainder if b == 0 => fail!(Syntax, "line {line}: a division by zero"),
         Binary::Divide => a / b,
@@ -266,6 +266,6 @@ fn floats(operator: Binary, a: f64, b: f64, number: Number, line: u32) -> Result
         Binary::NotEqual => return Ok(Value::truth(a != b)),
         _ => fail!(Syntax, "line {line}: this operator is for integers"),
     };
-    // One operation of two floats is the same if it is computed in double and rounded once more.
+    // One operation on two floats gives the same result in double, rounded once more.
     Value::float(Number::Double, value).to(number, line)
 }

@@ -1,15 +1,15 @@
-//! The version that PTX says it is of. A compiler writes its newest, which a driver that is a little older does not take; the text mostly
-//! needs no more than a version from years ago.
+//! Lowering of the PTX version. A compiler declares its newest version, which slightly older drivers reject;
+//! the text mostly needs only a version from years ago.
 //!
-//! Source: *Parallel Thread Execution ISA*, "PTX ISA Notes" and "Target ISA Notes" of each instruction, and its release notes. What is not
-//! in the lists here may be newer, so that a text with it stays as it is.
+//! Source: *Parallel Thread Execution ISA*, "PTX ISA Notes" and "Target ISA Notes" of each instruction, and
+//! its release notes. Anything not in these lists may be newer, so that a text with it stays unchanged.
 
 use std::collections::BTreeSet;
 
-/// Of this version, or of an older one, is all that is in the lists.
+/// Version that supports everything in the lists.
 const LEAST: (u32, u32) = (6, 2);
 
-/// The machines that versions of PTX know, from the oldest on.
+/// Architectures with the PTX version that introduced each, the oldest first.
 const MACHINES: [(u32, (u32, u32)); 7] =
     [(70, (6, 0)), (72, (6, 1)), (75, (6, 3)), (80, (7, 0)), (86, (7, 1)), (87, (7, 4)), (90, (7, 8))];
 
@@ -116,7 +116,7 @@ const INSTRUCTIONS: &[&str] = &[
     "xor",
 ];
 
-/// Registers of the machine.
+/// Special registers.
 const SPECIAL: &[&str] = &[
     "clock",
     "clock64",
@@ -137,7 +137,7 @@ const SPECIAL: &[&str] = &[
     "warpid",
 ];
 
-/// What stands behind an instruction, beside types.
+/// Modifiers of instructions other than types.
 const MODIFIERS: &[&str] = &[
     "add",
     "all",
@@ -227,7 +227,7 @@ const MODIFIERS: &[&str] = &[
     "xor",
 ];
 
-/// The text with a version line that says no more than what is in it needs; as it is, where that is not known.
+/// Returns the text with the lowest sufficient version, or unchanged if that is not known.
 pub(super) fn lowered(ptx: &str) -> String {
     let Some((start, line)) = version_line(ptx) else { return ptx.to_owned() };
     match (number(line), needed(ptx)) {
@@ -239,7 +239,7 @@ pub(super) fn lowered(ptx: &str) -> String {
     }
 }
 
-/// Where the line of the version is.
+/// Finds the line of the version.
 fn version_line(ptx: &str) -> Option<(usize, &str)> {
     let mut at = 0;
     for line in ptx.split_inclusive('\n') {
@@ -256,7 +256,7 @@ fn number(line: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The version that all that is in a text is of, or older.
+/// Returns a version that supports everything in a text.
 fn needed(ptx: &str) -> Option<(u32, u32)> {
     let mut machine = None;
     let registers = registers(ptx);
@@ -280,25 +280,25 @@ fn needed(ptx: &str) -> Option<(u32, u32)> {
     machine.map(|version| version.max(LEAST))
 }
 
-/// The names of the registers that a text declares, without the numbers behind them.
+/// Returns the names of the declared registers, without the numbers at their end.
 fn registers(ptx: &str) -> BTreeSet<&str> {
     let declared = ptx.split(".reg").skip(1).filter_map(|rest| rest.split(';').next());
     let names = declared.flat_map(|list| list.split(|c: char| c.is_whitespace() || c == ','));
     names.filter_map(|name| name.split('<').next()?.strip_prefix('%')).collect()
 }
 
-/// Goes through a text, statement by statement.
+/// Scanner of statements.
 struct Scan<'a> {
-    /// Those that the text declares.
+    /// Registers that the text declares.
     registers: &'a BTreeSet<&'a str>,
-    /// Whether the next word is the first of its statement.
+    /// Set if the next word is the first of its statement.
     begins: bool,
-    /// Whether the statement is an instruction, and no directive.
+    /// Set if the statement is an instruction instead of a directive.
     in_instruction: bool,
 }
 
 impl Scan<'_> {
-    /// Whether there is nothing in a line that may be newer.
+    /// Returns whether everything in a line is in the lists.
     fn line(&mut self, line: &str) -> bool {
         let mut rest = line;
         while let Some(start) = rest.chars().next() {
@@ -320,9 +320,9 @@ impl Scan<'_> {
             } else {
                 match start {
                     ';' => (self.begins, self.in_instruction) = (true, false),
-                    // Of an instruction, they hold a vector.
+                    // In an instruction, braces enclose a vector.
                     '{' | '}' if !self.in_instruction => self.begins = true,
-                    // The one setting of the compiler that is known.
+                    // The only known pragma.
                     '"' if rest.starts_with("\"nounroll\"") => {
                         rest = rest.get("\"nounroll\"".len()..).unwrap_or_default();
                         continue;
@@ -345,7 +345,7 @@ impl Scan<'_> {
             return parts.split('.').all(|part| DIRECTIVES.contains(&part) || TYPES.contains(&part));
         }
         if word.starts_with('%') {
-            // A predicate stands before its instruction.
+            // A predicate precedes its instruction.
             return self.is_known_register(word);
         }
         if !self.begins {
@@ -355,7 +355,7 @@ impl Scan<'_> {
         is_known_instruction(word)
     }
 
-    /// Whether it is a register that all machines have, or one that the text declares.
+    /// Returns whether it is a special register, or one that the text declares.
     fn is_known_register(&self, word: &str) -> bool {
         let name = word.trim_start_matches('%').split('.').next().unwrap_or_default();
         let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -367,7 +367,7 @@ fn is_known_instruction(word: &str) -> bool {
     let mut parts = word.split('.');
     let Some(name) = parts.next().filter(|name| INSTRUCTIONS.contains(name)) else { return false };
     parts.all(|part| {
-        // What has been added to instructions that are old.
+        // Later additions to old instructions.
         let newer = match name {
             "atom" | "red" => matches!(part, "v2" | "v4"),
             "bar" | "barrier" => part == "cta",

@@ -4,13 +4,15 @@ use super::{Compound, Datatype, ElementType, identifiers};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-/// The structures for slots that are not numbers, as C and C++ both understand, and the C type of each slot's elements.
-/// They do not depend on the order of the slots: `dataset1_t` is always that of `Dataset1`.
+/// Returns the structures for slots that are not numbers, in the common subset of C and C++, and the C type
+/// of each slot's elements. They do not depend on the order of the slots: `dataset1_t` is always the type of
+/// `Dataset1`.
 pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> (String, Vec<String>) {
     declare(slots, false)
 }
 
-/// The same for compilers whose addresses have 4 bytes, those of WebAssembly: a string of variable length has 8 there, too.
+/// Returns the same for compilers with 4-byte addresses, those of WebAssembly: a variable-length string takes
+/// 8 bytes there, too.
 pub(crate) fn declarations_for_wasm<'a>(
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
 ) -> (String, Vec<String>) {
@@ -37,7 +39,7 @@ fn declare<'a>(
         let memory = datatype.in_memory();
         let c_type = match (datatype.flat_number(), known.get(&memory), datatype) {
             (Some(number), _, _) => number.c_type().to_owned(),
-            // One structure under both names, so that an element can be assigned whole.
+            // One structure under both names, so that whole elements can be assigned.
             (None, Some(same), _) => {
                 writer.put(&format!("typedef {same} {name};"));
                 name
@@ -71,7 +73,7 @@ impl Writer {
         let _ = writeln!(self.out, "{line}");
     }
 
-    /// Declares a structure; returns its name.
+    /// Declares a structure and returns its name.
     fn structure(&mut self, name: String, compound: &Compound) -> String {
         let mut text = "typedef struct {".to_owned();
         let all = identifiers(compound.members().iter().map(|m| m.name.as_str()));
@@ -81,7 +83,7 @@ impl Writer {
             // Writing to a string does not fail.
             let _ = match second {
                 None => write!(text, " {kind} {first}{shape};"),
-                // The union has the size of its alignment, so nothing needs to fill it up.
+                // The union's size equals its alignment, so no padding member is needed.
                 Some(second) => {
                     let shape = if shape.starts_with(';') { "" } else { &shape };
                     write!(text, " union {{ {kind} {first}{shape}; {kind} {second}{shape}; }};")
@@ -92,7 +94,7 @@ impl Writer {
         name
     }
 
-    /// What stands before and after a member's name, once the structures that it needs are declared.
+    /// Returns the text before and after a member's name, and declares the structures that it needs.
     fn parts(&mut self, outer: &str, name: &str, datatype: &Datatype) -> (String, String) {
         match datatype {
             Datatype::Text(size) | Datatype::Utf8(size) => ("char".to_owned(), format!("[{size}]")),

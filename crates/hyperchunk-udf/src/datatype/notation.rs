@@ -1,7 +1,9 @@
-//! Types as text: `float`, `string(20)`, `{id:uint32,"Temperature (F)":double}`, `int16[3x3]`, `uint8{clear=0,cloud=1}`.
+//! Text notation of types: `float`, `string(20)`, `{id:uint32,"Temperature (F)":double}`, `int16[3x3]`,
+//! `uint8{clear=0,cloud=1}`.
 //!
-//! It is the notation of dataset descriptions and of records. `string(20)` is ASCII in a file, `string(20,utf8)` is UTF-8, and `string(*)` is a string of variable length. A name that is
-//! no identifier stands in quotes, in which `\"` and `\\` are the two characters.
+//! It is used in dataset descriptions and in records. `string(20)` is ASCII in a file, `string(20,utf8)` is
+//! UTF-8, and `string(*)` is a variable-length string. A name that is not an identifier is quoted; `\"` and
+//! `\\` are the two escapes.
 
 use super::{DEFAULT_STRING, Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS, MAX_TEXT};
 use crate::error::{Result, fail};
@@ -10,7 +12,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 impl Datatype {
-    /// The type that `text` stands for. `string` alone has [`DEFAULT_STRING`] bytes.
+    /// Parses a type. `string` alone has [`DEFAULT_STRING`] bytes.
     ///
     /// # Errors
     /// `Syntax`, or `Unsupported` for a type that is too large.
@@ -26,7 +28,7 @@ impl Datatype {
         Ok(datatype)
     }
 
-    /// The type as text, from which [`parse`](Datatype::parse) makes the same type.
+    /// Returns the type as text, which [`parse`](Datatype::parse) reads back as the same type.
     pub fn name(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);
@@ -183,7 +185,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Names for the values of an integer.
+    /// Parses the names of an integer's values.
     fn enumeration(&mut self, base: ElementType) -> Result<Datatype> {
         let mut names = Vec::new();
         loop {
@@ -220,7 +222,7 @@ impl Parser<'_> {
         Datatype::compound(members)
     }
 
-    /// A name, and what stands behind it where it has no quotes.
+    /// Parses a name, quoted or up to `end`.
     fn name(&mut self, end: char) -> Result<String> {
         if !self.take("\"") {
             let name = self.until(|c| c == end || matches!(c, ',' | '}' | '{' | '"')).to_owned();
@@ -251,10 +253,11 @@ impl Parser<'_> {
     }
 }
 
-/// What functions call things: the names of HDF5-UDF, and the names as they are where a language can write them.
+/// Returns the names of members in functions: HDF5-UDF's, and the original names if they are identifiers.
 ///
-/// HDF5-UDF cuts a name at the first bracket, makes `-`, blanks and `.` underscores, drops those at the end, and uses
-/// small letters. What is no identifier then becomes one, and a name that is taken gets a number.
+/// HDF5-UDF cuts a name at the first bracket, replaces `-`, blanks and `.` by underscores, drops those at the
+/// end, and converts to lower case. If the result is not an identifier it is changed to one, and a duplicate
+/// gets a number.
 pub fn identifiers<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<String>> {
     let names: Vec<_> = names.into_iter().collect();
     let mut taken = HashSet::new();
@@ -297,7 +300,7 @@ fn sanitised(name: &str) -> String {
     text
 }
 
-/// Whether C, C++ or Lua would not take `word` for a name, or the prelude of a back end has it.
+/// Returns whether `word` is a reserved word in C, C++ or Lua, or is defined by the prelude of a back end.
 fn is_keyword(word: &str) -> bool {
     const WORDS: &str = " alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept \
         const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do \

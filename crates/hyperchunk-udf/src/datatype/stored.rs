@@ -1,19 +1,20 @@
-//! Types that outputs have in the file and not in memory: floats of 16 bits, bools, integers whose values have names.
+//! Types that outputs have in the file but not in memory: 16-bit floats, bools, enumerations.
 //!
-//! A function computes with the number that is nearest, `float` or an integer, as it reads inputs of such types. What it computed
-//! becomes what the file has when it is copied out of the function's memory. Elements of a compound keep their places.
+//! A function computes with the nearest number type, `float` or an integer, the same as it reads from inputs
+//! of such types. Results are converted to the file's type when they are copied out of the function's memory.
+//! Members of a compound keep their offsets.
 
 use super::{Datatype, ElementType, MAX_MEMBERS, MAX_TEXT};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use std::sync::Arc;
 
-/// Names of an enumeration at most.
+/// Maximum number of names of an enumeration.
 const MAX_NAMES: usize = 4096;
-/// The enumeration that h5py makes of bools.
+/// Enumeration that h5py uses for bools.
 const BOOL: [(&str, i128); 2] = [("FALSE", 0), ("TRUE", 1)];
 
-/// Names for values of an integer, by value.
+/// Names for values of an integer, sorted by value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Enumeration {
     base: ElementType,
@@ -21,19 +22,19 @@ pub struct Enumeration {
 }
 
 impl Enumeration {
-    /// The type of its values.
+    /// Returns the type of its values.
     pub fn base(&self) -> ElementType {
         self.base
     }
 
-    /// Names and their values, the smallest first.
+    /// Returns names and their values, the smallest first.
     pub fn names(&self) -> &[(String, i128)] {
         &self.names
     }
 }
 
 impl ElementType {
-    /// The smallest and largest value; none of floats.
+    /// Returns the smallest and largest value; `None` for floats.
     pub fn range(self) -> Option<(i128, i128)> {
         let bits = self.size() * 8;
         match self {
@@ -47,11 +48,12 @@ impl ElementType {
 }
 
 impl Datatype {
-    /// An integer of type `base` whose values have `names`. The one that h5py makes of bools is [`Datatype::Bool`].
+    /// Creates an enumeration with the base type `base`. The one that h5py uses for bools is
+    /// [`Datatype::Bool`].
     ///
     /// # Errors
-    /// `Unsupported`: a base that is no integer, no names or too many, one that is empty or twice there, a value that does not fit
-    /// or has two names.
+    /// `Unsupported`: a base that is not an integer, no names or too many, an empty or duplicate name, a
+    /// value that does not fit or has two names.
     pub fn enumeration(
         base: ElementType,
         names: impl IntoIterator<Item = (String, i128)>,
@@ -88,7 +90,7 @@ impl Datatype {
         Ok(if is_bool { Datatype::Bool } else { Datatype::Enum(Arc::new(Enumeration { base, names })) })
     }
 
-    /// The names and values of a bool or an enumeration, with the type of the values.
+    /// Returns the names and values of a bool or an enumeration, with the type of the values.
     pub fn names(&self) -> Option<(ElementType, Vec<(&str, i128)>)> {
         match self {
             Datatype::Bool => Some((ElementType::Int8, BOOL.to_vec())),
@@ -97,7 +99,7 @@ impl Datatype {
         }
     }
 
-    /// Whether an element in the file has another type than in memory: only outputs have such types.
+    /// Returns whether an element's type in the file differs from memory: only outputs have such types.
     pub fn has_stored(&self) -> bool {
         match self {
             Datatype::Half | Datatype::Bool | Datatype::Enum(_) | Datatype::Utf8(_) => true,
@@ -107,7 +109,7 @@ impl Datatype {
         }
     }
 
-    /// The type that an element has in memory, as inputs are told.
+    /// Returns the type that an element has in memory, as inputs have.
     pub fn in_memory(&self) -> Datatype {
         match self {
             Datatype::Half | Datatype::Bool | Datatype::Enum(_) => {
@@ -123,7 +125,7 @@ impl Datatype {
         }
     }
 
-    /// Whether an element in the file has other bytes than in memory.
+    /// Returns whether an element's bytes in the file differ from memory.
     pub fn is_converted(&self) -> bool {
         match self {
             Datatype::Half | Datatype::Bool => true,
@@ -133,7 +135,8 @@ impl Datatype {
         }
     }
 
-    /// Bytes of one element in the file. Members of compounds lie where they lie in memory.
+    /// Returns the size of an element in the file in bytes. Members of compounds have the same offsets as in
+    /// memory.
     pub fn stored_size(&self) -> usize {
         match self {
             Datatype::Half => 2,
@@ -142,7 +145,7 @@ impl Datatype {
         }
     }
 
-    /// Makes of elements in memory what the file has: as many as `from` holds. `to` is all zeros, and has as much room.
+    /// Converts the elements in `from` to the file's type. `to` is zeroed, and large enough.
     pub fn store(&self, from: &[u8], to: &mut [u8]) {
         match self {
             Datatype::Half => {
@@ -180,17 +183,18 @@ impl Datatype {
     }
 }
 
-/// The bits of the nearest float of 16 bits; of two, the one whose last bit is 0, as NumPy and HDF5 round. Too large is infinity.
+/// Returns the bits of the nearest 16-bit float, with ties to even, as in NumPy and HDF5. Overflow gives
+/// infinity.
 fn half(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = u16::try_from((bits >> 16) & 0x8000).unwrap_or(0);
     let (exponent, fraction) = (bits >> 23 & 0xff, bits & 0x7f_ffff);
     if exponent == 0xff {
-        // A NaN stays one, whatever part of it is cut off.
+        // A NaN stays one even if its remaining mantissa is cut off.
         let rest = u16::try_from(fraction >> 13).unwrap_or(0);
         return sign | 0x7c00 | rest | u16::from(fraction != 0 && rest == 0);
     }
-    // The float's exponent is 112 larger. Below 1 of ours, bits are lost beside the 13: those of numbers under the smallest normal.
+    // The float's exponent bias is larger by 112. Subnormal halves lose further bits in addition to the 13.
     let (whole, lost) = match exponent {
         113.. => (((exponent - 112) << 23) | fraction, 13),
         102..=112 => (fraction | 0x80_0000, 126 - exponent),
@@ -201,7 +205,7 @@ fn half(value: f32) -> u16 {
     sign | u16::try_from(rounded).unwrap_or(u16::MAX).min(0x7c00)
 }
 
-/// No compound has more names together.
+/// A compound's enumerations have no more names together.
 const _: () = assert!(MAX_NAMES >= MAX_MEMBERS);
 
 #[cfg(test)]
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn halves_are_the_nearest() {
-        // Values and bits that NumPy gives.
+        // Values and bits from NumPy.
         for (value, bits) in [
             (0.0, 0),
             (-0.0, 0x8000),
@@ -237,7 +241,7 @@ mod tests {
         }
         assert_eq!(half(f32::NAN) & 0x7c00, 0x7c00);
         assert!(half(f32::from_bits(0x7f80_0001)) & 0x3ff != 0);
-        // Every half comes back.
+        // Every half converts back to itself.
         for bits in 0..0x7c00u16 {
             let (exponent, fraction) = (i32::from(bits >> 10), f32::from(bits & 0x3ff));
             let value = if exponent == 0 {

@@ -10,7 +10,7 @@ fn rows_are_in_the_order_of_the_enum() {
     assert_eq!(ElementType::from_name("float32"), None);
 }
 
-/// The canonical name, size and alignment of a type, and where its strings of variable length are.
+/// Checks the canonical name, size and alignment of a type, and the offsets of its variable-length strings.
 fn check(text: &str, name: &str, size: usize, align: usize, pointers: &[usize]) {
     let datatype = Datatype::parse(text).unwrap();
     assert_eq!(datatype.name(), name);

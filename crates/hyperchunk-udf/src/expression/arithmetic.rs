@@ -1,10 +1,10 @@
-//! Programs that are put together by whoever knows another language: arithmetic in `float64`, as of Lua.
+//! Construction of programs by translators of other languages: arithmetic in `float64`, as in Lua.
 
 use super::Kind;
 use super::plan::{Basic, Id, Origin, Program, Step, Steps};
 use crate::loops::Operator;
 
-/// A computation that is being put together.
+/// Program under construction.
 #[derive(Debug, Default)]
 pub struct Arithmetic {
     steps: Steps,
@@ -12,19 +12,19 @@ pub struct Arithmetic {
 }
 
 impl Arithmetic {
-    /// Another input. Those of `int64` and `uint64` are rounded.
+    /// Adds an input. Values of `int64` and `uint64` are rounded.
     pub fn input(&mut self, kind: Kind) -> Id {
         let id = self.steps.push(Origin::Input(self.inputs.len()), kind);
         self.inputs.push(kind);
         self.steps.cast(id, Kind::Float64)
     }
 
-    /// `-a`
+    /// Returns `-a`.
     pub fn negative(&mut self, a: Id) -> Id {
         self.steps.step(Step::Negative, &[a], Kind::Float64)
     }
 
-    /// What an operator makes of two values.
+    /// Returns the result of an operator on two values.
     pub fn of(&mut self, operator: Operator, a: Id, b: Id) -> Id {
         let step = match operator {
             Operator::Add => Step::Add,
@@ -41,13 +41,13 @@ impl Arithmetic {
         self.steps.step(step, &[a, b], Kind::Float64)
     }
 
-    /// What a value was before it became a `float64`, if steps take that.
+    /// Returns a value before its conversion to `float64`, if there are steps on the narrow kind.
     fn narrow(&self, id: Id) -> Option<Id> {
         let Some(Origin::Step(Step::Cast, [from, ..])) = self.steps.origin(id) else { return None };
         matches!(self.steps.kind_of(from), Kind::Float32 | Kind::Int16 | Kind::UInt16).then_some(from)
     }
 
-    /// The program that computes `value` as elements of `output`, `float32` or `float64`.
+    /// Finishes the program that computes `value` as elements of `output`, `float32` or `float64`.
     pub fn finish(mut self, value: Id, output: Kind) -> Program {
         let result = match self.ratio(value) {
             Some((ratio, sides)) if output == Kind::Float32 => self.steps.step(ratio, &sides, output),

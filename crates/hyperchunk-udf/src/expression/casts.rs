@@ -1,11 +1,12 @@
-//! From one type to another: integers saturate as HDF5's do, floats are cut off towards 0, and NaN is no integer.
+//! Conversions between kinds: integers saturate as in HDF5, floats are truncated towards 0, and NaN has no
+//! integer value.
 
 use super::kernels::{Room, map1};
 use super::lanes::{Lane, view};
 use super::{Kind, wide};
 use crate::error::{Result, fail};
 
-/// To another type: integers saturate, floats are cut off and saturate.
+/// Conversion to another type: integers saturate, floats are truncated and saturate.
 trait To<T> {
     fn to(self) -> T;
 }
@@ -58,8 +59,9 @@ as_is!(u64: f32 f64);
 as_is!(f32: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 
-/// A double as the float beside it whose last bit is 1, unless a float is equal: what that is rounded to, with at most 22 bits, is what
-/// the double is rounded to. The nearest float could be a tie where the double was none.
+/// Rounds a double to odd: to the equal float if there is one, otherwise to the adjacent float whose last bit
+/// is 1. Rounding the result to at most 22 bits then gives the same as rounding the double directly. The
+/// nearest float could be a tie where the double is none.
 pub(super) fn to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
     let near = value as f32;
@@ -110,7 +112,7 @@ pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut Room) -> Result<()>
     }
 }
 
-/// Without an early end, so that it is vector code.
+/// Tests all elements without an early exit, so that it is vectorised.
 fn any<T: Lane>(a: &[u8], test: impl Fn(T) -> bool) -> bool {
     let mut found = false;
     wide::each(view::<T>(a).unwrap_or_default().iter(), |&a| found |= test(a));

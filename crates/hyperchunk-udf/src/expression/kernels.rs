@@ -1,4 +1,4 @@
-//! One step on a block of elements: loops that the compiler turns into vector code.
+//! Single steps on a block of elements: loops that the compiler vectorises.
 
 use super::lanes::{Lane, view, view_mut};
 use super::plan::{Basic, Step};
@@ -10,10 +10,11 @@ use std::mem::MaybeUninit;
 /// Memory that a step writes.
 pub(super) type Room = [MaybeUninit<u8>];
 
-/// Does `step` on values of kind `from`, giving such of kind `to`.
+/// Applies `step` to values of kind `from`, with a result of kind `to`.
 ///
 /// # Errors
-/// `Failed` when there is no result: NaN as an integer, a negative power of one. `Worker` when the memory does not fit.
+/// `Failed` when there is no result: NaN as an integer, a negative power of one. `Worker` when the memory has
+/// the wrong size.
 pub(super) fn compute(step: Step, from: Kind, to: Kind, arguments: [&[u8]; 3], out: &mut Room) -> Result<()> {
     let [a, b, c] = arguments;
     match (step, from) {
@@ -107,7 +108,7 @@ pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
     Ok(())
 }
 
-/// Words of bits, of which one of two is taken without a branch.
+/// Words of bits, for a branch-free selection.
 trait Bits: Lane {
     fn pick(condition: u8, a: Self, b: Self) -> Self;
 }
@@ -124,7 +125,7 @@ macro_rules! bits {
 }
 bits!(u8 u16 u32 u64);
 
-/// Conditions are bools: 0 or 1.
+/// Selects elements by conditions, which are bools: 0 or 1.
 fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<T>(b), view_mut::<T>(out)) else {
         return Err(misfit());
@@ -138,7 +139,7 @@ fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Resu
     Ok(())
 }
 
-/// On bools, which are bytes of 0 or 1.
+/// Applies a step to bools, which are bytes of 0 or 1.
 fn truth(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     match step {
         Step::Invert => map1(a, out, |a: u8| a ^ 1),
@@ -152,7 +153,7 @@ fn truth(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     }
 }
 
-/// Integers, with the results of NumPy: they wrap around, and divided by 0 they are 0.
+/// Integers with NumPy's semantics: they wrap around, and divided by 0 they are 0.
 trait Whole: Lane + Ord {
     const ZERO: Self;
     fn negative(self) -> Self;
@@ -238,7 +239,7 @@ macro_rules! whole_numbers {
                 if (b as u64) < u64::from(<$t>::BITS) { self.wrapping_shl(b as u32) } else { 0 }
             }
             fn shift_right(self, b: Self) -> Self {
-                // Past the last bit only the sign is left.
+                // Past the last bit only the sign remains.
                 let bits = (b as u64).min(u64::from(<$t>::BITS) - 1) as u32;
                 if (b as u64) < u64::from(<$t>::BITS) || self < 0 { self.wrapping_shr(bits) } else { 0 }
             }
@@ -279,7 +280,7 @@ fn whole<T: Whole>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()>
     }
 }
 
-/// Floats, with the results of NumPy.
+/// Floats with NumPy's semantics.
 pub(super) trait Real: Lane + PartialOrd {
     fn negative(self) -> Self;
     fn absolute(self) -> Self;
@@ -291,16 +292,16 @@ pub(super) trait Real: Lane + PartialOrd {
     fn subtract(self, b: Self) -> Self;
     fn multiply(self, b: Self) -> Self;
     fn divide(self, b: Self) -> Self;
-    /// The quotient towards minus infinity.
+    /// Returns the quotient rounded towards minus infinity.
     fn floor_divide(self, b: Self) -> Self;
-    /// What is left, with the sign of the divisor.
+    /// Returns the remainder, with the sign of the divisor.
     fn remainder(self, b: Self) -> Self;
     fn power(self, b: Self) -> Self;
     fn atan2(self, b: Self) -> Self;
     fn hypot(self, b: Self) -> Self;
-    /// The smaller one, or NaN if one is.
+    /// Returns the smaller value, or NaN if either is NaN.
     fn minimum(self, b: Self) -> Self;
-    /// The larger one, or NaN if one is.
+    /// Returns the larger value, or NaN if either is NaN.
     fn maximum(self, b: Self) -> Self;
     fn round(how: Rounding, a: &[u8], out: &mut Room) -> Result<()>;
     fn function(function: Float, a: &[u8], out: &mut Room) -> Result<()>;
@@ -442,7 +443,7 @@ fn real<T: Real>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     }
 }
 
-/// One pass instead of three: while it divides, the processor fetches what comes next.
+/// Computes a ratio in one pass instead of three: while dividing, the processor fetches the next inputs.
 fn ratio<T: Real>(over: Basic, under: Basic, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     macro_rules! of {
         ($over:ident, $under:ident) => {

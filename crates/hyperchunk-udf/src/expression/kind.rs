@@ -1,8 +1,8 @@
-//! The types that values have while they are computed, and NumPy's rules for two of them.
+//! Types of intermediate values, and NumPy's promotion rules.
 
 use crate::datatype::{Datatype, ElementType};
 
-/// The type of a value.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -35,7 +35,7 @@ impl Kind {
         Kind::Float64,
     ];
 
-    /// The kind of a dataset's elements.
+    /// Returns the kind of a dataset's elements.
     pub fn of(datatype: ElementType) -> Kind {
         match datatype {
             ElementType::Int8 => Kind::Int8,
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// The kind of an output's elements; none of what is no number.
+    /// Returns the kind of an output's elements; `None` if they are not numbers.
     pub fn of_output(datatype: &Datatype) -> Option<Kind> {
         match datatype {
             Datatype::Bool => Some(Kind::Bool),
@@ -59,12 +59,12 @@ impl Kind {
         }
     }
 
-    /// The type of a dataset that is made for such values.
+    /// Returns the datatype of a dataset made for such values.
     pub fn datatype(self) -> Datatype {
         if self == Kind::Bool { Datatype::Bool } else { self.element().into() }
     }
 
-    /// What such values are in memory; bools are 0 and 1.
+    /// Returns the element type of such values in memory; bools are 0 and 1.
     pub fn element(self) -> ElementType {
         match self {
             Kind::Int8 => ElementType::Int8,
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// Its name in expressions: `float32`, `bool`, …
+    /// Returns the name in expressions: `float32`, `bool`, …
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bool => "bool",
@@ -90,27 +90,27 @@ impl Kind {
         }
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub fn size(self) -> usize {
         self.element().size()
     }
 
-    /// Whether it is `float32` or `float64`.
+    /// Returns whether it is `float32` or `float64`.
     pub fn is_float(self) -> bool {
         matches!(self, Kind::Float32 | Kind::Float64)
     }
 
-    /// Whether it is an integer with a sign.
+    /// Returns whether it is a signed integer.
     pub fn is_signed(self) -> bool {
         matches!(self, Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int64)
     }
 
-    /// Whether it is an integer without a sign.
+    /// Returns whether it is an unsigned integer.
     pub fn is_unsigned(self) -> bool {
         matches!(self, Kind::UInt8 | Kind::UInt16 | Kind::UInt32 | Kind::UInt64)
     }
 
-    /// The smallest and largest value of an integer type.
+    /// Returns the smallest and largest value of an integer type.
     pub(super) fn range(self) -> Option<(i128, i128)> {
         let bits = u32::try_from(self.size()).ok()?.checked_mul(8)?;
         if self.is_signed() {
@@ -119,7 +119,7 @@ impl Kind {
         self.is_unsigned().then(|| (0, (1i128 << bits) - 1))
     }
 
-    /// The type that holds both, as `numpy.promote_types` tells it.
+    /// Returns the common type of both, like `numpy.promote_types`.
     pub fn promote(self, other: Kind) -> Kind {
         let (small, large) = if self.size() <= other.size() { (self, other) } else { (other, self) };
         match (small, large) {
@@ -134,7 +134,7 @@ impl Kind {
                 }
             }
             (a, b) if a.is_signed() == b.is_signed() => b,
-            // One has a sign, the other not: the one with a sign has to be larger.
+            // One is signed, the other is not: the signed one has to be larger.
             (a, b) if a.size() < b.size() && b.is_signed() => b,
             (_, Kind::UInt8 | Kind::Int8) => Kind::Int16,
             (_, Kind::UInt16 | Kind::Int16) => Kind::Int32,

@@ -1,11 +1,11 @@
-//! Bytes seen as elements.
+//! Views of bytes as elements.
 
 use std::mem::MaybeUninit;
 
-/// An element in memory.
+/// Element in memory.
 ///
 /// # Safety
-/// Every pattern of bits is a value, and there is no padding.
+/// Every bit pattern is a valid value, and there is no padding.
 pub(super) unsafe trait Lane: Copy + 'static {}
 
 macro_rules! lanes {
@@ -16,7 +16,7 @@ macro_rules! lanes {
 }
 lanes!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
-/// The elements in `bytes`: none when they are not aligned, or do not end with an element.
+/// Returns `bytes` as elements; `None` if they are not aligned, or end within an element.
 pub(super) fn view<T: Lane>(bytes: &[u8]) -> Option<&[T]> {
     let pointer = bytes.as_ptr().cast::<T>();
     if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
@@ -26,31 +26,32 @@ pub(super) fn view<T: Lane>(bytes: &[u8]) -> Option<&[T]> {
     Some(unsafe { std::slice::from_raw_parts(pointer, bytes.len() / size_of::<T>()) })
 }
 
-/// The room for elements in `bytes`, on the same conditions.
+/// Returns `bytes` as memory for elements, under the same conditions.
 pub(super) fn view_mut<T: Lane>(bytes: &mut [MaybeUninit<u8>]) -> Option<&mut [MaybeUninit<T>]> {
     let pointer = bytes.as_mut_ptr().cast::<MaybeUninit<T>>();
     if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;
     }
-    // SAFETY: aligned, inside the bytes, borrowed as long as they are; what is written has no padding.
+    // SAFETY: aligned, inside the bytes, borrowed as long as they are; written elements have no padding.
     Some(unsafe { std::slice::from_raw_parts_mut(pointer, bytes.len() / size_of::<T>()) })
 }
 
-/// A register's bytes.
+/// Returns the bytes of a register.
 pub(super) fn bytes(words: &[u64], length: usize) -> Option<&[u8]> {
     // SAFETY: the bytes of initialised words.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words)) }.get(..length)
 }
 
-/// A register's bytes, to be written.
+/// Returns the bytes of a register for writing.
 pub(super) fn bytes_mut(words: &mut [u64], length: usize) -> Option<&mut [MaybeUninit<u8>]> {
-    // SAFETY: as above. Whoever gets these bytes must leave them initialised; the kernels write each of them or nothing.
+    // SAFETY: as above. The receiver must leave these bytes initialised; the kernels write each of them or
+    // nothing.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }.get_mut(..length)
 }
 
-/// Bytes as memory for [`Program::evaluate_into`](super::Program::evaluate_into).
+/// Returns bytes as memory for [`Program::evaluate_into`](super::Program::evaluate_into).
 pub fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the same memory; the kernels never write what is uninitialised.
+    // SAFETY: the same memory; the kernels never write uninitialised values.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }
 

@@ -1,16 +1,16 @@
-//! Words and signs of an expression.
+//! Lexer for expressions.
 
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// A word or sign.
+/// Token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Integer(i128),
     Real(f64),
-    /// A bare name.
+    /// Bare name.
     Word(String),
-    /// A dataset's name in quotes, or an attribute's as `dataset@attribute`.
+    /// Name of a dataset in quotes, or of an attribute as `dataset@attribute`.
     Quoted(String),
     Sign(&'static str),
     End,
@@ -22,7 +22,7 @@ const SIGNS: [&str; 22] = [
     "(", ")", ",",
 ];
 
-/// Each token with the byte where it begins; [`Token::End`] is the last.
+/// Returns each token with its byte offset; [`Token::End`] is the last.
 pub(super) fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -71,12 +71,12 @@ fn token(rest: &str, first: char) -> Result<(Token, usize)> {
     fail!(Syntax, "{:?} has no meaning here{advice}", escape(&first.to_string(), 8))
 }
 
-/// Where a word ends.
+/// Returns the end of a word.
 fn word(rest: &str) -> usize {
     rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len())
 }
 
-/// The attribute of the object `name`, whose name ends at `end`, if `@` follows there.
+/// Returns the attribute of the object `name`, whose name ends at `end`, if `@` follows.
 fn attribute(rest: &str, name: &str, end: usize) -> Result<Option<(Token, usize)>> {
     let Some(behind) = rest.get(end..).and_then(|r| r.strip_prefix('@')) else { return Ok(None) };
     let (attribute, length) = match behind.chars().next() {
@@ -115,7 +115,7 @@ fn number(rest: &str) -> Result<(Token, usize)> {
     if integer.is_some() {
         fail!(Syntax, "{text} is too large for a whole number; write it as a decimal one, such as 1e30")
     }
-    // Rust also reads words such as "inf"; a number begins with a digit or a point.
+    // Rust also parses words such as "inf"; a number starts with a digit or a point.
     match plain.parse::<f64>() {
         Ok(value) if !hexadecimal && value.is_finite() => Ok((Token::Real(value), end)),
         _ => fail!(Syntax, "{:?} is not a number", escape(text, 40)),

@@ -1,8 +1,8 @@
-//! From parts to steps: every value gets its type, by NumPy's rules.
+//! Lowering of the syntax tree to steps, with types by NumPy's rules.
 //!
-//! Numbers that are written have no type of their own: they take that of what they meet, as in NumPy 2. Two things
-//! differ. What is computed from numbers alone stays such a number, `sqrt(2)` too. And functions of small integers
-//! give `float64`, as division does, not NumPy's `float16` and `float32`.
+//! Literals have no type: they take the type of the other operand, as in NumPy 2. Two things differ. The
+//! result of an operation on literals alone stays such a number, including `sqrt(2)`. And functions of small
+//! integers give `float64`, like division, not NumPy's `float16` and `float32`.
 
 use super::Kind;
 use super::number::{Folded, fold};
@@ -11,17 +11,17 @@ use super::plan::{Id, Origin, Step, Steps};
 use super::tree::{Float, Number, Op, Part};
 use crate::error::{Result, fail};
 
-/// A number without a type, or a value with one.
+/// Number without a type, or a typed value.
 #[derive(Clone, Copy, Debug)]
 enum Operand {
     Number(Number),
     Value(Id),
 }
 
-/// What a part gives.
+/// Result of a part.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
-    /// What a comparison of numbers gives.
+    /// Result of comparing numbers.
     Truth(bool),
     Operand(Operand),
 }
@@ -81,7 +81,8 @@ impl Lower {
             Meaning::Operand(Operand::Value(_)) => None,
         };
         let numbers: Vec<Number> = operands.iter().filter_map(number).collect();
-        // A cast gives a type; the branches of `where` get theirs even from a condition of numbers.
+        // A cast gives a type; the branches of `where` get their type even if the condition consists of
+        // numbers.
         if numbers.len() == operands.len() && !matches!(op, Op::Cast(_)) {
             return Ok(match fold(op, &numbers)? {
                 Folded::Number(n) => Operand::Number(n).into(),
@@ -212,7 +213,7 @@ impl Lower {
         Ok(self.steps.step(step, &[a, b], kind))
     }
 
-    /// Powers that are cheaper, and exactly the same, otherwise.
+    /// Replaces powers by cheaper operations with exactly the same result.
     fn small_power(&mut self, a: Operand, b: Operand) -> Result<Option<Id>> {
         let (Operand::Value(a), Operand::Number(n)) = (a, b) else { return Ok(None) };
         let kind = self.steps.kind_of(a);
@@ -246,7 +247,7 @@ impl Lower {
             _ => Step::NotEqual,
         };
         let common = match (ka, kb) {
-            // Integers are compared as such, even where no type holds both.
+            // Integers are compared exactly, even if they have no common type.
             (Some(ka), Some(kb)) => ka.promote(kb),
             _ => self.common(a, b)?,
         };
@@ -278,8 +279,8 @@ impl Lower {
         Ok(self.steps.step(step, &[a, b], Kind::Bool))
     }
 
-    /// The integer type of an operand that is compared; of a number, that of what it is compared with if it fits there,
-    /// else the smallest that holds it.
+    /// Returns the integer type of an operand of a comparison. A number takes the other operand's type if it
+    /// fits, otherwise the smallest type that can represent it.
     fn whole_kind(&self, operand: Operand, other: Operand) -> Option<Kind> {
         match operand {
             Operand::Value(id) => Some(self.steps.kind_of(id)).filter(|k| k.range().is_some()),
@@ -293,7 +294,7 @@ impl Lower {
         }
     }
 
-    /// The type that two operands are computed in.
+    /// Returns the type in which an operation on two operands is computed.
     fn common(&self, a: Operand, b: Operand) -> Result<Kind> {
         let weak = |kind: Kind, number: Number| match number {
             Number::Integer(_) if kind == Kind::Bool => Kind::Int64,
@@ -327,7 +328,7 @@ impl Lower {
         }
     }
 
-    /// A number that stands alone.
+    /// Gives a type to a number without another operand.
     fn strong(&mut self, number: Number) -> Result<Id> {
         let kind = match number {
             Number::Integer(n) if i64::try_from(n).is_err() => Kind::UInt64,

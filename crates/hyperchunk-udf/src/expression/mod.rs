@@ -1,11 +1,13 @@
-//! The expression back end: `"(NIR - Red) / (NIR + Red)"`, parsed and computed by us.
+//! Expression back end: `"(NIR - Red) / (NIR + Red)"`, parsed and computed in this process.
 //!
-//! An expression is data, not a program: no loop, no memory of its own, no way to anything but its inputs. What it costs
-//! is bounded by its length times the elements. So it needs no worker and runs for files of anybody.
+//! An expression is data, not a program: no loops, no memory of its own, no access to anything except its
+//! inputs. Its cost is bounded by its length times the number of elements. So it needs no worker and is
+//! allowed in files of unknown origin.
 //!
-//! text → [tokens](lex) → [parts](tree) → [steps](plan), typed after NumPy's rules → [blocks](run) of elements.
+//! text → [tokens](lex) → [parts](tree) → [steps](plan), typed by NumPy's rules → [blocks](run) of elements.
 //!
-//! **Invariant:** computing reads no byte outside the inputs, writes the output whole or fails, and never panics.
+//! **Invariant:** computing reads no byte outside the inputs, writes the complete output or fails, and never
+//! panics.
 
 mod arithmetic;
 mod casts;
@@ -37,23 +39,23 @@ pub use run::{InputBytes, Scratch};
 use crate::datatype::Datatype;
 use crate::error::{Error, Result, fail};
 
-/// The longest expression, in bytes.
+/// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 64 << 10;
-/// The most values and operators in an expression.
+/// Maximum number of values and operators in an expression.
 pub const MAX_PARTS: usize = 4096;
-/// The deepest nesting of parentheses and functions.
+/// Maximum nesting of parentheses and functions.
 pub const MAX_DEPTH: usize = 100;
-/// The most datasets: with the output, those of a record.
+/// Maximum number of datasets: with the output, the maximum of a record.
 pub const MAX_INPUTS: usize = crate::record::MAX_SLOTS - 1;
 
-/// An expression that was understood. Nothing is known yet about what its names stand for.
+/// Parsed expression, whose names are not yet resolved.
 #[derive(Debug)]
 pub struct Expression {
     parsed: parse::Parsed,
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
     /// `Syntax` with the place, `Limit` when it is too long, too deep or names too many datasets.
@@ -65,35 +67,36 @@ impl Expression {
         Ok(Expression { parsed })
     }
 
-    /// The names of datasets, each once, in the order in which they first appear.
+    /// Returns the names of the datasets, each once, in order of first use.
     pub fn inputs(&self) -> &[String] {
         &self.parsed.names
     }
 
-    /// The constants that it uses by name, such as `e`, which could be taken for datasets.
+    /// Returns the constants that it uses by name, such as `e`, which could be mistaken for datasets.
     pub fn constants(&self) -> &[&'static str] {
         &self.parsed.constants
     }
 
-    /// The type of its values when its inputs have these types, by NumPy's rules.
+    /// Returns the type of its values for inputs of these types, by NumPy's rules.
     ///
     /// # Errors
-    /// `Syntax` when an operator does not take what it gets, or a number does not fit.
+    /// `Syntax` when an operator does not accept its operands, or a number does not fit.
     pub fn infer(&self, inputs: &[Kind]) -> Result<Kind> {
         Ok(lower::lower(&self.parsed, inputs)?.kind())
     }
 
-    /// Makes it ready to compute, from inputs of these types to elements of type `output`.
+    /// Compiles it for inputs of these types and elements of type `output`.
     ///
     /// # Errors
-    /// Those of [`infer`](Expression::infer).
+    /// The errors of [`infer`](Expression::infer).
     pub fn compile(&self, inputs: &[Kind], output: Kind) -> Result<Program> {
         let mut steps = lower::lower(&self.parsed, inputs)?;
         steps.convert(output);
         Ok(Program::new(steps, inputs, output))
     }
 
-    /// The same for elements that are then [stored](Datatype::store) as `output`: each is rounded once.
+    /// Compiles it for elements that are then [stored](Datatype::store) as `output`: each is rounded only
+    /// once.
     fn compile_for(&self, inputs: &[Kind], output: &Datatype) -> Result<Program> {
         let Some(kind) = Kind::of_output(output) else {
             fail!(Invalid, "the record of an expression computes no number")
@@ -107,7 +110,7 @@ impl Expression {
     }
 }
 
-/// `error` with the line and column of byte `at`.
+/// Adds the line and column of byte `at` to `error`.
 fn at_position(error: &Error, text: &str, at: usize) -> Error {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -1,16 +1,16 @@
-//! Numbers among themselves, computed as Python computes them.
+//! Constant folding, with Python's semantics.
 
 use super::kernels::Real;
 use super::tree::{Float, Number, Op, Rounding};
 use crate::error::{Result, fail};
 
-/// What two or more numbers give.
+/// Result of folding.
 pub(super) enum Folded {
     Number(Number),
     Truth(bool),
 }
 
-/// The result of `op` on numbers alone.
+/// Computes `op` on numbers alone.
 pub(super) fn fold(op: Op, numbers: &[Number]) -> Result<Folded> {
     let number = match *numbers {
         [a] => return unary(op, a),
@@ -100,14 +100,14 @@ fn binary(op: Op, a: Number, b: Number) -> Result<Number> {
     Ok(Number::Real(value))
 }
 
-/// On integers: none where the result is a real number, none inside where it is too large.
+/// Computes `op` on integers: `None` if the result is a real number, `Some(None)` if it is too large.
 fn integers(op: Op, m: i128, n: i128) -> Option<Option<i128>> {
     Some(match op {
         Op::Add => m.checked_add(n),
         Op::Subtract => m.checked_sub(n),
         Op::Multiply => m.checked_mul(n),
         Op::FloorDivide => m.checked_div_euclid(n).map(|q| {
-            // The quotient towards minus infinity differs from Euclid's where the divisor is negative.
+            // The quotient towards minus infinity differs from Euclid's if the divisor is negative.
             if n < 0 && m.rem_euclid(n) != 0 { q - 1 } else { q }
         }),
         Op::Remainder => m.checked_rem_euclid(n).map(|r| if n < 0 && r != 0 { r + n } else { r }),

@@ -1,4 +1,4 @@
-//! From words to parts, by operator precedence: that of Python.
+//! Parser for expressions, by operator precedence, with Python's precedences.
 
 use super::lex::{Token, lex};
 use super::tree::{Function, Number, Op, Part, Rounding, function, function_names};
@@ -6,7 +6,7 @@ use super::{MAX_DEPTH, MAX_INPUTS, MAX_PARTS, at_position};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// What the parser makes: parts, each after its arguments, and the names of datasets.
+/// Result of the parser: parts, each after its arguments, and the names of datasets.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) parts: Vec<Part>,
@@ -14,7 +14,7 @@ pub(super) struct Parsed {
     pub(super) constants: Vec<&'static str>,
 }
 
-/// The constants that bare names stand for.
+/// Named constants.
 const CONSTANTS: [(&str, Part); 8] = [
     ("pi", Part::Number(Number::Real(std::f64::consts::PI))),
     ("e", Part::Number(Number::Real(std::f64::consts::E))),
@@ -26,7 +26,7 @@ const CONSTANTS: [(&str, Part); 8] = [
     ("False", Part::Truth(false)),
 ];
 
-// How strongly operators bind, the weakest first.
+// Precedence of operators, the weakest first.
 const OR: u8 = 1;
 const AND: u8 = 2;
 const NOT: u8 = 3;
@@ -114,7 +114,7 @@ impl Parser {
         self.push(Part::Call(op, [a, b, 0], 2))
     }
 
-    /// Whatever binds at least as strongly as `least`.
+    /// Parses operators of at least the precedence `least`.
     fn expression(&mut self, least: u8, depth: usize) -> Result<usize> {
         if depth > MAX_DEPTH {
             fail!(Limit, "the expression is nested more than {MAX_DEPTH} deep")
@@ -122,7 +122,7 @@ impl Parser {
         let mut left = self.prefix(least, depth)?;
         while let Some((strength, op)) = operator(self.peek()).filter(|(s, _)| *s >= least) {
             self.next += 1;
-            // A power takes its right side from the right, and a sign before it.
+            // A power is right-associative, and its exponent may have a sign.
             let right_least = if strength == POWER { UNARY } else { strength + 1 };
             let right = self.expression(right_least, depth + 1)?;
             left = self.call2(op, left, right)?;
@@ -275,7 +275,7 @@ impl Parser {
         }
     }
 
-    /// The last argument, which has to be a number that was written.
+    /// Returns the last argument, which has to be an integer literal.
     fn whole_number(&mut self, first: usize) -> Result<i32> {
         let (sign, at) = match self.out.parts.last() {
             Some(&Part::Call(Op::Negative, [a, ..], 1)) => (-1, a),
@@ -289,7 +289,7 @@ impl Parser {
         }
     }
 
-    /// As NumPy does it: scaled, rounded to whole numbers, and scaled back.
+    /// Rounds like NumPy: scales, rounds to integers, and scales back.
     fn round(&mut self, a: usize, digits: i32) -> Result<usize> {
         if digits == 0 {
             return self.call1(Op::Rounding(Rounding::Nearest), a);

@@ -1,23 +1,24 @@
-//! The steps of a computation, and where their values are kept.
+//! Steps of a computation, and register allocation.
 
 use super::Kind;
 use super::tree::{Float, Rounding};
 use std::collections::HashMap;
 
-/// A value: its index.
+/// Index of a value.
 pub(super) type Id = usize;
 
-/// An operator on values of one kind.
+/// Operator on values of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
-    /// Another kind; integers saturate, and NaN has none.
+    /// Conversion to another kind; integers saturate, and NaN fails.
     Cast,
-    /// A `float64` as `float32` that is to be rounded to fewer bits: as if it had been rounded to these at once.
+    /// Conversion of `float64` to `float32` before rounding to fewer bits: the result is as if rounded only
+    /// once.
     Narrow,
     Negative,
     Absolute,
     Sign,
-    /// Of all bits; of a bool, the other one.
+    /// Bitwise not; for a bool, logical not.
     Invert,
     Rounding(Rounding),
     Float(Float),
@@ -44,27 +45,28 @@ pub(super) enum Step {
     LessEqual,
     Equal,
     NotEqual,
-    /// `int64 < uint64` without conversion, and its relatives: the left side has the sign.
+    /// `int64 < uint64` without conversion, and the other comparisons: the left side is signed.
     LessMixed,
     LessEqualMixed,
     GreaterMixed,
     GreaterEqualMixed,
     EqualMixed,
-    /// By the first value, one of the others.
+    /// Selection of one of two values by a condition.
     Where,
-    /// Of two floats, what the first operator makes of them divided by what the second does, each rounded: a normalised
-    /// difference. Made by [`Program::new`] of three steps, since one pass reads the inputs while it divides.
+    /// Quotient of two operators applied to the same two floats, each rounded: a normalised difference.
+    /// [`Program::new`] fuses three steps into it, since one pass reads the inputs while it divides.
     Ratio(Basic, Basic),
-    /// Operators on `float64`, of two values of a narrower kind. Made by [`Arithmetic`](super::Arithmetic), as are the next two.
+    /// Operators in `float64` on two values of a narrower kind. Made by [`Arithmetic`](super::Arithmetic), as
+    /// are the next two.
     Wide(Basic),
     WideDivide,
-    /// A [`Step::Ratio`] in `float64` of two values of a narrower kind, as a [plain](Step::Plain) `float32`.
+    /// [`Step::Ratio`] in `float64` of two values of a narrower kind, as a [plain](Step::Plain) `float32`.
     WideRatio(Basic, Basic),
-    /// A float from a `float64`; a NaN has no bits set but the first ones.
+    /// Conversion of `float64` to a float with canonical NaNs.
     Plain,
 }
 
-/// An operator of a [`Step::Ratio`].
+/// Operator of a [`Step::Ratio`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Basic {
     Add,
@@ -84,7 +86,7 @@ impl Basic {
 }
 
 impl Step {
-    /// How many values it takes.
+    /// Returns the number of its arguments.
     pub(super) fn count(self) -> usize {
         match self {
             Step::Cast
@@ -105,24 +107,24 @@ impl Step {
     }
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Origin {
     Input(usize),
-    /// The bytes of a constant, in the machine's order, in the low bytes.
+    /// Bytes of a constant, in the machine's order, in the low bytes.
     Constant(u64),
     Step(Step, [Id; 3]),
 }
 
-/// A value with its kind.
+/// Value with its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Value {
     pub(super) origin: Origin,
     pub(super) kind: Kind,
 }
 
-/// Values, each after those that it is made from, none twice; the last that was pushed by [`result`](Steps::result)
-/// is what is wanted.
+/// Values in an order in which each follows its arguments, without duplicates, and the one set by
+/// [`finish`](Steps::finish) as the result.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     values: Vec<Value>,
@@ -165,28 +167,29 @@ impl Steps {
         self.result = result;
     }
 
-    /// The kind of what is wanted.
+    /// Returns the kind of the result.
     pub(super) fn kind(&self) -> Kind {
         self.kind_of(self.result)
     }
 
-    /// Makes what is wanted an element of `kind`.
+    /// Converts the result to `kind`.
     pub(super) fn convert(&mut self, kind: Kind) {
         self.result = self.cast(self.result, kind);
     }
 
-    /// Makes what is wanted a `float32` that becomes a float of 16 bits.
+    /// Converts the result to a `float32` that will be rounded to a 16-bit float.
     pub(super) fn convert_to_half(&mut self) {
         self.result = match self.kind() {
             Kind::Float64 => self.step(Step::Narrow, &[self.result], Kind::Float32),
-            // No integer that `float32` rounds is within what 16 bits hold.
+            // Integers that `float32` has to round are beyond the range of 16-bit floats.
             _ => self.cast(self.result, Kind::Float32),
         };
     }
 }
 
-/// The [`Step::Ratio`] that does what `value` and the two steps before it do, and its arguments: where both sides are made of the
-/// same two floats, which are inputs or constants, and are needed `once`.
+/// Returns the [`Step::Ratio`] equivalent to `value` and the two steps before it, with its arguments.
+/// Requires that both sides are made of the same two floats, which are inputs or constants, and are used
+/// `once`.
 fn ratio_of(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
     let Origin::Step(Step::Divide, [over, under, _]) = value.origin else { return None };
     let side = |id: Id| match values.get(id)?.origin {
@@ -201,45 +204,45 @@ fn ratio_of(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Optio
     fits.then_some((Step::Ratio(first, second), of))
 }
 
-/// Where a value is while a block is computed.
+/// Location of a value while a block is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The register with this index.
+    /// Register with this index.
     Register(usize),
-    /// The bytes of an input, or the register if they are not fit to be used where they lie.
+    /// Bytes of an input, or the register if they cannot be used in place.
     Input(usize, usize),
-    /// The output.
+    /// Output.
     Output,
 }
 
-/// One step, with its places.
+/// Step with the locations of its values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instruction {
     pub(super) step: Step,
-    /// The kind of its values; for [`Step::Where`], of the last two.
+    /// Kind of its arguments; for [`Step::Where`], of the last two.
     pub(super) from: Kind,
     pub(super) to: Kind,
     pub(super) arguments: [Place; 3],
     pub(super) result: Place,
 }
 
-/// An expression that is ready to compute.
+/// Expression ready for evaluation.
 #[derive(Debug)]
 pub struct Program {
     pub(super) instructions: Vec<Instruction>,
-    /// The constants: bytes, kind, register.
+    /// Constants: bytes, kind, register.
     pub(super) constants: Vec<(u64, Kind, usize)>,
-    /// The inputs that are used: index, register for what cannot be used where it lies.
+    /// Inputs in use: index, and the register for data that cannot be used in place.
     pub(super) loads: Vec<(usize, usize)>,
     pub(super) inputs: Vec<Kind>,
     pub(super) output: Kind,
-    /// Where the output is copied from when no step makes it.
+    /// Source of the output if no step produces it.
     pub(super) copied: Option<Place>,
     pub(super) registers: usize,
 }
 
 impl Program {
-    /// Gives each value that is needed a place. A register is used again after its value's last use.
+    /// Assigns each live value a location. A register is reused after its value's last use.
     pub(super) fn new(steps: Steps, inputs: &[Kind], output: Kind) -> Self {
         let Steps { values, result, .. } = steps;
         let arguments = |v: &Value| match v.origin {
@@ -247,7 +250,7 @@ impl Program {
             _ => ([0; 3], 0),
         };
         let mut uses = vec![0_usize; values.len()];
-        // The step after which a value is not needed any more; none for those that are never needed.
+        // The step of the last use; none for dead values.
         let mut last: Vec<Option<usize>> = vec![None; values.len()];
         if let Some(slot) = last.get_mut(result) {
             *slot = Some(usize::MAX);
@@ -283,7 +286,7 @@ impl Program {
                 continue;
             }
             let place = match value.origin {
-                // These are filled before the first step, so their registers are theirs alone.
+                // Inputs and constants are loaded before the first step, so their registers are not shared.
                 Origin::Input(n) => {
                     let register = program.new_register();
                     program.loads.push((n, register));
@@ -321,7 +324,7 @@ impl Program {
                     }
                     let once = |id: usize| uses.get(id) == Some(&1);
                     if let Some((ratio, sides)) = ratio_of(&values, value, once) {
-                        // What made the two sides, which nothing else takes.
+                        // The fused steps, which have no other use.
                         for side in instruction.arguments.iter().take(2) {
                             if let Some(made) = program.instructions.iter().rposition(|i| i.result == *side) {
                                 program.instructions.remove(made);
@@ -347,17 +350,17 @@ impl Program {
         self.registers - 1
     }
 
-    /// How often it passes over the elements of a block.
+    /// Returns the number of passes over the elements of a block.
     pub fn passes(&self) -> usize {
         self.instructions.len()
     }
 
-    /// The kinds of its inputs.
+    /// Returns the kinds of its inputs.
     pub fn inputs(&self) -> &[Kind] {
         &self.inputs
     }
 
-    /// The kind of its output.
+    /// Returns the kind of its output.
     pub fn output(&self) -> Kind {
         self.output
     }

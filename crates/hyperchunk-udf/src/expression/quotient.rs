@@ -1,20 +1,22 @@
-//! The nearest `float32` of a quotient of two `float64`, eight at once and without a division where the processor can.
+//! Nearest `float32` of the quotient of two `float64`, eight at once and without a division where the
+//! processor permits.
 //!
-//! Processors divide eight `f64` in 16 to 24 cycles, one after another; an estimate of the divisor's inverse and five
-//! multiplications take half as long. They leave a quotient that is at most two units of its last place, the 53rd, from the divided one.
-//! Both are the same `float32`, of 24 places, unless a middle between two of those lies that near: then, and wherever one of
-//! them is not of the usual size, all eight are divided. So the results are those of a division, bit for bit, of sums, differences and
-//! products of `f32` and of 16 bits: those of any `f64` may be too small for the steps between.
+//! Processors divide eight `f64` in 16 to 24 cycles, unpipelined; an estimate of the divisor's reciprocal and
+//! five multiplications take half as long. Their result differs from the true division by at most two units
+//! in the last, the 53rd, place. Both round to the same `float32`, with 24 places, unless a midpoint of two
+//! of these is that near: then, and if any of them is not a normal number, all eight are divided. The results
+//! are thus bit-identical to a division, for sums, differences and products of `f32` and of 16-bit integers;
+//! for arbitrary `f64` intermediate values may underflow.
 
 use super::kernels::{Room, map2_by};
 use super::lanes::Lane;
 use super::widened::plain_float;
 use crate::error::Result;
 
-/// Puts into `out`, for each pair of elements, the quotient of what `terms` makes of them.
+/// Writes to `out`, for each pair of elements, the quotient of the two terms that `terms` computes.
 ///
 /// # Errors
-/// `Worker` when the memory does not fit.
+/// `Worker` when the memory has the wrong size.
 pub(super) fn quotients<T: Lane>(
     a: &[u8],
     b: &[u8],
@@ -36,7 +38,7 @@ pub(super) fn quotients<T: Lane>(
 mod wide {
     use super::{Lane, Room};
 
-    /// Nothing is done so here.
+    /// Not available on this architecture.
     pub(super) fn by_multiplying<T: Lane>(
         _: &[u8],
         _: &[u8],
@@ -62,16 +64,16 @@ mod wide {
 
     /// Elements at a time.
     const WIDTH: usize = 8;
-    /// The bits of an `f64` that a `f32` lacks, and those of a middle between two `f32`.
+    /// Mantissa bits of an `f64` that an `f32` lacks, and their value at a midpoint of two `f32`.
     const LACKING: i64 = (1 << 29) - 1;
     const MIDDLE: i64 = 1 << 28;
-    /// Quotients this near to a middle are divided: four times as far as they can be wrong.
+    /// Distance from a midpoint within which quotients are divided: four times the maximum error.
     const NEAR: i64 = 8;
-    /// So many bytes before they are needed, inputs are asked for. The processor does not look that far into a loop of so many
-    /// instructions, and its own guesses end with a page of 4 KiB.
+    /// Prefetch distance of inputs in bytes. The processor does not look that far ahead in a loop this long,
+    /// and its own prefetcher stops at the end of a page of 4 KiB.
     const AHEAD: usize = 2048;
 
-    /// Does as many as it can, from the first on, and returns their number.
+    /// Computes as many as possible, from the first on, and returns their number.
     pub(super) fn by_multiplying<T: Lane>(
         a: &[u8],
         b: &[u8],
@@ -120,13 +122,13 @@ mod wide {
     fn eight(over: [f64; WIDTH], under: [f64; WIDTH]) -> [f32; WIDTH] {
         // SAFETY: eight values each.
         let (n, d) = unsafe { (_mm512_loadu_pd(over.as_ptr()), _mm512_loadu_pd(under.as_ptr())) };
-        // An inverse with an error of 2^-14, then 2^-28; a quotient with 2^-28, then 2^-56 and a rounding.
+        // A reciprocal with an error of 2^-14, then 2^-28; a quotient with 2^-28, then 2^-56 and a rounding.
         let inverse = _mm512_rcp14_pd(d);
         let error = _mm512_fnmadd_pd(d, inverse, _mm512_set1_pd(1.0));
         let inverse = _mm512_fmadd_pd(inverse, error, inverse);
         let nearly = _mm512_mul_pd(n, inverse);
         let rest = _mm512_fnmadd_pd(nearly, d, n);
-        // A zero has its sign from the product.
+        // A zero gets its sign from the product.
         let is_zero = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(nearly, _mm512_setzero_pd());
         let quotient = _mm512_mask_mov_pd(_mm512_fmadd_pd(rest, inverse, nearly), is_zero, nearly);
 
@@ -134,7 +136,7 @@ mod wide {
         let past = _mm512_sub_epi64(bits, _mm512_set1_epi64(MIDDLE - NEAR));
         let past = _mm512_and_si512(past, _mm512_set1_epi64(LACKING));
         let is_far = _mm512_cmpgt_epu64_mask(past, _mm512_set1_epi64(2 * NEAR));
-        // Neither NaN nor a `float32` with fewer places.
+        // Neither NaN nor a subnormal `float32`.
         let usual = _mm512_set1_pd(f64::from(f32::MIN_POSITIVE));
         let is_usual = _mm512_cmp_pd_mask::<_CMP_GE_OQ>(_mm512_abs_pd(quotient), usual);
         let mut all = [0.0; WIDTH];
@@ -155,9 +157,9 @@ mod tests {
     use super::*;
     use crate::expression::lanes::{bytes, bytes_mut};
 
-    /// Quotients of these pairs are those of a division, bit for bit.
+    /// Checks that quotients of these pairs are bit-identical to a division.
     fn check(pairs: &[(f64, f64)]) {
-        // The pairs' numbers as elements, so that any two doubles can be divided.
+        // Elements are indices of pairs, so that any two doubles can be divided.
         let numbers: Vec<u64> = (0..pairs.len() as u64).collect();
         let mut room = vec![0_u64; pairs.len().div_ceil(2)];
         let input = bytes(&numbers, numbers.len() * 8).unwrap();
@@ -172,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Any bits, of a small generator.
+    /// Returns random bits.
     fn bits(state: &mut u64) -> u64 {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -208,7 +210,8 @@ mod tests {
         check(&pairs);
     }
 
-    /// Products of a divisor and a middle between two `float32`, and those beside it: where a wrong last place would show.
+    /// Divides products of a divisor and a midpoint of two `float32`, and their neighbours, where an error in
+    /// the last place would show.
     #[test]
     fn quotients_near_a_middle_are_divided() {
         let mut state = SEED;
@@ -218,7 +221,7 @@ mod tests {
             let middle = f64::from_bits(bits(&mut state) & ((1 << 52) - (1 << 29)) | 1023 << 52 | 1 << 28);
             let over = (middle * under).to_bits();
             pairs.extend((0..9).map(|n| (f64::from_bits(over - 4 + n), under)));
-            // A divisor with so few places that the quotient is the middle itself.
+            // A divisor with few significant bits, so that the quotient is the midpoint itself.
             pairs.push((middle * 3.0, 3.0));
             pairs.push((middle * -8.0, 8.0));
         }
@@ -246,7 +249,7 @@ mod tests {
         ];
         let pairs: Vec<_> = odd.iter().flat_map(|&over| odd.map(|under| (over, under))).collect();
         check(&pairs);
-        // Each alone among usual ones, too: the others of its eight are divided with it.
+        // Also each alone among normal values: the others of its eight are divided with it.
         for &pair in &pairs {
             let mut eight = [(1.0, 3.0); 8];
             eight[5] = pair;

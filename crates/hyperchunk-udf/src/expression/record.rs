@@ -1,4 +1,4 @@
-//! Expressions of records: what readers share.
+//! Expressions of records: code shared by the readers.
 
 use super::{Expression, InputBytes, Kind, Program, Scratch};
 use crate::error::{Result, fail};
@@ -8,14 +8,14 @@ use crate::record::{Record, bytes_of};
 use crate::spec::is_single;
 use std::mem::MaybeUninit;
 
-/// Elements between two looks at the clock.
+/// Elements between two checks of the time limit.
 const PIECE: usize = 1 << 15;
 
 impl Program {
-    /// Understands the expression of a record, for inputs that are of these kinds now.
+    /// Compiles the expression of a record, for inputs that currently have these kinds.
     ///
     /// # Errors
-    /// `Invalid` when the record contradicts its expression, and those of [`Expression::compile`].
+    /// `Invalid` when the record contradicts its expression, and the errors of [`Expression::compile`].
     pub fn of_record(record: &Record, kinds: &[Kind]) -> Result<Self> {
         let expression = Expression::parse(&record.source)?;
         if !expression.inputs().iter().eq(record.inputs.iter().map(|i| &i.name)) {
@@ -36,10 +36,11 @@ impl Program {
         expression.compile_for(kinds, &record.output.datatype)
     }
 
-    /// [`evaluate_into`](Program::evaluate_into) in pieces, with `go_on` asked after each, so that a time limit holds.
+    /// Runs [`evaluate_into`](Program::evaluate_into) in pieces, calling `go_on` after each, to enforce a
+    /// time limit.
     ///
     /// # Errors
-    /// Those of `evaluate_into` and of `go_on`.
+    /// The errors of `evaluate_into` and of `go_on`.
     pub fn evaluate_in_pieces(
         &self,
         inputs: &[InputBytes<'_>],
@@ -71,7 +72,7 @@ impl Program {
     }
 }
 
-/// Whether a block of this shape, with the inputs that belong to it, is within what the profile allows at once.
+/// Checks that a block of this shape, with its inputs, is within the profile's limit.
 ///
 /// # Errors
 /// `Limit`.

@@ -1,4 +1,4 @@
-//! Computing, block by block, so that what is between input and output stays in the cache.
+//! Evaluation in blocks, so that intermediate values stay in the cache.
 
 use super::Kind;
 use super::kernels;
@@ -7,45 +7,45 @@ use super::plan::{Place, Program};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
-/// Bytes of a block of the widest values, when there are few registers: inputs, registers and output together stay in the nearest
-/// cache, and the processor fetches the next block's inputs while this one is computed.
+/// Bytes of a block of the widest values, when there are few registers: inputs, registers and output together
+/// stay in the nearest cache, and the processor prefetches the next block's inputs.
 const BLOCK_BYTES: usize = 4096;
-/// The same of a single step, which has nothing between input and output.
+/// Block size for a single step, which has no intermediate values.
 const SINGLE_BYTES: usize = 64 << 10;
-/// No block is smaller.
+/// Minimum number of elements of a block.
 const SMALLEST: usize = 256;
-/// Bytes of all registers, as long as blocks are not smaller than the smallest.
+/// Maximum bytes of all registers, unless blocks would be smaller than the minimum.
 const BUDGET: usize = 4 << 20;
 
-/// The elements of an input, in the machine's byte order; bools are bytes, true unless 0.
+/// Elements of an input, in the machine's byte order; bools are bytes, true unless 0.
 #[derive(Clone, Copy, Debug)]
 pub enum InputBytes<'a> {
-    /// As many as the output has.
+    /// As many elements as the output.
     Each(&'a [u8]),
-    /// One, for all elements of the output.
+    /// One element, used for all elements of the output.
     One(&'a [u8]),
 }
 
-/// Memory for blocks. It serves any program, and is best kept from call to call.
+/// Memory for blocks. It serves any program, and is best reused by later calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     registers: Vec<Vec<u64>>,
 }
 
 impl Program {
-    /// Computes the elements of `out`, whose number is that of the inputs'.
+    /// Computes the elements of `out`, of which there are as many as in the inputs.
     ///
     /// # Errors
-    /// `Worker` when inputs and output do not fit together, `Failed` when an element has no value; the output then holds
-    /// nothing of use.
+    /// `Worker` when the sizes of inputs and output do not match, `Failed` when an element has no value; the
+    /// content of the output is then undefined.
     pub fn evaluate(&self, inputs: &[InputBytes<'_>], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         self.evaluate_into(inputs, as_room(out), scratch)
     }
 
-    /// As [`evaluate`](Program::evaluate), into memory that holds nothing yet. It is all written if there is no error.
+    /// Like [`evaluate`](Program::evaluate), into uninitialised memory, which is fully written on success.
     ///
     /// # Errors
-    /// The same.
+    /// As [`evaluate`](Program::evaluate).
     pub fn evaluate_into(
         &self,
         inputs: &[InputBytes<'_>],
@@ -78,7 +78,7 @@ impl Program {
         Ok(())
     }
 
-    /// Bytes of the widest value.
+    /// Returns the size of the widest value in bytes.
     fn widest(&self) -> usize {
         let steps = self.instructions.iter().flat_map(|i| [i.from, i.to]);
         let kinds = steps.chain(self.inputs.iter().copied()).chain([self.output]);
@@ -97,7 +97,8 @@ impl Program {
         Ok(())
     }
 
-    /// Computes `n` elements from the `first` on. `direct` is for the parts of inputs that can be used where they lie.
+    /// Computes `n` elements from the `first` on. `direct` holds the parts of inputs that can be used in
+    /// place.
     fn block<'a>(
         &self,
         (inputs, direct): (&[InputBytes<'a>], &mut [Option<&'a [u8]>]),
@@ -112,7 +113,7 @@ impl Program {
                 continue;
             };
             let part = all.get(first * kind.size()..(first + n) * kind.size()).ok_or_else(lost)?;
-            // Any byte but 0 is true, which the steps do not know.
+            // Any byte except 0 is true, which the steps do not handle.
             if kind == Kind::Bool || part.as_ptr().align_offset(kind.size()) != 0 {
                 scratch.load(register, part, kind)?;
             } else if let Some(slot) = direct.get_mut(input) {
@@ -120,7 +121,7 @@ impl Program {
             }
         }
         for instruction in &self.instructions {
-            // Taken out, so that the others can be looked at meanwhile.
+            // Taken out of the list, so that the other registers can be borrowed.
             let (index, size) = match instruction.result {
                 Place::Register(register) => (register, instruction.to.size()),
                 _ => (self.registers, self.output.size()),
@@ -158,7 +159,7 @@ impl Program {
     }
 }
 
-/// The kinds of the arguments.
+/// Returns the kinds of the arguments.
 fn argument_kinds(instruction: &super::plan::Instruction) -> [Kind; 3] {
     let from = instruction.from;
     if instruction.step == super::plan::Step::Where { [Kind::Bool, from, from] } else { [from; 3] }
@@ -185,7 +186,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Bytes that are kept.
+    /// Returns the number of allocated bytes.
     pub fn kept(&self) -> usize {
         self.registers.iter().map(|r| r.capacity() * 8).sum()
     }

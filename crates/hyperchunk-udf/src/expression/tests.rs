@@ -1,7 +1,7 @@
 use super::{Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Program, Scratch, as_room, check_data};
 use crate::error::{ErrorKind, Result};
 
-/// The values of an expression of `a`, `b`, … that are float64.
+/// Evaluates an expression with the float64 inputs `a`, `b`, ….
 fn values(text: &str, inputs: &[&[f64]]) -> Result<Vec<f64>> {
     let bytes: Vec<Vec<u8>> =
         inputs.iter().map(|i| i.iter().flat_map(|x| x.to_ne_bytes()).collect()).collect();
@@ -202,7 +202,7 @@ fn integers_of_both_signs_are_compared_exactly() {
     }
 }
 
-/// In one pass or in three: a cast between keeps the steps apart.
+/// Compares one pass with three: a cast in between keeps the steps separate.
 #[test]
 fn ratios_are_what_their_steps_are() {
     let odd = [0.0, -0.0, 1.0, -2.5, f64::NAN, f64::INFINITY, -f64::INFINITY, 5e-324, f64::MAX, 3.3, 0.1];
@@ -239,7 +239,7 @@ fn ratios_are_what_their_steps_are() {
     let bytes: Vec<u8> = single.iter().flat_map(|x| x.to_ne_bytes()).collect();
     let crossed: Vec<u8> = (0..count).flat_map(|n| single[b(n)].to_ne_bytes()).collect();
     same(Kind::Float32, &bytes, &crossed);
-    // What is needed again is made by itself.
+    // Sides with another use are computed separately.
     for text in [
         "(a - b) / (a + b) + (a - b)",
         "(a - b) * 2 + (a - b) / (a + b)",
@@ -277,7 +277,8 @@ fn ratios_are_what_their_steps_are() {
     }
 }
 
-/// Programs of wide and narrow values take turns with one scratch: their blocks have different lengths.
+/// Evaluates programs of wide and narrow values in turn with one scratch: their blocks have different
+/// lengths.
 #[test]
 fn blocks_of_any_length_in_turn() {
     let mut scratch = Scratch::default();
@@ -354,7 +355,7 @@ fn hostile_texts_are_errors() {
     }
     let fits = format!("{}a{}", "(".repeat(MAX_DEPTH - 1), ")".repeat(MAX_DEPTH - 1));
     assert!(Expression::parse(&fits).is_ok());
-    // As many registers as there can be still fit into little memory.
+    // The maximum number of registers still needs little memory.
     let many: String = (0..MAX_PARTS / 2 - 2).map(|n| format!("{n}.5*")).collect();
     let text = format!("({}) * a", many.trim_end_matches('*'));
     let expression = Expression::parse(&text).unwrap();
@@ -364,7 +365,7 @@ fn hostile_texts_are_errors() {
     assert!(scratch.kept() < 64 << 20);
 }
 
-/// Words in any order: whatever is understood is also computed, in every type, and nothing panics.
+/// Evaluates random token sequences: every valid one must evaluate in every type, without panics.
 #[test]
 fn any_words_in_any_order() {
     const WORDS: [&str; 44] = [
@@ -400,7 +401,7 @@ fn any_words_in_any_order() {
     assert!(understood > 1000, "{understood}");
 }
 
-/// A record that contradicts its expression is refused before anything is computed.
+/// Checks that a record that contradicts its expression is rejected before any computation.
 #[test]
 fn records_that_lie() {
     use crate::record::{Record, tests::sample};
@@ -428,14 +429,14 @@ fn records_that_lie() {
     single.inputs[1].dims = Vec::new();
     assert!(Program::of_record(&single, &kinds).is_ok());
     assert!(Program::of_record(&good(), &kinds[..1]).is_err());
-    // A limit of the profile on what is held at once.
+    // The profile's limit on the size of one evaluation.
     let mut profile = crate::profile::Profile::untrusted();
     check_data(&good(), &[4, 7], &profile).unwrap();
     profile.limits.data = 335;
     assert_eq!(check_data(&good(), &[4, 7], &profile).unwrap_err().kind(), ErrorKind::Limit);
 }
 
-/// The time limit is asked for between pieces.
+/// Checks that the time limit is checked between pieces.
 #[test]
 fn time_is_looked_at() {
     let program = Expression::parse("a + 1").unwrap().compile(&[Kind::UInt8], Kind::UInt8).unwrap();
@@ -453,7 +454,8 @@ fn time_is_looked_at() {
     assert!(out.iter().all(|&x| x == 2));
 }
 
-/// Values and bits that NumPy gives for `float64` as `float16`; rounded to `float32` on the way, others come out.
+/// Checks values and bits from NumPy's conversion of `float64` to `float16`; rounding through `float32` would
+/// give others.
 #[test]
 fn doubles_become_halves_in_one_step() {
     let (one, step) = (1.0, 2f64.powi(-11));
@@ -485,7 +487,7 @@ fn doubles_become_halves_in_one_step() {
     assert_eq!(once, cases.map(|(_, bits, _)| bits));
     let twice = stored(&expression.compile(&[Kind::Float64], Kind::Float32).unwrap());
     assert_eq!(twice, cases.map(|(.., bits)| bits));
-    // What an expression rounds itself stays so.
+    // Rounding within an expression stays.
     let asked = Expression::parse("float32(a)").unwrap().compile_for(&[Kind::Float64], &half).unwrap();
     assert_eq!(stored(&asked), twice);
     // A NaN stays one.

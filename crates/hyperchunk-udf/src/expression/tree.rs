@@ -1,8 +1,8 @@
-//! The parts of an expression: what the parser makes.
+//! Syntax tree of an expression.
 
 use super::Kind;
 
-/// A number that was written, or computed from such. It takes the type of what it meets.
+/// Literal, or result of operations on literals. It takes the type of the other operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Integer(i128),
@@ -19,7 +19,7 @@ impl Number {
     }
 }
 
-/// An operator or function, of one to three values.
+/// Operator or function with one to three arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Op {
     Negative,
@@ -61,13 +61,13 @@ pub(super) enum Op {
     Cast(Kind),
 }
 
-/// How a float becomes whole.
+/// Rounding of a float to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Rounding {
     Floor,
     Ceil,
     Truncate,
-    /// To the nearest, halves to the even one.
+    /// To the nearest, ties to even.
     Nearest,
 }
 
@@ -92,27 +92,27 @@ pub(super) enum Float {
     Tanh,
 }
 
-/// A part; its arguments come before it.
+/// Node of the tree, stored after its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Part {
     Number(Number),
     Truth(bool),
-    /// The dataset with this index in the names.
+    /// Dataset with this index in the names.
     Input(usize),
     Call(Op, [usize; 3], u8),
 }
 
-/// What a function's name stands for, and how many values it takes.
+/// Function with its number of arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Function {
     Plain(Op, u8),
-    /// Any number from two on, taken in pairs.
+    /// Two or more arguments, combined in pairs.
     Fold(Op),
     Clip,
     Round,
 }
 
-/// name, meaning
+/// Functions by name.
 const FUNCTIONS: [(&str, Function); 45] = [
     ("where", Function::Plain(Op::Where, 3)),
     ("min", Function::Fold(Op::Minimum)),
@@ -161,7 +161,7 @@ const FUNCTIONS: [(&str, Function); 45] = [
     ("float64", Function::Plain(Op::Cast(Kind::Float64), 1)),
 ];
 
-/// Other names of functions: those of NumPy and of dataset descriptions.
+/// Alternative names of functions, from NumPy and from dataset descriptions.
 const ALIASES: [(&str, &str); 6] = [
     ("arcsin", "asin"),
     ("arccos", "acos"),
@@ -171,13 +171,13 @@ const ALIASES: [(&str, &str); 6] = [
     ("double", "float64"),
 ];
 
-/// The function of this name.
+/// Returns the function of this name.
 pub(super) fn function(name: &str) -> Option<Function> {
     let name = ALIASES.iter().find(|(a, _)| *a == name).map_or(name, |(_, n)| n);
     FUNCTIONS.iter().find(|(n, _)| *n == name).map(|(_, f)| *f)
 }
 
-/// The names of all functions, for messages.
+/// Lists the names of all functions, for messages.
 pub(super) fn function_names() -> String {
     FUNCTIONS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(" ")
 }

@@ -1,14 +1,16 @@
-//! One loop, compiled for the instructions that every processor has and for wider ones, of which the one is taken that
-//! this processor runs.
+//! Loops compiled for several instruction sets: the baseline and wider ones, chosen by the running
+//! processor's features.
 //!
-//! Results are the same: wider instructions round as narrow ones do, and nothing is contracted or taken out of order.
+//! Results are the same: wider instructions round like narrow ones, and operations are neither contracted nor
+//! reordered.
 
-/// Does `action` with each item, in order.
+/// Calls `action` with each item, in order.
 pub(super) fn each<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
     each_by::<false, I>(items, action);
 }
 
-/// The same; with `WIDEST`, by the widest instructions. It is worth it for divisions of `f64`, which take longer than their memory.
+/// Like [`each`]; `WIDEST` selects the widest instructions. This is worthwhile for divisions of `f64`, which
+/// take longer than their memory accesses.
 pub(super) fn each_by<const WIDEST: bool, I: Iterator>(items: I, action: impl FnMut(I::Item)) {
     #[cfg(target_arch = "x86_64")]
     if WIDEST && has_avx512() {
@@ -23,7 +25,8 @@ pub(super) fn each_by<const WIDEST: bool, I: Iterator>(items: I, action: impl Fn
     plain(items, action);
 }
 
-/// Not on processors that only have the first of them: those slow down for as long as registers of 512 bits are in use.
+/// Returns whether to use AVX-512. Early processors with only its first extensions lower their clock while
+/// 512-bit registers are in use, and are excluded.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx512() -> bool {
     use std::arch::is_x86_feature_detected as has;
@@ -51,7 +54,7 @@ fn plain<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
 mod tests {
     use super::*;
 
-    /// Bits, of results of either loop.
+    /// Compares the bits of both loops' results.
     fn check<R: PartialEq + std::fmt::Debug>(action: impl Fn(f32, f32) -> R) {
         let odd = [
             0.0,

@@ -1,4 +1,5 @@
-//! Steps on values that become `float64` on the way, and back on the way out: fewer passes, and less memory to pass over.
+//! Steps that compute narrower values in `float64` and convert the result: fewer passes, and less memory
+//! traffic.
 
 use super::kernels::{Room, map2, map2_by, no_such};
 use super::lanes::Lane;
@@ -6,7 +7,7 @@ use super::plan::{Basic, Step};
 use super::quotient::quotients;
 use crate::error::Result;
 
-/// The nearest `float32`, and a plain NaN for a NaN: LuaJIT would take others for values of its own.
+/// Returns the nearest `float32`, with a canonical NaN: LuaJIT would mistake other NaNs for its own values.
 pub(super) fn plain_float(value: f64) -> f32 {
     const SIGN: u32 = 1 << 31;
     #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
@@ -14,7 +15,7 @@ pub(super) fn plain_float(value: f64) -> f32 {
     if near.is_nan() { f32::from_bits(near.to_bits() & SIGN | 0x7fc0_0000) } else { near }
 }
 
-/// The same value, and a plain NaN for a NaN.
+/// Returns the same value, with a canonical NaN.
 pub(super) fn plain_double(value: f64) -> f64 {
     const SIGN: u64 = 1 << 63;
     if value.is_nan() { f64::from_bits(value.to_bits() & SIGN | 0x7ff8 << 48) } else { value }

@@ -1,4 +1,5 @@
-//! What a thread is computing: live datasets may read each other, but not in a circle, nor for ever.
+//! Live datasets that a thread is computing. They may read each other, but neither in a cycle nor without a
+//! bound.
 
 use crate::error::{Result, fail};
 use crate::profile::Profile;
@@ -7,21 +8,22 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The live datasets that this thread is computing, the outermost first.
+    /// Live datasets that this thread is computing, the outermost first.
     static ACTIVE: RefCell<Vec<LiveId>> = const { RefCell::new(Vec::new()) };
-    /// Until when: those inside share the time of the outermost.
+    /// Deadline, which nested live datasets share with the outermost.
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// A live dataset that this thread is computing, until it is dropped.
+/// Guard for a live dataset that this thread is computing.
 #[derive(Debug)]
 pub struct Active(());
 
 impl Active {
-    /// Begins with a live dataset.
+    /// Starts a live dataset.
     ///
     /// # Errors
-    /// `Invalid` for a circle, `Limit` when the profile's `chain_depth` or the outermost's `wall_s` is reached.
+    /// `Invalid` for a cycle, `Limit` when the profile's `chain_depth` or the outermost's `wall_s` is
+    /// reached.
     pub fn enter(id: LiveId, profile: &Profile) -> Result<Self> {
         Self::check(|active| active == id)?;
         ACTIVE.with_borrow_mut(|active| {
@@ -43,7 +45,8 @@ impl Active {
         })
     }
 
-    /// Fails when this thread is computing one of which `is` is true: to read it would be a circle.
+    /// Fails if this thread is computing a live dataset for which `is` returns true: reading it would be a
+    /// cycle.
     ///
     /// # Errors
     /// `Invalid`.
@@ -55,7 +58,7 @@ impl Active {
     }
 }
 
-/// Fails when the time of all live datasets that one read sets off is over.
+/// Fails once the shared time of all live datasets that one read triggers is used up.
 ///
 /// # Errors
 /// `Limit`.

@@ -1,4 +1,4 @@
-//! One block, computed by a worker: what is the same whoever reads the file.
+//! Computation of one block by a worker: the part that does not depend on the reader.
 
 use super::pool::{Pool, SessionKey};
 use super::results::{self, Results};
@@ -11,64 +11,64 @@ use crate::stub::RecordDigest;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// An input with strings of variable length, as it was read.
+/// Input with variable-length strings, as read.
 pub trait Strings {
-    /// Bytes of elements and strings together.
+    /// Returns the number of bytes of elements and strings together.
     fn bytes(&self) -> u64;
 
-    /// Puts elements and strings into `to`, which the worker sees at address `at`.
+    /// Writes elements and strings to `to`, which the worker sees at address `at`.
     ///
     /// # Errors
-    /// `Worker` where there is no room.
+    /// `Worker` if `to` is too small.
     fn place(&self, to: &mut [u8], at: u64) -> Result<()>;
 }
 
-/// Who reads the file: what a function needs of it.
+/// Reader of the file: everything that a function needs from it.
 pub trait Reader {
-    /// A worker: a warm one, or a new one.
+    /// Returns a worker, warm or new.
     ///
     /// # Errors
-    /// Those of [`Session::start`].
+    /// The errors of [`Session::start`].
     fn session(&self, key: &Arc<SessionKey>) -> Result<Session>;
 
-    /// Reads a part of an input into memory that has room for it.
+    /// Reads a part of an input into memory of sufficient size.
     ///
     /// # Errors
-    /// Any, with the input's name.
+    /// Any, with the name of the input.
     fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()>;
 
-    /// Puts a part of an input into memory as it is [stored](crate::stored), for a worker that can decode so much, and returns how many
-    /// bytes that are; 0 where it has to be read, for one of many reasons: filters that the worker does not undo, no room, chunks that were
-    /// never written.
+    /// Copies a part of an input in its [stored](crate::stored) form, for a worker that can decode `decodes`.
+    /// Returns the number of bytes, or 0 if the part has to be read instead: filters that the worker does not
+    /// undo, too little memory, chunks that were never written.
     ///
     /// # Errors
     /// As [`Reader::input`].
     fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64>;
 
-    /// Reads a part of an input with strings of variable length, which may have `left` bytes.
+    /// Reads a part of an input with variable-length strings, of at most `left` bytes.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Reader::input`].
     fn strings(&self, slot: &Slot, part: &Block, left: u64) -> Result<Box<dyn Strings>>;
 }
 
-/// How the blocks of a live dataset are computed.
+/// Context for computing the blocks of a live dataset.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls<'a> {
-    /// Its record.
+    /// Record.
     pub record: &'a Record,
-    /// The record's digest.
+    /// Digest of the record.
     pub digest: RecordDigest,
-    /// Where the data lies.
+    /// Key of the session, with the location of the data.
     pub key: &'a Arc<SessionKey>,
-    /// Where results are kept, if they are.
+    /// Cache of results, if enabled.
     pub results: Option<&'a Results>,
-    /// The number of the open file, if nobody can write it: what was read whole stays as it is.
+    /// Number of the open file if it cannot be written: a fully read input then stays valid.
     pub constant: Option<u64>,
 }
 
 impl Calls<'_> {
-    /// Computes the block at `offset` of `shape`, of which `take` takes the output.
+    /// Computes the block at `offset` with the extent `shape`; `take` takes the output.
     ///
     /// # Errors
     /// Those of the reader, of [`Session::call`] and of `take`.
@@ -80,19 +80,21 @@ impl Calls<'_> {
     ) -> Result<T> {
         let parts: Vec<Block> = self.record.parts(offset, shape).collect();
         let strings = self.strings(&parts, reader)?;
-        // How long strings are decides what memory a worker needs.
+        // The length of the strings decides how much memory a worker needs.
         let key = self.key.with_room(strings.iter().map(|(n, strings)| (*n, strings.bytes())));
         let mut session = reader.session(&key)?;
         let mut is_new = false;
         loop {
             match self.call(&mut session, &parts, &strings, reader) {
                 Ok(()) => break,
-                // A worker that ended by itself while it was idle says so only when it is called. One that lacked a module has lacked it once.
+                // A worker that exited while idle is only noticed at the next call. A missing module can
+                // occur only once.
                 Err(_) if session.ended_idle() && !is_new || session.lacked_modules() => {
                     session = reader.session(&key)?;
                     is_new = true;
                 }
-                // The reader decodes what the worker could not, and says what is wrong with it. Once: then the worker has elements.
+                // The reader decodes the input that the worker could not, and reports its damage. This
+                // happens once: afterwards the worker gets elements.
                 Err(_) if session.take_undecoded() => {}
                 Err(error) => return Err(error),
             }
@@ -102,10 +104,11 @@ impl Calls<'_> {
         Ok(taken)
     }
 
-    /// A worker that is lent memory of a device, which has so many bytes, for what it computes. `Err` with why it cannot take it.
+    /// Lends a worker `bytes` bytes of device memory for its results. Returns `Err` with the reason if the
+    /// worker cannot take it.
     ///
     /// # Errors
-    /// Those of the reader.
+    /// The errors of the reader.
     pub fn lend<'a, R: Reader>(
         &'a self,
         reader: &'a R,
@@ -124,7 +127,8 @@ impl Calls<'_> {
                 Pool::global().put(Arc::clone(self.key), session);
                 Err(why)
             }
-            // The driver may do there what the sandbox ends it for; another worker computes as ever.
+            // The driver may make calls for which the sandbox ends the worker; another worker computes
+            // without the lent memory.
             Err(error) => Err(error.to_string()),
         })
     }
@@ -184,7 +188,7 @@ impl Calls<'_> {
     }
 }
 
-/// A worker that computes into memory of a device.
+/// Worker that computes into device memory.
 #[derive(Debug)]
 pub struct Lending<'a, R> {
     calls: &'a Calls<'a>,
@@ -195,10 +199,10 @@ pub struct Lending<'a, R> {
 }
 
 impl<R: Reader> Lending<'_, R> {
-    /// Computes the block at `offset` of `shape` to the start of the memory.
+    /// Computes the block at `offset` with the extent `shape`, to the start of the memory.
     ///
     /// # Errors
-    /// Those of [`Calls::compute`]; the worker is then of no use.
+    /// The errors of [`Calls::compute`]; the worker is then unusable.
     pub fn compute(&mut self, (offset, shape): (&[u64], &[u64])) -> Result<()> {
         let record = self.calls.record;
         if crate::record::bytes_of(shape, &record.output.datatype) > self.bytes {
@@ -223,7 +227,7 @@ impl<R: Reader> Lending<'_, R> {
         }
     }
 
-    /// The worker lets go of the memory, and waits for other calls.
+    /// Makes the worker release the memory and returns it to the pool.
     ///
     /// # Errors
     /// `Worker`, `Limit`.

@@ -1,14 +1,15 @@
-//! Machine code of WebAssembly modules, kept on disk from one process to the next: compiling is most of what starting their worker
-//! takes.
+//! On-disk cache of the machine code of WebAssembly modules: compilation takes most of the time of starting
+//! their worker.
 //!
-//! A worker that sees nothing but the module makes the code, locked down, before anything of a function runs. This process
-//! keeps it under a digest of that module, of the worker's program and of the processor's kind, and hands it to workers that run the same
-//! module. So who could make the compiler do what they like reaches the code of their own module only.
+//! A locked-down worker that sees only the module makes the code, before any of the function runs. This
+//! process stores the code under a digest of the module, the worker's program and the kind of processor, and
+//! passes it to workers that run the same module. An exploit of the compiler therefore reaches only the code
+//! of its own module.
 //!
-//! **Invariant:** the code is data in this process. It is loaded in a locked-down worker alone, where it can do no more than what the
-//! sandbox holds against anyway: native code.
+//! **Invariant:** the code is data in this process. Only a locked-down worker loads it, where it can do no
+//! more than the native code that the sandbox confines anyway.
 //!
-//! **Invariant:** reading a dataset never fails because of this.
+//! **Invariant:** a failure of this cache never fails a read.
 
 use super::identity::build_id;
 use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder, is_at_home};
@@ -23,13 +24,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 const VARIABLE: &str = "HYPERCHUNK_CODE_CACHE";
-/// Bytes of all code.
+/// Maximum total size of the cache.
 const MAX_BYTES: u64 = 256 << 20;
-/// No module's code that is kept is larger.
+/// Maximum size of the cached code of one module.
 pub const MAX_CODE: usize = 48 << 20;
 static KIND: Kind = Kind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN) };
 
-/// Where code is kept; `None` when none is: in a set-uid program, without a home of this user's own, and where it is switched off.
+/// Returns the cache, or `None` if there is none: in a set-uid program, without a home folder of this user,
+/// or if disabled.
 pub fn kept() -> Option<Kept> {
     let config = keys::config_dir().ok();
     if keys::is_set_uid() || config.is_some_and(|config| !results::read_setting(&config).is_ok_and(|s| s.1)) {
@@ -55,16 +57,17 @@ impl Code {
         &self.bytes
     }
 
-    /// Keeps it no longer.
+    /// Removes the code from the cache.
     pub(super) fn forget(&self) {
         self.kept.remove(&self.key);
     }
 }
 
-/// The machine code of a job's module: what is kept, or made now. `None` when the worker that runs it is to compile it itself.
+/// Returns the machine code of a job's module, from the cache or compiled now. `None` if the worker that runs
+/// it has to compile the module itself.
 ///
 /// # Errors
-/// Those of [`Session::start`], when the module does not compile.
+/// The errors of [`Session::start`], when the module does not compile.
 pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
     let Some(module) = job.compiled.filter(|_| job.backend == Backend::Wasm) else { return Ok(None) };
     let Some(kept) = kept().filter(|kept| kept.make_folder().is_ok()) else { return Ok(None) };
@@ -77,11 +80,12 @@ pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
             bytes
         }
     };
-    // Nothing is kept of what is too large, so that it is not compiled twice each time.
+    // Code that is too large is not cached; returning `None` saves compiling it twice each time.
     Ok((!bytes.is_empty()).then_some(Code { kept, key, bytes }))
 }
 
-/// What code depends on: the module, the compiler with its settings, and what the processor can do.
+/// Returns the cache key: a digest of the module, of the compiler with its settings, and of the processor's
+/// features.
 fn key(module: &[u8], worker: &Path) -> Option<Key> {
     let mut hash = Sha256::new();
     let id = build_id(worker)?;
@@ -92,7 +96,7 @@ fn key(module: &[u8], worker: &Path) -> Option<Key> {
     Some(Key(hash.finalize().into()))
 }
 
-/// What of the processor the compiler makes use of, so that homes may be shared between machines.
+/// Lists the processor features that the compiler uses, so that machines can share a home folder.
 fn processor() -> String {
     let mut text = std::env::consts::ARCH.to_owned();
     #[cfg(target_arch = "x86_64")]
@@ -128,7 +132,7 @@ mod tests {
     fn the_key_is_of_the_module_and_the_worker() {
         let worker = std::env::current_exe().unwrap();
         let of = |module: &[u8]| key(module, &worker).map(|key| key.0);
-        // A linker that makes no build id leaves nothing to tell programs by, and then nothing is kept.
+        // Without a build id from the linker, programs cannot be told apart, and nothing is cached.
         assert_eq!(of(b"a").is_some(), build_id(&worker).is_some());
         if let Some(first) = of(b"a") {
             assert_eq!(of(b"a"), Some(first));

@@ -1,4 +1,4 @@
-//! Compiling a C, C++ or CUDA source: always in the sandbox, never in this process.
+//! Compilation of C, C++ and CUDA sources: always in the sandbox, never in this process.
 
 use super::locate::Programs;
 use super::pool::cache;
@@ -23,13 +23,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// The first time, Zig compiles the C and C++ libraries, too.
+/// At first use, Zig also compiles the C and C++ libraries.
 const LIMIT_WASM: Duration = Duration::from_secs(600);
-/// Only the system's own folders: those are what the sandbox lets a compiler read.
+/// Only folders of the system: the sandbox lets a compiler read no others.
 const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
 
-/// The compiled form of a record's function: the record's own if it is for this machine, else one that is compiled here, once a
-/// process.
+/// Returns the compiled form of a record's function: the record's own if it is for this machine, otherwise
+/// one that is compiled here, once a process.
 ///
 /// # Errors
 /// As [`compile_cpp`].
@@ -96,8 +96,8 @@ pub fn compile_cpp<'a>(
     let (object, _) = if may_be_wide(source) {
         match compile(&text) {
             Ok((_, said)) if has_wide_vectors(&said) => narrow()?,
-            // It may be a function that cannot be put into another one, as one that calls itself, or one that is too large for that.
-            // If not, this fails alike.
+            // The function may be one that cannot be inlined, because it is recursive or too large. Otherwise
+            // this fails in the same way.
             Err(error) if matches!(error.kind(), ErrorKind::Failed | ErrorKind::Limit) => narrow()?,
             done => done?,
         }
@@ -110,8 +110,8 @@ pub fn compile_cpp<'a>(
 /// Compiles `source`, which uses the datasets `slots`, to a WebAssembly module.
 ///
 /// # Errors
-/// `Failed` with the compiler's first messages; `NotFound` when there is no Zig, with how to get it; `Unsupported` for datasets
-/// that a module cannot get.
+/// `Failed` with the compiler's first messages; `NotFound` when there is no Zig, with how to get it;
+/// `Unsupported` for datasets that cannot be passed to a module.
 pub fn compile_wasm<'a>(
     language: Language,
     source: &str,
@@ -131,7 +131,8 @@ pub fn compile_wasm<'a>(
     Ok(Compiled { target: language.target().into(), object })
 }
 
-/// Compiles the kernels of `program`, which was read of `source` and uses the datasets `slots`, to PTX. Needs no GPU.
+/// Compiles the kernels of `program`, parsed from `source`, which uses the datasets `slots`, to PTX. Requires
+/// no GPU.
 ///
 /// # Errors
 /// `Failed` with the compiler's first messages; `NotFound` when there is no NVRTC, with how to get it.
@@ -157,7 +158,7 @@ pub fn compile_cuda<'a>(
     Ok(compiled)
 }
 
-/// Where Zig keeps the C and C++ libraries that it compiled for WebAssembly: the first time takes a minute.
+/// Returns Zig's cache of the C and C++ libraries compiled for WebAssembly. Filling it takes a minute.
 fn zig_cache() -> Result<PathBuf> {
     let path = super::kept::cache_folder()?.join("zig");
     let about = |e: &std::io::Error| Error::io(path.display(), e);
@@ -165,12 +166,12 @@ fn zig_cache() -> Result<PathBuf> {
     std::fs::canonicalize(&path).map_err(|e| about(&e))
 }
 
-/// Runs a compiler in the worker; returns what it wrote to `result`.
+/// Runs a compiler in the worker and returns the content of `result`.
 fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path) -> Result<Vec<u8>> {
     run_told(programs, arguments, limit, result).map(|(object, _)| object)
 }
 
-/// As [`run`], with what it printed.
+/// As [`run`], also returning the compiler's printed text.
 fn run_told(
     programs: &Programs,
     arguments: &[&OsStr],
@@ -202,7 +203,7 @@ fn run_told(
     Ok((object, text))
 }
 
-/// The compiler's errors, each on one line, without its notes.
+/// Extracts the compiler's errors, one a line, without its notes.
 fn explain(text: &str, exit: Exit) -> String {
     let errors: Vec<_> =
         text.lines().filter(|l| l.contains("error") || l.contains("undefined")).take(5).collect();
@@ -212,7 +213,7 @@ fn explain(text: &str, exit: Exit) -> String {
     format!("it does not compile: {}", escape(&errors.join("; "), 800))
 }
 
-/// A new folder that nobody else can enter, removed when it is dropped.
+/// New private folder, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -235,7 +236,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system's own cleaning.
+        // On failure the folder is left to the system's own cleaning.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,12 +1,12 @@
-//! Taking memory's content away: copying and clearing it in one pass.
+//! Copying and clearing memory in one pass.
 
-/// Copies `bytes` from `source` to `to`, and makes those of `source` zeros.
+/// Copies `bytes` bytes from `source` to `to`, and clears `source`.
 ///
 /// # Safety
-/// So many bytes can be read and written at `source`, and written at `to`; the two do not overlap. What somebody
-/// else writes to `source` between the copy and the clearing is lost.
+/// `bytes` bytes must be readable and writable at `source`, and writable at `to`; the two must not overlap.
+/// Another writer's data are lost if written to `source` between the copy and the clearing.
 pub(super) unsafe fn copy_and_clear(source: *mut u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise; the processor has what is used.
+    // SAFETY: the caller's promise; the processor has the instructions in use.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx512f") {
@@ -26,8 +26,9 @@ unsafe fn one_after_the_other(source: *mut u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// A line of the cache at a time, so that each is fetched once. Both sides are asked for two kilobytes before, as neither is in a near
-/// cache: a reader's chunks are eight megabytes in HDF5 2. NDVI takes a fifteenth less time, of which most is that.
+/// Works on one cache line at a time, so that each is fetched once. Both sides are prefetched two kilobytes
+/// ahead, since neither is in a near cache: a reader's chunks have eight megabytes in HDF5 2. NDVI takes a
+/// fifteenth less time, mostly because of the prefetch.
 ///
 /// # Safety
 /// As of [`copy_and_clear`]; the processor has AVX-512.
@@ -41,7 +42,7 @@ unsafe fn at_once(source: *mut u8, to: *mut u8, bytes: usize) {
     const AHEAD: usize = 2048;
     let lines = bytes / LINE * LINE;
     for at in (0..lines).step_by(LINE) {
-        // SAFETY: inside, by the caller's promise; asking for memory does not need it to be there.
+        // SAFETY: inside, by the caller's promise; a prefetch is allowed for any address.
         unsafe {
             let (source, to) = (source.add(at), to.add(at));
             _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(AHEAD).cast());
@@ -58,7 +59,7 @@ unsafe fn at_once(source: *mut u8, to: *mut u8, bytes: usize) {
 mod tests {
     use super::*;
 
-    /// Moves a part of a memory to a part of another, and nothing beside them.
+    /// Checks that a move affects the given bytes of both buffers and no others.
     fn check(take: unsafe fn(*mut u8, *mut u8, usize), from: usize, at: usize, bytes: usize) {
         let full: Vec<u8> = (1..=250).cycle().take(from + bytes + 100).collect();
         let (mut source, mut to) = (full.clone(), vec![255; at + bytes + 100]);
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_copied_is_cleared_and_nothing_else() {
-        // The first is the pass of lines where the processor has AVX-512.
+        // The first function takes the cache-line path where the processor has AVX-512.
         for take in [copy_and_clear, one_after_the_other] {
             for bytes in [0, 1, 63, 64, 65, 128, 4095, 10_000] {
                 for (from, at) in [(0, 0), (1, 0), (0, 1), (16, 48), (63, 64)] {

@@ -1,21 +1,21 @@
-//! What tells a worker's program from every other that was built: the number that its linker made of its content.
+//! Identity of a worker's program: the build id, which the linker derives from the content.
 
 use std::io::Read as _;
 use std::path::Path;
 
-/// The program's headers and notes are in its beginning.
+/// Number of bytes searched: the program's headers and notes are at its start.
 const LOOKED_AT: u64 = 64 << 10;
 const LOADED_NOTES: u32 = 4;
 const BUILD_ID: u32 = 3;
 
-/// The build id of a program; `None` when it has none.
+/// Returns the build id of a program, or `None` if it has none.
 pub(super) fn build_id(program: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(program).ok()?.take(LOOKED_AT).read_to_end(&mut bytes).ok()?;
     find(&bytes).map(<[u8]>::to_vec)
 }
 
-/// Looks through the notes of a 64-bit little-endian ELF file.
+/// Searches the notes of a 64-bit little-endian ELF file.
 fn find(file: &[u8]) -> Option<&[u8]> {
     file.strip_prefix(b"\x7fELF\x02\x01")?;
     let (table, size, count) = (long(file, 0x20)?, half(file, 0x36)?, half(file, 0x38)?);
@@ -61,7 +61,7 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A file with one program header and two notes.
+    /// Makes a file with one program header and two notes.
     fn program() -> Vec<u8> {
         let mut file = b"\x7fELF\x02\x01".to_vec();
         file.resize(64, 0);

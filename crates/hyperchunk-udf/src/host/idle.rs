@@ -1,23 +1,24 @@
-//! Idle workers end without another read: their memory and descriptors are given back, and their processes reaped.
+//! Clean-up of idle workers without another read: frees their memory and descriptors, and reaps their
+//! processes.
 //!
-//! A thread looks after them for as long as there are any. It blocks all signals, which are for the program's threads.
+//! A thread does this while there are any. It blocks all signals, which belong to the program's threads.
 
 use super::pool::Pool;
 use super::{keep_loaded, mapped, zygote};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is held by another thread is looked at again after this.
+/// Delay before retrying a cache that another thread holds.
 pub(super) const BUSY: Duration = Duration::from_millis(100);
-/// The thread's stack: it calls little.
+/// Size of the thread's stack, which has a shallow call depth.
 const STACK_BYTES: usize = 128 << 10;
-/// While workers are idle, so often it is looked what they do.
+/// Interval of checking idle workers.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The process whose thread runs, or 0. After a fork, the child has none.
+/// Process whose thread runs, or 0. After a fork, the child has no such thread.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Has idle workers ended in time, now that there is one.
+/// Ensures that the clean-up thread runs, now that there is an idle worker.
 pub(super) fn watch() {
     let own = std::process::id();
     if PROCESS.swap(own, Ordering::AcqRel) == own {
@@ -28,12 +29,12 @@ pub(super) fn watch() {
         std::thread::Builder::new().name("hyperchunk-idle".into()).stack_size(STACK_BYTES).spawn(run).is_ok()
     });
     if !started {
-        // The next read tries again, and clears away those that have ended.
+        // The next read tries again, and removes ended workers.
         PROCESS.store(0, Ordering::Release);
     }
 }
 
-/// Does `work` with all signals blocked; a thread that it starts keeps them so.
+/// Runs `work` with all signals blocked; a thread started in it keeps them blocked.
 pub(super) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: all zeros is a valid sigset_t; live sets.
     let before = unsafe {
@@ -55,14 +56,14 @@ fn run() {
             std::thread::sleep(next.saturating_duration_since(Instant::now()).clamp(BUSY, LOOK));
         }
         PROCESS.store(0, Ordering::Release);
-        // A session that came after the look has found a thread, unless it came after the store.
+        // A session added after the check has found this thread, unless it was added after the store.
         if end_idle().is_none() || PROCESS.swap(std::process::id(), Ordering::AcqRel) != 0 {
             return;
         }
     }
 }
 
-/// Ends what was idle for too long; returns when to look again, if anything is left.
+/// Ends everything that was idle for too long. Returns the time of the next check, if anything is left.
 fn end_idle() -> Option<Instant> {
     // Workers first: the Python process that forked one does not end before it.
     [Pool::global().end_idle(), mapped::end_idle(), zygote::end_idle()].into_iter().flatten().min()

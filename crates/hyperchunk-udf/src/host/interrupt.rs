@@ -1,30 +1,31 @@
-//! Whether the caller wants no more of what it waits for, as by pressing Ctrl-C.
+//! Interrupts: detects that the caller cancels its wait, for example with Ctrl-C.
 
 use super::sigint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A wait is looked at so often.
+/// Interval between checks during a wait.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
 static BEGIN: OnceLock<Instant> = OnceLock::new();
-/// When somebody last wanted no more, in milliseconds: it goes for all that waited then, though one thread alone is told.
+/// Time of the last interrupt, in milliseconds. It cancels all waits of that time, although only one thread
+/// is told.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
-/// Sets what is asked while a worker computes: if it says `true`, the worker is ended, and the read is an error. Set once for the
-/// process.
+/// Sets the callback that is polled while a worker computes. If it returns `true`, the worker is ended and
+/// the read fails. Can be set once a process.
 pub fn set_interrupt(ask: fn() -> bool) {
     BEGIN.get_or_init(Instant::now);
-    // Whoever came first stays.
+    // The first callback stays.
     ASK.get_or_init(|| ask);
 }
 
-/// A wait that can be stopped.
+/// Wait that can be interrupted.
 pub(crate) struct Wait {
     start: Instant,
-    /// In a program that was not told of us, which [`set_interrupt`] would, and handles SIGINT itself.
+    /// Set in programs that do not call [`set_interrupt`] and handle SIGINT themselves.
     signals: Option<sigint::Watch>,
 }
 
@@ -38,13 +39,13 @@ impl Wait {
         self.start.elapsed()
     }
 
-    /// Whether to stop.
+    /// Returns whether the wait is cancelled.
     pub(crate) fn is_unwanted(&self) -> bool {
         self.signals.as_ref().is_some_and(sigint::Watch::has_come) || is_wanted(self.start)
     }
 }
 
-/// Whether to stop what began at `start`.
+/// Returns whether a wait started at `start` is cancelled.
 fn is_wanted(start: Instant) -> bool {
     let (Some(ask), Some(begin)) = (ASK.get(), BEGIN.get()) else { return false };
     let milliseconds = |at: Instant| {

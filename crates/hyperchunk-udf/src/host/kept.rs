@@ -1,8 +1,10 @@
-//! A folder of files, the user's alone, in which things are kept that can be made again: results, and machine code of modules.
+//! On-disk cache in a private folder of the user, for data that can be made again: results, and machine code
+//! of modules.
 //!
-//! A file is found by a digest of all that it was made from and has a digest of its own content.
+//! Each file is named by a digest of all its inputs and holds a checksum of its own content.
 //!
-//! **Invariant:** what is damaged, or could have been written by somebody else, is never believed: it is made again.
+//! **Invariant:** a file that is damaged, or that another user could have written, is never used: its content
+//! is made again.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use sha2::{Digest as _, Sha256};
@@ -15,41 +17,42 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 const MARK: usize = 8;
-/// Of a file: the mark, the key, and behind the bytes their checksum.
+/// Overhead of a file in bytes: the mark, the key, and after the content its checksum.
 const AROUND: usize = MARK + 32 + 32;
-/// A file that a process began and did not finish is old after this. So is a note of when one was last used.
+/// Age from which an unfinished file counts as abandoned. Also the granularity of the time of last use.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// What is kept in a folder.
+/// Kind of a cache's content.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// What a file begins with.
+    /// First bytes of a file.
     pub(super) mark: &'static [u8; MARK],
-    /// What its name ends with.
+    /// Extension of a file's name.
     pub(super) extension: &'static str,
-    /// Bytes that this process has written since it last looked how many there are. Many at first, so that it looks.
+    /// Bytes that this process has written since it last measured the folder. Large at first, to force a
+    /// measurement.
     pub(super) written: AtomicU64,
 }
 
-/// More than any folder has.
+/// Initial value of [`Kind::written`], larger than any folder.
 pub(super) const UNKNOWN: u64 = u64::MAX / 2;
 
-/// What a kept thing was made from.
+/// Digest of everything that an entry was made from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key(pub(super) [u8; 32]);
 
-/// A folder.
+/// Cache folder.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// The user's alone.
+    /// Path; must be private to the user.
     pub folder: PathBuf,
-    /// Bytes of all files in it.
+    /// Maximum total size of its files.
     pub max_bytes: u64,
     pub(super) kind: &'static Kind,
 }
 
 impl Kept {
-    /// Makes the folder, or checks that it is the user's alone.
+    /// Creates the folder, or checks that it is private to the user.
     pub(super) fn make_folder(&self) -> Result<()> {
         let about = |e: &std::io::Error| Error::io(self.folder.display(), e);
         let meta = match fs::symlink_metadata(&self.folder) {
@@ -70,10 +73,10 @@ impl Kept {
         Ok(())
     }
 
-    /// How many files there are, and their bytes.
+    /// Returns the number of files and their total size in bytes.
     ///
     /// # Errors
-    /// `Key` when the folder is not the user's alone, `Io`.
+    /// `Key` when the folder is not private to the user, `Io`.
     pub fn contents(&self) -> Result<(u64, u64)> {
         if !self.folder.exists() {
             return Ok((0, 0));
@@ -83,7 +86,7 @@ impl Kept {
         Ok((files.len() as u64, files.iter().map(|f| f.bytes).sum()))
     }
 
-    /// Removes all files; returns how many there were.
+    /// Removes all files and returns their number.
     ///
     /// # Errors
     /// As of [`Kept::contents`].
@@ -106,7 +109,7 @@ impl Kept {
         for entry in fs::read_dir(&self.folder).map_err(about)? {
             let entry = entry.map_err(about)?;
             let ours = entry.path().extension().is_some_and(|e| e == self.kind.extension || e == "new");
-            // One that another process has just removed is gone.
+            // Another process may just have removed the file.
             let Ok(meta) = entry.metadata() else { continue };
             if ours && meta.is_file() {
                 let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -121,7 +124,7 @@ impl Kept {
         self.folder.join(format!("{name}.{}", self.kind.extension))
     }
 
-    /// What is kept under `key`, if it is there, whole, and has so many bytes.
+    /// Returns the entry of `key` if it exists, is undamaged and has a length in `lengths`.
     pub(super) fn get(&self, key: &Key, lengths: RangeInclusive<usize>) -> Option<Vec<u8>> {
         let path = self.path(key);
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -140,11 +143,11 @@ impl Kept {
                 && Sha256::digest(rest)[..] == sum[..]
         });
         if whole.is_none() || data.len() != length {
-            // Damaged: made again, and written anew.
+            // Damaged: the entry is made and written again.
             self.remove(key);
             return None;
         }
-        // It was used: what was not goes first.
+        // Updates the time of last use; the least recently used files are removed first.
         let now = SystemTime::now();
         if meta.modified().is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > ABANDONED)) {
             let _ = file.set_modified(now);
@@ -158,7 +161,7 @@ impl Kept {
         let _ = fs::remove_file(self.path(key));
     }
 
-    /// Keeps something. Where that is not possible, it is not kept.
+    /// Adds an entry. A failure is ignored.
     pub(super) fn put(&self, key: &Key, bytes: &[u8]) {
         let length = (bytes.len() + AROUND) as u64;
         if length > self.max_bytes / 4 || self.make_folder().is_err() {
@@ -191,7 +194,7 @@ impl Kept {
         }
     }
 
-    /// Removes what was not used for longest, until there is room.
+    /// Removes the least recently used files until there is enough space.
     fn make_room(&self) -> Result<()> {
         let mut files = self.files()?;
         let now = SystemTime::now();
@@ -204,7 +207,7 @@ impl Kept {
         }
         let mut total: u64 = files.iter().map(|f| f.bytes).sum();
         files.sort_by_key(|f| f.used);
-        // What is written until the next look has room, too.
+        // Leaves space for the writes until the next measurement.
         for file in files {
             if total <= self.max_bytes - self.max_bytes / 8 {
                 break;
@@ -222,19 +225,19 @@ struct Found {
     used: SystemTime,
 }
 
-/// The user whose files are believed.
+/// Returns the user whose files are trusted.
 fn user() -> u32 {
     // SAFETY: geteuid has no preconditions.
     unsafe { libc::geteuid() }
 }
 
-/// Whether the first folder on the way up from `path` that exists is this user's: root with the environment of somebody else,
-/// as `sudo` may leave it, makes no folders there.
+/// Returns whether the nearest existing ancestor of `path` belongs to this user: root with another user's
+/// environment, as `sudo` may leave it, creates no folders there.
 pub(super) fn is_at_home(path: &Path) -> bool {
     path.ancestors().find_map(|folder| fs::metadata(folder).ok()).is_some_and(|meta| meta.uid() == user())
 }
 
-/// The folders in which anything is kept.
+/// Lists the folders of all caches.
 pub(crate) fn folders() -> Vec<PathBuf> {
     let results =
         super::results::Results::setting().ok().flatten().map(|results| results.kept().folder.clone());
@@ -242,7 +245,7 @@ pub(crate) fn folders() -> Vec<PathBuf> {
     cache_folder().ok().into_iter().chain(results).chain(code).collect()
 }
 
-/// `$XDG_CACHE_HOME/hyperchunk`, or the same in `~/.cache`.
+/// Returns `$XDG_CACHE_HOME/hyperchunk`, or the same in `~/.cache`.
 pub(super) fn cache_folder() -> Result<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     match absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache"))) {
@@ -286,7 +289,7 @@ mod tests {
             fs::write(&path, &whole[..length]).unwrap();
             assert_eq!(kept.get(&key, 0..=100), None, "{length} bytes");
         }
-        // Another's, under this name.
+        // Another key's file under this name.
         kept.put(&other, b"poison");
         fs::rename(kept.path(&other), &path).unwrap();
         assert_eq!(kept.get(&key, 6..=6), None);

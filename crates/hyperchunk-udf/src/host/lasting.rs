@@ -1,5 +1,5 @@
-//! A thread that lasts as long as the process: the kernel ends a worker when the thread that started it ends, and those of a program's
-//! thread pools come and go.
+//! Thread that lives as long as the process: the kernel ends a worker when the thread that started it exits,
+//! and a program's thread pools come and go.
 
 use super::{cache, idle, keep_loaded};
 use crate::error::{Result, fail};
@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The process that has the thread, and how it is told. After a fork, the child has none.
+/// Process that owns the thread, and the channel to it. After a fork, the child has no such thread.
 static THREAD: Mutex<Option<(u32, Sender<Work>)>> = Mutex::new(None);
-/// The thread's stack: it calls little.
+/// Size of the thread's stack, which has a shallow call depth.
 const STACK_BYTES: usize = 128 << 10;
-/// After a fork, a thread that has the lock may not be there any more.
+/// Time limit for the lock: after a fork, its holder may no longer exist.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does `work` on a thread that ends with the process: the first, where that is the caller, or one of ours.
+/// Runs `work` on a thread that lives as long as the process: the caller if it is the main thread, otherwise
+/// one of ours.
 ///
 /// # Errors
-/// `Worker` where there is no such thread and none can be started.
+/// `Worker` if there is no such thread and none can be started.
 pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     // SAFETY: neither has preconditions.
     if unsafe { libc::gettid() == libc::getpid() } {
@@ -27,7 +28,7 @@ pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
     let (tell, told) = mpsc::sync_channel(1);
     let work: Work = Box::new(move || {
-        // The caller waits.
+        // The caller is waiting.
         let _ = tell.send(work());
     });
     let sent = sender()?.send(work);
@@ -61,7 +62,7 @@ fn sender() -> Result<Sender<Work>> {
     if let Err(error) = idle::without_signals(|| builder.spawn(serve).map(drop)) {
         fail!(Worker, "a thread that starts workers, which end with it: {error}")
     }
-    // What the parent of a fork shares with its thread is not to be touched here.
+    // State that the parent of a fork shares with its thread must not be dropped here.
     std::mem::forget(thread.replace((own, sender.clone())));
     Ok(sender)
 }

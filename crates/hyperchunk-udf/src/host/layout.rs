@@ -1,4 +1,4 @@
-//! Where the data of a job lies in the memory that host and worker share.
+//! Layout of a job's data in the memory that host and worker share.
 
 use super::processor;
 use super::session::{Job, JobSlot, Source};
@@ -7,11 +7,11 @@ use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
 use crate::stored::Stored;
 use std::path::PathBuf;
 
-/// Room after each buffer: functions written for other versions run an element over.
+/// Padding after each buffer: functions written for other versions write one element past the end.
 const GUARD: u64 = 4096;
 pub(super) const PAGE: u64 = 4096;
 
-/// Where a slot's data lies.
+/// Location of a slot's data.
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) segment: u32,
@@ -24,7 +24,8 @@ fn align(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(PAGE)
 }
 
-/// Places every slot; returns the bytes of the memory that the worker writes and of that which it reads, too.
+/// Places every slot. Returns the regions, the size of the memory writable by the worker, and of the
+/// read-only one.
 pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
     let mut arena = Some(STATUS_BYTES as u64);
     let mut inputs = Some(0);
@@ -64,7 +65,7 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
     }
 }
 
-/// What the worker is told before it locks itself down.
+/// Builds the message that a worker receives before it locks itself down.
 pub(super) fn set_up(
     job: &Job<'_>,
     task: Task,

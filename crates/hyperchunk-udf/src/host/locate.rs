@@ -1,4 +1,4 @@
-//! Where the worker's programs are: beside the plugin or module that this code is part of.
+//! Location of the worker's programs, next to the plugin or module that contains this code.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::keys;
@@ -14,12 +14,12 @@ const COMMAND: &str = "hyperchunk";
 
 static PACKAGE_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Tells where the Python package lies, for code that is not inside it.
+/// Sets the location of the Python package, for code outside of it.
 pub fn set_package_dir(dir: impl Into<PathBuf>) {
     *PACKAGE_DIR.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(dir.into());
 }
 
-/// The programs that run functions.
+/// Programs that run functions.
 #[derive(Clone, Debug)]
 pub struct Programs {
     package: Option<PathBuf>,
@@ -27,10 +27,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Looks around the object that this code was loaded from.
+    /// Searches around the object that this code was loaded from.
     ///
     /// # Errors
-    /// `Worker` when the system does not tell where that is.
+    /// `Worker` when the system does not report the object's path.
     pub fn find() -> Result<Self> {
         let here = own_object()?;
         let set = PACKAGE_DIR.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -39,12 +39,12 @@ impl Programs {
         Ok(Programs { package: set.or_else(|| around.map(Path::to_owned)), here })
     }
 
-    /// The folder of the Python package, if this code belongs to one.
+    /// Returns the folder of the Python package, if this code belongs to one.
     pub fn package(&self) -> Option<&Path> {
         self.package.as_deref()
     }
 
-    /// The folder with the filter plugins, for `HDF5_PLUGIN_PATH`.
+    /// Returns the folder with the filter plugins, for `HDF5_PLUGIN_PATH`.
     ///
     /// # Errors
     /// `NotFound` when the plugins are not beside this program.
@@ -52,9 +52,11 @@ impl Programs {
         self.folder_of("libhyperchunk_filter.so", "plugins")
     }
 
-    /// The folder with the VOL connector, for the `HDF5_PLUGIN_PATH` of programs that name it in `HDF5_VOL_CONNECTOR`.
+    /// Returns the folder with the VOL connector, for the `HDF5_PLUGIN_PATH` of programs that name it in
+    /// `HDF5_VOL_CONNECTOR`.
     ///
-    /// It holds nothing else: HDF5 1.13 and newer load every connector on that path after each open that fails.
+    /// The folder holds nothing else: HDF5 1.13 and newer load every connector on that path after each failed
+    /// open.
     ///
     /// # Errors
     /// `NotFound` when the connector is not beside this program.
@@ -73,18 +75,18 @@ impl Programs {
         }
     }
 
-    /// The worker for Lua, C++ and compilers.
+    /// Returns the path of the worker for Lua, C++ and compilers.
     ///
     /// # Errors
-    /// `Worker` when it is missing or somebody else could have replaced it.
+    /// `Worker` when it is missing or another user could have replaced it.
     pub fn worker(&self) -> Result<PathBuf> {
         self.own_program(WORKER)
     }
 
-    /// The worker for WebAssembly.
+    /// Returns the path of the worker for WebAssembly.
     ///
     /// # Errors
-    /// Those of [`Programs::worker`].
+    /// The errors of [`Programs::worker`].
     pub fn wasm_worker(&self) -> Result<PathBuf> {
         self.own_program(WASM_WORKER)
     }
@@ -105,7 +107,7 @@ impl Programs {
         }
     }
 
-    /// The `hyperchunk` command that was installed with this code, if there is one.
+    /// Returns the path of the `hyperchunk` command installed with this code, if there is one.
     pub fn command(&self) -> Option<PathBuf> {
         let beside = self.here.ancestors().skip(1).take(2).map(|folder| folder.join(COMMAND));
         let pythons = self.package.iter().flat_map(|folder| package_pythons(folder));
@@ -113,8 +115,8 @@ impl Programs {
         scripts.chain(beside).find(|path| path.is_file() && check_program(path).is_ok())
     }
 
-    /// The Python interpreter for functions in Python: `$HYPERCHUNK_PYTHON`, else the one whose package this is, else
-    /// the one that this process runs, else `python3` in the system's folders.
+    /// Returns the Python interpreter for functions in Python: `$HYPERCHUNK_PYTHON`, else the one to which
+    /// this package belongs, else the one that this process runs, else `python3` in the system's folders.
     ///
     /// # Errors
     /// `Worker` when there is none.
@@ -125,7 +127,7 @@ impl Programs {
         let candidates = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
         let system = ["/usr/local/bin/python3", "/usr/bin/python3"].map(PathBuf::from);
         let mut candidates = candidates.chain(system);
-        // The path is used as it was found: a virtual environment's interpreter is a symbolic link.
+        // The path is not resolved: a virtual environment's interpreter is a symbolic link.
         match candidates.find(|p| p.is_file() && check_program(p).is_ok()) {
             Some(path) => Ok(path),
             None => fail!(
@@ -135,15 +137,16 @@ impl Programs {
         }
     }
 
-    /// The folders that Python packages lie in: beside ours, and in the environments of its interpreters.
+    /// Lists the folders of Python packages: the parent of ours, and those in the environments of its
+    /// interpreters.
     fn packages(&self) -> impl Iterator<Item = PathBuf> {
         let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
         let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
         beside.chain(pythons.flat_map(|python| site_packages(&python)))
     }
 
-    /// The folder of a library in NVIDIA's Python packages, beside ours or in the environment of its interpreter; `None` also where
-    /// a variable of the environment names another one.
+    /// Returns the folder of a library from NVIDIA's Python packages, beside ours or in the environment of
+    /// its interpreter. `None` also if the environment variable `variable` names another one.
     pub fn nvidia(&self, variable: &str, folder: &str) -> Option<PathBuf> {
         if std::env::var_os(variable).is_some() && !keys::is_set_uid() {
             return None;
@@ -151,11 +154,12 @@ impl Programs {
         self.packages().map(|p| p.join("nvidia").join(folder)).find(|folder| folder.is_dir())
     }
 
-    /// Zig, which compiles C and C++ to WebAssembly: `$HYPERCHUNK_ZIG`, else that of the package `ziglang` beside the Python
-    /// package or in the environment of its interpreter, else one in the system's folders.
+    /// Returns the path of Zig, which compiles C and C++ to WebAssembly: `$HYPERCHUNK_ZIG`, else the one of
+    /// the package `ziglang` beside the Python package or in the environment of its interpreter, else one in
+    /// the system's folders.
     ///
     /// # Errors
-    /// `NotFound` when there is none, with how to get it; `Worker` when somebody else could have replaced it.
+    /// `NotFound` when there is none, with how to get it; `Worker` when another user could have replaced it.
     pub fn zig(&self) -> Result<PathBuf> {
         if let Some(path) = named("HYPERCHUNK_ZIG") {
             return check_program(&path);
@@ -171,11 +175,11 @@ impl Programs {
         }
     }
 
-    /// NVRTC, the library that compiles CUDA to PTX: `$HYPERCHUNK_NVRTC`, else that of NVIDIA's Python package beside ours or in the
-    /// environment of its interpreter, else the system's.
+    /// Returns the path of NVRTC, the library that compiles CUDA to PTX: `$HYPERCHUNK_NVRTC`, else the one of
+    /// NVIDIA's Python package beside ours or in the environment of its interpreter, else the system's.
     ///
     /// # Errors
-    /// `NotFound` when there is none, with how to get it; `Worker` when somebody else could have replaced it.
+    /// `NotFound` when there is none, with how to get it; `Worker` when another user could have replaced it.
     pub fn nvrtc(&self) -> Result<PathBuf> {
         if let Some(path) = named("HYPERCHUNK_NVRTC") {
             return check_program(&path);
@@ -204,19 +208,20 @@ impl Programs {
         }
     }
 
-    /// The driver's library that `$HYPERCHUNK_CUDA_DRIVER` names in place of the system's, if it does.
+    /// Returns the driver's library named by `$HYPERCHUNK_CUDA_DRIVER`, which replaces the system's, if set.
     ///
     /// # Errors
-    /// `Worker` when somebody else could have replaced it.
+    /// `Worker` when another user could have replaced it.
     pub(crate) fn cuda_driver() -> Result<Option<PathBuf>> {
         named("HYPERCHUNK_CUDA_DRIVER").map(|path| check_program(&path)).transpose()
     }
 
-    /// nvCOMP, which decompresses on the GPU: `$HYPERCHUNK_NVCOMP`, else that of NVIDIA's Python package beside ours or in the environment of
-    /// its interpreter, which does not work with a driver in the place of NVIDIA's. `None` where the system's loader has to find it.
+    /// Returns the path of nvCOMP, which decompresses on the GPU: `$HYPERCHUNK_NVCOMP`, else the one of
+    /// NVIDIA's Python package beside ours or in the environment of its interpreter, which does not work with
+    /// a substitute for NVIDIA's driver. `None` if the system's loader has to find it.
     ///
     /// # Errors
-    /// `Worker` when somebody else could have replaced it.
+    /// `Worker` when another user could have replaced it.
     pub(crate) fn nvcomp(&self, substitute: bool) -> Result<Option<PathBuf>> {
         const VARIABLE: &str = "HYPERCHUNK_NVCOMP";
         if let Some(path) = named(VARIABLE) {
@@ -227,19 +232,21 @@ impl Programs {
         library.map(|path| check_program(&path)).transpose()
     }
 
-    /// The program text that a Python worker starts with.
+    /// Returns the path of the Python source with which a Python worker starts.
     pub fn python_main(&self) -> Option<PathBuf> {
         self.package.as_ref().map(|d| d.join("_zygote.py")).filter(|p| p.is_file())
     }
 }
 
-/// The absolute path in a variable of the environment; none in a set-uid program, whose environment is its caller's.
+/// Returns the absolute path in an environment variable; none in a set-uid program, whose environment comes
+/// from its caller.
 fn named(variable: &str) -> Option<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from);
     path.filter(|path| path.is_absolute() && !keys::is_set_uid())
 }
 
-/// `…/lib/python3.N/site-packages/hyperchunk` belongs to `…/bin/python3.N`; a development build says it in a file.
+/// Returns the candidate interpreters of a package: `…/lib/python3.N/site-packages/hyperchunk` belongs to
+/// `…/bin/python3.N`; a development build names its interpreter in a file.
 fn package_pythons(package: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if let Ok(text) = std::fs::read_to_string(package.join("plugins").join("worker-python")) {
@@ -256,7 +263,7 @@ fn package_pythons(package: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where the environment of an interpreter has its packages.
+/// Lists the package folders in an interpreter's environment.
 fn site_packages(python: &Path) -> Vec<PathBuf> {
     let lib = python.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"));
     let folders = lib.and_then(|lib| std::fs::read_dir(lib).ok()).into_iter().flatten().flatten();
@@ -266,7 +273,8 @@ fn site_packages(python: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// `sys.executable` of the Python in this process, if there is one. That of a set-uid program is made of what its caller gave it.
+/// Returns `sys.executable` of the Python in this process, if there is one. None in a set-uid program, whose
+/// value depends on its caller's input.
 fn embedded_python() -> Option<PathBuf> {
     if keys::is_set_uid() {
         return None;
@@ -305,14 +313,15 @@ fn own_object() -> Result<PathBuf> {
     // SAFETY: a NUL-terminated string of the loader.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
-    // A program started by a bare name has no useful one.
+    // A program started by a bare name has no usable path here.
     let path = object_path(name, inside as usize)
         .unwrap_or_else(|| std::env::current_exe().unwrap_or_else(|_| path.to_owned()));
     std::fs::canonicalize(&path).map_err(|e| Error::io(path.display(), &e))
 }
 
-/// The absolute path of the object with this code, which the loader knows as `name`: a path that may be relative to a working
-/// directory that the process has left, or the bare name of a program. `None` where the system does not tell.
+/// Returns the absolute path of the object with this code, which the loader knows as `name`: a path that may
+/// be relative to a working directory that the process has left, or the bare name of a program. `None` if the
+/// system does not report it.
 pub fn object_path(name: &CStr, code: usize) -> Option<PathBuf> {
     let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
     if path.is_absolute() {
@@ -322,7 +331,8 @@ pub fn object_path(name: &CStr, code: usize) -> Option<PathBuf> {
     mapped_path(&maps, code)
 }
 
-/// The path of the mapping that an address lies in, of what is in `/proc/PID/maps`: START-END MODE OFFSET DEVICE INODE PATH.
+/// Returns the path of the mapping that contains an address, from the content of `/proc/PID/maps`: START-END
+/// MODE OFFSET DEVICE INODE PATH.
 fn mapped_path(maps: &[u8], address: usize) -> Option<PathBuf> {
     maps.split(|&byte| byte == b'\n').find_map(|line| {
         let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
@@ -333,14 +343,14 @@ fn mapped_path(maps: &[u8], address: usize) -> Option<PathBuf> {
     })
 }
 
-/// Keeps the object with this code loaded. HDF5 unloads plugins when it closes; threads of ours, and others that still hold state
-/// of ours, would run into nothing.
+/// Keeps the object with this code loaded. HDF5 unloads plugins when it closes; our threads, and other
+/// threads that still hold our state, would then execute unmapped code.
 pub fn keep_loaded() {
     static ONCE: Once = Once::new();
-    // Not the address of a plugin's function: an object need not have this one.
+    // Not the address of a plugin's function: an object may lack that one.
     let inside: fn() = keep_loaded;
-    // SAFETY: all-zero is a valid Dl_info; the address is our own; the name is the loader's; NOLOAD and NODELETE only count and
-    // mark.
+    // SAFETY: all-zero is a valid Dl_info; the address is our own; the name is the loader's; NOLOAD and
+    // NODELETE only count and mark.
     ONCE.call_once(|| unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(inside as *const libc::c_void, &raw mut info) == 0 || info.dli_fname.is_null() {
@@ -354,7 +364,7 @@ pub fn keep_loaded() {
     });
 }
 
-/// Refuses a program that another user could have put there.
+/// Rejects a program that another user could have put there.
 fn check_program(path: &Path) -> Result<PathBuf> {
     let real = std::fs::canonicalize(path).map_err(|e| Error::io(path.display(), &e))?;
     let meta = std::fs::metadata(&real).map_err(|e| Error::io(real.display(), &e))?;
@@ -363,10 +373,10 @@ fn check_program(path: &Path) -> Result<PathBuf> {
     // SAFETY: getegid has no preconditions.
     let group = unsafe { libc::getegid() };
     let unsafe_mode = |m: &std::fs::Metadata| {
-        // Where every user has a group of their own, installed files are writable for it.
+        // Where every user has a private group, installed files are writable for that group.
         m.mode() & 0o002 != 0 || (m.mode() & 0o020 != 0 && m.gid() != group && m.gid() != 0)
     };
-    // A set-gid program's user is its caller.
+    // A set-gid program runs as its caller.
     let ours = meta.uid() == user && !keys::is_set_uid();
     let foreign = !ours && meta.uid() != 0 && !owned_like_us(&meta);
     if foreign || unsafe_mode(&meta) {
@@ -380,7 +390,7 @@ fn check_program(path: &Path) -> Result<PathBuf> {
     }
     let folder = real.parent().unwrap_or(&real);
     let meta = std::fs::metadata(folder).map_err(|e| Error::io(folder.display(), &e))?;
-    // In a folder with the sticky bit, others cannot replace what is not theirs.
+    // In a folder with the sticky bit, others cannot replace files of other owners.
     if unsafe_mode(&meta) && meta.mode() & 0o1000 == 0 {
         let message = format!("others can replace what is in {}; run: chmod go-w {0}", folder.display());
         return Err(Error::new(ErrorKind::Worker, message));
@@ -388,8 +398,8 @@ fn check_program(path: &Path) -> Result<PathBuf> {
     Ok(real)
 }
 
-/// Software that an administrator installed under an account of its own: the same owner as the object that already
-/// runs in this process.
+/// Accepts software that an administrator installed under a dedicated account: it has the same owner as the
+/// object that already runs in this process.
 fn owned_like_us(meta: &std::fs::Metadata) -> bool {
     own_object()
         .and_then(|p| std::fs::metadata(p).map_err(|e| Error::io("own object", &e)))

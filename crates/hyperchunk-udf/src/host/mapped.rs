@@ -1,7 +1,8 @@
-//! Inputs of expressions that are used where they lie in a file, as long as it is as it was when the plan was made.
+//! Memory-mapped inputs of expressions, used in place while the file is unchanged since the plan was made.
 //!
-//! Kept from chunk to chunk, since mapping anew costs more than reading. The file is looked at whenever somebody begins to read, and
-//! each piece before it is used: only a file that is made shorter in the very moment ends the process (SIGBUS).
+//! Mappings are cached from chunk to chunk, since mapping again costs more than reading. The file is checked
+//! at the start of a read, and each part before its use: only a file truncated in that very moment ends the
+//! process (SIGBUS).
 
 use super::idle;
 use super::pool::{SessionKey, cache};
@@ -15,30 +16,32 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Files whose inputs stay mapped.
+/// Maximum number of files with cached mappings.
 const MAX_MAPPED: usize = 4;
-/// After so long without a read, the file is looked at again.
+/// Time without a read after which the file is checked again.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// Parts of an input are brought into memory in whole multiples of this, in bytes.
+/// Granularity, in bytes, at which parts of an input are brought into memory.
 const UNIT: u64 = 256 << 10;
 
-/// A mapped input.
+/// Mapped input.
 #[derive(Debug)]
 pub struct Window {
     file: Arc<File>,
-    /// Its first byte in the file.
+    /// Offset of its first byte in the file.
     offset: u64,
     map: Map,
-    /// Which units were brought into memory once; empty where the kernel does not tell whether they are still there.
+    /// Bitmap of units that were brought into memory; empty if the kernel does not report whether they are
+    /// still resident.
     brought: Vec<AtomicU64>,
 }
 
-// SAFETY: the map is for reading, and nobody writes through it.
+// SAFETY: the map is read-only, and there is no writer through it.
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// `bytes` bytes at `offset` of a file. `told` is whether the kernel [tells](tells_residency) which pages of it are in memory.
+    /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](tells_residency) which pages
+    /// are resident.
     fn new(file: &Arc<File>, offset: u64, bytes: u64, told: bool) -> Option<Self> {
         let map = Map::window(file.as_fd(), offset, bytes).ok()?;
         let words = if told { bytes.div_ceil(UNIT).div_ceil(64) } else { 0 };
@@ -46,7 +49,7 @@ impl Window {
         Some(Self { file: Arc::clone(file), offset, map, brought })
     }
 
-    /// The elements of a block, which is one piece of the array.
+    /// Returns the elements of a block, which is contiguous in the array.
     pub fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
         let bytes = bytes_of(shape, &slot.datatype);
         let at = slot.first_byte(offset);
@@ -55,7 +58,7 @@ impl Window {
         Some(unsafe { std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?) })
     }
 
-    /// Makes sure that `bytes` bytes from `at` on can be looked at; `false` where there is no file behind them any more.
+    /// Ensures that `bytes` bytes from `at` on can be read; `false` if the file no longer backs them.
     fn bring(&self, at: u64, bytes: u64) -> bool {
         let units = at / UNIT..at.saturating_add(bytes).div_ceil(UNIT);
         let bit = |unit: u64| {
@@ -64,31 +67,31 @@ impl Window {
         };
         let brought =
             units.clone().all(|unit| bit(unit).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0));
-        // Cheaper than to bring them again. A page behind the end of a file that was made shorter may still be in memory.
+        // Cheaper than populating again. A page past the end of a truncated file may still be resident.
         if brought && self.reaches(at, bytes) && self.map.is_resident(at, bytes) == Some(true) {
             return true;
         }
         let from = units.start * UNIT;
         let end = units.end.saturating_mul(UNIT).min(self.map.region().1 as u64);
-        // Of the whole units that it touches: a neighbour finds its own there.
+        // Populates whole units, so that an adjacent part is already resident.
         if self.map.populate(from, end.saturating_sub(from)) {
             units.filter_map(bit).for_each(|(word, bit)| {
                 word.fetch_or(bit, Relaxed);
             });
             return true;
         }
-        // What lies beside it may be gone, and it still there.
+        // The rest of the unit may be past the end of the file while this part is not.
         self.map.populate(at, bytes)
     }
 
-    /// Whether the file has these bytes now.
+    /// Returns whether the file still contains these bytes.
     fn reaches(&self, at: u64, bytes: u64) -> bool {
         let end = self.offset.checked_add(at).and_then(|first| first.checked_add(bytes));
         self.file.metadata().is_ok_and(|now| end.is_some_and(|end| end <= now.len()))
     }
 }
 
-/// The inputs of a plan, each mapped if it can be.
+/// Inputs of a plan, each mapped if possible.
 pub type Windows = Arc<Vec<Option<Window>>>;
 
 struct Mapped {
@@ -99,10 +102,11 @@ struct Mapped {
 
 static MAPPED: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
 
-/// What a file on disk is: device and inode, and what tells that it was changed.
+/// Identity of a file on disk (device, inode), and its version (size, time of change).
 pub type State = ((u64, u64), (u64, i64, i64));
 
-/// The inputs of the plan with this key. `look` gives the file, opened for reading only, and its state now.
+/// Returns the mapped inputs of the plan with this key. `look` returns the file, opened read-only, and its
+/// current state.
 pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, State)>) -> Option<Windows> {
     if !key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. })) {
         return None;
@@ -148,7 +152,7 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
     Some(windows)
 }
 
-/// Unmaps what nobody has used for a while; returns when the next file is due.
+/// Unmaps inputs that were not used for a while. Returns the time at which the next file is due.
 pub(super) fn end_idle() -> Option<Instant> {
     let now = Instant::now();
     let Some(mut known) = cache(&MAPPED) else { return now.checked_add(idle::BUSY) };
@@ -181,7 +185,7 @@ mod tests {
             }
         }
         assert!(window.part(&slot, &[rows - 6, 0], &[7, 1000]).is_none());
-        // Shortened to what begins with the last rows: what is before them is there.
+        // Truncated to a part that starts with the last rows: the preceding bytes are still there.
         let cut = OpenOptions::new().write(true).open(&path).unwrap();
         cut.set_len(UNIT).unwrap();
         assert!(window.part(&slot, &[rows - 7, 0], &[7, 1000]).is_none());

@@ -1,6 +1,7 @@
-//! The reading process's side: starts workers, hands them inputs, takes results, stops them.
+//! Host side, in the reading process: starts workers, passes them inputs, takes their results and stops them.
 //!
-//! **Invariant:** a wait for a worker always ends: it has a deadline, and a dead worker ends it at once.
+//! **Invariant:** a wait for a worker always ends: it has a deadline, and the death of the worker ends it at
+//! once.
 
 mod active;
 mod block;

@@ -1,12 +1,12 @@
-//! The modules that Python has imported before it forks a worker, which can open no file to import others.
+//! Modules that Python imports before it forks a worker, which can open no files to import others.
 
 use crate::profile::Grants;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Mutex;
 
-/// Packages by the word that asks for them, with what they import only when it is first needed. All of them are what a function may
-/// import without a grant.
+/// Packages by the word that requests them, with the modules that they import lazily. A function may import
+/// all of these without a grant.
 const MODULES: &[(&str, &[&str])] = &[
     (
         "numpy",
@@ -72,18 +72,18 @@ const MODULES: &[(&str, &[&str])] = &[
     ("zoneinfo", &["zoneinfo"]),
 ];
 
-/// Sources that are remembered, at most.
+/// Maximum number of remembered sources.
 const MAX_KNOWN: usize = 4096;
 
-/// Sources that failed with the modules that they name, by their hashes.
+/// Hashes of sources that failed with only the modules that they name.
 static NEEDS_ALL: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
 
-/// The modules of a worker.
+/// Modules of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modules {
-    /// The names, to be imported in this order. A module that is missing is no loss.
+    /// Names, in the order of import. A missing module is ignored.
     pub(super) names: Vec<&'static str>,
-    /// Whether others were left out, so that a function that fails is tried again with all.
+    /// Set if modules were left out, so that a failing function is tried again with all of them.
     pub(super) partial: bool,
 }
 
@@ -92,12 +92,12 @@ impl Modules {
         Modules { names: MODULES.iter().flat_map(|(_, names)| *names).copied().collect(), partial: false }
     }
 
-    /// The modules for a function: those that its source names, if it is sure to use no array of NumPy otherwise. Importing NumPy takes
-    /// Python longer than all else that a first read does.
+    /// Selects the modules for a function: those that its source names, if it is certain to use no NumPy
+    /// arrays otherwise. Importing NumPy takes Python longer than everything else in a first read.
     ///
-    /// The source is a stranger's, so it is searched for words and not parsed. A function that fails is
-    /// [tried again](needs_all) with every module, so what this overlooks costs time and nothing else; a function that could
-    /// have done something before it failed, through what its profile grants, gets every module at once.
+    /// The source is untrusted, so it is searched for words and not parsed. A function that fails is [tried
+    /// again](needs_all) with every module, so a missed one costs only time. A function that could have had
+    /// side effects before it failed, through its profile's grants, gets every module at once.
     pub(super) fn of(source: &str, compiled: bool, grants: &Grants) -> Self {
         let acts = grants.has_files() || !grants.connect.is_empty();
         let imports =
@@ -110,12 +110,13 @@ impl Modules {
     }
 }
 
-/// Whether NumPy is named, or something that may make an array: a slice, or a whole dataset in a calculation.
+/// Returns whether the source names NumPy or something that may create an array: a slice, or a whole dataset
+/// in a calculation.
 fn uses_arrays(source: &str) -> bool {
     mentions(source, "numpy") || mentions(source, "array") || mentions(source, "slice") || has_slice(source)
 }
 
-/// Whether there is a colon in brackets.
+/// Returns whether there is a colon in brackets.
 fn has_slice(source: &str) -> bool {
     let mut depth = 0_u32;
     for c in source.chars() {
@@ -129,7 +130,7 @@ fn has_slice(source: &str) -> bool {
     false
 }
 
-/// Whether a source has a word: in an import, a string, even a comment.
+/// Returns whether a source contains a word: in an import, a string, even a comment.
 pub fn mentions(source: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(word).any(|(at, _)| {
@@ -151,7 +152,7 @@ fn known(source: &str) -> bool {
         .is_none_or(|known| known.as_ref().is_some_and(|k| k.contains(&hash(source))))
 }
 
-/// From now on, workers for this source have every module.
+/// Gives later workers for this source every module.
 pub(super) fn needs_all(source: &str) {
     let Ok(mut known) = NEEDS_ALL.lock() else { return };
     let known = known.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! Warm sessions, so that reading a slice does not start a process.
+//! Pool of warm sessions, so that reading a slice does not start a process.
 
 use super::idle;
 use super::session::{JobSlot, Session};
@@ -8,36 +8,36 @@ use crate::stub::RecordDigest;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Sessions that are kept.
+/// Maximum number of pooled sessions.
 const MAX_IDLE: usize = 16;
-/// A session with more memory than this is not kept.
+/// Maximum shared memory of a pooled session.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 
-/// So long after a call, an idle worker is asked to show that it waits for the next.
+/// Time after a call at which an idle worker is asked to show that it waits for the next.
 const SETTLED: Duration = Duration::from_millis(200);
-/// So long after that it has to have done so: on a busy machine, it has to wait for its turn.
+/// Time that it then has to do so: on a busy machine, it has to wait to be scheduled.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What makes two evaluations the same work in the same place, so that one worker may serve both. A worker never
-/// serves another file or another record: it could carry what it saw from one to the other.
+/// Identity of an evaluation: one worker may serve all evaluations with the same key. A worker never serves
+/// another file or another record, since it could leak data from one to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionKey {
-    /// Device and inode of the file, or another number that is never used twice.
+    /// Device and inode of the file, or another number that is never reused.
     pub file: (u64, u64),
-    /// What tells that the file was changed: its size and the time of its last change, in seconds and nanoseconds.
+    /// Version of the file: its size and the time of its last change, in seconds and nanoseconds.
     pub version: (u64, i64, i64),
-    /// The record.
+    /// Digest of the record.
     pub record: RecordDigest,
-    /// The profile: one that was changed meanwhile is another.
+    /// Profile; a changed profile is a different key.
     pub profile: Profile,
-    /// The path that the file was opened by, which functions can ask for.
+    /// Path that the file was opened by, which functions can query.
     pub file_path: String,
-    /// Where the data lies.
+    /// Datasets with the location of their data.
     pub slots: Vec<JobSlot>,
 }
 
-/// The contents of a cache, or `None` while another thread has it: a cache is never waited for. After a fork, the lock
-/// of a thread that is not there any more would be waited for for ever.
+/// Locks a cache, or returns `None` while another thread holds it. Never blocks: after a fork, the thread
+/// that holds the lock may no longer exist, and the wait would never end.
 pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -51,13 +51,13 @@ struct Idle {
     key: Arc<SessionKey>,
     session: Session,
     since: Instant,
-    /// When it was asked to show that it waits for calls.
+    /// Time at which the worker was asked to show that it waits for calls.
     asked: Option<Instant>,
 }
 
 impl Idle {
-    /// Whether the worker waits for calls, as far as it can be told by now: one that has said that it is done and reads nothing, or goes
-    /// on computing, is to be ended.
+    /// Returns whether the worker waits for calls, as far as is known by now. A worker that reported the end
+    /// of its call but reads no message, or continues to compute, has to be ended.
     fn waits(&mut self, now: Instant) -> bool {
         match self.asked {
             _ if !self.session.is_ours() => true,
@@ -71,12 +71,12 @@ impl Idle {
     }
 }
 
-/// The process's sessions.
+/// Pool of the process's idle sessions.
 #[derive(Debug)]
 pub struct Pool(Mutex<Vec<Idle>>);
 
 impl Pool {
-    /// The one pool.
+    /// Returns the pool of the process.
     pub fn global() -> &'static Pool {
         static POOL: Pool = Pool(Mutex::new(Vec::new()));
         &POOL
@@ -85,7 +85,7 @@ impl Pool {
     /// Takes a session for `key` out of the pool.
     pub fn take(&self, key: &Arc<SessionKey>) -> Option<Session> {
         let mut idle = cache(&self.0)?;
-        // The last one is the likeliest: the chunk before this one put it there.
+        // The last one is the likeliest: the preceding chunk returned it.
         let is_wanted = |i: &Idle| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
         while let Some(at) = idle.iter().rposition(is_wanted) {
             let session = idle.remove(at).session;
@@ -93,12 +93,12 @@ impl Pool {
                 return Some(session);
             }
         }
-        // A new worker will be started, so there is time to clear away those that have ended.
+        // A new worker will be started, so there is time to remove ended ones.
         idle.retain(|i| i.session.is_ours() && !i.session.is_over());
         None
     }
 
-    /// Puts a session back for the next read.
+    /// Returns a session to the pool for the next read.
     pub fn put(&self, key: Arc<SessionKey>, session: Session) {
         if session.shared_bytes() > MAX_KEPT_BYTES || session.is_worn {
             return;
@@ -112,7 +112,7 @@ impl Pool {
         idle::watch();
     }
 
-    /// Ends sessions that nobody has used for a while; returns when the next one is due.
+    /// Ends sessions that were not used for a while. Returns the time at which the next one is due.
     pub(super) fn end_idle(&self) -> Option<Instant> {
         let now = Instant::now();
         let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::BUSY) };
@@ -120,7 +120,7 @@ impl Pool {
             |i: &mut Idle| now.duration_since(i.since) >= IDLE || i.session.is_over() || !i.waits(now);
         let due: Vec<Idle> = idle.extract_if(.., is_due).collect();
         let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE)).min();
-        // Ending a process takes a moment, for which nobody shall find the pool taken.
+        // Ending a process takes a moment, during which the pool must not be locked.
         drop(idle);
         drop(due);
         next
@@ -133,7 +133,7 @@ impl Pool {
         }
     }
 
-    /// The processes of the idle sessions.
+    /// Returns the process ids of the idle sessions.
     pub fn pids(&self) -> Vec<i32> {
         cache(&self.0).map_or_else(Vec::new, |idle| idle.iter().map(|i| i.session.pid()).collect())
     }

@@ -1,4 +1,4 @@
-//! What a function prints: read from a pipe that never blocks anybody, cleaned, and passed on.
+//! Printed output of a function: read from a non-blocking pipe, escaped and forwarded.
 
 use super::cache;
 use crate::error::{Error, Result};
@@ -10,21 +10,24 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Kept of what one evaluation prints: a thousand lines and more, and no large part of the pipes that a user may have.
+/// Maximum text of one evaluation: more than a thousand lines, and a small share of the pipe buffers that a
+/// user may have.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Switches on HDF5-UDF's way: what a function prints goes to the stream of the same name, as it is.
+/// Environment variable for HDF5-UDF's behaviour: a function's output goes to the stream of the same name,
+/// without labels.
 const VARIABLE: &str = "HYPERCHUNK_PRINT";
 
-/// How lines of a dataset of a file begin.
+/// Returns the prefix of the lines of a dataset in a file.
 pub(super) fn label(file_path: &str, name: &str) -> String {
     format!("{}:/{}", escape(file_path, 200), escape(name.trim_start_matches('/'), 80))
 }
 
-/// How many commands run in this process whose standard output is data, so that no function's text may go there.
+/// Number of running commands in this process whose standard output is data and must not contain a function's
+/// text.
 static OUTPUT_IS_DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// As long as it lives, this program's standard output is data.
+/// Guard during which this program's standard output is data.
 #[derive(Debug)]
 pub struct CleanOutput(());
 
@@ -34,7 +37,8 @@ impl Drop for CleanOutput {
     }
 }
 
-/// Says that this program's standard output is data: whatever the user switched on, what functions print goes to standard error.
+/// Declares that this program's standard output is data: regardless of the user's settings, functions print
+/// to standard error.
 #[must_use]
 pub fn keep_output_clean() -> CleanOutput {
     OUTPUT_IS_DATA.fetch_add(1, Ordering::Relaxed);
@@ -46,21 +50,21 @@ fn keeps_streams() -> bool {
         && std::env::var_os(VARIABLE).is_some_and(|word| word == "streams")
 }
 
-/// Bytes that may be printed at once, and how many come to it in a second.
+/// Rate limit: bytes of a burst, and bytes a second.
 struct Budget(usize, usize);
 
-/// What one dataset may print: what one read prints is bounded, in however many blocks it is computed.
+/// Limit of one dataset, however many blocks a read computes.
 const OF_DATASET: Budget = Budget(256 << 10, 4096);
-/// What all functions of this process may print.
+/// Limit of all functions in this process.
 const OF_ALL: Budget = Budget(4 << 20, 65536);
-/// Datasets whose text is counted each by itself.
+/// Maximum number of datasets with separate budgets.
 const DATASETS: usize = 64;
 
-/// What is left of a budget, and when that was so.
+/// Remaining budget at a point in time.
 struct Left {
     bytes: usize,
     since: Instant,
-    /// Whether it was said that something is not shown.
+    /// Set once the omission of text was reported.
     told: bool,
 }
 
@@ -80,7 +84,7 @@ impl Left {
     }
 }
 
-/// What is left of all, and of datasets by how their lines begin.
+/// Remaining budgets: of all functions, and of datasets by the prefix of their lines.
 struct Lefts {
     all: Option<Left>,
     datasets: Vec<(String, Left)>,
@@ -88,9 +92,9 @@ struct Lefts {
 
 static LEFT: Mutex<Lefts> = Mutex::new(Lefts { all: None, datasets: Vec::new() });
 
-/// What of a text of a dataset may be printed.
+/// Cuts a dataset's text to the remaining budget.
 fn within_budget(mut text: String, label: &str) -> String {
-    // A budget that another thread holds is not waited for: after a fork, it may not be there any more.
+    // The lock is only tried: after a fork, its holder may no longer exist.
     let Some(mut left) = (if text.is_empty() { None } else { cache(&LEFT) }) else { return text };
     let Lefts { all, datasets } = &mut *left;
     let all = all.get_or_insert_with(|| Left::new(&OF_ALL));
@@ -119,12 +123,12 @@ fn within_budget(mut text: String, label: &str) -> String {
     text
 }
 
-/// A pipe from a worker.
+/// Pipe from a worker.
 #[derive(Debug)]
 pub(super) struct Printed(File);
 
 impl Printed {
-    /// The pipe: our end and the worker's. When it is full, what the worker prints is lost.
+    /// Makes the pipe: our end and the worker's. When it is full, further text of the worker is lost.
     pub(super) fn new() -> Result<(Self, OwnedFd)> {
         let mut fds = [0; 2];
         // SAFETY: the array has room for two descriptors.
@@ -133,13 +137,12 @@ impl Printed {
         }
         // SAFETY: the kernel just gave us both.
         let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
-        // Where the system does not allow more, a pipe keeps its 64 KiB.
-        // SAFETY: plain system call on a descriptor that we own.
+        // If the system does not allow more, a pipe keeps its 64 KiB.
         unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_BYTES) };
         Ok((Printed(File::from(ours)), theirs))
     }
 
-    /// The text that waits in the pipe.
+    /// Returns the text that is waiting in the pipe.
     pub(super) fn take(&mut self) -> String {
         let mut bytes = vec![0; MAX_BYTES];
         let mut filled = 0;
@@ -153,8 +156,9 @@ impl Printed {
         escape_lines(&String::from_utf8_lossy(&bytes), MAX_BYTES)
     }
 
-    /// Writes what waits in a worker's pipes to this process's standard error, each line behind `label`, which names the dataset.
-    /// Tells whether something waits at `socket`, too, which costs nothing here.
+    /// Writes the text in a worker's pipes to this process's standard error, each line prefixed by `label`,
+    /// which names the dataset. Also returns whether a message is waiting at `socket`, which costs nothing
+    /// here.
     pub(super) fn forward(pipes: &mut [Printed; 2], socket: BorrowedFd<'_>, label: &str) -> bool {
         let mut polls = [socket.as_raw_fd(), pipes[0].0.as_raw_fd(), pipes[1].0.as_raw_fd()]
             .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
@@ -163,7 +167,7 @@ impl Printed {
             return false;
         }
         let [out, err] = pipes.each_mut().map(|pipe| within_budget(pipe.take(), label));
-        // A closed stream is no reason to fail a read.
+        // A closed stream does not fail a read.
         if out.is_empty() && err.is_empty() {
         } else if keeps_streams() {
             let _ = write(libc::STDOUT_FILENO, &mut std::io::stdout().lock(), &out);
@@ -186,18 +190,19 @@ fn write(fd: RawFd, to: &mut dyn std::io::Write, text: &str) -> std::io::Result<
     to.flush()
 }
 
-/// Whether a standard descriptor is a stream that this process was given, and not a file of its own that got a number that was free:
-/// what is meant for a process goes on to the programs that it starts.
+/// Returns whether a standard descriptor is a stream that this process inherited, and not a file of its own
+/// that got a free number: inherited streams are passed on to child processes.
 fn is_standard(fd: RawFd) -> bool {
-    // SAFETY: asks for the flags of a descriptor, which may be none.
+    // SAFETY: reads the flags of a descriptor, which may be invalid.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
     flags >= 0 && flags & libc::FD_CLOEXEC == 0
 }
 
-/// While it is there, writing to a pipe that nobody reads is an error for this thread, and no signal that ends the program.
+/// Guard that makes writing to a pipe without readers an error in this thread, instead of a signal that ends
+/// the program.
 struct NoBrokenPipe {
     before: libc::sigset_t,
-    /// One was waiting already: it is the program's.
+    /// Set if a signal was already pending: it belongs to the program.
     waited: bool,
 }
 
@@ -218,7 +223,8 @@ impl NoBrokenPipe {
 impl Drop for NoBrokenPipe {
     fn drop(&mut self) {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the signal that waits is taken by this thread, for which it was raised; all pointers are to live values.
+        // SAFETY: the pending signal is taken by this thread, for which it was raised; all pointers are to
+        // live values.
         unsafe {
             if !self.waited {
                 libc::sigtimedwait(&broken_pipe(), std::ptr::null_mut(), &raw const none);

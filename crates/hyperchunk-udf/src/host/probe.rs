@@ -1,4 +1,4 @@
-//! Trying each language once with an empty function: what `hyperchunk doctor` reports.
+//! Test of each language with an empty function, for `hyperchunk doctor`.
 
 use super::locate::Programs;
 use super::session::{Job, JobSlot, Session, Source};
@@ -21,32 +21,32 @@ const WASM: &[u8] = b"\0asm\x01\0\0\0\
     \x07\x1c\x02\x06memory\x02\0\x0fdynamic_dataset\0\x01\
     \x0a\x0d\x01\x0b\0\x41\0\x10\0\x41\x07\x3a\0\0\x0b";
 
-/// What NVRTC makes of [`probe`]'s kernel, in few words.
+/// Shortened output of NVRTC for the kernel of [`probe`].
 const PTX: &[u8] = b"// hyperchunk kernel k\n.version 6.0\n.target sm_70\n.address_size 64\n\
     .visible .entry k(.param .u64 k_param_0)\n{\n.reg .b32 %r<2>;\n.reg .b64 %rd<3>;\n\
     ld.param.u64 %rd1, [k_param_0];\ncvta.to.global.u64 %rd2, %rd1;\nmov.u32 %r1, 7;\n\
     st.global.u8 [%rd2], %r1;\nret;\n}\n";
 
-/// Starting a worker is tried so often, if it does not take long.
+/// Maximum number of timed starts, if they are fast.
 const STARTS: usize = 5;
-/// And no more when all have taken as long as this.
+/// Total time after which no further start is timed.
 const AT_MOST: Duration = Duration::from_millis(100);
 
-/// A language that works.
+/// Language that works.
 #[derive(Clone, Copy, Debug)]
 pub struct Probed {
-    /// The layers of the sandbox.
+    /// Layers of the sandbox.
     pub layers: Layers,
-    /// The kernel's Landlock version.
+    /// Version of the kernel's Landlock.
     pub landlock_abi: u32,
-    /// How long it takes until a new worker is locked down and has loaded the function, if that was measured.
+    /// Time until a new worker is locked down and has loaded the function, if measured.
     pub start: Option<Duration>,
 }
 
-/// Runs an empty function in `profile`. `timed`: measures how long a worker takes to start, too.
+/// Runs an empty function in `profile`. `timed`: also measures the start-up time of a worker.
 ///
 /// # Errors
-/// Why functions in this language would not run here.
+/// The reason why functions in this language would not run here.
 pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bool) -> Result<Probed> {
     profile.allow(backend, None)?;
     let source = match backend {
@@ -93,9 +93,11 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bo
     Ok(Probed { layers, landlock_abi, start })
 }
 
-/// The median of a few starts; `None` when one fails, which says nothing of the language: it has run.
+/// Returns the median of a few starts, or `None` when one fails, which is no failure of the language: it has
+/// run.
 ///
-/// An earlier one may have had code compiled for it, or a Python started that workers are forked from, so it does not count.
+/// The first start may have included compiling code, or starting the Python process from which workers fork,
+/// so it does not count.
 fn start_time(job: &Job<'_>, programs: &Programs) -> Option<Duration> {
     let mut times = Vec::new();
     while times.len() < STARTS && times.iter().sum::<Duration>() < AT_MOST {

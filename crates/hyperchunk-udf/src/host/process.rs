@@ -1,4 +1,5 @@
-//! Starting and stopping processes without threads, signal handlers or effects on the host's other children.
+//! Starting and stopping of processes without threads, signal handlers or effects on the host's other
+//! children.
 
 use super::lasting;
 use crate::error::{Error, Result, fail};
@@ -8,24 +9,24 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A process that we can signal without ever hitting another that got its number.
+/// Process that can be signalled without the risk of hitting another one with a recycled pid.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: libc::pid_t,
     handle: Option<OwnedFd>,
-    /// Whether it is our child, so that we must reap it; else its parent does.
+    /// Set for our own children, which we must reap; the others are reaped by their parent.
     child: bool,
     reaped: Option<Exit>,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// With this status.
+    /// Exit with this status.
     Status(i32),
-    /// By this signal.
+    /// Termination by this signal.
     Signal(i32),
-    /// Somebody else reaped it.
+    /// Unknown, because other code reaped it.
     Unknown,
 }
 
@@ -39,7 +40,7 @@ impl Exit {
     }
 }
 
-/// The environment of every worker: nothing of the host's.
+/// Returns the environment of every worker, which takes nothing from the host's.
 fn environment() -> Vec<CString> {
     [
         c"LC_ALL=C.UTF-8",
@@ -48,10 +49,11 @@ fn environment() -> Vec<CString> {
         c"OPENBLAS_NUM_THREADS=1",
         c"OMP_NUM_THREADS=1",
         c"MKL_NUM_THREADS=1",
-        // The allocators of pyarrow (which pandas, xarray and Dask import) and of polars start one when they are loaded.
+        // The allocators of pyarrow (which pandas, xarray and Dask import) and of polars otherwise start a
+        // thread when loaded.
         c"JE_ARROW_MALLOC_CONF=background_thread:false",
         c"_RJEM_MALLOC_CONF=background_thread:false",
-        // libhdf5 in a function: the sandbox takes no locks.
+        // For libhdf5 in a function: the sandbox denies file locks.
         c"HDF5_USE_FILE_LOCKING=FALSE",
         // Keep freed blocks: NumPy's temporaries of one block serve the next.
         c"MALLOC_TRIM_THRESHOLD_=268435456",
@@ -62,14 +64,14 @@ fn environment() -> Vec<CString> {
     .to_vec()
 }
 
-/// What a worker with a GPU has of the host's environment beside: which GPU the user chose, and which driver.
-/// With what decompresses, if that is wanted and there.
+/// Returns the additional environment of a worker with a GPU: the user's choice of GPU and of driver, and
+/// nvCOMP's path if `decompresses` is set and it is installed.
 pub(crate) fn gpu_environment(
     programs: &super::Programs,
     decompresses: bool,
 ) -> Result<Vec<(String, OsString)>> {
     let mut list: Vec<(String, OsString)> = vec![
-        // It could not write there.
+        // The sandbox denies writing to the cache.
         ("CUDA_CACHE_DISABLE".into(), "1".into()),
         ("CUDA_MODULE_LOADING".into(), "EAGER".into()),
     ];
@@ -80,7 +82,7 @@ pub(crate) fn gpu_environment(
     for (name, value) in std::env::vars_os() {
         let Some(name) = name.to_str() else { continue };
         let chosen = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"].contains(&name);
-        // Settings of the driver that takes the system's place in tests.
+        // Settings of the driver that replaces the system's in tests.
         if chosen || (substitute.is_some() && name.starts_with("HYPERCHUNK_FAKE_CUDA")) {
             list.push((name.to_owned(), value));
         }
@@ -91,7 +93,8 @@ pub(crate) fn gpu_environment(
     Ok(list)
 }
 
-/// Starts `program`, with `more` in its environment. `fds` become descriptors 3, 4, …; `stdout` and `stderr` the standard ones; all others close.
+/// Starts `program`, with `more` in its environment. `fds` become descriptors 3, 4, …; `stdout` and `stderr`
+/// the standard ones; all others are closed.
 pub(crate) fn spawn(
     program: &Path,
     arguments: &[&std::ffi::OsStr],
@@ -113,7 +116,7 @@ pub(crate) fn spawn(
     for (name, value) in more {
         environment.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
     }
-    // Above every number that the new process will use, so that no dup2 overwrites a source.
+    // Above every number that the new process uses, so that no dup2 overwrites a source.
     let high: Vec<OwnedFd> =
         [stdout, stderr].iter().chain(fds).map(|&fd| duplicate_high(fd)).collect::<Result<_>>()?;
     let launch = Launch { path, words, environment, high };
@@ -134,7 +137,7 @@ pub(crate) fn spawn(
     Ok(process)
 }
 
-/// All that a process is started with.
+/// Everything needed to start a process.
 struct Launch {
     path: CString,
     words: Vec<CString>,
@@ -150,8 +153,8 @@ impl Launch {
         };
         let (argv, envp) = (list(&self.words), list(&self.environment));
         let mut pid = 0;
-        // SAFETY: the attribute objects are initialised before they are used and destroyed after; every pointer is to live
-        // NUL-terminated data; both lists end with null.
+        // SAFETY: the attribute objects are initialised before use and destroyed after it; every pointer is
+        // to live NUL-terminated data; both lists end with null.
         let rc = unsafe {
             let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
             let mut attributes: libc::posix_spawnattr_t = std::mem::zeroed();
@@ -190,7 +193,7 @@ impl Launch {
     }
 }
 
-/// A new process uses fewer descriptors than this.
+/// Lower bound for duplicates: a new process uses smaller numbers.
 const FIRST_HIGH: libc::c_int = 16;
 
 fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
@@ -198,7 +201,7 @@ fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_HIGH) };
     if copy < 0 {
         let error = std::io::Error::last_os_error();
-        // So the kernel says that the limit is below the number that was asked for.
+        // EINVAL here means that the limit of descriptors is below the requested number.
         let is_limit = error.raw_os_error() == Some(libc::EINVAL);
         let error = if is_limit { std::io::Error::from_raw_os_error(libc::EMFILE) } else { error };
         return Err(Error::io("a descriptor for the worker", &error));
@@ -207,7 +210,8 @@ fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// `None` from kernels that have no such thing. Where there is no descriptor left for it, the process could not be ended for sure.
+/// Opens a pidfd, or returns `None` on kernels without them. Fails if no descriptor is left, since the
+/// process could then not be ended reliably.
 fn open_handle(pid: libc::pid_t) -> Result<Option<OwnedFd>> {
     // SAFETY: plain system call.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -222,10 +226,10 @@ fn open_handle(pid: libc::pid_t) -> Result<Option<OwnedFd>> {
 }
 
 impl Process {
-    /// A process that another of ours started and reaps.
+    /// Wraps a process that another process of ours started and reaps.
     ///
     /// # Errors
-    /// `Io` where it could not be ended for sure.
+    /// `Worker` on kernels without `pidfd_open`, `Io` if no pidfd can be opened: it could not be ended reliably.
     pub(crate) fn foreign(pid: libc::pid_t) -> Result<Self> {
         let handle = open_handle(pid)?;
         if handle.is_none() {
@@ -234,7 +238,8 @@ impl Process {
         Ok(Process { pid, handle, child: false, reaped: None })
     }
 
-    /// Whether its number is its own still: that of one that has ended may be another's. `false` if that cannot be told.
+    /// Returns whether its pid still belongs to it: the pid of an ended process may be reused. `false` if
+    /// that cannot be determined.
     pub(crate) fn is_there(&self) -> bool {
         let none = std::ptr::null::<u8>();
         self.reaped.is_none()
@@ -244,12 +249,12 @@ impl Process {
             })
     }
 
-    /// Whether this process started it.
+    /// Returns whether this process started it.
     pub(crate) fn is_child(&self) -> bool {
         self.child
     }
 
-    /// Ends it, whatever it is doing.
+    /// Kills it, whatever it is doing.
     pub(crate) fn kill(&self) {
         if self.reaped.is_some() {
             return;
@@ -265,7 +270,8 @@ impl Process {
                     0,
                 );
             },
-            // SAFETY: an unreaped child keeps its number. Kernels without pidfd are that old that nothing else is left.
+            // SAFETY: an unreaped child keeps its number. Kernels without pidfd are so old that there is no
+            // other way.
             None if self.child => unsafe {
                 libc::kill(self.pid, libc::SIGKILL);
             },
@@ -273,7 +279,7 @@ impl Process {
         }
     }
 
-    /// Waits until it ends, for at most `limit`. Only a child of ours can be waited for.
+    /// Waits at most `limit` for its end. Works only for our own children.
     pub(crate) fn wait(&mut self, limit: Duration) -> Option<Exit> {
         if !self.child {
             return None;
@@ -302,19 +308,20 @@ impl Process {
         if rc == self.pid {
             self.reaped = Some(Exit::from_wait(status));
         } else if rc < 0 {
-            // The host has reaped it: a shell, or one that ignores SIGCHLD.
+            // The host has reaped it: a shell, or a program that ignores SIGCHLD.
             self.reaped = Some(Exit::Unknown);
         }
         self.reaped
     }
 
-    /// Restricts it to one processor, or to all of `cpus`.
+    /// Restricts it to the processors `cpus`.
     pub(crate) fn set_affinity(&self, cpus: &libc::cpu_set_t) {
         // SAFETY: the set is live and of that size. A failure costs speed only.
         unsafe { libc::sched_setaffinity(self.pid, size_of::<libc::cpu_set_t>(), cpus) };
     }
 
-    /// Allows it `seconds` of processor time from now on. Returns for how many more runs of as much it has time in its life.
+    /// Allows it `seconds` of processor time from now on. Returns the number of further such runs within its
+    /// hard limit.
     pub(crate) fn allow_cpu(&self, seconds: u64) -> u64 {
         let Some(used) = self.cpu_used() else { return u64::MAX };
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -326,12 +333,12 @@ impl Process {
         limit.rlim_cur = wanted.min(limit.rlim_max);
         // SAFETY: as above.
         unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut()) };
-        // A new one has what it has: the user's own limit may be lower.
+        // A new process keeps its limits: the user's own limit may be lower.
         let is_new = used.as_secs() < seconds;
         if is_new { u64::MAX } else { limit.rlim_max.saturating_sub(wanted) / seconds.saturating_add(1) }
     }
 
-    /// The processor time that it has used.
+    /// Returns the processor time that it has used.
     pub(crate) fn cpu_used(&self) -> Option<Duration> {
         let clock = (!self.pid << 3) | 2;
         let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,17 +1,17 @@
-//! Which processor runs whom.
+//! CPU affinity of host and workers.
 //!
-//! A short call is many times cheaper when host and worker share a processor: no idle one has to be woken, and the data
-//! stays in one cache. But the kernel would rather wake the host on an idle processor, so while it sleeps in a short call
-//! the calling thread is kept where it is. A long call is better off with a processor of its own.
+//! A short call is many times cheaper when host and worker share a processor: no idle one has to be woken,
+//! and the data stay in one cache. But the kernel prefers to wake the host on an idle processor, so while it
+//! sleeps in a short call the calling thread is pinned. A long call is faster on a processor of its own.
 
-/// The processor that runs this thread.
+/// Returns the processor that runs this thread.
 pub(super) fn current() -> Option<usize> {
     // SAFETY: no preconditions.
     let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
     (cpu < 8 * size_of::<libc::cpu_set_t>()).then_some(cpu)
 }
 
-/// Whether the second form of functions in C++, with AVX2, runs on the processors of this machine.
+/// Returns whether the AVX2 form of functions in C++ runs on this machine.
 pub(super) fn is_wide() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2");
@@ -19,7 +19,7 @@ pub(super) fn is_wide() -> bool {
     return false;
 }
 
-/// The processors that this thread may use.
+/// Returns the processors that this thread may use.
 pub(super) fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: the set is live and of that size.
     unsafe {
@@ -28,7 +28,7 @@ pub(super) fn allowed() -> Option<libc::cpu_set_t> {
     }
 }
 
-/// The set of one processor.
+/// Returns the set of one processor.
 pub(super) fn only(cpu: Option<usize>) -> libc::cpu_set_t {
     // SAFETY: all-zero is the empty set; `current` has checked the bound.
     unsafe {
@@ -45,11 +45,11 @@ fn set(mask: &libc::cpu_set_t) -> bool {
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), mask) == 0 }
 }
 
-/// Keeps this thread where it is; undone when dropped.
+/// Guard that pins this thread to a processor.
 pub(super) struct Stay(libc::cpu_set_t);
 
 impl Stay {
-    /// `None` when there is nothing to do or it is not allowed.
+    /// Returns `None` when there is nothing to do or pinning is not allowed.
     pub(super) fn on(cpu: Option<usize>) -> Option<Self> {
         let before = allowed()?;
         // SAFETY: counts the bits of a live set.

@@ -1,11 +1,12 @@
-//! Results of functions, kept on disk from one process to the next. Off unless the user switches it on.
+//! On-disk cache of functions' results. Off unless the user enables it.
 //!
-//! A result is found by what it was computed from: the record, the block, and every byte of the inputs that the function was
-//! given. So no result is ever out of date; one that nobody asks for goes when the room is needed.
+//! The key of a result covers everything that it was computed from: the record, the block, and every byte of
+//! the inputs. A result is therefore never out of date; unused ones are removed when space is needed.
 //!
-//! **Invariant:** what is damaged, or could have been written by somebody else, is never believed: it is computed again.
+//! **Invariant:** a result that is damaged, or that another user could have written, is never used: it is
+//! computed again.
 //!
-//! **Invariant:** reading a dataset never fails because of this.
+//! **Invariant:** a failure of this cache never fails a read.
 
 use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder};
 use super::session::Session;
@@ -21,11 +22,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 const VARIABLE: &str = "HYPERCHUNK_RESULT_CACHE";
-/// Bytes of all results, unless the user says otherwise.
+/// Default maximum size of all results.
 const MAX_BYTES: u64 = 1 << 30;
 static KIND: Kind = Kind { mark: b"HCRESLT1", extension: "result", written: AtomicU64::new(UNKNOWN) };
 
-/// Where results are kept.
+/// Cache of results.
 #[derive(Clone, Debug)]
 pub struct Results(Kept);
 
@@ -36,17 +37,17 @@ struct File {
     enabled: bool,
     folder: Option<PathBuf>,
     max_mib: Option<u64>,
-    /// Whether machine code of modules is kept, which it is unless it says no.
+    /// Switch for the cache of machine code, on by default.
     code: Option<bool>,
 }
 
 impl Results {
-    /// The setting of this user; `None` when nothing is kept.
+    /// Returns this user's setting, or `None` if the cache is off.
     ///
     /// # Errors
-    /// `Key` when `cache.toml` or the variable is malformed, or the file could have been written by somebody else.
+    /// `Key` when `cache.toml` or the variable is malformed, or another user could have written the file.
     pub fn setting() -> Result<Option<Self>> {
-        // In a set-uid program, environment and home are somebody else's.
+        // In a set-uid program, environment and home belong to another user.
         let Ok(config) = keys::config_dir() else { return Ok(None) };
         let setting = read_setting(&config)?.0;
         let Some(word) = std::env::var_os(VARIABLE) else { return Ok(setting) };
@@ -62,8 +63,9 @@ impl Results {
         }
     }
 
-    /// Where the results of a record are kept in a profile, if they are: what it computes must depend on its inputs alone, not
-    /// on files, servers or the version of a granted module, and these must have no addresses in them.
+    /// Returns the cache for the results of a record in a profile, if they are cacheable: the function must
+    /// depend on its inputs alone, not on files, servers or the version of a granted module, and the inputs
+    /// must not contain addresses.
     pub fn of(record: &Record, profile: &Profile) -> Option<Self> {
         let grants = &profile.grants;
         let alone = !grants.has_files() && grants.connect.is_empty() && grants.imports.is_empty();
@@ -78,17 +80,16 @@ impl Results {
         Results(Kept { folder, max_bytes, kind: &KIND })
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn kept(&self) -> &Kept {
         &self.0
     }
 }
 
-/// Runs the function of `session`, or takes its result from `results`. What the function would have printed is not printed
-/// then.
+/// Runs the function of `session`, or takes its result from `results`, in which case nothing is printed.
 ///
 /// # Errors
-/// Those of [`Session::call`].
+/// The errors of [`Session::call`].
 pub fn call(
     session: &mut Session,
     results: Option<&Results>,
@@ -113,7 +114,8 @@ pub fn call(
     Ok(())
 }
 
-/// Everything that the function can see. `None` when not all of it is in the memory of this process.
+/// Returns the digest of everything that the function can see. `None` when some of it is not in the memory of
+/// this process.
 fn key(
     session: &mut Session,
     record: &Record,
@@ -141,7 +143,7 @@ fn key(
     Some(Key(hash.finalize().into()))
 }
 
-/// What `cache.toml` in the folder `config` says: where results are kept, and whether code may be.
+/// Reads `cache.toml` in the folder `config`: the cache of results, and whether code may be cached.
 pub(super) fn read_setting(config: &Path) -> Result<(Option<Results>, bool)> {
     let path = config.join("cache.toml");
     match keys::read_own(&path, 0o022)? {
@@ -169,7 +171,7 @@ fn parse_setting(text: &str) -> Result<(Option<Results>, bool)> {
     Ok((results, file.code.unwrap_or(true)))
 }
 
-/// `$XDG_CACHE_HOME/hyperchunk/results`, or the same in `~/.cache`.
+/// Returns `$XDG_CACHE_HOME/hyperchunk/results`, or the same in `~/.cache`.
 fn default_folder() -> Result<PathBuf> {
     Ok(cache_folder()?.join("results"))
 }

@@ -1,4 +1,4 @@
-//! One worker with one function: its memory, its calls, its end.
+//! One worker that has loaded one function: its shared memory, its calls and its end.
 
 use super::code::{self, Code, MAX_CODE};
 use super::interrupt;
@@ -29,94 +29,95 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// So often the processor is given up before the host sleeps. Once is usual.
+/// Number of `sched_yield` calls before the host blocks. One is usually enough.
 const YIELDS: u32 = 6;
-/// Starting a worker may take this long; from then on, the profile's limit holds.
+/// Time limit for starting a worker. Afterwards the profile's limit applies.
 const START: Duration = Duration::from_secs(30);
-/// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
-/// data and whose wake-up is a tenth as dear.
+/// Duration above which a call gets a processor of its own. A shorter call runs on the caller's processor,
+/// whose cache holds the data and where a wake-up costs a tenth.
 const HEAVY: Duration = Duration::from_millis(2);
 
-/// A worker that nobody calls may compute so long: threads of libraries wind down.
+/// Processor time that an idle worker may use: threads of libraries wind down.
 const IDLE_CPU: Duration = Duration::from_millis(100);
 
-/// Where a slot's data comes from or goes.
+/// Source or destination of a slot's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The function writes it; so many bytes at most.
+    /// Written by the function; the maximum number of bytes.
     Output(u64),
-    /// The host copies it in; so many bytes at most.
+    /// Copied in by the host; the maximum number of bytes.
     Copied(u64),
-    /// The host copies it in: as it is stored, where the worker [decodes](Decodes) that, else its elements, so many bytes at most.
+    /// Copied in by the host, in stored form if the worker [decodes](Decodes) it and as elements otherwise;
+    /// the maximum number of bytes.
     Stored(u64),
-    /// The worker maps it from file number `file` of the job.
+    /// Mapped by the worker from file number `file` of the job.
     Mapped {
-        /// The index in [`Job::files`].
+        /// Index into [`Job::files`].
         file: usize,
-        /// The first byte in the file.
+        /// Offset of the first byte in the file.
         offset: u64,
-        /// The bytes.
+        /// Length in bytes.
         bytes: u64,
     },
 }
 
-/// A dataset of a job.
+/// Dataset of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobSlot {
-    /// Its name in the source.
+    /// Name in the source.
     pub name: String,
-    /// The type of its elements.
+    /// Datatype of the elements.
     pub datatype: Datatype,
-    /// Its data.
+    /// Source or destination of the data.
     pub source: Source,
 }
 
-/// What a worker is started for.
+/// Everything that starting a worker requires.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The language.
+    /// Language.
     pub backend: Backend,
-    /// The source.
+    /// Source text.
     pub source: &'a str,
-    /// The compiled form, for back ends that need one.
+    /// Compiled form, for back ends that need one.
     pub compiled: Option<&'a [u8]>,
-    /// The limits.
+    /// Profile with the limits.
     pub profile: &'a Profile,
-    /// What `lib.getFilePath` tells.
+    /// Result of `lib.getFilePath`.
     pub file_path: &'a str,
-    /// The datasets.
+    /// Datasets.
     pub slots: Vec<JobSlot>,
-    /// Files that mapped slots lie in, opened for reading only.
+    /// Files of the mapped slots, opened read-only.
     pub files: Vec<BorrowedFd<'a>>,
-    /// What the function needs beside them.
+    /// Additional requirements of the function.
     pub needs: Needs,
 }
 
 impl Job<'_> {
-    /// Whether inputs may come as they are stored.
+    /// Returns whether any input may be passed in stored form.
     pub(super) fn takes_stored(&self) -> bool {
         self.slots.iter().any(|slot| matches!(slot.source, Source::Stored(_)))
     }
 }
 
-/// A worker, locked down and loaded.
+/// Worker that is locked down and has loaded its function.
 #[derive(Debug)]
 pub struct Session {
     worker: Worker,
     arena: Shared,
     inputs: Option<Shared>,
     slots: Vec<JobSlot>,
-    /// What the lines that it prints begin with.
+    /// Prefix of the lines that it prints.
     label: String,
     regions: Vec<Region>,
-    /// What is known of each slot's memory.
+    /// State of each slot's memory.
     written: Vec<Written>,
     profile: Profile,
     layers: Layers,
     landlock_abi: u32,
     inputs_at: u64,
     decodes: Decodes,
-    /// For each slot, the bytes of what lies there as it is stored.
+    /// Number of bytes of stored data in each slot; 0 for elements.
     stored: Vec<u64>,
     undecoded: bool,
     places: Vec<Place>,
@@ -127,21 +128,21 @@ pub struct Session {
     partial: bool,
     cpu: Option<usize>,
     cpu_allowed: Instant,
-    /// Whether the processor time of its life is nearly used up, so that another worker is to take its place.
+    /// Set when the worker has used nearly all of its processor time, so that another one has to replace it.
     pub(super) is_worn: bool,
-    /// The processor time that it had used when it was asked to look.
+    /// Processor time used when the worker was last asked to look.
     idle_cpu: Duration,
     ended_idle: bool,
-    /// The source, while its worker has not all modules.
+    /// Source, kept while the worker has only some of the modules.
     partial_source: Option<String>,
     lacked_modules: bool,
-    /// The folder that relative paths of the function begin at.
+    /// Folder against which the function's relative paths are resolved.
     folder: Option<PathBuf>,
     locked_down: bool,
     broker: Option<Broker>,
-    /// One call may take so long.
+    /// Time limit of one call.
     wall: Duration,
-    /// The caller's note of what is in the inputs.
+    /// Caller's identifier of the data in the inputs.
     pub stamp: u64,
 }
 
@@ -149,7 +150,8 @@ impl Session {
     /// Starts a worker and waits until it is locked down and has loaded the source.
     ///
     /// # Errors
-    /// `Refused` when a layer of the sandbox is missing, `Failed` when the source does not load, `Worker`, `Limit`.
+    /// `Refused` when a layer of the sandbox is missing, `Failed` when the source does not load, `Worker`,
+    /// `Limit`.
     pub fn start(job: &Job<'_>, programs: &Programs) -> Result<Self> {
         let code = code::of(job, programs)?;
         let task = if code.is_some() { Task::RunCode } else { Task::Run };
@@ -157,17 +159,18 @@ impl Session {
             let mut session = Session::locked(job, programs, task, code.as_ref().map(Code::bytes))?;
             match session.loaded(code.as_ref()) {
                 Ok(()) => return Ok(session),
-                // The next one has all modules.
+                // The next worker has all modules.
                 Err(_) if session.lacked_modules => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Machine code of a job's module, made by a worker that sees nothing but the module. Empty where it is too large to be kept.
+    /// Returns the machine code of a job's module, made by a worker that sees only the module. Empty if it is
+    /// too large to be kept.
     ///
     /// # Errors
-    /// Those of [`Session::start`].
+    /// The errors of [`Session::start`].
     pub(super) fn compile(job: &Job<'_>, programs: &Programs) -> Result<Vec<u8>> {
         let profile = Profile { grants: Grants::default(), ..job.profile.clone() };
         let alone = Job {
@@ -328,7 +331,7 @@ impl Session {
     fn loaded(&mut self, code: Option<&Code>) -> Result<()> {
         let mut answer = self.receive(self.wall)?;
         if let (Answer::Useless, Some(code)) = (&answer, code) {
-            // The worker compiles it itself. The next one gets other code.
+            // The worker compiles the module itself. The next worker gets other code.
             code.forget();
             answer = self.receive(self.wall)?;
         }
@@ -338,13 +341,13 @@ impl Session {
         }
     }
 
-    /// Gives each call from now on less time than the profile does.
+    /// Lowers the time limit of each later call below the profile's.
     pub fn within(&mut self, limit: Duration) {
         self.wall = limit.min(self.wall).max(Duration::from_millis(1));
     }
 
-    /// Runs the function once. `blocks` has, for each slot, the byte in its region where the block begins and the
-    /// block. Inputs must have been copied in before; results may be read after.
+    /// Runs the function once. `blocks` holds, for each slot, the byte offset of the block in the slot's
+    /// region, and the block. Inputs must have been copied in before; results may be read after.
     ///
     /// # Errors
     /// `Failed`, `Violation`, `Limit` or `Worker`; the session is then over.
@@ -365,7 +368,7 @@ impl Session {
         if self.places.len() != self.regions.len() {
             fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())
         }
-        // After a block that did not fill its memory, what lies behind it may have been written.
+        // The memory past the end of a partial block may have been written.
         let was_partial = self.partial;
         self.partial = self.is_partial();
         self.clear_outputs(was_partial);
@@ -390,12 +393,12 @@ impl Session {
         let sent = socket::send_now(self.worker.socket.as_fd(), &self.outgoing, &[]);
         self.told(sent)?;
         let answer = self.wait(start, together);
-        // One slow call may be the machine's fault.
+        // A single slow call may be due to the load of the machine.
         self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
         match answer? {
             Answer::Done(_) => {}
             Answer::Undecoded(seq) if seq == self.seq && self.stored.iter().any(|bytes| *bytes > 0) => {
-                // From now on it gets elements; what is in its memory are none.
+                // The worker gets elements from now on; its memory holds none yet.
                 self.decodes = Decodes::Nothing;
                 self.stored.fill(0);
                 self.stamp = u64::MAX;
@@ -405,7 +408,7 @@ impl Session {
             other => return Err(self.unexpected(&other)),
         }
         if Printed::forward(&mut self.worker.printed, self.worker.socket.as_fd(), &self.label) {
-            // Nothing but the message of a call that was seen to be done without it.
+            // Only the message of a call whose end was already seen on the doorbell may arrive.
             match self.receive(Duration::from_secs(1))? {
                 Answer::Done(seq) if seq == self.seq => {}
                 other => return Err(self.unexpected(&other)),
@@ -414,17 +417,19 @@ impl Session {
         Ok(())
     }
 
-    /// The memory of an input that is copied in.
+    /// Returns the memory of an input that is copied in.
     pub fn input(&mut self, slot: usize) -> Option<&mut [u8]> {
         let region = self.regions.get(slot).filter(|r| !r.output)?;
         let shared = self.inputs.as_ref().filter(|_| region.segment == 1)?;
         let pointer = shared.map.at(region.offset, region.bytes)?;
-        // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` keeps other views of ours away.
+        // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` excludes other views
+        // of ours.
         Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
     }
 
-    /// Lends the worker memory of a device that has so many bytes, behind this descriptor: what it computes goes there, and not into its
-    /// output, until [`Session::take_back`]. Returns why it cannot take it, if it cannot.
+    /// Lends the worker `bytes` bytes of device memory, given by its descriptor: the function's result goes
+    /// there instead of the output until [`Session::take_back`]. Returns the reason if the worker cannot take
+    /// it.
     ///
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
@@ -437,7 +442,7 @@ impl Session {
         self.receive_lent()
     }
 
-    /// Has the worker let go of the memory that it was lent.
+    /// Makes the worker release the memory that it was lent.
     ///
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
@@ -453,7 +458,7 @@ impl Session {
 
     fn receive_lent(&mut self) -> Result<Option<String>> {
         let mut answer = self.receive(self.wall)?;
-        // The message of a call that was seen to be done without it.
+        // The message of a call whose end was already seen on the doorbell.
         if matches!(answer, Answer::Done(seq) if seq == self.seq) {
             answer = self.receive(self.wall)?;
         }
@@ -463,32 +468,33 @@ impl Session {
         }
     }
 
-    /// What the worker can be given beside elements.
+    /// Returns the stored forms that the worker can decode.
     pub fn decodes(&self) -> Decodes {
         self.decodes
     }
 
-    /// Says that so many bytes of an input's memory are the block as it is stored; 0 for elements.
+    /// Sets the number of bytes of stored data in an input's memory; 0 for elements.
     pub fn set_stored(&mut self, slot: usize, bytes: u64) {
         if let Some(stored) = self.stored.get_mut(slot) {
             *stored = bytes;
         }
     }
 
-    /// Whether the last call failed because the worker could not decode an input. It takes elements from now on.
+    /// Returns, and clears, whether the last call failed because the worker could not decode an input. The
+    /// worker gets elements from then on.
     pub fn take_undecoded(&mut self) -> bool {
         std::mem::take(&mut self.undecoded)
     }
 
-    /// Where the worker sees the memory of an input that is copied in.
+    /// Returns the address at which the worker sees the memory of an input that is copied in.
     pub fn input_address(&self, slot: usize) -> Option<u64> {
         let region =
             self.regions.get(slot).filter(|r| !r.output && self.inputs.is_some() && r.segment == 1)?;
         self.inputs_at.checked_add(region.offset)
     }
 
-    /// Fills `to` from an output, from byte `from` on, and clears what it has taken, so that the next call begins with
-    /// zeros. The worker could still write the shared memory, so it is read once, here.
+    /// Fills `to` from an output, starting at byte `from`, and clears the bytes taken, so that the next call
+    /// starts with zeros. The worker can still write the shared memory, so it is read only once, here.
     pub fn take_output(
         &mut self,
         slot: usize,
@@ -500,13 +506,14 @@ impl Session {
         self.written.get_mut(slot)?.take(&self.arena, region, from, to, owner)
     }
 
-    /// The first bytes of an output, which stay there.
+    /// Returns a copy of the first bytes of an output, without clearing them.
     pub(super) fn output(&self, slot: usize, bytes: usize) -> Option<Vec<u8>> {
         let region = self.regions.get(slot).filter(|r| r.output && bytes as u64 <= r.bytes)?;
         let pointer = self.arena.map.at(region.offset, bytes as u64)?;
         let mut copy = Vec::new();
         copy.try_reserve_exact(bytes).ok()?;
-        // SAFETY: at() has checked the range; the memory is not the vector's, and the copy initialises what set_len() tells.
+        // SAFETY: at() has checked the range; the memory is not the vector's, and the copy initialises the
+        // length given to set_len().
         unsafe {
             std::ptr::copy_nonoverlapping(pointer.cast_const(), copy.as_mut_ptr(), bytes);
             copy.set_len(bytes);
@@ -514,7 +521,7 @@ impl Session {
         Some(copy)
     }
 
-    /// Puts what the function would compute where it would write it.
+    /// Stores a result in the output, as the function would.
     pub(super) fn give_output(&mut self, slot: usize, bytes: &[u8]) -> Result<()> {
         let region = self.regions.get(slot).filter(|r| r.output && bytes.len() as u64 <= r.bytes);
         let pointer = region.and_then(|r| self.arena.map.at(r.offset, bytes.len() as u64));
@@ -524,7 +531,7 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Session::take_output`], over bytes that are there.
+    /// Like [`Session::take_output`], into initialised bytes.
     pub fn copy_output(&mut self, slot: usize, from: u64, to: &mut [u8]) -> Option<()> {
         // SAFETY: of the same layout; take_output() writes nothing but initialised bytes.
         let to =
@@ -532,73 +539,78 @@ impl Session {
         self.take_output(slot, from, to, Owner::Program)
     }
 
-    /// Whether the last call failed because the worker had ended by itself, so that a new one may be tried.
+    /// Returns whether the last call failed because the worker had exited while idle, so that a new one may
+    /// be tried.
     pub fn ended_idle(&self) -> bool {
         self.ended_idle
     }
 
-    /// Whether the last call failed for want of a module, so that a new worker, which has all, is to be tried.
+    /// Returns whether the last call failed because of a missing module, so that a new worker, which has all
+    /// modules, is to be tried.
     pub fn lacked_modules(&self) -> bool {
         self.lacked_modules
     }
 
-    /// The folder that relative paths begin at: that of this process, if any file is granted.
+    /// Returns the folder for relative paths: the current one of this process, if any file is granted.
     fn folder(grants: &Grants) -> Option<PathBuf> {
         std::env::current_dir().ok().filter(|_| grants.has_files())
     }
 
-    /// Whether relative paths lead from where this process is now.
+    /// Returns whether relative paths start at the current folder of this process.
     pub(super) fn is_here(&self) -> bool {
         self.folder == Session::folder(&self.profile.grants)
     }
 
-    /// The layers of the sandbox that the worker reached.
+    /// Returns the layers of the sandbox that the worker reached.
     pub fn layers(&self) -> Layers {
         self.layers
     }
 
-    /// The kernel's Landlock version.
+    /// Returns the version of the kernel's Landlock.
     pub fn landlock_abi(&self) -> u32 {
         self.landlock_abi
     }
 
-    /// The process that runs the function.
+    /// Returns the id of the process that runs the function.
     pub fn pid(&self) -> i32 {
         self.worker.process.pid
     }
 
-    /// Bytes of memory that it shares with this process.
+    /// Returns the number of bytes of memory shared with this process.
     pub fn shared_bytes(&self) -> usize {
         self.arena.map.region().1 + self.inputs.as_ref().map_or(0, |i| i.map.region().1)
     }
 
-    /// Whether this process started it. After a fork the child must start its own.
+    /// Returns whether this process started the worker. After a fork the child must start its own.
     pub fn is_ours(&self) -> bool {
         self.worker.is_ours()
     }
 
-    /// Whether the worker has ended by itself, as it does when nobody calls for a while.
+    /// Returns whether the worker has exited by itself, as it does after a time without calls.
     pub fn is_over(&self) -> bool {
         self.worker.is_over()
     }
 
-    /// Has an idle worker show that it waits for calls: [`Session::has_looked`] tells. `false` if it takes nothing any more.
+    /// Asks an idle worker to show that it waits for calls; see [`Session::has_looked`]. Returns `false` if
+    /// it accepts no more messages.
     pub(super) fn ask_to_look(&mut self) -> bool {
         self.idle_cpu = self.worker.process.cpu_used().unwrap_or_default();
         let asked = protocol::encode_asked(Asked::Look);
         matches!(socket::send_now(self.worker.socket.as_fd(), &asked, &[]), Ok(true))
     }
 
-    /// Whether an idle worker has read what [`Session::ask_to_look`] sent, and has computed nothing since.
+    /// Returns whether an idle worker has read the message of [`Session::ask_to_look`] and has not computed
+    /// since.
     pub(super) fn has_looked(&self) -> bool {
-        // A driver has threads of its own, and no code of a function runs beside it.
+        // A GPU driver has threads of its own, and no code of a function runs in parallel to it.
         let computes = self.decodes == Decodes::Nothing
             && self.worker.process.is_there()
             && self.worker.process.cpu_used().unwrap_or_default().saturating_sub(self.idle_cpu) > IDLE_CPU;
         !computes && socket::is_taken(self.worker.socket.as_fd())
     }
 
-    /// Clears the outputs that the last call left: those that nobody took, and what it wrote past its block.
+    /// Clears the outputs of the last call that were not taken, and anything written past the end of its
+    /// block.
     fn clear_outputs(&mut self, whole: bool) {
         let outputs = self.regions.iter().zip(&mut self.written).enumerate();
         for (_, (region, written)) in outputs.filter(|(n, (r, _))| r.output && (whole || *n > 0)) {
@@ -610,9 +622,10 @@ impl Session {
 
     /// Waits for the end of the call.
     ///
-    /// With the worker on the same processor, giving the processor up usually lets it run, and this thread goes on when
-    /// the worker is done: no sleep and no wake-up. A worker that has used more than its share does not get its turn that
-    /// way; then this thread sleeps, and stays on its processor, or it would wake up on an idle one with cold caches.
+    /// With the worker on the same processor, `sched_yield` usually lets it run, and this thread continues
+    /// when the worker is done, without a sleep or a wake-up. A worker that has used more than its share is
+    /// not scheduled that way. This thread then sleeps, pinned to its processor, since it would otherwise
+    /// wake up on an idle one with cold caches.
     fn wait(&mut self, start: Instant, together: bool) -> Result<Answer> {
         let Some(page) = self.arena.map.at(protocol::DOORBELL_OFFSET as u64, size_of::<Doorbell>() as u64)
         else {
@@ -633,7 +646,7 @@ impl Session {
             Ok(Answer::Done(self.seq))
         } else {
             let wall = self.wall;
-            // With connections, a call is many messages, and the limit is that of all together.
+            // With connections, a call takes several messages, and the limit applies to all of them together.
             let mut left = wall;
             loop {
                 match self.receive(left) {
@@ -647,7 +660,8 @@ impl Session {
                         }
                         left = wall.saturating_sub(start.elapsed());
                     }
-                    // The message of an earlier call that was seen without it: one at most, unless it means harm.
+                    // The message of an earlier call whose end was already seen on the doorbell: at most one,
+                    // unless the worker is hostile.
                     Ok(Answer::Done(seq))
                         if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall =>
                     {
@@ -665,7 +679,7 @@ impl Session {
         answer
     }
 
-    /// Answers a function that asks for a connection, which takes of the function's time.
+    /// Answers a function's request for a connection. The time counts as the function's.
     fn connect(&mut self, asked: &str, left: Duration) -> Result<()> {
         let Some(broker) = &mut self.broker else {
             return Err(self.unexpected(&Answer::Connect(escape(asked, 80))));
@@ -680,7 +694,8 @@ impl Session {
         self.told(sent).inspect_err(|_| self.ended_idle = false)
     }
 
-    /// What comes of having sent something to the worker, which waits for it, and so has room for it, unless it means harm.
+    /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room
+    /// for it, unless it is hostile.
     fn told(&mut self, sent: Result<bool>) -> Result<()> {
         match sent {
             Ok(true) => Ok(()),
@@ -690,7 +705,7 @@ impl Session {
             }
             Err(_) => {
                 let error = self.ended();
-                // Nothing was asked of it yet, so whatever ended it, a new one may be tried.
+                // The worker had no task yet, so a new one may be tried, however this one ended.
                 self.ended_idle = true;
                 Err(error)
             }
@@ -744,13 +759,14 @@ impl Session {
         }
     }
 
-    /// Why the worker is gone.
+    /// Returns the reason why the worker has ended.
     fn ended(&mut self) -> Error {
         let exit = match self.worker.process.wait(Duration::from_secs(1)) {
             None => zygote::exit_of(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
-        // Only a function in Python that has not all modules ends so, or pretends to: it is tried once more, with all of them.
+        // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more,
+        // with all modules.
         let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES));
         if let Some(source) = &lacking {
             modules::needs_all(source);
@@ -763,7 +779,8 @@ impl Session {
 
     fn stopped_for(&self) -> Option<(StopReason, i32)> {
         let page = self.arena.map.at(0, STATUS_BYTES as u64)?.cast::<StatusPage>();
-        // SAFETY: the page is mapped, aligned, and its fields are atomics, which the worker may change at any time.
+        // SAFETY: the page is mapped, aligned, and its fields are atomics, which the worker may change at any
+        // time.
         unsafe { &*page }.stop()
     }
 
@@ -776,7 +793,7 @@ impl Session {
         protocol::block_bytes(&place.dims, &slot.datatype) != Some(region.bytes)
     }
 
-    /// Puts the worker on the processor of the caller.
+    /// Pins the worker to the caller's processor.
     fn follow_caller(&mut self, cpu: Option<usize>) {
         if cpu.is_none() || self.cpu == cpu || !self.worker.process.is_there() {
             return;

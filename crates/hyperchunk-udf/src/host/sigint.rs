@@ -1,35 +1,37 @@
-//! SIGINT while a program waits in libhdf5 for a function: its own handler runs as ever, and we learn that it ran.
+//! SIGINT while a program waits in libhdf5 for a function: its own handler still runs, and ours notes that it
+//! ran.
 //!
-//! A program whose SIGINT has the default effect dies of it, and one that ignores it shall not notice: then nothing is done. Else
-//! a handler of ours stands before the program's for as long as a thread waits.
+//! A program with the default action for SIGINT ends, and one that ignores it must not notice: in both cases
+//! nothing is done. Otherwise our handler replaces the program's, and calls it, while a thread waits.
 
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How many signals came to our handler.
+/// Number of signals received by our handler.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
-/// The program's handler, and whether it takes three arguments.
+/// Program's handler, and whether it takes three arguments.
 static HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_IGN);
 static TAKES_INFO: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<State> = Mutex::new(State { waits: 0, program: None, is_off: false });
 
 struct State {
-    /// Threads that wait.
+    /// Number of waiting threads.
     waits: usize,
-    /// What the program had, while our handler stands before it.
+    /// Program's action, while ours is installed.
     program: Option<libc::sigaction>,
-    /// The program set another handler meanwhile, which may call ours: ours must not be put before that one.
+    /// Set if the program installed another handler meanwhile, which may call ours: ours must not be
+    /// installed on top of it.
     is_off: bool,
 }
 
-/// A wait during which SIGINT is noticed.
+/// Wait during which SIGINT is noticed.
 pub(super) struct Watch {
     before: u64,
 }
 
 impl Watch {
-    /// `None` where the program does not handle SIGINT.
+    /// Starts a wait, or returns `None` if the program does not handle SIGINT.
     pub(super) fn begin() -> Option<Self> {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         if state.program.is_none() {
@@ -54,7 +56,7 @@ impl Drop for Watch {
         }
         let Some(program) = state.program.take() else { return };
         if current().is_some_and(|now| now.sa_sigaction == ours()) {
-            // SAFETY: what the program had, which the system gave us.
+            // SAFETY: the program's own action, as returned by the system.
             unsafe { libc::sigaction(libc::SIGINT, &raw const program, null_mut()) };
         } else {
             state.is_off = true;
@@ -74,7 +76,8 @@ fn current() -> Option<libc::sigaction> {
     }
 }
 
-/// Puts our handler before the program's, which is returned; `None` where there is none that can be called by another.
+/// Installs our handler and returns the program's action; `None` if the program has no handler that can be
+/// called from ours.
 fn install() -> Option<libc::sigaction> {
     let program = current()?;
     let is_handled =
@@ -87,8 +90,8 @@ fn install() -> Option<libc::sigaction> {
     let mut own = program;
     own.sa_sigaction = ours();
     own.sa_flags |= libc::SA_SIGINFO;
-    // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code stays loaded:
-    // plugins keep themselves.
+    // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code
+    // stays loaded: plugins keep themselves.
     (unsafe { libc::sigaction(libc::SIGINT, &raw const own, null_mut()) } == 0).then_some(program)
 }
 

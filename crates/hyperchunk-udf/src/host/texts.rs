@@ -1,7 +1,8 @@
-//! Strings of variable length of an input, as a worker sees them: elements, and behind these the strings that they point at.
+//! Variable-length strings of an input in the worker's memory: the elements, followed by the strings that
+//! they point to.
 //!
-//! How many bytes they may have together is bounded by the profile. The elements get the addresses that the worker sees the
-//! strings at; it never sees one of this process.
+//! The profile bounds their total size. The elements hold the addresses at which the worker sees the strings;
+//! it never sees an address of this process.
 
 use super::block::Strings;
 use super::pool::SessionKey;
@@ -11,23 +12,24 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::profile::Profile;
 use std::sync::Arc;
 
-/// Bytes of an address.
+/// Size of an address in bytes.
 const ADDRESS: usize = size_of::<u64>();
 
-/// An input that was read: its elements with, for each string, the byte among the strings where it begins.
+/// Input as read. Each string's place in the elements holds its offset in `strings`.
 #[derive(Debug)]
 pub struct Texts {
     elements: Vec<u8>,
-    /// Each with its zero. The first byte is the string for null.
+    /// Strings, each with its terminating zero. The first byte is the string for null.
     strings: Vec<u8>,
-    /// Bytes of an element, and where in it addresses are.
+    /// Size of an element, and the offsets of addresses in it.
     size: usize,
     pointers: Vec<usize>,
     limit: u64,
 }
 
 impl Texts {
-    /// Room for elements of `bytes` bytes; all together may have `limit` bytes, else `over` is the error.
+    /// Makes room for elements of `bytes` bytes. Elements and strings may have `limit` bytes together; `over`
+    /// makes the error if they exceed it.
     ///
     /// # Errors
     /// `over`.
@@ -42,15 +44,15 @@ impl Texts {
         Ok(Texts { elements, strings: vec![0], size: datatype.size(), pointers: datatype.pointers(), limit })
     }
 
-    /// The elements, one after another: what is no string is put there by the caller.
+    /// Returns the elements, one after another. The caller fills in all fields except strings.
     pub fn elements(&mut self) -> &mut [u8] {
         &mut self.elements
     }
 
-    /// Makes the string whose address is at byte `place` of the elements.
+    /// Adds the string whose address is at byte `place` of the elements.
     ///
     /// # Errors
-    /// `over` where all together would have more bytes than they may.
+    /// `over` if the total size would exceed the limit.
     pub fn put(&mut self, place: usize, text: &[u8], over: impl FnOnce() -> Error) -> Result<()> {
         let mut start = 0;
         if !text.is_empty() {
@@ -96,12 +98,13 @@ impl Strings for Texts {
     }
 }
 
-/// How many bytes elements and strings of inputs may have together: they are copied in this process and in shared memory.
+/// Returns the maximum total size of elements and strings of inputs, which are copied in this process and in
+/// shared memory.
 pub fn limit(profile: &Profile) -> u64 {
     profile.limits.data.min(profile.limits.memory)
 }
 
-/// The error for inputs whose strings need more.
+/// Makes the error for inputs whose strings exceed the limit.
 pub fn too_large(profile: &Profile) -> Error {
     Error::new(
         ErrorKind::Limit,
@@ -114,8 +117,8 @@ pub fn too_large(profile: &Profile) -> Error {
 }
 
 impl SessionKey {
-    /// The same with room for the strings of some inputs: each input's number among the slots, and its bytes. Sizes are
-    /// rounded up, so that the next call may have the same.
+    /// Returns the key with room for the strings of some inputs: each input's slot number, and its size in
+    /// bytes. Sizes are rounded up, so that the next call may have the same.
     pub fn with_room(self: &Arc<Self>, inputs: impl IntoIterator<Item = (usize, u64)>) -> Arc<Self> {
         let mut key = Arc::clone(self);
         for (n, bytes) in inputs {

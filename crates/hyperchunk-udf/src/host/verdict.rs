@@ -1,4 +1,4 @@
-//! What the end of a worker means, in words for the reader.
+//! Error message for the end of a worker.
 
 use super::process::Exit;
 use crate::error::{Error, ErrorKind};
@@ -6,8 +6,8 @@ use crate::escape::escape;
 use crate::profile::Profile;
 use crate::worker::lockdown::{self, StopReason};
 
-/// The error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did. `printed` is what the
-/// function had printed.
+/// Returns the error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did.
+/// `printed` is the function's printed text.
 pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile, printed: &str) -> Error {
     let name = &profile.name;
     let (kind, text) = match (stop, exit) {
@@ -69,7 +69,8 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
     Error::new(kind, text + &said)
 }
 
-/// What allows what a call is for; nothing where nothing does, and for strangers.
+/// Returns a hint on the grant that allows a call; empty if no grant does, and for the profile of unknown
+/// signers.
 fn way_out(number: i32, profile: &str) -> &'static str {
     if profile == "untrusted" {
         return "";

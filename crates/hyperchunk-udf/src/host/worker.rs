@@ -1,4 +1,4 @@
-//! The process of a worker, and what it is talked to through.
+//! Process of a worker, with its socket and pipes.
 
 use super::locate::Programs;
 use super::modules::Modules;
@@ -11,18 +11,18 @@ use crate::socket;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-/// A process that runs functions. It ends with this.
+/// Process that runs functions. Dropping it ends the process.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) process: Process,
     pub(super) socket: OwnedFd,
-    /// What the function prints.
+    /// Pipes for standard output and standard error.
     pub(super) printed: [Printed; 2],
     owner: u32,
 }
 
 impl Worker {
-    /// Starts the process. `decompresses`: it may be given inputs as they are stored. `modules` are Python's.
+    /// Starts the process. `decompresses`: it may receive inputs in stored form. `modules` are Python's.
     ///
     /// # Errors
     /// `Worker`, `Io`.
@@ -58,14 +58,14 @@ impl Worker {
         Ok(Worker { process, socket, printed: [out, err], owner: std::process::id() })
     }
 
-    /// Whether this process started it. After a fork the child must start its own.
+    /// Returns whether this process started it. After a fork the child must start its own.
     pub(super) fn is_ours(&self) -> bool {
         self.owner == std::process::id()
     }
 
-    /// Whether it has ended by itself, as it does when nobody calls for a while.
+    /// Returns whether it has exited by itself, as it does after a time without calls.
     pub(super) fn is_over(&self) -> bool {
-        // Not what may be there to be read: the word of an earlier call.
+        // Readable data are ignored: they may be the message of an earlier call.
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
         // SAFETY: one live pollfd, no waiting.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
@@ -73,10 +73,10 @@ impl Worker {
 }
 
 impl Worker {
-    /// Takes another process in place of the one that was started, which has handed over to it and ended.
+    /// Replaces the started process by another one, to which it has handed over before it ended.
     ///
     /// # Errors
-    /// `Worker` where it is no child of the process that forked the first.
+    /// `Worker` if the other is no child of the process that forked the first.
     pub(super) fn move_to(&mut self, pid: libc::pid_t) -> Result<()> {
         if self.process.is_child() {
             fail!(Worker, "a worker that was not forked handed over to another process")

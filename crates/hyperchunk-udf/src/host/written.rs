@@ -1,50 +1,51 @@
-//! What a function has written to the memory that it shares with its host, and what it has not.
+//! Tracking of the memory that a function has written, to avoid copying and clearing zeros.
 
 use super::copied::copy_and_clear;
 use super::layout::{PAGE, Region};
 use crate::memory::{Shared, page};
 use std::mem::MaybeUninit;
 
-/// Bytes that are copied at a time and cleared.
+/// Number of bytes copied and cleared at a time.
 const PIECE: usize = 32 << 10;
-/// Bytes that are looked at for whether anything was written: they and zeros to compare them with are in the nearest cache.
+/// Number of bytes compared with zeros at a time: both fit in the nearest cache.
 const LOOK: usize = 8 << 10;
 static ZEROS: [u8; LOOK] = [0; LOOK];
-/// So many pieces of `LOOK` that are not zeros are too much to write.
+/// Number of non-zero pieces of `LOOK` bytes from which clearing by writing is too slow.
 const MUCH: usize = 4;
-/// After so many outputs in a row without anything in them, their memory is given back, and from then on the kernel tells whether
-/// there is any: looking takes as long as copying. Giving back and taking again takes as long as ten looks, so this is waited for
-/// so many times longer after each time that it was for nothing.
+/// Number of all-zero outputs in a row after which their memory is given back to the kernel, which then
+/// reports whether pages were written. Comparing takes as long as copying. Giving back and faulting in again
+/// takes as long as ten comparisons, so this threshold is multiplied by the same number after each time that
+/// it was useless.
 const NOTHING: u32 = 8;
-/// The same of the memory of chunks, which is given back from so many such outputs on: see `make_zeros`. Taking pages again takes four times
-/// as long as clearing them.
+/// Number of all-zero outputs in a row after which the memory of chunks is given back: see `make_zeros`.
+/// Faulting pages in again takes four times as long as clearing them.
 const SOME: u32 = 2;
 
-/// Whose memory an output is copied to.
+/// Owner of the memory that an output is copied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Made for it, on the heap. Its pages may be given back to the kernel.
+    /// Allocated for it, on the heap. Its pages may be given back to the kernel.
     Chunk,
-    /// The reading program's: a device may know where its pages are.
+    /// Memory of the reading program: a device may know the physical addresses of its pages.
     Program,
 }
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// What is known of an output.
+/// State of an output's memory.
 #[derive(Debug)]
 pub(super) struct Written {
-    /// Outputs in a row with nothing but zeros.
+    /// Number of all-zero outputs in a row.
     nothing: u32,
-    /// So many are enough.
+    /// Current threshold for `nothing`.
     enough: u32,
-    /// Its memory was given back since it was last written.
+    /// Set if its memory was given back and not written since.
     given_back: bool,
-    /// The same of what chunks got, whoever wrote the zeros.
+    /// Number of all-zero chunks in a row, whichever way they became zero.
     zeros: u32,
-    /// So many are enough for the memory of a chunk.
+    /// Current threshold for `zeros`.
     enough_for_chunk: u32,
-    /// Some of that was given back since a chunk got something else.
+    /// Set if some memory of chunks was given back since a chunk last had other values.
     chunk_given_back: bool,
 }
 
@@ -62,7 +63,7 @@ impl Default for Written {
 }
 
 impl Written {
-    /// Fills `to` from an output, from byte `from` on, and clears what was taken.
+    /// Fills `to` from an output, from byte `from` on, and clears the bytes taken.
     pub(super) fn take(
         &mut self,
         arena: &Shared,
@@ -91,7 +92,7 @@ impl Written {
         if bytes == region.bytes {
             self.zeros = self.zeros.saturating_add(1);
             self.nothing = self.nothing.saturating_add(1);
-            // The rest of the last page is its own as well.
+            // The rest of the last page belongs to the output as well.
             let pages = region.bytes.next_multiple_of(PAGE);
             self.given_back =
                 untouched || self.nothing >= self.enough && arena.give_back(region.offset, pages);
@@ -99,7 +100,7 @@ impl Written {
         Some(())
     }
 
-    /// The function has written it.
+    /// Resets the count after the function has written the output.
     fn begin_again(&mut self) {
         self.nothing = 0;
         if std::mem::take(&mut self.given_back) {
@@ -113,12 +114,12 @@ impl Written {
             return;
         }
         if let Some(pointer) = arena.map.at(region.offset, region.bytes) {
-            // SAFETY: inside the arena; nobody runs now.
+            // SAFETY: inside the arena; the worker is idle.
             unsafe { std::ptr::write_bytes(pointer, 0, usize::try_from(region.bytes).unwrap_or(0)) };
         }
     }
 
-    /// Whether nothing of it was written since it was given back.
+    /// Returns whether none of it was written since it was given back.
     fn is_untouched(&mut self, arena: &Shared, offset: u64, bytes: u64) -> bool {
         let untouched = self.given_back && arena.is_untouched(offset, bytes);
         if self.given_back && !untouched {
@@ -128,16 +129,17 @@ impl Written {
     }
 }
 
-/// Makes it zeros. Where it is already, as memory is that had zeros before, looking takes a half of writing. Where much of it is
-/// not, the kernel may be given the pages back, and true is returned: from then on they are its one page of zeros, which is in the
-/// nearest cache for all who look.
+/// Clears `to`. If it is already zero, comparing takes half the time of writing. If many pieces are not, and
+/// `may_give_back` is set, the pages are given back to the kernel, and true is returned: they are then mapped
+/// to the kernel's single zero page, which stays in the nearest cache of its readers.
 fn make_zeros(to: &mut [MaybeUninit<u8>], may_give_back: bool) -> bool {
     let (mut written, mut given, mut rest) = (0, false, to);
     while !rest.is_empty() {
         let (piece, behind) = rest.split_at_mut(LOOK.min(rest.len()));
         if !is_zero(piece) {
             written += 1;
-            // Not for the few words that an allocator leaves. Only once: memory of some kinds keeps what it has.
+            // Only past this threshold, to ignore the few words that an allocator leaves, and only once: some
+            // kinds of memory keep their content.
             if may_give_back && written == MUCH {
                 given = give_back(behind);
             }
@@ -149,32 +151,34 @@ fn make_zeros(to: &mut [MaybeUninit<u8>], may_give_back: bool) -> bool {
 }
 
 fn is_zero(piece: &[MaybeUninit<u8>]) -> bool {
-    // Nobody may have written it: some value is compared then, and what comes of it are zeros, whatever it is.
+    // The memory may be uninitialised: an arbitrary value is then compared, and the result is zeros in either
+    // case.
     let there = std::hint::black_box(piece.as_ptr());
     // SAFETY: the slice's own memory, and no longer than the zeros.
     unsafe { libc::memcmp(there.cast(), ZEROS.as_ptr().cast(), piece.len().min(LOOK)) == 0 }
 }
 
-/// Tells the kernel that the whole pages in it are not needed; they have any values afterwards. Returns whether it took any.
+/// Tells the kernel that the whole pages in it are not needed; their values are arbitrary afterwards. Returns
+/// whether it took any.
 fn give_back(memory: &mut [MaybeUninit<u8>]) -> bool {
     let page = page();
     let mut skipped = memory.as_ptr().align_offset(page);
-    // Some kernels take all of a huge page that begins there, and what follows is not ours.
+    // Some kernels take all of a huge page that starts there, and the rest of it may not be ours.
     if memory.as_ptr().addr().wrapping_add(skipped).is_multiple_of(HUGE_PAGE) {
         skipped = skipped.saturating_add(page);
     }
     let pages = memory.len().saturating_sub(skipped) / page * page;
     let start = memory.as_mut_ptr().wrapping_add(skipped);
-    // SAFETY: whole pages of the slice's own memory, whose values nobody needs.
+    // SAFETY: whole pages of the slice's own memory, whose values are not needed.
     pages > 0 && unsafe { libc::madvise(start.cast(), pages, libc::MADV_DONTNEED) } == 0
 }
 
-/// Copies what is there and clears it. Returns how many bytes at its start were zeros: if all were, `to` was not written, and the caller
-/// has to.
+/// Copies the bytes at `source` and clears them. Returns the number of zero bytes at the start: if all are
+/// zero, `to` is not written, and the caller has to clear it.
 ///
 /// # Safety
-/// So many bytes can be read and written there, and are not those of `to`. If somebody else writes them at the same time, what comes of
-/// it are zeros or what was copied.
+/// `to.len()` bytes must be readable and writable at `source`, and must not overlap `to`. If another writer
+/// changes them at the same time, they end up as zeros or as the copied values.
 unsafe fn copy_out(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
     let (mut done, mut zeros) = (0, 0);
     while let Some(rest) = to.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -182,9 +186,9 @@ unsafe fn copy_out(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
         unsafe {
             let source = source.add(done);
             let looked = rest.len().min(LOOK);
-            // What a function has not written need neither be copied nor cleared.
+            // Pages that a function has not written need neither be copied nor cleared.
             if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), looked) == 0 {
-                // All of them may be zeros.
+                // All bytes may be zeros.
                 if zeros == done {
                     zeros += looked;
                 } else {
@@ -216,13 +220,13 @@ mod tests {
         usize::try_from(at).unwrap()
     }
 
-    /// An output between two others, and the worker's view of it.
+    /// Output between two others, and the worker's view of it.
     struct Scene {
         arena: Shared,
         worker: Map,
         region: Region,
         written: Written,
-        /// What the worker has written and nobody has taken.
+        /// Bytes that the worker has written and that were not taken yet.
         left: Vec<u8>,
     }
 
@@ -242,7 +246,7 @@ mod tests {
         }
 
         fn put(&self, at: u64, value: u8) {
-            // SAFETY: inside; nobody else looks now.
+            // SAFETY: inside; there is no other access now.
             unsafe { *self.worker.at(at, 1).unwrap() = value };
         }
 
@@ -251,7 +255,7 @@ mod tests {
             self.left[index(at)] = value;
         }
 
-        /// Takes a part, which is what the worker wrote there, and zeros from then on.
+        /// Takes a part, which must have the worker's values, and then zeros.
         fn check(&mut self, from: u64, bytes: u64) {
             let mut to = vec![MaybeUninit::new(0x55_u8); index(bytes)];
             self.written.take(&self.arena, &self.region, from, &mut to, Owner::Chunk).unwrap();
@@ -325,7 +329,7 @@ mod tests {
         assert!(scene.written.given_back && !pages(&scene));
         scene.written.clear(&scene.arena, &scene.region);
         assert!(!pages(&scene));
-        // Zeros that were written are a reason to wait longer the next time.
+        // Zeros that were written also raise the threshold.
         scene.write(5, 0);
         for _ in 0..NOTHING * NOTHING {
             assert_eq!(scene.written.given_back, scene.written.enough == NOTHING);
@@ -347,7 +351,8 @@ mod tests {
         }
     }
 
-    /// Clears a part of a memory full of something, and nothing beside it; the kernel gets pages of it or not.
+    /// Clears a part of a filled memory and checks that nothing else changes; the kernel gets pages of it or
+    /// not.
     fn check_zeros(memory: &mut [MaybeUninit<u8>], from: usize, bytes: usize, may: bool, gives: bool) {
         memory.fill(MaybeUninit::new(0x55));
         assert_eq!(make_zeros(&mut memory[from..from + bytes], may), gives, "{bytes} bytes from {from} on");
@@ -376,7 +381,7 @@ mod tests {
     fn memory_that_keeps_what_it_has_is_written() {
         let arena = Shared::new(40 * PAGE, true).unwrap();
         let start = arena.map.at(0, 40 * PAGE).unwrap();
-        // SAFETY: all of the map, which nobody else looks at.
+        // SAFETY: all of the map, with no other access.
         let memory = unsafe { std::slice::from_raw_parts_mut(start.cast(), index(40 * PAGE)) };
         check_zeros(memory, 5, 30 * index(PAGE), true, true);
     }
@@ -399,7 +404,7 @@ mod tests {
             assert!(!written.chunk_given_back);
         }
         for expected in [SOME, SOME * NOTHING] {
-            // SAFETY: inside; nobody else looks now.
+            // SAFETY: inside; there is no other access now.
             unsafe { *arena.map.at(7, 1).unwrap() = 9 };
             assert_eq!(taken(&mut written, Owner::Chunk)[7], 9);
             assert_eq!(written.enough_for_chunk, expected);

@@ -1,4 +1,4 @@
-//! The warm Python process: it has imported NumPy once and forks a worker for each session.
+//! Warm Python process: it has imported NumPy once and forks a worker for each session.
 
 use super::idle;
 use super::locate::Programs;
@@ -15,25 +15,25 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Importing NumPy from a cold disk takes a while.
+/// Time limit for the start: importing NumPy from a cold disk takes a while.
 const START: Duration = Duration::from_secs(60);
-/// Children share the layout of their addresses, so the parent is replaced now and then.
+/// Number of forks after which the parent is replaced, since its children share its address-space layout.
 const MAX_FORKS: u32 = 1000;
 
 struct Zygote {
     process: Process,
-    /// Workers that it forked and that nobody has [forgotten](forget).
+    /// Forked workers that are not yet [forgotten](forget).
     children: Vec<libc::pid_t>,
     socket: OwnedFd,
     printed: Printed,
     python: PathBuf,
     forks: u32,
-    /// When it last forked a worker.
+    /// Time at which it last forked a worker.
     used: Instant,
     owner: u32,
 }
 
-/// The one that forks, and those before it whose workers are at work.
+/// Current zygote, and its predecessors whose workers still run.
 #[derive(Default)]
 struct Zygotes {
     forks: Option<Zygote>,
@@ -41,13 +41,13 @@ struct Zygotes {
 }
 
 impl Zygotes {
-    /// Has another one fork from now on. A worker ends with the one that forked it.
+    /// Makes a new zygote fork from now on. A worker ends with the zygote that forked it.
     fn retire(&mut self) {
         self.retired.extend(self.forks.take());
         self.retired.retain(|zygote| !zygote.children.is_empty() && zygote.is_ours());
     }
 
-    /// The one that forked a worker.
+    /// Returns the zygote that forked a worker.
     fn parent(&mut self, pid: libc::pid_t) -> Option<&mut Zygote> {
         let mut all = self.retired.iter_mut().chain(&mut self.forks);
         all.find(|zygote| zygote.is_ours() && zygote.children.contains(&pid))
@@ -56,7 +56,8 @@ impl Zygotes {
 
 static ZYGOTES: Mutex<Zygotes> = Mutex::new(Zygotes { forks: None, retired: Vec::new() });
 
-/// Waits for other threads, but not for ever: after a fork, the thread that has the lock may not be there any more.
+/// Waits for other threads, with a time limit: after a fork, the thread that holds the lock may no longer
+/// exist.
 fn lock() -> Result<MutexGuard<'static, Zygotes>> {
     let deadline = Instant::now() + START;
     loop {
@@ -74,11 +75,11 @@ fn lock() -> Result<MutexGuard<'static, Zygotes>> {
 pub(super) fn fork(programs: &Programs, modules: &Modules, fds: [BorrowedFd<'_>; 3]) -> Result<Process> {
     let python = programs.python()?;
     let mut zygotes = lock()?;
-    // After a fork of the host, the parent's zygote is not ours to talk to.
+    // After a fork of the host, the parent's zygote must not be used.
     if zygotes.forks.as_ref().is_some_and(|z| !z.is_ours() || z.python != python || z.forks >= MAX_FORKS) {
         zygotes.retire();
     }
-    // It ends by itself when it is idle; then a new one is started, once.
+    // It exits by itself when it is idle; then a new one is started, once.
     for fresh in [false, true] {
         if zygotes.forks.is_none() {
             zygotes.forks = Some(start(programs, python.clone())?);
@@ -96,13 +97,13 @@ pub(super) fn fork(programs: &Programs, modules: &Modules, fds: [BorrowedFd<'_>;
     fail!(Worker, "Python could not be started")
 }
 
-/// How a forked worker ended.
+/// Returns how a forked worker ended.
 pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
     let answer = lock().ok()?.parent(pid)?.ask(b'S', pid).ok()?;
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
 }
 
-/// A worker has handed over to another process and ended: that one is reaped in its place.
+/// Reaps another process instead of a worker that has handed over to it and ended.
 pub(super) fn adopt(from: libc::pid_t, to: libc::pid_t) -> Result<()> {
     let mut zygotes = lock()?;
     let Some(zygote) = zygotes.parent(from) else { fail!(Worker, "a worker without a parent handed over") };
@@ -111,11 +112,11 @@ pub(super) fn adopt(from: libc::pid_t, to: libc::pid_t) -> Result<()> {
     }
     zygote.children.retain(|child| *child != from);
     zygote.children.push(to);
-    // Reaps the one that has ended.
+    // Reaps the ended worker.
     socket::send(zygote.socket.as_fd(), &packet(b'R', from), &[])
 }
 
-/// Tells the zygote that nobody will ask how `pid` ended.
+/// Tells the zygote that the exit status of `pid` is no longer needed.
 pub(super) fn forget(pid: libc::pid_t) {
     let Ok(mut zygotes) = lock() else { return };
     if let Some(zygote) = zygotes.parent(pid) {
@@ -130,7 +131,8 @@ pub(super) fn forget(pid: libc::pid_t) {
     idle::watch();
 }
 
-/// Ends the Python process if it has no workers and has forked none for a while; returns when it is due, if it has none.
+/// Ends the Python process if it has no workers and has forked none for a while. Returns the time at which it
+/// is due, if it has none.
 pub(super) fn end_idle() -> Option<Instant> {
     let now = Instant::now();
     let Some(mut zygotes) = cache(&ZYGOTES) else { return now.checked_add(idle::BUSY) };
@@ -153,7 +155,7 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let (printed, pipe) = Printed::new()?;
     let main = programs.python_main();
     let host = std::process::id().to_string();
-    let mut arguments: Vec<&std::ffi::OsStr> = vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref()];
+    let mut arguments: Vec<&std::ffi::OsStr> = ["-I", "-B", "-X", "utf8"].map(std::ffi::OsStr::new).to_vec();
     match &main {
         Some(path) => arguments.push(path.as_os_str()),
         None => arguments.extend(["-m", "hyperchunk._zygote"].map(std::ffi::OsStr::new)),

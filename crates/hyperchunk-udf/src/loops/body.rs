@@ -1,19 +1,19 @@
-//! The body of a loop, if it does the same to each element: what it reads, computes and writes.
+//! Body of a loop over independent elements: its reads, computations and writes.
 
 use super::syntax::{NumericLoop, Structure, Variable, is_name};
 use crate::scan::token::{Kind, Tokens};
 use std::collections::HashMap;
 
-/// Arrays and scalars of a loop at most, and values that are computed.
+/// Maximum number of arrays and scalars of a loop, and of computed values.
 const MAX_NAMES: usize = 32;
 const MAX_VALUES: usize = 500;
-/// Nested parentheses at most.
+/// Maximum nesting of parentheses.
 const MAX_DEPTH: usize = 60;
 
-/// A value, by number.
+/// Number of a value.
 pub type Id = usize;
 
-/// An operator of two numbers.
+/// Binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Operator {
@@ -23,52 +23,52 @@ pub enum Operator {
     Divide,
 }
 
-/// A value of the body. What it is made of comes before it.
+/// Value of the body. Its operands precede it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// The loop's variable.
+    /// Variable of the loop.
     Index,
-    /// What the loop is given, by number: the value of a name, or a number as it is written.
+    /// Loop-invariant input with this number: the value of a name, or a literal.
     Scalar(usize),
-    /// An element of the array with this number.
+    /// Element of the array with this number.
     Element(usize, Offset),
-    /// Another value with the other sign.
+    /// Negation of another value.
     Negative(Id),
-    /// What an operator makes of two values.
+    /// Result of an operator on two values.
     Of(Operator, Id, Id),
 }
 
-/// What is added to the loop's variable: values that are the same in each round, each added or, if `true`, subtracted.
+/// Offset from the loop's variable: loop-invariant values, each added or, if `true`, subtracted.
 pub type Offset = Vec<(bool, Id)>;
 
-/// Into which array, at which place, which value.
+/// Store of a value in an array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Store {
-    /// The array's number.
+    /// Number of the array.
     pub array: usize,
-    /// Where in it, from the loop's variable on.
+    /// Offset of the index from the loop's variable.
     pub offset: Offset,
-    /// What is written there.
+    /// Stored value.
     pub value: Id,
 }
 
-/// A loop as a computation of arrays.
+/// Loop as a computation on arrays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loop {
-    /// The names of its arrays.
+    /// Names of its arrays.
     pub arrays: Vec<String>,
-    /// The names and numbers that it is given beside.
+    /// Names and literals of its scalars.
     pub scalars: Vec<String>,
-    /// What it computes.
+    /// Computed values.
     pub values: Vec<Value>,
-    /// What it writes.
+    /// Stores.
     pub stores: Vec<Store>,
 }
 
-/// The variables that are its arrays, in their order, and the tokens that name them.
+/// Variables of its arrays, in their order, with the tokens that name them.
 pub(super) type Arrays = Vec<(Variable, Vec<usize>)>;
 
-/// The computation of a loop; nothing if its body does anything else.
+/// Analyses a loop; `None` if its body does anything else.
 pub(super) fn understand(
     tokens: &Tokens<'_>,
     structure: &Structure,
@@ -97,13 +97,13 @@ struct Reader<'a, 'b> {
     names: &'b HashMap<usize, Variable>,
     at: usize,
     end: usize,
-    /// The loop's.
+    /// Variable of the loop.
     variable: Variable,
     depth: usize,
-    /// What the locals of the body are.
+    /// Values of the body's locals.
     locals: HashMap<Variable, Id>,
     arrays: Arrays,
-    /// Those of `Loop::scalars` that are names.
+    /// Entries of `Loop::scalars` that are names.
     scalars: Vec<Option<Variable>>,
     found: Loop,
 }
@@ -145,7 +145,7 @@ impl Reader<'_, '_> {
             let value = self.sum()?;
             self.found.stores.push(Store { array, offset, value });
         }
-        // What else comes next is part of the expression, and not understood.
+        // Any other token would continue the expression, and is not supported.
         let next_begins = is_name(self.tokens, self.at) || self.tokens.is_word(self.at, "local");
         (self.take_op(';') || self.at >= self.end || next_begins).then_some(())
     }
@@ -168,7 +168,7 @@ impl Reader<'_, '_> {
         (variables.len() == values.len()).then_some(())
     }
 
-    /// `NAME[INDEX]`
+    /// Parses `NAME[INDEX]`.
     fn element(&mut self) -> Option<(usize, Offset)> {
         let name = self.at;
         self.at += 1;
@@ -197,7 +197,7 @@ impl Reader<'_, '_> {
         Some((array, offset))
     }
 
-    /// Takes an index apart: the loop's variable once, added, and what is the same in each round.
+    /// Splits an index into the loop's variable, added exactly once, and loop-invariant values.
     fn add_offset(&self, index: Id, subtracted: bool, offset: &mut Offset) -> Option<()> {
         match *self.found.values.get(index)? {
             Value::Index if !subtracted => Some(()),
@@ -217,7 +217,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whether a value is another one in each round.
+    /// Returns whether a value differs between iterations.
     fn varies(&self, id: Id) -> bool {
         self.found.varying().get(id).copied().unwrap_or(true)
     }
@@ -330,7 +330,7 @@ impl Reader<'_, '_> {
             }
         }
         found.values.shrink_to_fit();
-        // The loop's variable is an index and nothing else: of its own it is not computed with.
+        // The loop's variable may only be used as an index, not as an operand.
         let wanted = found.stores.iter().map(|store| store.value).collect();
         let uses_index =
             found.needed(wanted).into_iter().any(|id| found.values.get(id) == Some(&Value::Index));
@@ -339,7 +339,7 @@ impl Reader<'_, '_> {
 }
 
 impl Loop {
-    /// For each value, whether it is another one in each round.
+    /// Returns, for each value, whether it differs between iterations.
     pub fn varying(&self) -> Vec<bool> {
         let mut varying: Vec<bool> = Vec::with_capacity(self.values.len());
         for value in &self.values {
@@ -354,7 +354,7 @@ impl Loop {
         varying
     }
 
-    /// The values that these are made of, and these, but not those of indexes.
+    /// Returns these values and all their operands, except those of indexes.
     pub fn needed(&self, mut todo: Vec<Id>) -> Vec<Id> {
         let mut needed = vec![false; self.values.len()];
         while let Some(id) = todo.pop() {

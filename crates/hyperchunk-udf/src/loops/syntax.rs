@@ -1,13 +1,13 @@
-//! The structure of a Lua source: which variable each name is, and where its numeric loops are.
+//! Structure of a Lua source: the variable of each name, and the numeric loops.
 //!
-//! The grammar is that of Lua 5.1 with LuaJIT's `goto`. Whatever does not fit gives nothing at all, so that nothing is rewritten
-//! in a source that is not understood as a whole.
+//! The grammar is Lua 5.1's with LuaJIT's `goto`. Any deviation gives no result at all, so that nothing is
+//! rewritten in a source that is not completely understood.
 
 use crate::scan::token::{COMPARE, CONCAT, Kind, SCOPE, Tokens};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Nested blocks, functions and parentheses at most.
+/// Maximum nesting of blocks, functions and parentheses.
 const MAX_DEPTH: usize = 120;
 
 const KEYWORDS: [&str; 21] = [
@@ -15,10 +15,10 @@ const KEYWORDS: [&str; 21] = [
     "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
 
-/// A local variable, by number.
+/// Number of a local variable.
 pub(super) type Variable = usize;
 
-/// `for NAME = FIRST, LAST do BODY end`; the numbers are those of tokens.
+/// Loop `for NAME = FIRST, LAST do BODY end`; the numbers are token indices.
 #[derive(Debug)]
 pub(super) struct NumericLoop {
     pub(super) for_at: usize,
@@ -28,29 +28,30 @@ pub(super) struct NumericLoop {
     pub(super) body: Range<usize>,
 }
 
-/// `local NAME, … = EXPRESSION, …`
+/// Declaration `local NAME, … = EXPRESSION, …`
 #[derive(Debug)]
 pub(super) struct Local {
     pub(super) variables: Vec<Variable>,
     pub(super) values: Vec<Range<usize>>,
 }
 
-/// What was found.
+/// Result of the analysis.
 #[derive(Debug, Default)]
 pub(super) struct Structure {
-    /// The variable that the name at a token is; globals are not there.
+    /// Variable of the name at each token, except globals.
     pub(super) names: HashMap<usize, Variable>,
-    /// For each variable, the function that declares it (0 is the source itself), and the tokens where it is used.
+    /// For each variable, the function that declares it (0 is the source itself), and the tokens where it is
+    /// used.
     pub(super) variables: Vec<(usize, Vec<usize>)>,
-    /// Those that are used in another function than the one that declares them.
+    /// Variables used in another function than the declaring one.
     pub(super) captured: HashSet<Variable>,
     pub(super) loops: Vec<NumericLoop>,
     pub(super) locals: Vec<Local>,
-    /// Whether `...` is used outside all functions.
+    /// Set if `...` is used outside all functions.
     pub(super) takes_arguments: bool,
 }
 
-/// Reads a whole source.
+/// Parses a whole source.
 pub(super) fn read(tokens: &Tokens<'_>) -> Option<Structure> {
     let mut reader = Reader {
         tokens,
@@ -70,10 +71,10 @@ struct Reader<'a, 'b> {
     tokens: &'b Tokens<'a>,
     at: usize,
     depth: usize,
-    /// The names that are declared here, in their order, and the variables of each of them, innermost last.
+    /// Names in scope, in order of declaration, and the variables of each, innermost last.
     scope: Vec<&'a [u8]>,
     known: HashMap<&'a [u8], Vec<Variable>>,
-    /// The functions that are open, innermost last.
+    /// Enclosing functions, innermost last.
     functions: Vec<usize>,
     made: usize,
     found: Structure,
@@ -112,7 +113,7 @@ impl<'a> Reader<'a, '_> {
         is_name(self.tokens, at)
     }
 
-    /// A name that is no variable, or is declared later.
+    /// Parses a name that is not a variable, or is declared later.
     fn name(&mut self) -> Option<usize> {
         let at = self.at;
         self.at += 1;
@@ -146,7 +147,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Forgets the names that were declared since there were so many.
+    /// Leaves a scope: forgets all names except the first `open`.
     fn leave(&mut self, open: usize) {
         for name in self.scope.drain(open..) {
             if let Some(variables) = self.known.get_mut(name) {
@@ -165,7 +166,7 @@ impl<'a> Reader<'a, '_> {
         done
     }
 
-    /// Statements with a scope of their own.
+    /// Parses statements with their own scope.
     fn block(&mut self) -> Option<()> {
         let open = self.scope.len();
         self.statements()?;
@@ -313,7 +314,7 @@ impl<'a> Reader<'a, '_> {
         Some(())
     }
 
-    /// Parameters and body.
+    /// Parses parameters and body.
     fn function(&mut self, is_method: bool) -> Option<()> {
         let open = self.scope.len();
         self.made += 1;
@@ -363,7 +364,7 @@ impl<'a> Reader<'a, '_> {
         Some(all)
     }
 
-    /// Operands and operators in turn: how they bind tells nothing about names.
+    /// Parses alternating operands and operators: precedence is irrelevant for names.
     fn expression(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         loop {
@@ -402,7 +403,7 @@ impl<'a> Reader<'a, '_> {
         self.suffixed().map(|_| ())
     }
 
-    /// A variable, or a call if it is `true`.
+    /// Parses a variable, or a call if the result is `true`.
     fn suffixed(&mut self) -> Option<bool> {
         if self.take_op('(') {
             self.deeper(Self::expression)?;
@@ -474,7 +475,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Whether a name that is no keyword is there.
+/// Returns whether the token is a name and not a keyword.
 pub(super) fn is_name(tokens: &Tokens<'_>, at: usize) -> bool {
     tokens.kind(at) == Some(Kind::Word)
         && !KEYWORDS.iter().any(|keyword| keyword.as_bytes() == tokens.bytes(at))

@@ -1,11 +1,11 @@
 use super::*;
 
-/// As where LuaJIT compiles.
+/// Rewrites as where LuaJIT compiles.
 fn rewrite(source: &str) -> Option<Rewritten> {
     super::rewrite(source, LEAST)
 }
 
-/// A function with these locals and this body.
+/// Makes a function with these locals and this body.
 fn function(body: &str) -> String {
     format!(
         "local outer = 2\nfunction dynamic_dataset()\n  local out, red = lib.getData('out'), lib.getData(\"red\")\n  \
@@ -13,7 +13,7 @@ fn function(body: &str) -> String {
     )
 }
 
-/// `taken` are the arrays and scalars of each loop that asks.
+/// Checks the rewritten loops; `taken` are the arrays and scalars of each.
 fn check(body: &str, taken: &[&str]) {
     let source = function(body);
     let Some(found) = rewrite(&source) else { return assert!(taken.is_empty(), "not taken: {body}") };
@@ -123,7 +123,7 @@ fn other_loops_are_left_as_they_are() {
         "local text = [==[ for i = 1, n do out[i] = red[i] end ]]]=] ]==]",
         "-- for i = 1, n do out[i] = red[i] end",
         "--[[ for i = 1, n do\n out[i] = red[i] end ]]",
-        // What is not Lua is not rewritten at all.
+        // Invalid Lua is not rewritten at all.
         "for i = 1, n do out[i] = red[i] end end",
         "for i = 1, n do out[i] = red[i] end x x",
         "for i = 1, n do out[i] = red[i] end (",
@@ -171,7 +171,7 @@ fn elements_are_given_as_they_lie_to_those_whom_only_loops_see() {
         let body = format!("local a = {value} for i = 1, n do out[i] = a[i] end");
         assert_eq!(told(&body), ["out"], "{value}");
     }
-    // The source itself keeps what it asks for from call to call.
+    // The source itself keeps the array from call to call.
     let source =
         "local red, out = lib.getData('red'), lib.getData('out') for i = 1, 5000 do out[i] = red[i] end";
     assert_eq!(rewrite(source).unwrap().lying, [""; 0]);
@@ -192,7 +192,7 @@ fn a_rewritten_source_asks() {
     assert!(rewrite(&format!("{source} -- ask0 ask1")).unwrap().text.starts_with("local ask2, "));
 }
 
-/// Who wrote a source decides what is in it: none may take longer than its size says.
+/// Sources are untrusted: none may take longer than its size justifies.
 #[test]
 fn hostile_sources_take_little_time() {
     let many = |count: usize, text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<String>();

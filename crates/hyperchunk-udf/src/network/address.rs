@@ -1,12 +1,13 @@
-//! Which addresses a name may lead to.
+//! Restriction of the addresses to which a name may resolve.
 //!
-//! Whoever answers for a name decides what it leads to, and can answer anew at any time. So a name leads into the public
-//! network only; what is on this machine or in its neighbourhood has to be granted as an address.
+//! The operator of a name's DNS server chooses its addresses, and can change them at any time. A name may
+//! therefore resolve only to the public network; addresses of this machine or of local networks have to be
+//! granted as such.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether the address belongs to the public network: not to this machine, a private network, a link, a group of hosts, or
-/// a range that is set apart (IANA's registries of special-purpose addresses).
+/// Returns whether the address belongs to the public network: not to this machine, a private network, a link,
+/// a multicast group, or a reserved range (IANA's registries of special-purpose addresses).
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -33,7 +34,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let s = address.segments();
-    // What carries an address of the older kind leads where that leads.
+    // Addresses that embed an IPv4 address are judged by it.
     let inside = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         is_public_v4(Ipv4Addr::new(a, b, c, d))

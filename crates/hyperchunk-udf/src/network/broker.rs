@@ -1,4 +1,4 @@
-//! The reader's side: what a function asks for is checked, and a connector is started.
+//! Reader's side: checks a function's request and starts a connector.
 
 use super::{Endpoint, MAX_CONNECTIONS};
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -20,20 +20,20 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// A broker for the endpoints that `profile` grants. `connector` is the worker's program.
+    /// Creates a broker for the endpoints that `profile` grants. `connector` is the worker's program.
     pub(crate) fn new(connector: PathBuf, granted: &[Endpoint], profile: &str) -> Self {
         Broker { connector, granted: granted.to_vec(), profile: profile.into(), asked: 0 }
     }
 
-    /// Begins to count anew.
+    /// Resets the count of requests.
     pub(crate) fn next_evaluation(&mut self) {
         self.asked = 0;
     }
 
-    /// A connection to what the function asks for, made within `limit`. The inner error is for the function.
+    /// Makes a connection as the function requests, within `limit`. The inner error is for the function.
     ///
     /// # Errors
-    /// `Limit` when it has asked too often: the function is to be stopped.
+    /// `Limit` when it has made too many requests: the function has to be stopped.
     pub(crate) fn connect(&mut self, asked: &str, limit: Duration) -> Result<Result<OwnedFd>> {
         self.asked = self.asked.saturating_add(1);
         if self.asked > MAX_CONNECTIONS {
@@ -51,7 +51,7 @@ impl Broker {
         if !self.granted.contains(&endpoint) {
             fail!(Refused, "profile {} does not grant {endpoint} (`connect`)", self.profile)
         }
-        // Addresses that a name may lead to though they are not public.
+        // Granted addresses, to which a name may resolve although they are not public.
         let literal: Vec<String> = self
             .granted
             .iter()

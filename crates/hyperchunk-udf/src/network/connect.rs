@@ -1,7 +1,7 @@
-//! The connector: a process that makes one connection, hands it to the reader and ends.
+//! Connector: a process that makes one connection, passes it to the reader and exits.
 //!
-//! It runs with the reader's rights and knows nothing of the function but where it wants to go. The name services of a
-//! system are modules and daemons of its own; here they can neither hold up nor harm the reader.
+//! It runs with the reader's rights and knows only the function's target. A system's name services are
+//! separate modules and daemons; here they can neither delay nor harm the reader.
 
 use super::address::is_public;
 use super::endpoint::Endpoint;
@@ -14,13 +14,13 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// So many addresses of a name are tried.
+/// Maximum number of addresses tried for a name.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET`]; returns the exit status. The
-/// third argument lists addresses that a name may lead to though they are not public.
+/// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET`]; returns the exit
+/// status. The third argument lists addresses to which a name may resolve although they are not public.
 pub fn run(arguments: &[OsString]) -> i32 {
-    // SAFETY: the reader gave us this descriptor, and nobody closes it while we run.
+    // SAFETY: the reader gave us this descriptor, and it stays open while we run.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     // SAFETY: integers only; they change attributes of this process.
     unsafe {
@@ -61,7 +61,8 @@ fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Whether an address is this machine's, whatever network it belongs to: what is sent there would come from it. Nothing is sent.
+/// Returns whether an address belongs to this machine, in whatever network: packets to it would have it as
+/// their source, too. Sends none.
 fn is_own(address: IpAddr) -> bool {
     let any = if address.is_ipv4() { IpAddr::from([0_u8; 4]) } else { IpAddr::from([0_u8; 16]) };
     let from = UdpSocket::bind((any, 0)).and_then(|socket| {
@@ -71,8 +72,8 @@ fn is_own(address: IpAddr) -> bool {
     from.is_ok_and(|from| from.ip() == address)
 }
 
-/// The addresses that may be connected: what was written as an address, and what a name leads to in the public network, other than this
-/// machine.
+/// Returns the addresses that may be connected: an address given as such, and a name's addresses in the
+/// public network, except this machine's.
 pub(super) fn choose(
     endpoint: &Endpoint,
     found: Vec<SocketAddr>,
@@ -80,7 +81,7 @@ pub(super) fn choose(
     is_own: impl Fn(IpAddr) -> bool,
 ) -> Result<Vec<SocketAddr>> {
     let first = found.first().copied();
-    // This machine, by the name that every system has for it (RFC 6761), which no server is asked for.
+    // The standard name of this machine (RFC 6761), which is resolved without a server.
     let local = endpoint.name() == Some("localhost");
     let may = |address: IpAddr| {
         endpoint.address() == Some(address)
@@ -110,7 +111,7 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream> {
         left = left.saturating_sub(1);
         match TcpStream::connect_timeout(address, time.max(Duration::from_millis(1))) {
             Ok(stream) => {
-                // What functions send is requests: each is to leave at once.
+                // Functions send requests, which should leave without delay.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }

@@ -1,4 +1,4 @@
-//! `host:port`, as profiles grant it and functions ask for it.
+//! Endpoint `host:port`, as in a profile's grants and in functions' requests.
 
 use crate::error::{Error, Result, fail};
 use crate::escape::escape;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host, by name or by address, and a TCP port.
+/// Host, by name or by address, and a TCP port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Endpoint {
@@ -17,18 +17,18 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Host {
     Address(IpAddr),
-    /// In small letters.
+    /// In lower case.
     Name(String),
 }
 
 impl Endpoint {
-    /// No text of an endpoint is longer: a name of 253 characters and a port.
+    /// Maximum length of an endpoint's text: a name of 253 characters and a port.
     pub const MAX_TEXT: usize = 260;
 
-    /// Reads `example.org:443`, `192.0.2.1:80` or `[2001:db8::1]:80`.
+    /// Parses `example.org:443`, `192.0.2.1:80` or `[2001:db8::1]:80`.
     ///
     /// # Errors
-    /// `Syntax` for anything else: patterns, lists, ports by name, addresses in any but the usual notation.
+    /// `Syntax` for anything else: patterns, lists, ports by name, addresses in any other notation.
     pub fn parse(text: &str) -> Result<Self> {
         match Endpoint::read(text) {
             Some(endpoint) => Ok(endpoint),
@@ -56,12 +56,12 @@ impl Endpoint {
         (port != 0).then_some(Endpoint { host, port })
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The host's name, if it is one that has to be looked up.
+    /// Returns the host's name, if it has to be resolved.
     pub fn name(&self) -> Option<&str> {
         match &self.host {
             Host::Name(name) => Some(name),
@@ -69,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    /// The host's address, if that is what was written.
+    /// Returns the host's address, if it is given as one.
     pub fn address(&self) -> Option<IpAddr> {
         match self.host {
             Host::Address(address) => Some(address),
@@ -78,7 +78,8 @@ impl Endpoint {
     }
 }
 
-/// Whether it is a name that is looked up, and nothing that the C library would take for an address: `127.1`, `0x7f000001`.
+/// Returns whether a text is a name to resolve, and not one that the C library would parse as an address:
+/// `127.1`, `0x7f000001`.
 fn is_name(text: &str) -> bool {
     let label = |l: &str| {
         (1..=63).contains(&l.len())

@@ -1,11 +1,12 @@
-//! The network, for functions whose profile grants it: an endpoint at a time, by name, and never a socket of their own.
+//! Network access for functions whose profile grants it: single endpoints, by name, without sockets of their
+//! own.
 //!
-//! A function asks for `host:port`. The reading process checks that its profile grants exactly that, and starts a
-//! [connector](connect): a process of ours that resolves the name, refuses addresses that the name may not lead to, and
-//! connects. The reader passes the connected descriptor on. What resolves names, and may take its time, never runs in the
-//! reading process, and is ended with the function's time.
+//! A function requests `host:port`. The reading process checks that its profile grants exactly that, and
+//! starts a [connector](connect): a process of ours that resolves the name, refuses addresses to which the
+//! name may not resolve, and connects. The reader passes the connected descriptor on. Name resolution, which
+//! may be slow, never runs in the reading process, and is ended with the function's time limit.
 //!
-//! **Invariant:** the address that was checked is the address that is connected: a name is looked up once.
+//! **Invariant:** the checked address is the connected one: a name is resolved only once.
 
 mod address;
 mod broker;
@@ -17,5 +18,5 @@ mod tests;
 pub(crate) use broker::Broker;
 pub use endpoint::Endpoint;
 
-/// Connections that one evaluation may ask for.
+/// Maximum number of connections that one evaluation may request.
 pub const MAX_CONNECTIONS: u32 = 16;

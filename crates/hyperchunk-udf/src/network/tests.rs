@@ -48,7 +48,7 @@ fn endpoints() {
         "example..org:443",
         "example.org.:443",
         "-x:443",
-        // What the C library takes for addresses.
+        // Texts that the C library would parse as addresses.
         "127.1:80",
         "2130706433:80",
         "0x7f000001:80",
@@ -119,7 +119,7 @@ fn a_name_leads_into_the_public_network_or_where_an_address_is_granted() {
     let name = "example.org:80";
     assert_eq!(of(name, &["8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
     assert_eq!(of(name, &["127.0.0.1", "8.8.8.8", "::1"], &[]).unwrap(), ["8.8.8.8"]);
-    // A public address of this machine leads to its own services.
+    // A public address of this machine reaches its own services.
     assert_eq!(of(name, &["93.184.216.34", "8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
     assert!(of(name, &["93.184.216.34"], &[]).unwrap_err().message().contains("is this machine"));
     assert_eq!(of(name, &["93.184.216.34"], &["93.184.216.34"]).unwrap(), ["93.184.216.34"]);
@@ -129,7 +129,7 @@ fn a_name_leads_into_the_public_network_or_where_an_address_is_granted() {
     assert_eq!(of(name, &["10.0.0.5", "10.0.0.6"], &["10.0.0.5"]).unwrap(), ["10.0.0.5"]);
     assert_eq!(of("10.0.0.5:80", &["10.0.0.5"], &[]).unwrap(), ["10.0.0.5"]);
     assert_eq!(of("localhost:80", &["::1", "127.0.0.1"], &[]).unwrap(), ["::1", "127.0.0.1"]);
-    // Not even a public one: it is no other's name.
+    // Not even a public one: the name denotes only this machine.
     assert!(of("localhost:80", &["8.8.8.8"], &[]).is_err());
     assert!(of(name, &[], &[]).is_err());
 }
@@ -137,7 +137,7 @@ fn a_name_leads_into_the_public_network_or_where_an_address_is_granted() {
 #[test]
 fn what_is_not_granted_is_refused_and_too_much_ends_it() {
     let granted = [Endpoint::parse("example.org:443").unwrap()];
-    // There is no such program: nothing is started for what is refused.
+    // There is no such program: refused requests start none.
     let mut broker = Broker::new("/nonexistent".into(), &granted, "lab");
     let second = std::time::Duration::from_secs(1);
     for asked in ["example.org:80", "example.com:443", "sub.example.org:443", "127.0.0.1:443", "junk\0", ""] {

@@ -1,4 +1,4 @@
-// What calls the functions of an analysis.
+// Calls the functions of an analysis.
 namespace hyperchunk {
 static void put(std::string &out, const void *bytes, size_t size) { out.append(static_cast<const char *>(bytes), size); }
 static void put_length(std::string &out, size_t length) {

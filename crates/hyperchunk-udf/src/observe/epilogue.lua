@@ -1,5 +1,5 @@
 
--- What calls the functions of an analysis: on_write, and merge where there is one.
+-- Calls the functions of an analysis: on_write, and merge if it is defined.
 if type(on_write) ~= "function" then
   error("the source defines no function on_write", 0)
 end

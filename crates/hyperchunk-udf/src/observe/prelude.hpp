@@ -1,9 +1,9 @@
-// What a C++ analysis sees.
+// Environment of a C++ analysis.
 #include <map>
 
 namespace hyperchunk {
 
-// A number, a string, or a list of numbers.
+// Number, string, or list of numbers.
 class value {
   public:
     enum kind_t : uint8_t { is_signed, is_unsigned, is_double, is_text, is_list };
@@ -28,14 +28,14 @@ class value {
     value(const char *x) : kind(is_text), text(x) {}
     value(const std::string &x) : kind(is_text), text(x) {}
     template <class T> value(const std::vector<T> &x) : kind(is_list), list(x.begin(), x.end()) {}
-    // As a floating-point number, whatever number it is.
+    // Returns any kind of number as floating-point.
     double number() const { return kind == is_signed ? double(i) : kind == is_unsigned ? double(u) : d; }
 };
 
-// What an analysis gives.
+// Results of an analysis.
 using pairs = std::map<std::string, value>;
 
-// A box of a dataset: where it begins, and its extent.
+// Box of a dataset: its offset and extent.
 struct box {
     std::vector<size_t> start, count;
     size_t size() const {
@@ -45,7 +45,7 @@ struct box {
     }
 };
 
-// What was written, element by element, row by row.
+// Written elements, row-major.
 class array {
     const void *elements;
     const char *name;
@@ -60,9 +60,9 @@ class array {
   public:
     array(const void *elements, const char *name, size_t many) : elements(elements), name(name), many(many) {}
     size_t size() const { return many; }
-    // "float", "int32", …
+    // Returns the type's name: "float", "int32", …
     const char *type() const { return name; }
-    // The elements, which must be of this type.
+    // Returns the elements, which must be of this type.
     template <class T> const T *data() const {
         if (strcmp(called<T>(), name) != 0)
             throw std::runtime_error(std::string("the data are of type ") + name + ", not of the type that was asked for");
@@ -72,5 +72,5 @@ class array {
 };
 } // namespace hyperchunk
 
-// Defined where results of two parts become one.
+// Optional: merges the results of two parts.
 hyperchunk::pairs merge(const hyperchunk::pairs &a, const hyperchunk::pairs &b) __attribute__((weak));

@@ -1,4 +1,4 @@
-//! `profile.toml`.
+//! Parser for `profile.toml`.
 
 use super::{Grants, InputFiles, Limits, Profile, wrong};
 use crate::backend::Backend;
@@ -7,7 +7,7 @@ use crate::network::Endpoint;
 use crate::worker::lockdown::Layers;
 use serde::Deserialize;
 
-/// What one profile may connect to; each evaluation carries the list along.
+/// Maximum number of endpoints of a profile; the list is sent with each evaluation.
 const MAX_ENDPOINTS: usize = 64;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct File {
     grant: FileGrants,
 }
 
-/// The table `[limits]`.
+/// Table `[limits]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileLimits {
@@ -50,7 +50,7 @@ struct FileGrants {
 }
 
 impl FileLimits {
-    /// Makes each limit that is given what `choose` says of the one that is there and this one.
+    /// Sets each given limit to the result of `choose` on the current value and the given one.
     pub(crate) fn set(&self, limits: &mut Limits, choose: fn(u64, u64) -> u64) -> Result<()> {
         let set = |to: &mut u64, from: Option<u64>| *to = from.map_or(*to, |new| choose(*to, new));
         set(&mut limits.wall_s, self.wall_s);
@@ -203,7 +203,7 @@ fn is_module(name: &str) -> bool {
     name.len() <= 200 && name.split('.').all(part)
 }
 
-/// Bytes, of a text such as `512MiB`.
+/// Parses a size such as `512MiB`.
 fn size(text: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');

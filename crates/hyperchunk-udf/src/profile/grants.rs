@@ -1,7 +1,7 @@
-//! What a profile lets functions have beside their inputs and outputs.
+//! Rights that a profile grants in addition to inputs and outputs.
 //!
-//! Paths become Landlock rules, which hold for all below them and know no exceptions: so what has something below it that
-//! no function may have is not granted at all.
+//! Paths become Landlock rules, which apply to everything below them, without exceptions. A folder is
+//! therefore never granted if it contains a path that no function may access.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
@@ -14,46 +14,46 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// The first version of Landlock that keeps a file that may be read from being cut short.
+/// First version of Landlock that prevents truncation of a file granted for reading.
 pub const LANDLOCK_FOR_FILES: u32 = 3;
 
-/// Never granted, nor what holds them.
+/// Folders that are never granted, nor their ancestors.
 const SYSTEM: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
-/// The same, in the user's home.
+/// Paths in the user's home that are never granted.
 const PRIVATE: [&str; 4] = [".ssh", ".gnupg", ".aws", ".netrc"];
 
 /// Grants of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grants {
-    /// Files and folders that may be read, with all below them.
+    /// Files and folders that may be read, with everything below them.
     pub read: Vec<PathBuf>,
-    /// Files and folders that may be read and written, with all below them.
+    /// Files and folders that may be read and written, with everything below them.
     pub write: Vec<PathBuf>,
-    /// Python modules that may be imported beside those that every function may.
+    /// Python modules that may be imported in addition to the generally permitted ones.
     pub imports: Vec<String>,
-    /// Whether threads may be started.
+    /// Set if threads may be started.
     pub threads: bool,
-    /// Whether functions that say that they read the clock may.
+    /// Set if functions that declare it may read the clock.
     #[serde(default)]
     pub clock: bool,
-    /// Whether Python may make machine code, as Numba does.
+    /// Set if Python may generate machine code, as Numba does.
     #[serde(default)]
     pub jit: bool,
-    /// What may be connected to.
+    /// Endpoints that may be connected.
     pub connect: Vec<Endpoint>,
-    /// Whether kernels may run on the GPU.
+    /// Set if kernels may run on the GPU.
     #[serde(default)]
     pub gpu: bool,
 }
 
 impl Grants {
-    /// Whether any file is granted.
+    /// Returns whether any file is granted.
     pub fn has_files(&self) -> bool {
         !self.read.is_empty() || !self.write.is_empty()
     }
 
-    /// A path as a profile's file gives it, if it can be granted at all. `~/` is the user's home.
+    /// Parses a path from a profile's file, if it can be granted at all. `~/` is the user's home.
     pub(super) fn path(text: &str, write: bool) -> Result<PathBuf> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
         let path = match (text.strip_prefix("~/"), &home) {
@@ -67,7 +67,7 @@ impl Grants {
         let mut never: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         never.extend(keys::config_dir());
         never.extend(crate::audit::state_dir());
-        // What is kept there is believed: results of other functions, and machine code.
+        // The contents of these folders are trusted: results of other functions, and machine code.
         never.extend(host::kept_folders());
         if write {
             never.extend(programs());
@@ -88,7 +88,7 @@ impl Grants {
         Ok(path)
     }
 
-    /// Checks that every path is there and is what its name says.
+    /// Checks that every path exists and contains no symbolic links.
     ///
     /// # Errors
     /// `Refused`, with the path and what to do.
@@ -102,7 +102,7 @@ impl Grants {
         Ok(())
     }
 
-    /// What is granted, in words; empty when nothing is.
+    /// Describes the grants; empty if there are none.
     pub fn describe(&self) -> String {
         let mut words = String::new();
         let mut add = |what: &str, list: Vec<String>| {
@@ -124,7 +124,8 @@ impl Grants {
     }
 }
 
-/// Where what runs functions lies: the package, and the Python environments that it could use.
+/// Lists the folders of programs that run functions: the package, and the Python environments that it could
+/// use.
 fn programs() -> impl Iterator<Item = PathBuf> {
     let found = host::Programs::find().ok();
     let python = found.as_ref().and_then(|programs| programs.python().ok());
@@ -135,14 +136,14 @@ fn programs() -> impl Iterator<Item = PathBuf> {
         .chain(environment.into_iter().flat_map(|folder| ["bin", "lib"].map(|part| folder.join(part))))
 }
 
-/// A file or folder of a home whose name begins with a dot.
+/// Returns whether a path is in a home folder under a name that starts with a dot.
 fn is_hidden(path: &Path, home: &Path) -> bool {
     let first = path.strip_prefix(home).ok().and_then(|rest| rest.components().next());
     first.is_some_and(|c| c.as_os_str().as_bytes().starts_with(b"."))
 }
 
-/// Opens a granted path, as a handle only. Nobody may have put a symbolic link into it: it would be another's choice what
-/// is granted.
+/// Opens a granted path, as a handle only. It must contain no symbolic link, whose owner would decide the
+/// target of the grant.
 pub(crate) fn open(path: &Path) -> Result<OwnedFd> {
     const NO_SYMLINKS: u64 = 0x04;
     let shown = escape(&path.display().to_string(), 300);

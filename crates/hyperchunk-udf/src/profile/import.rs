@@ -1,7 +1,7 @@
-//! Rules of HDF5-UDF (`~/.config/hdf5-udf/PROFILE/PROFILE.json`) as a profile of ours.
+//! Conversion of HDF5-UDF's rules (`~/.config/hdf5-udf/PROFILE/PROFILE.json`) to a profile.
 //!
-//! Its rules are single system calls and path patterns; ours are grants. What has no counterpart is left out, and said:
-//! the result never allows more than was asked for.
+//! Its rules are single system calls and path patterns; ours are grants. Rules without a counterpart are
+//! omitted, with a warning: the result never allows more than the rules did.
 
 use super::{Grants, Profile};
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -10,30 +10,30 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A profile that was made from foreign rules.
+/// Profile converted from HDF5-UDF's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The text of its `profile.toml`.
+    /// Text of its `profile.toml`.
     pub toml: String,
-    /// What was left out, and why.
+    /// Omitted rules, with the reasons.
     pub warnings: Vec<String>,
 }
 
-/// A profile that was made of a file.
+/// Profile converted from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedFile {
-    /// The text of its `profile.toml`.
+    /// Text of its `profile.toml`.
     pub toml: String,
-    /// What was left out, and why.
+    /// Omitted rules, with the reasons.
     pub warnings: Vec<String>,
-    /// Its name and its file, unless nothing was to be written.
+    /// Name and file of the profile, unless it was a dry run.
     pub made: Option<(String, PathBuf)>,
 }
 
-/// Makes a profile called `name`, or after the file, of the rules in a file of HDF5-UDF.
+/// Creates a profile called `name`, or after the file, from the rules in a file of HDF5-UDF.
 ///
 /// # Errors
-/// Those of [`import`] and of making a profile.
+/// The errors of [`import`] and of creating a profile.
 pub fn import_file(file: &Path, name: Option<&str>, dry_run: bool) -> Result<ImportedFile> {
     let about = |e: Error| e.about(file.display().to_string());
     let meta = std::fs::metadata(file).map_err(|e| Error::io(file.display(), &e))?;
@@ -98,7 +98,7 @@ const FILES: [&str; 14] = [
 const NETWORK: [&str; 9] =
     ["accept", "bind", "connect", "getsockopt", "listen", "recvfrom", "sendto", "setsockopt", "socket"];
 const PROCESSES: [&str; 5] = ["execve", "execveat", "fork", "vfork", "kill"];
-/// Folders that Python modules and system libraries are in: they are loaded before the sandbox closes.
+/// Folders of Python modules and system libraries: these are loaded before the lock-down.
 const LIBRARIES: [&str; 4] = ["site-packages", "dist-packages", "/lib", "ld-linux"];
 
 #[derive(Default)]
@@ -109,10 +109,10 @@ struct Rules {
     warnings: Vec<String>,
 }
 
-/// Turns the text of a rule file into a profile.
+/// Converts the text of a rule file to a profile.
 ///
 /// # Errors
-/// `Syntax` when it is not one: rules that are only partly understood are not imported.
+/// `Syntax` when it is not a rule file: rules that are only partly understood are not imported.
 pub fn import(text: &str) -> Result<Imported> {
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
@@ -141,7 +141,7 @@ pub fn import(text: &str) -> Result<Imported> {
     Ok(Imported { toml: rules.toml(), warnings: rules.warnings })
 }
 
-/// The entries of an array of objects with one key each.
+/// Returns the entries of an array of objects with one key each.
 fn entries<'a>(value: &'a Value, what: &str) -> Result<Vec<(&'a str, &'a Value)>> {
     let Value::Array(list) = value else { fail!(Syntax, "{what:?} is not a list") };
     let mut found = Vec::new();
@@ -165,7 +165,7 @@ impl Rules {
         for (name, rule) in entries(value, "syscalls")? {
             let shown = escape(name, 60);
             match rule {
-                // HDF5-UDF allowed the call here, too.
+                // HDF5-UDF also allowed the call in this case.
                 Value::Bool(false) => self.denied.push(name.to_owned()),
                 Value::Bool(true) | Value::Object(_) => self.call(name, &shown),
                 _ => fail!(Syntax, "the rule of system call {shown:?} is neither true, false nor an object"),
@@ -258,7 +258,7 @@ impl Rules {
     }
 }
 
-/// A basic string of TOML.
+/// Quotes a string for TOML.
 fn toml_string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -94,13 +94,13 @@ fn what_is_never_granted() {
     for toml in &bad {
         assert!(check(Profile::default_profile(), toml).is_err(), "{toml}");
     }
-    // What is everybody's is granted nothing.
+    // The profile of unknown signers gets no grants.
     for toml in ["languages = [\"c++\"]", "lua_compiler = true", "[grant]\nread = [\"/data\"]"] {
         let toml = format!("version = 1\n{toml}");
         assert!(check(Profile::default_profile(), &toml).is_ok());
         assert!(check(Profile::untrusted(), &toml).unwrap_err().message().contains("untrusted"), "{toml}");
     }
-    // The network is not for whoever is in the profile that everybody is put into.
+    // The network is not granted to the profiles that many keys share.
     let toml = "version = 1\n[grant]\nconnect = [\"example.org:443\"]";
     for (profile, may) in [
         (Profile::untrusted(), false),
@@ -122,7 +122,7 @@ fn names_of_profiles() {
     }
 }
 
-/// Rules of HDF5-UDF: a rule that is `false` allowed the call there.
+/// Checks rules of HDF5-UDF: a rule that is `false` allowed the call there.
 #[test]
 fn rules_of_the_reference() {
     let rules = |syscalls: &str, files: &str| {
@@ -138,7 +138,7 @@ fn rules_of_the_reference() {
     let profile = check(Profile::default_profile(), &made.toml).unwrap();
     assert_eq!(profile.grants.read, [PathBuf::from("/data/lookup")]);
     assert_eq!(profile.grants.write, [PathBuf::from("/srv/a \"b")]);
-    // A call that is denied takes the paths with it.
+    // A denied call removes the paths.
     let denied = rules("{\"read\": false}", files);
     assert!(!check(Profile::default_profile(), &denied.toml).unwrap().grants.has_files());
     assert_eq!(denied.warnings.len(), 1);
@@ -174,7 +174,7 @@ fn rules_of_the_reference() {
     }
 }
 
-/// Damaged texts are errors or other profiles, and never more than that.
+/// Checks that damaged texts cause errors or other profiles, and no panics.
 #[test]
 fn no_text_makes_it_panic() {
     let toml = "version = 1\nlanguages = [\"lua\"]\nrequire = [\"landlock>=4\"]\n[limits]\nmemory = \"1GiB\"\n[grant]\nread = [\"/data\"]\n";

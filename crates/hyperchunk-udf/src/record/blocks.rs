@@ -1,4 +1,4 @@
-//! The blocks of a live dataset: what one evaluation computes, and what it sees of its inputs.
+//! Blocks of a live dataset: the output of one evaluation, and the parts of its inputs.
 
 use super::{Record, Slot, bytes_of};
 use crate::backend::Backend;
@@ -7,11 +7,11 @@ use crate::expression::{as_room, copy};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// A block of a dataset: where it begins, and its shape.
+/// Block of a dataset: its offset and its shape.
 pub type Block = (Vec<u64>, Vec<u64>);
 
 impl Record {
-    /// Whether this input is cut to the block that is computed, rather than read whole.
+    /// Returns whether this input is cut to the computed block, instead of read whole.
     pub fn is_cut(&self, input: &Slot) -> bool {
         self.blockwise
             && input.dims == self.output.dims
@@ -19,7 +19,7 @@ impl Record {
             && !self.attributes.contains_key(&input.name)
     }
 
-    /// The part of the output that chunk number `chunk` holds, clipped at the edges.
+    /// Returns the block of chunk number `chunk` of the output, clipped at the edges.
     ///
     /// # Errors
     /// `Invalid` when there is no such chunk.
@@ -41,8 +41,9 @@ impl Record {
         Ok((offset, shape))
     }
 
-    /// For each slot, in the order of [`Record::slots`], the part of it that the function sees when it computes the block at
-    /// `offset` of `shape`: inputs of the output's shape with their halo, clipped at the edges, other inputs whole.
+    /// Returns, for each slot in the order of [`Record::slots`], the part that the function sees when it
+    /// computes the block at `offset` of `shape`: inputs of the output's shape with their halo, clipped at
+    /// the edges, other inputs whole.
     pub fn parts<'a>(&'a self, offset: &'a [u64], shape: &'a [u64]) -> impl Iterator<Item = Block> + 'a {
         let inputs = 1..=self.inputs.len();
         self.slots().enumerate().map(move |(n, slot)| {
@@ -56,7 +57,7 @@ impl Record {
         })
     }
 
-    /// A block with its halo, clipped at the edges.
+    /// Returns a block with its halo, clipped at the edges.
     fn widened(&self, offset: &[u64], shape: &[u64]) -> Block {
         let axes = offset.iter().zip(shape).zip(&self.halo).zip(&self.output.dims);
         axes.map(|(((&start, &count), &halo), &dim)| {
@@ -67,7 +68,7 @@ impl Record {
         .unzip()
     }
 
-    /// Bytes of the largest part of a slot that the function sees at once.
+    /// Returns the size of the largest part of a slot that the function sees at once, in bytes.
     pub fn part_bytes(&self, slot: &Slot, input: bool) -> u64 {
         match (self.is_cut(slot), input) {
             (false, _) => slot.bytes(),
@@ -76,7 +77,7 @@ impl Record {
         }
     }
 
-    /// The shape of a block of an input with a halo on all sides, as far as the dataset is that wide.
+    /// Returns the shape of an input's block with a halo on all sides, limited to the dataset's shape.
     fn widest(&self) -> Vec<u64> {
         let mut shape = self.chunk.clone();
         for ((s, &halo), &dim) in shape.iter_mut().zip(&self.halo).zip(&self.output.dims) {
@@ -85,14 +86,14 @@ impl Record {
         shape
     }
 
-    /// The rows of a block of this shape, for a chunk that is cut off at the dataset's edges: for each, the byte where it
-    /// begins in the block, and its bytes in the chunk.
+    /// Returns the rows of a block of this shape, for a chunk that is cut off at the dataset's edges: for
+    /// each, its byte offset in the block, and its bytes in the chunk.
     pub fn rows(&self, shape: &[u64]) -> impl Iterator<Item = (u64, Range<u64>)> {
         let size = self.output.datatype.size() as u64;
         let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
         let rows: u64 = shape.iter().rev().skip(1).product();
         (0..rows).map(move |n| {
-            // The position of row n in the block, as the position of its first byte in the chunk.
+            // Converts the position of row n in the block to the byte offset of its start in the chunk.
             let (mut rest, mut stride) = (n, self.chunk.last().copied().unwrap_or(1).saturating_mul(size));
             let mut at = 0;
             for (&s, &c) in shape.iter().rev().skip(1).zip(self.chunk.iter().rev().skip(1)) {
@@ -104,17 +105,18 @@ impl Record {
         })
     }
 
-    /// Bytes of a chunk as the file has it.
+    /// Returns the size of a chunk in the file in bytes.
     pub fn chunk_bytes(&self) -> u64 {
         let size = self.output.datatype.stored_size() as u64;
         self.chunk.iter().fold(size, |bytes, &d| bytes.saturating_mul(d))
     }
 
-    /// Fills a chunk from a block of this shape, which is the chunk's, or that of the part of it that is inside the dataset: then there
-    /// are zeros past the edges, which nobody sees. `take` copies what begins at a byte of the block; it writes all or nothing.
+    /// Fills a chunk from a block of this shape, which is either the chunk's or the shape of its part inside
+    /// the dataset, with unused zeros past the edges. `take` copies from a byte offset of the block on; it
+    /// writes all or nothing.
     ///
     /// # Errors
-    /// `Worker` when `take` has nothing, `Limit`.
+    /// `Worker` when `take` fails, `Limit`.
     pub fn place_block(
         &self,
         shape: &[u64],
@@ -144,7 +146,7 @@ impl Record {
         Ok(())
     }
 
-    /// The same from the bytes of a block.
+    /// Fills a chunk from the bytes of a block, like [`Record::place_block`].
     ///
     /// # Errors
     /// `Worker` when there are too few.
@@ -167,8 +169,8 @@ impl Record {
         if self.chunk_bytes() == chunk.len() as u64 { Ok(()) } else { Err(lost()) }
     }
 
-    /// Puts a block of this shape, as the function computed it, into a chunk of the file's type that is all zeros. For types that
-    /// are [converted](crate::datatype::Datatype::is_converted).
+    /// Stores a block of this shape, as computed by the function, in a zeroed chunk of the file's type. For
+    /// types that are [converted](crate::datatype::Datatype::is_converted).
     fn store_block(&self, shape: &[u64], block: &[u8], chunk: &mut [u8]) -> Option<()> {
         let datatype = &self.output.datatype;
         let (size, stored) = (datatype.size() as u64, datatype.stored_size() as u64);
@@ -184,19 +186,20 @@ impl Record {
         Some(())
     }
 
-    /// Whether what a function sees of an input that is cut is always one contiguous piece of a row-major array: after the
-    /// first dimension in which it can have more than one element, it has them all.
+    /// Returns whether the part of a cut input is always contiguous in a row-major array: all dimensions
+    /// after the first one with more than one element are complete.
     pub fn blocks_are_pieces(&self) -> bool {
         let (dims, chunk) = (&self.output.dims, &self.chunk);
         let first = self.widest().iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
         dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
     }
 
-    /// The dataset's own record, when it has grown to `dims` since it was attached: the same with the shapes of now. Inputs
-    /// of the output's shape have grown with it. One that does not grow is left as it is: what its shape must be is its record's.
+    /// Returns the record for the dataset's current shape `dims`, to which it has grown since it was
+    /// attached. Inputs of the output's shape have grown with it. The record of a dataset that does not grow
+    /// is returned unchanged and still defines its shape.
     ///
     /// # Errors
-    /// `Invalid` when the record does not let it have that shape.
+    /// `Invalid` when the record does not allow that shape.
     pub fn grown(&self, dims: &[u64]) -> Result<Record> {
         if *dims == *self.output.dims || self.maximum.is_empty() {
             return Ok(self.clone());
@@ -227,7 +230,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether the dataset may have this shape: that of the record, or a larger one where it grows.
+    /// Returns whether the dataset may have this shape: the record's, or a larger one if it grows.
     fn may_have(&self, dims: &[u64]) -> bool {
         let rank = self.output.dims.len();
         dims.len() == rank
@@ -239,8 +242,8 @@ impl Record {
                 .all(|((d, least), most)| (least..=most).contains(&d))
     }
 
-    /// Whether an input of these dimensions is what the record says, which must be that of the dataset's own shape. What
-    /// is cut may have grown further than the dataset.
+    /// Returns whether an input of these dimensions matches the record, which must be adapted to the
+    /// dataset's own shape. A cut input may have grown further than the dataset.
     pub fn fits(&self, input: &Slot, dims: &[u64]) -> bool {
         let grown = || {
             let axes = dims.iter().zip(&input.dims).zip(&self.maximum);
@@ -249,7 +252,7 @@ impl Record {
                 && !self.maximum.is_empty()
                 && axes.into_iter().all(|((d, least), most)| d == least || (d > least && most > least))
         };
-        // Of what writes attributes, some makes an array of one element of a scalar.
+        // Some writers of attributes store a scalar as an array of one element.
         let alike = || {
             self.attributes.contains_key(&input.name)
                 && crate::spec::is_single(dims)
@@ -258,7 +261,7 @@ impl Record {
         *dims == *input.dims || alike() || grown()
     }
 
-    /// Whether a slot may have no elements: one that grows, from nothing.
+    /// Returns whether a slot may be empty: one that grows.
     pub(super) fn may_be_empty(&self, slot: &Slot) -> bool {
         let grows = |(&d, &most): (&u64, &u64)| d > 0 || most > 0;
         slot.dims == self.output.dims
@@ -266,7 +269,7 @@ impl Record {
             && slot.dims.iter().zip(&self.maximum).all(grows)
     }
 
-    /// Checks the halo and the largest shape.
+    /// Checks the halo and the maximum shape.
     pub(super) fn check_blocks(&self) -> Result<()> {
         let rank = self.output.dims.len();
         if !self.halo.is_empty()

@@ -1,4 +1,4 @@
-//! What an analysis of a store says of itself: which datasets it looks at, and what it may cost.
+//! Declaration of an analysis of a store: the datasets that it reads, and its limits.
 
 use super::Record;
 use crate::backend::Backend;
@@ -9,36 +9,36 @@ use crate::stub::{LiveId, RecordDigest};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// The name of its output: the bytes in which the worker gives its results.
+/// Name of its output: the bytes of the worker's results.
 pub const RESULTS: &str = "results";
-/// No name or version is longer.
+/// Maximum length of a name or version in bytes.
 const LONGEST_NAME: usize = 100;
-/// No analysis looks at more datasets.
+/// Maximum number of datasets of an analysis.
 const MOST_DATASETS: usize = 1024;
-/// No analysis has rules for more keys.
+/// Maximum number of keys with rules.
 const MOST_RULES: usize = 256;
-/// A call takes no longer, in milliseconds.
+/// Maximum duration of a call in milliseconds.
 const LONGEST_CALL: u64 = 3_600_000;
-/// The results of one call have no more bytes.
+/// Maximum size of one call's results in bytes.
 const MOST_BYTES: u64 = 64 << 10;
-/// How the values of one key become one, whatever the function is: see `store::pairs` of the engine.
+/// Rules to merge the values of one key, independent of the function: see `store::pairs` of the engine.
 const RULES: [&str; 5] = ["max", "min", "sum", "first", "last"];
 
-/// What becomes of a write whose analysis fails. The data are written in any case.
+/// Policy for a write whose analysis fails. The data are written in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Failure {
-    /// Nothing: there are no results of it.
+    /// Ignore the failure: there are no results.
     #[default]
     Skip,
-    /// It is noted with the reason.
+    /// Record it with the reason.
     Mark,
-    /// It is noted, and the write fails once the data are written.
+    /// Record it, and fail the write after the data are written.
     Raise,
 }
 
 impl Failure {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Failure::Skip => "skip",
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// The policy of this name.
+    /// Returns the policy of this name.
     ///
     /// # Errors
     /// `Syntax`.
@@ -59,42 +59,43 @@ impl Failure {
     }
 }
 
-/// What an analysis says of itself. All of it is signed.
+/// Declaration of an analysis. All of it is signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its version, as its author counts.
+    /// Version, chosen by its author.
     pub version: String,
-    /// The absolute paths of the datasets that it looks at.
+    /// Absolute paths of the datasets that it reads.
     pub datasets: Vec<String>,
-    /// Milliseconds that one call may take.
+    /// Time limit of one call in milliseconds.
     pub time_ms: u64,
-    /// Bytes of memory, beside the data.
+    /// Memory limit in bytes, excluding the data.
     pub memory: u64,
-    /// Bytes that the results of one call may have.
+    /// Maximum size of one call's results in bytes.
     pub bytes: u64,
-    /// What becomes of a write whose analysis fails.
+    /// Policy for a write whose analysis fails.
     pub failure: Failure,
-    /// How the values of a key become one, without the function.
+    /// Rules to merge the values of a key without the function.
     pub merge: BTreeMap<String, String>,
 }
 
 impl Declaration {
-    /// Whether it looks at the dataset of this absolute path.
+    /// Returns whether it reads the dataset of this absolute path.
     pub fn sees(&self, dataset: &[u8]) -> bool {
         self.datasets.iter().any(|known| known.as_bytes() == dataset)
     }
 
-    /// The identity of an analysis that says this, with this source: the same of the same, whoever makes it.
+    /// Returns the identity of an analysis with this declaration and source: equal for equal ones,
+    /// independent of their author.
     pub fn identity(&self, backend: Backend, source: &str) -> LiveId {
         let declaration = serde_json::to_vec(self).unwrap_or_default();
         let language = backend.short_name().as_bytes();
         LiveId(RecordDigest::of(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
     }
 
-    /// Checks it, and the record that it is of.
+    /// Checks it against its record.
     ///
     /// # Errors
     /// `Invalid`, `Limit` or `Unsupported`.
@@ -158,7 +159,7 @@ impl Declaration {
         Ok(())
     }
 
-    /// Whether one of two values of this key is chosen.
+    /// Returns whether the rule of this key chooses one of two values.
     fn decides(&self, key: &str) -> bool {
         self.merge.get(key).is_some_and(|rule| rule == "max" || rule == "min")
     }
@@ -208,7 +209,7 @@ pub(crate) mod tests {
         assert!(Record::parse_analysis(&live).unwrap_err().to_string().contains("of a live dataset"));
     }
 
-    /// The record with a change is refused with `expected` in the message.
+    /// Checks that the record with a change is rejected with `expected` in the message.
     #[track_caller]
     fn check(change: fn(&mut Record, &mut Declaration), expected: &str) {
         let mut record = analysis();

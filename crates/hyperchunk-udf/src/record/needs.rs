@@ -1,30 +1,30 @@
-//! What a function needs beside its inputs, and says so: a seed, the clock.
+//! Declared requirements of a function in addition to its inputs: a seed, the clock.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::profile::Profile;
 use sha2::{Digest as _, Sha256};
 
-/// What seeds are made with.
+/// Prefix of the hash of seeds.
 const CONTEXT: &[u8] = b"hyperchunk-seed-v1\0";
-/// No seed is larger: every language has all whole numbers up to here.
+/// Maximum seed: every language can represent all integers up to it.
 pub const MAX_SEED: u64 = (1 << 53) - 1;
 
-/// The needs of a record.
+/// Requirements of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Needs {
-    /// What random numbers are made from, so that they are the same for each reader.
+    /// Seed of the random numbers, which are the same for each reader.
     pub seed: Option<u64>,
-    /// Whether it asks what time it is.
+    /// Set if it reads the clock.
     pub clock: bool,
 }
 
 impl Needs {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Needs::default()
     }
 
-    /// A seed that nobody chose.
+    /// Generates a random seed.
     ///
     /// # Errors
     /// `Io` without random numbers of the system.
@@ -34,7 +34,7 @@ impl Needs {
         Ok(u64::from_le_bytes(bytes) & MAX_SEED)
     }
 
-    /// Whether a record may have them.
+    /// Checks that a record may have them.
     pub(super) fn check(&self) -> Result<()> {
         match self.seed {
             Some(seed) if seed > MAX_SEED => fail!(Invalid, "the seed {seed} is larger than {MAX_SEED}"),
@@ -42,7 +42,7 @@ impl Needs {
         }
     }
 
-    /// Why the function does not get the clock, if it does not.
+    /// Returns the reason why the function does not get the clock, if it does not.
     pub fn no_clock(&self, profile: &Profile) -> Option<String> {
         let name = &profile.name;
         match (self.clock, profile.grants.clock) {
@@ -61,8 +61,9 @@ impl Needs {
     }
 }
 
-/// The seed of the block that begins at `start`, made of both by SHA-256: the lowest 53 bits of its first 8 bytes. Before the first block, `start` has no
-/// numbers. The same for each reader, and for each order in which blocks are read.
+/// Returns the seed of the block at `start`: the lowest 53 bits of the first 8 bytes of the SHA-256 of both.
+/// `start` is empty before the first block. The seed does not depend on the reader, nor on the order in which
+/// blocks are read.
 pub fn seed_of_block(seed: u64, start: &[u64]) -> u64 {
     let mut hash = Sha256::new();
     hash.update(CONTEXT);
@@ -74,7 +75,7 @@ pub fn seed_of_block(seed: u64, start: &[u64]) -> u64 {
     hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) & MAX_SEED)
 }
 
-/// Random bytes that are made from a seed.
+/// Random bytes generated from a seed.
 #[derive(Clone, Debug)]
 pub struct RandomBytes {
     seed: u64,
@@ -83,12 +84,12 @@ pub struct RandomBytes {
 }
 
 impl RandomBytes {
-    /// Those of this seed.
+    /// Creates the generator for this seed.
     pub fn new(seed: u64) -> Self {
         RandomBytes { seed, next: 0, left: Vec::new() }
     }
 
-    /// Fills `to` with the bytes that come next.
+    /// Fills `to` with the next bytes.
     pub fn fill(&mut self, mut to: &mut [u8]) {
         while !to.is_empty() {
             if self.left.is_empty() {

@@ -42,7 +42,7 @@ fn round_trip_and_blocks() {
     assert!(record.block(&[0]).is_err());
 }
 
-/// The record with one piece of its JSON replaced is refused with `expected` in the message.
+/// Checks that the record with one part of its JSON replaced is rejected with `expected` in the message.
 fn check(from: &str, to: &str, expected: &str) {
     let text = String::from_utf8(sample().encode().unwrap()).unwrap();
     assert!(text.contains(from), "{from} is in {text}");

@@ -1,7 +1,7 @@
-//! Names in a C++ source.
+//! Scanner for names in C++ sources.
 //!
-//! Preprocessor conditions are not evaluated: a call in any branch counts. Macros are not expanded: a name that
-//! comes from one is not a constant here.
+//! Preprocessor conditions are not evaluated: a call in any branch counts. Macros are not expanded: a name
+//! from a macro is not a constant here.
 
 mod lexer;
 #[cfg(test)]
@@ -11,10 +11,10 @@ use super::token::{ARROW, Kind, SCOPE, Tokens};
 use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
 use crate::error::{Result, fail};
 
-/// The most tokens in one list of template arguments. A bound keeps nested lists from costing quadratic time.
+/// Maximum tokens in one list of template arguments. The bound prevents quadratic time for nested lists.
 const MAX_TEMPLATE: usize = 4096;
 
-/// The names that `source` gives to `lib`.
+/// Returns the names that `source` passes to `lib`.
 pub(super) fn scan(source: &str) -> Result<Scan> {
     let tokens = lexer::lex(source)?;
     let mut names = Names::default();
@@ -85,7 +85,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
     names.add(name, tokens.line(first))
 }
 
-/// The strings from `at` on as one, and the token after them.
+/// Concatenates the string literals from `at` on, and returns the index of the next token.
 fn strings(tokens: &Tokens<'_>, at: usize) -> (Vec<u8>, usize) {
     let (mut text, mut end) = (Vec::new(), at);
     while tokens.is_string(end) {
@@ -98,7 +98,7 @@ fn strings(tokens: &Tokens<'_>, at: usize) -> (Vec<u8>, usize) {
     (text, end)
 }
 
-/// The token after the template arguments that start at `at`, or `at` if there are none.
+/// Returns the token after the template arguments that start at `at`, or `at` without any.
 fn skip_template(tokens: &Tokens<'_>, at: usize) -> Result<usize> {
     if !tokens.is_op(at, '<') {
         return Ok(at);
@@ -108,7 +108,7 @@ fn skip_template(tokens: &Tokens<'_>, at: usize) -> Result<usize> {
         match tokens.kind(now) {
             Some(Kind::Op('(' | '[' | '{')) if angles > 0 => rounds += 1,
             Some(Kind::Op(')' | ']' | '}')) if rounds > 0 => rounds -= 1,
-            // Inside brackets these compare.
+            // In brackets these are comparisons.
             Some(Kind::Op('<')) if rounds == 0 => angles += 1,
             Some(Kind::Op('>')) if rounds == 0 && angles > 0 => angles -= 1,
             None => break,

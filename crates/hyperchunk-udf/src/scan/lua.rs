@@ -1,7 +1,8 @@
-//! Names in a Lua source.
+//! Scanner for names in Lua sources.
 //!
-//! Besides `lib.getData("x")` and its forms without parentheses or with brackets, two things are followed: a name that
-//! is bound once to exactly `lib.getData` and then only called, and a `local n = "x"` that nothing else can change.
+//! Besides `lib.getData("x")` and its forms without parentheses or with brackets, two things are tracked: a
+//! name that is bound only once, to exactly `lib.getData`, and then only called, and a `local n = "x"` that
+//! no other code can change.
 
 pub(crate) mod lexer;
 #[cfg(test)]
@@ -12,7 +13,7 @@ use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed
 use crate::error::{Result, fail};
 use std::collections::HashMap;
 
-/// The names that `source` gives to `lib`.
+/// Returns the names that `source` passes to `lib`.
 pub(super) fn scan(source: &str) -> Result<Scan> {
     let tokens = lexer::lex(source)?;
     let mut walk = Walk { bindings: bindings(&tokens), tokens, calls: Vec::new(), arguments: [None; 2] };
@@ -28,30 +29,30 @@ pub(super) fn scan(source: &str) -> Result<Scan> {
     }
 }
 
-/// How an attribute is named.
+/// Example of a call that names an attribute.
 const ATTRIBUTE_ADVICE: &str = "lib.getAttr(\"NIR\", \"scale_factor\")";
 
-/// What a name stands for wherever it is read.
+/// Value of a name at every use.
 #[derive(Debug)]
 enum Value {
-    /// The string at this token; `false` once something might change or hide it.
+    /// String at this token; `false` once some code might change or shadow it.
     Constant(usize, bool),
-    /// A function of `lib`.
+    /// Function of `lib`.
     Method,
 }
 
-/// A name's only binding, and the token where it is.
+/// Only binding of a name, and its token.
 #[derive(Debug)]
 struct Binding {
     at: usize,
     value: Value,
 }
 
-/// A call that was found: the token of its argument, and what it calls.
+/// Call: the tokens of its arguments, and the function.
 #[derive(Debug)]
 struct Call {
     argument: usize,
-    /// The token of the second one, of what names an attribute.
+    /// Token of the second argument, for calls that name an attribute.
     attribute: Option<usize>,
     method: String,
 }
@@ -60,11 +61,11 @@ struct Walk<'a> {
     tokens: Tokens<'a>,
     bindings: HashMap<&'a [u8], Binding>,
     calls: Vec<Call>,
-    /// The identifiers that the last call has as its arguments.
+    /// Identifiers among the arguments of the last call.
     arguments: [Option<usize>; 2],
 }
 
-/// Whether an expression that ended before `at` is complete there.
+/// Returns whether an expression that ended before `at` is complete there.
 fn ends_statement(tokens: &Tokens<'_>, at: usize) -> bool {
     match tokens.kind(at) {
         None | Some(Kind::Op(';' | SCOPE)) => true,
@@ -73,7 +74,7 @@ fn ends_statement(tokens: &Tokens<'_>, at: usize) -> bool {
     }
 }
 
-/// If a function of `lib` is named at `at`, where `lib` stands: the token after it.
+/// Returns the token after the name of a function of `lib`, where `lib` is at `at`, if one follows.
 fn after_method(tokens: &Tokens<'_>, at: usize) -> Option<usize> {
     if tokens.is_op(at + 1, '.') && tokens.word(at + 2).is_some_and(|w| is_method(&w)) {
         return Some(at + 3);
@@ -89,7 +90,7 @@ fn string(tokens: &Tokens<'_>, at: usize) -> Vec<u8> {
     }
 }
 
-/// The first `n = lib.method` or `local n = "x"` of every name.
+/// Returns the first `n = lib.method` or `local n = "x"` of every name.
 fn bindings<'a>(tokens: &Tokens<'a>) -> HashMap<&'a [u8], Binding> {
     let mut found = HashMap::new();
     for at in 0..tokens.len() {
@@ -115,7 +116,7 @@ fn bindings<'a>(tokens: &Tokens<'a>) -> HashMap<&'a [u8], Binding> {
 impl Walk<'_> {
     fn visit(&mut self, at: usize) -> Result<()> {
         let tokens = &self.tokens;
-        // `a.lib` and `a:lib` are other tables' fields.
+        // `a.lib` and `a:lib` are fields of other tables.
         if tokens.kind(at) != Some(Kind::Word) || tokens.follows(at, &['.', ':']) {
             return Ok(());
         }
@@ -128,7 +129,7 @@ impl Walk<'_> {
         match &mut binding.value {
             _ if binding.at == at => Ok(()),
             Value::Constant(_, sound) => {
-                // Anything but reading it might be a second binding: a parameter, a loop, an assignment.
+                // Any other use might be a second binding: a parameter, a loop, an assignment.
                 *sound &= after_concat || self.arguments.contains(&Some(at));
                 Ok(())
             }
@@ -184,7 +185,7 @@ impl Walk<'_> {
         self.tokens.is_any_op(at, &['(', '{']) || self.tokens.is_string(at)
     }
 
-    /// Notes the call of `method` whose arguments start at `open`.
+    /// Records the call of `method` whose arguments start at `open`.
     fn call(&mut self, open: usize, method: &str) -> Result<()> {
         let tokens = &self.tokens;
         let mut argument = open;
@@ -220,7 +221,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The names of all calls, once it is known which constants are sound.
+    /// Returns the names of all calls, once it is known which constants are sound.
     fn names(&self) -> Result<Vec<String>> {
         let mut names = Names::default();
         for call in &self.calls {
@@ -233,7 +234,7 @@ impl Walk<'_> {
         Ok(names.list)
     }
 
-    /// The text that an argument of a call is.
+    /// Returns the text of a call's argument.
     fn constant(&self, call: &Call, at: usize) -> Result<Vec<u8>> {
         if self.tokens.is_string(at) {
             return Ok(string(&self.tokens, at));
@@ -250,7 +251,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether `dynamic_dataset` is defined at `at`. A local one cannot be seen from outside the source.
+    /// Returns whether `dynamic_dataset` is defined at `at`. A local one is not visible from outside the
+    /// source.
     fn is_entry(&self, at: usize) -> bool {
         let tokens = &self.tokens;
         if !tokens.is_word(at, "dynamic_dataset") {

@@ -1,12 +1,12 @@
-//! Finds the datasets that a source names, by parsing it.
+//! Scanner for the datasets that a source names, which works by parsing.
 //!
-//! Each `lib.getData("x")`, `getDims`, `getType`, `getSize` and `array` call must give its dataset as a constant, and each
-//! `lib.getAttr("x", "name")` an attribute, too,
-//! because the names are recorded when the function is attached: they are what the function may see later. A source
-//! is only ever parsed here; nothing of it is run, imported or compiled.
+//! Each call of `lib.getData("x")`, `getDims`, `getType`, `getSize` and `array` must give its dataset as a
+//! constant, and each `lib.getAttr("x", "name")` also an attribute, because the names are recorded when the
+//! function is attached: later the function has access to these only. A source is only parsed here; none of
+//! it is run, imported or compiled.
 //!
-//! [`Scan::names`] keeps every spelling of the source, so `/NIR` and `NIR` can both be there;
-//! [`crate::spec::resolve`] knows that they are one dataset.
+//! [`Scan::names`] keeps every spelling of the source, so both `/NIR` and `NIR` may be present;
+//! [`crate::spec::resolve`] treats them as one dataset.
 
 mod cpp;
 pub(crate) mod lua;
@@ -23,24 +23,24 @@ use crate::expression::Expression;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// The largest source that is scanned, in bytes.
+/// Maximum size of a source in bytes.
 pub const MAX_SOURCE: usize = 16 << 20;
 
-/// The functions of `lib` whose first argument names a dataset.
+/// Functions of `lib` whose first argument names a dataset.
 const METHODS: [&str; 7] = ["getData", "getDims", "getType", "getSize", "array", ATTRIBUTE, ATTRIBUTE_TEXT];
-/// The functions whose second argument names an attribute of that dataset, or of a group.
+/// Function whose second argument names an attribute of that dataset, or of a group.
 const ATTRIBUTE: &str = "getAttr";
-/// See above; of C.
+/// C's form of [`ATTRIBUTE`].
 const ATTRIBUTE_TEXT: &str = "getAttrText";
 
-/// What a source says about datasets.
+/// Result of scanning a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// The names given to `lib`, in the order in which they first appear.
+    /// Names passed to `lib`, in order of first use.
     pub names: Vec<String>,
-    /// Whether it calls `lib.seed`, so that it needs a seed.
+    /// Set if it calls `lib.seed`, and therefore needs a seed.
     pub seed: bool,
-    /// Whether it calls `lib.clock`, so that it needs the clock.
+    /// Set if it calls `lib.clock`, and therefore needs the clock.
     pub clock: bool,
 }
 
@@ -68,7 +68,7 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     Ok(match (backend, python) {
         (Backend::Lua, _) => lua::scan(source)?,
-        // What is compiled to WebAssembly is C or C++.
+        // Sources for WebAssembly are C or C++.
         (Backend::Cpp | Backend::Wasm, _) => cpp::scan(source)?,
         (Backend::Cuda, _) => {
             Scan { names: cuda::Program::parse(source)?.names().to_vec(), ..Scan::default() }
@@ -84,7 +84,7 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
 }
 
 impl Scan {
-    /// With the names, and what a source calls: `lib.word` for a word in the list of tokens.
+    /// Makes the result from the names, and from calls of `lib.seed` and `lib.clock` in the tokens.
     fn new(names: Vec<String>, tokens: &token::Tokens<'_>) -> Self {
         let calls = |word: &str| {
             (0..tokens.len()).any(|at| {
@@ -100,7 +100,7 @@ impl Scan {
     }
 }
 
-/// Collects names once each, in the order in which they come.
+/// Collects names without duplicates, in order of first use.
 #[derive(Debug, Default)]
 struct Names {
     list: Vec<String>,
@@ -122,7 +122,7 @@ impl Names {
     }
 }
 
-/// The name of an attribute among those of inputs.
+/// Returns the name of an attribute as an input.
 fn of_attribute(object: &[u8], attribute: &[u8]) -> Vec<u8> {
     [object, b"@", attribute].concat()
 }
@@ -135,7 +135,7 @@ fn is_method(name: &[u8]) -> bool {
     METHODS.iter().any(|m| m.as_bytes() == name)
 }
 
-/// The error for a call whose name is computed; `advice` is how to write it in that language.
+/// Returns the error for a call with a computed name; `advice` is a correct call in that language.
 fn not_constant<T>(line: u32, method: &str, advice: &str) -> Result<T> {
     fail!(
         Syntax,
@@ -144,12 +144,13 @@ fn not_constant<T>(line: u32, method: &str, advice: &str) -> Result<T> {
     )
 }
 
-/// The error for a source without an entry point.
+/// Returns the error for a source without an entry point.
 fn no_entry<T>(declaration: &str) -> Result<T> {
     fail!(Syntax, "the source does not define dynamic_dataset; write its computation in `{declaration}`")
 }
 
-/// The error for `lib` or one of its functions used as a value, where calls could no longer be seen.
+/// Returns the error for `lib` or one of its functions used as a value, after which calls could not be
+/// recognised.
 fn passed_on<T>(line: u32, what: &str, advice: &str) -> Result<T> {
     fail!(
         Syntax,

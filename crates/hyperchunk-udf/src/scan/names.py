@@ -1,4 +1,4 @@
-"""Prints, as JSON, the datasets that the Python source on standard input gives to `lib`.
+"""Prints, as JSON, the datasets that the Python source on standard input passes to `lib`.
 
 {"names": [...], "needs": [...]} or {"error": "...", "line": N}. The source is parsed, never run.
 """
@@ -9,9 +9,9 @@ import sys
 import warnings
 
 METHODS = {"getData", "getDims", "getType", "getSize", "array", "getAttr"}
-#: The one whose second argument names an attribute.
+#: Method whose second argument names an attribute.
 ATTRIBUTE = "getAttr"
-#: Functions whose use the record has to tell.
+#: Functions whose use is declared in the record.
 NEEDS = {"seed", "clock"}
 MAX_NAMES = 10_000
 MAX_LENGTH = 65_536
@@ -19,7 +19,7 @@ MEMORY = 2 << 30
 
 
 class ProblemError(Exception):
-    """Something that the user must change, at a line."""
+    """Error in the source, with its line."""
 
     def __init__(self, node, message):
         super().__init__(message)
@@ -27,9 +27,9 @@ class ProblemError(Exception):
 
 
 class Scope:
-    """The names bound in a module, class, function or comprehension.
+    """Names bound in a module, class, function or comprehension.
 
-    A binding is the list of expressions that the name may stand for, where `*x` means the elements of x, or None.
+    A binding is the list of possible values of the name, as expressions, where `*x` means the elements of x, or None.
     """
 
     def __init__(self, parent, kind):
@@ -39,7 +39,7 @@ class Scope:
         self.bound.setdefault(name, []).append(values)
 
     def find(self, name):
-        """The only binding that `name` has where it is seen from here, and its scope; or (None, None)."""
+        """Returns the only binding of `name` visible from here, and its scope; or (None, None)."""
         scope = self
         while scope is not None:
             if name in scope.bound and (scope is self or scope.kind != "class"):
@@ -50,13 +50,13 @@ class Scope:
 
 
 class Reader(ast.NodeVisitor):
-    """Notes what each scope binds, and where names are read."""
+    """Records the bindings of each scope, and the uses of names."""
 
     def __init__(self):
         self.module = self.scope = Scope(None, "module")
         self.parents = []
         self.uses = []  # (the name's node, its parent, its grandparent, its scope)
-        self.aliases = {}  # for the id of an expression, the (scope, name) that it is bound to
+        self.aliases = {}  # by the id of an expression, the (scope, name) pairs that it is bound to
 
     def visit(self, node):
         self.parents.append(node)
@@ -64,7 +64,7 @@ class Reader(ast.NodeVisitor):
         self.parents.pop()
 
     def is_followed(self, node):
-        """Whether an expression has names, and they never stand for anything else."""
+        """Returns whether an expression is bound to names, and these have no other values."""
         bound = self.aliases.get(id(node), [])
         return bound != [] and all(len(scope.bound[name]) == 1 for scope, name in bound)
 
@@ -79,11 +79,11 @@ class Reader(ast.NodeVisitor):
     def bind(self, target, values):
         if isinstance(target, ast.Name):
             scope = self.scope
-            # An assignment expression binds around the comprehensions that it is in.
+            # An assignment expression binds outside the enclosing comprehensions.
             while isinstance(self.parents[-1], ast.NamedExpr) and scope.kind == "comprehension":
                 scope = scope.parent
             scope.bind(target.id, values)
-            # A class's names are also read as attributes, which are not followed.
+            # A class's names are also read as attributes, which are not tracked.
             if values is not None and len(values) == 1 and scope.kind != "class":
                 self.aliases.setdefault(id(values[0]), []).append((scope, target.id))
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -125,7 +125,7 @@ class Reader(ast.NodeVisitor):
             self.scope.bind(node.id, None)
 
     def visit_Global(self, node):
-        # Such a name has bindings in several places, so nothing is known about it in any.
+        # Such a name has bindings in several scopes, so its value is unknown in all of them.
         scope = self.scope
         while scope is not None:
             for name in node.names:
@@ -180,7 +180,7 @@ class Reader(ast.NodeVisitor):
 
 
 def unpack(targets, values):
-    """For each of `targets`, which are assigned together, the expressions that it may stand for."""
+    """Returns, for each of `targets`, which are assigned together, its possible values as expressions."""
     rows = [v.elts for v in values or [] if isinstance(v, (ast.Tuple, ast.List))]
     starred = any(isinstance(e, ast.Starred) for row in [targets, *rows] for e in row)
     if starred or not rows or len(rows) != len(values) or any(len(row) != len(targets) for row in rows):
@@ -189,7 +189,7 @@ def unpack(targets, values):
 
 
 def method_of(node, scope):
-    """The name of the function of `lib` that an expression is, or None."""
+    """Returns the name of the function of `lib` that an expression refers to, or None."""
     if isinstance(node, ast.Attribute):
         found = isinstance(node.value, ast.Name) and node.value.id == "lib" and node.attr in METHODS
         return node.attr if found else None
@@ -200,7 +200,7 @@ def method_of(node, scope):
 
 
 def elements(node, scope):
-    """The expressions in a tuple or list, and their scope. With a name, only a tuple is sure to keep them."""
+    """Returns the expressions in a tuple or list, and their scope. A name must refer to a tuple, which is constant."""
     if isinstance(node, ast.Name):
         values, scope = scope.find(node.id)
         node = values[0] if values and len(values) == 1 and isinstance(values[0], ast.Tuple) else None
@@ -208,7 +208,7 @@ def elements(node, scope):
 
 
 def strings(node, scope, seen=()):
-    """Every string that an expression may be, or None if that is not known."""
+    """Returns all possible string values of an expression, or None if they are not known."""
     if isinstance(node, ast.Constant):
         return [node.value] if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
@@ -241,7 +241,7 @@ def strings(node, scope, seen=()):
 
 
 def names_of(call, scope, method):
-    """The names that a call gives."""
+    """Returns the names that a call passes."""
     usage = (
         f'lib.{method} needs the dataset\'s name as a string constant, as in lib.{method}("NIR"); '
         "names must be constants because they are recorded when the function is attached"
@@ -311,7 +311,7 @@ def main():
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     except (ImportError, OSError, ValueError):
-        pass  # A lower limit is in force already, or this system has none.
+        pass  # A lower limit is already set, or this system has none.
     try:
         found = scan(sys.stdin.buffer.read().decode())
     except ProblemError as problem:

@@ -1,6 +1,6 @@
-//! Names in a Python source, found by CPython's own parser.
+//! Scanner for names in Python sources, with CPython's own parser.
 //!
-//! The source goes to a separate interpreter that parses it and answers; see `names.py` beside this file.
+//! A separate interpreter parses the source and answers; see `names.py` beside this file.
 
 #[cfg(test)]
 mod tests;
@@ -16,13 +16,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program that parses a source; it runs on Python 3.11 and newer.
+/// Program that parses a source; it runs on Python 3.11 and newer.
 pub const SCRIPT: &str = include_str!("names.py");
 
-/// How long parsing may take.
+/// Time limit for parsing.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// The most that an answer may take, in bytes; a name may be repeated in other words, but a source is at most 16 MiB.
+/// Maximum size of an answer in bytes. A source has at most 16 MiB, but its names may contain the same text
+/// repeatedly.
 const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Deserialize)]
@@ -34,7 +35,8 @@ struct Answer {
     line: Option<u32>,
 }
 
-/// The names that `source` gives to `lib`, as the interpreter `python` parses it. Nothing of `source` is executed.
+/// Returns the names that `source` passes to `lib`, as parsed by the interpreter `python`. None of `source`
+/// is executed.
 ///
 /// # Errors
 /// - `Syntax`, with the line: what the source must change
@@ -62,27 +64,27 @@ pub fn scan(python: &Path, source: &str) -> Result<Scan> {
     Ok(Scan { names: names.list, seed: calls("seed"), clock: calls("clock") })
 }
 
-/// A child process that does not outlive this value.
+/// Child process that ends with this value.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if it is gone already.
+        // Both fail only if it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs the script on `source` and returns what it printed.
+/// Runs the script on `source` and returns its output.
 fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
     let broken = |e: std::io::Error| Error::io("cannot talk to Python", &e);
     let deadline = Instant::now() + limit;
-    // Sockets rather than pipes: they have time-outs, and no SIGPIPE if the child dies.
+    // Sockets instead of pipes: they support time-outs, and cause no SIGPIPE if the child dies.
     let (mut talk, theirs) = UnixStream::pair().map_err(broken)?;
     let (mut complaints, stderr) = UnixStream::pair().map_err(broken)?;
     let stdin = theirs.try_clone().map_err(broken)?;
     let child = Command::new(python)
-        // -S and -B: no start-up files of site-packages are run, none are written.
+        // -S and -B: site-packages' start-up files are not run, and no bytecode is written.
         .args(["-I", "-S", "-B", "-c", SCRIPT])
         .env_clear()
         .stdin(Stdio::from(OwnedFd::from(stdin)))
@@ -108,7 +110,7 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
     fail!(Worker, "Python failed to parse the source: {}", escape(said.trim(), 1000))
 }
 
-/// The time left, or the error that there is none.
+/// Returns the remaining time, or an error if there is none.
 fn left(deadline: Instant) -> Result<Duration> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => fail!(Limit, "parsing the source took too long"),
@@ -116,7 +118,7 @@ fn left(deadline: Instant) -> Result<Duration> {
     }
 }
 
-/// Whether an operation on a socket should be tried again, while there is time.
+/// Returns whether an operation on a socket should be retried while there is time.
 fn again(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
@@ -134,7 +136,7 @@ fn send(socket: &UnixStream, mut data: &[u8], deadline: Instant) -> Result<()> {
             Ok(count) => data = data.get(count..).unwrap_or_default(),
             Err(_) => {
                 let error = std::io::Error::last_os_error();
-                // It stopped reading: what it printed, if anything, says why.
+                // It stopped reading: its output, if any, has the reason.
                 if matches!(error.kind(), BrokenPipe | ConnectionReset) {
                     return Ok(());
                 }

@@ -13,7 +13,7 @@ pub(super) fn check(scan: impl Fn(&str) -> Result<Scan>, source: &str, expected:
     }
 }
 
-/// Random pieces joined to `count` sources; each must give names or an error.
+/// Scans `count` sources of random pieces; each must give names or an error.
 pub(super) fn soup(scan: impl Fn(&str) -> Result<Scan>, pieces: &[&str], count: usize) {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = |below: usize| {

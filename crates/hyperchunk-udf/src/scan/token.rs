@@ -1,4 +1,4 @@
-//! Tokens as ranges of the source: small, and nothing is copied before it is needed.
+//! Tokens as ranges of the source: small, and without copies before they are needed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,22 +12,22 @@ pub(crate) const CONCAT: char = '‥';
 /// A comparison (`==`, `~=`, `<=`, `>=`) of Lua.
 pub(crate) const COMPARE: char = '≡';
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An identifier or keyword.
+    /// Identifier or keyword.
     Word,
-    /// The inside of a string literal, escapes not yet decoded.
+    /// Content of a string literal, with escapes not yet decoded.
     Text,
-    /// The inside of a string literal without escapes.
+    /// Content of a string literal without escapes.
     Raw,
-    /// An operator: its character, or one of the constants above.
+    /// Operator: its character, or one of the constants above.
     Op(char),
-    /// A number or character, of no interest here.
+    /// Number or character, which the scanners ignore.
     Other,
 }
 
-/// A token: bytes `start..end` of the source.
+/// Token: bytes `start..end` of the source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     kind: Kind,
@@ -36,7 +36,7 @@ pub(super) struct Token {
     end: u32,
 }
 
-/// The tokens of a source. Every method takes any index; past the end there is nothing.
+/// Tokens of a source. Every method accepts any index; there are no tokens past the end.
 #[derive(Debug)]
 pub(crate) struct Tokens<'a> {
     source: &'a [u8],
@@ -49,7 +49,7 @@ impl<'a> Tokens<'a> {
     }
 
     pub(super) fn push(&mut self, kind: Kind, line: u32, start: usize, end: usize) {
-        // Sources are at most 16 MiB long, so nothing saturates.
+        // Sources have at most 16 MiB, so this never saturates.
         let small = |n| u32::try_from(n).unwrap_or(u32::MAX);
         self.list.push(Token { kind, line, start: small(start), end: small(end) });
     }
@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
         self.list.get(at).map(|t| t.kind)
     }
 
-    /// The line of token `at`, or of the last one.
+    /// Returns the line of token `at`, or of the last one.
     pub(crate) fn line(&self, at: usize) -> u32 {
         self.list.get(at).or(self.list.last()).map_or(1, |t| t.line)
     }
@@ -72,14 +72,14 @@ impl<'a> Tokens<'a> {
         self.list.get(at).and_then(|t| self.source.get(range(t))).unwrap_or_default()
     }
 
-    /// The first byte of token `at` and that after its last; of a string, of what is inside it.
+    /// Returns the byte range of token `at`; of a string, the range of its content.
     pub(crate) fn range(&self, at: usize) -> Range<usize> {
         self.list.get(at).map_or(0..0, |t| t.start as usize..t.end as usize)
     }
 
-    /// The identifier at `at`, or nothing if another kind of token is there.
+    /// Returns the identifier at `at`, or `None` for another kind of token.
     pub(super) fn word(&self, at: usize) -> Option<Cow<'a, [u8]>> {
-        // Only a C++ line continuation puts a backslash into an identifier.
+        // An identifier contains a backslash only for a C++ line continuation.
         match self.kind(at)? {
             Kind::Word if self.bytes(at).contains(&b'\\') => Some(join_lines(self.bytes(at))),
             Kind::Word => Some(Cow::Borrowed(self.bytes(at))),
@@ -103,25 +103,26 @@ impl<'a> Tokens<'a> {
         matches!(self.kind(at), Some(Kind::Text | Kind::Raw))
     }
 
-    /// Whether the token before `at` is one of `ops`.
+    /// Returns whether the token before `at` is one of `ops`.
     pub(super) fn follows(&self, at: usize, ops: &[char]) -> bool {
         at.checked_sub(1).is_some_and(|before| self.is_any_op(before, ops))
     }
 
-    /// Whether the token before `at` is `word`.
+    /// Returns whether the token before `at` is `word`.
     pub(super) fn follows_word(&self, at: usize, word: &str) -> bool {
         at.checked_sub(1).is_some_and(|before| self.is_word(before, word))
     }
 }
 
-/// The length of a C++ line continuation at the start of `text`, or 0. Like GCC, blanks may stand before the line end.
+/// Returns the length of a C++ line continuation at the start of `text`, or 0. As in GCC, blanks may precede
+/// the line end.
 pub(super) fn continuation(text: &[u8]) -> usize {
     let [b'\\', rest @ ..] = text else { return 0 };
     let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)).count();
     if rest.get(blanks) == Some(&b'\n') { blanks + 2 } else { 0 }
 }
 
-/// `text` without C++ line continuations.
+/// Removes C++ line continuations from `text`.
 pub(super) fn join_lines(mut text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'\n') {
         return Cow::Borrowed(text);
@@ -139,7 +140,7 @@ pub(super) fn join_lines(mut text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Stands in a decoded string for an escape that means nothing; it makes the string invalid as a name.
+/// Placeholder in a decoded string for an invalid escape; it makes the string invalid as a name.
 pub(super) const BAD: u8 = 0xff;
 
 /// Appends the character with this number, or [`BAD`].
@@ -150,7 +151,8 @@ pub(super) fn push_char(out: &mut Vec<u8>, number: Option<u32>) {
     }
 }
 
-/// Reads up to `max` digits of base `radix`: their value (none if there is no digit or it is too large), and the rest.
+/// Reads up to `max` digits of base `radix`. Returns their value (`None` without digits, or if too large),
+/// and the rest.
 pub(super) fn digits(text: &[u8], radix: u32, max: usize) -> (Option<u32>, &[u8]) {
     let is_digit = |b: &u8| char::from(*b).is_digit(radix);
     let count = text.iter().take(max).take_while(|b| is_digit(b)).count();
@@ -159,7 +161,7 @@ pub(super) fn digits(text: &[u8], radix: u32, max: usize) -> (Option<u32>, &[u8]
     (value, rest)
 }
 
-/// Reads `{digits}` of base 16: the value, and the rest after the brace.
+/// Reads `{digits}` of base 16. Returns the value, and the rest after the brace.
 pub(super) fn braced(text: &[u8]) -> (Option<u32>, &[u8]) {
     let (value, rest) = digits(text.strip_prefix(b"{").unwrap_or_default(), 16, usize::MAX);
     match rest.strip_prefix(b"}") {

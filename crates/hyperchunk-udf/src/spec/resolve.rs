@@ -1,4 +1,4 @@
-//! Which datasets a function reads and which it computes.
+//! Resolution of a function's datasets to inputs and outputs.
 
 use super::{GRAMMAR, OutputSpec, check_extent, check_output, normal_name, resolution};
 use crate::datatype::Datatype;
@@ -8,52 +8,52 @@ use crate::expression::{Expression, Kind};
 use crate::scan::Scan;
 use std::collections::{HashMap, HashSet};
 
-/// A dataset that a function reads.
+/// Dataset that a function reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputInfo {
-    /// Its name; in [`Resolved`] as the source spells it.
+    /// Name; in [`Resolved`] as the source spells it.
     pub name: String,
-    /// Its dimensions.
+    /// Dimensions.
     pub dims: Vec<u64>,
-    /// Its element type, as a function sees it.
+    /// Element type, as a function sees it.
     pub datatype: Datatype,
-    /// Its element type in the file, which an output copies.
+    /// Element type in the file, which an output copies.
     pub stored: Datatype,
-    /// The attribute's name, if it is one; the name is `object@attribute` then.
+    /// Name of the attribute, if it is one; the input's name is `object@attribute` then.
     pub attribute: Option<String>,
 }
 
-/// A dataset that a function computes.
+/// Dataset that a function computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedOutput {
-    /// Its name as the source spells it.
+    /// Name as the source spells it.
     pub name: String,
-    /// Its dimensions.
+    /// Dimensions.
     pub dims: Vec<u64>,
-    /// Its element type.
+    /// Element type.
     pub datatype: Datatype,
 }
 
-/// The datasets of a function.
+/// Datasets of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// What it reads, in the order of the source.
+    /// Inputs, in the order of the source.
     pub inputs: Vec<InputInfo>,
-    /// What it computes: in the order of the descriptions, or of the source if there were none.
+    /// Outputs: in the order of the descriptions, or of the source if there were none.
     pub outputs: Vec<ResolvedOutput>,
 }
 
-/// Decides which of the source's datasets are inputs and outputs.
+/// Divides the source's datasets into inputs and outputs.
 ///
-/// `lookup` says what the file holds under a name: `None` if nothing. A dataset that is there is an input unless a
-/// description names it. Without any description, those that are not there are the outputs. Dimensions and type come
-/// from the description, or else from the inputs if these agree. Spellings that differ only in slashes are one
-/// dataset, with the name that the source uses first.
+/// `lookup` returns the file's dataset of a name, or `None`. An existing dataset is an input unless a
+/// description names it. Without any description, the missing ones are the outputs. Dimensions and type come
+/// from the description, or else from the inputs if these agree. Spellings that differ only in slashes are
+/// one dataset, with the name that the source uses first.
 ///
 /// # Errors
-/// - `Syntax`: a dataset that is neither in the file nor described, a description of one that the source does not
-///   name or that is given twice, no output, or nothing to copy dimensions and type from
-/// - whatever `lookup` returns
+/// - `Syntax`: a dataset that is neither in the file nor described, a description of one that the source does
+///   not name or that is given twice, no output, or no inputs to copy dimensions and type from
+/// - any error of `lookup`
 pub fn resolve(
     scan: &Scan,
     specs: &[OutputSpec],
@@ -91,7 +91,7 @@ pub fn resolve(
         )
     }
     for spec in specs {
-        // A source that names nothing, such as one that only prints, can be attached under any name.
+        // A source that names no dataset, such as one that only prints, can be attached under any name.
         let own = scan.names.is_empty().then_some(spec.name.as_str());
         let Some(name) = spelling.get(&normal_name(&spec.name)).map(|n| n.as_str()).or(own) else {
             fail!(
@@ -109,24 +109,24 @@ pub fn resolve(
     Ok(Resolved { inputs, outputs })
 }
 
-/// An input of an expression.
+/// Input of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionInput {
-    /// What its record tells.
+    /// Entry in the record.
     pub info: InputInfo,
-    /// What its values are in the expression: a bool is stored as an integer. Nothing for what is no number.
+    /// Kind of its values in the expression (a bool is stored as an integer); `None` if they are not numbers.
     pub kind: Option<Kind>,
 }
 
-/// The datasets of an expression: its one output is what is described; all that it names are inputs.
+/// Resolves the datasets of an expression: its one output is the described one; all that it names are inputs.
 ///
-/// What the description leaves open is inferred: the type from those of the inputs by NumPy's rules, the shape from
-/// the inputs with more than one element, which must have one shape.
+/// Missing parts of the description are inferred: the type from the inputs' types by NumPy's rules, the shape
+/// from the inputs with more than one element, which must have one shape.
 ///
 /// # Errors
-/// - `Syntax`: not one description, an expression that names its own output or a dataset that is not there, inputs of
-///   different shapes, nothing to infer the shape from, or what [`Expression::infer`] finds
-/// - whatever `lookup` returns
+/// - `Syntax`: not one description, an expression that names its own output or a missing dataset, inputs of
+///   different shapes, no inputs to infer the shape from, or an error of [`Expression::infer`]
+/// - any error of `lookup`
 pub fn resolve_expression(
     expression: &Expression,
     specs: &[OutputSpec],
@@ -187,7 +187,7 @@ pub fn resolve_expression(
     let Some(kind) = Kind::of_output(&datatype) else {
         fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
     };
-    // What cannot be computed is said now, whatever the type.
+    // Reports expressions that cannot be computed now, whatever the type.
     expression.compile(&kinds, kind)?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
     let largest = many
@@ -218,12 +218,12 @@ pub fn resolve_expression(
     Ok(Resolved { inputs, outputs })
 }
 
-/// Whether a dataset of these dimensions has one element.
+/// Returns whether a dataset of these dimensions has one element.
 pub fn is_single(dims: &[u64]) -> bool {
     dims.iter().all(|&d| d == 1)
 }
 
-/// The described names.
+/// Returns the described names.
 fn index(specs: &[OutputSpec]) -> Result<HashSet<String>> {
     let mut described = HashSet::new();
     for spec in specs {
@@ -249,7 +249,7 @@ fn no_output(scan: &Scan) -> Result<()> {
     )
 }
 
-/// An output with what was said about it, the rest copied from the inputs.
+/// Makes an output from its description, with missing parts copied from the inputs.
 fn output(
     name: &str,
     dims: Option<&[u64]>,
@@ -267,7 +267,7 @@ fn output(
             let Some(first) = inputs.first() else {
                 fail!(Syntax, "dataset {shown:?} has no inputs to copy dimensions and type from; {describe}")
             };
-            // Floats of 16 and 32 bits together are floats.
+            // Floats of 16 and of 32 bits are both floats in memory.
             let alike = |of: fn(&InputInfo) -> &Datatype| {
                 inputs.iter().all(|i| i.dims == first.dims && of(i) == of(first)).then(|| of(first))
             };
@@ -293,7 +293,7 @@ fn output(
     Ok(ResolvedOutput { name: name.to_owned(), dims: dims.to_vec(), datatype: datatype.clone() })
 }
 
-/// Up to 12 items for a message.
+/// Lists up to 12 items for a message.
 fn list<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
     let mut text: Vec<_> = items.iter().take(12).map(show).collect();
     if items.len() > text.len() {

@@ -1,14 +1,15 @@
-//! Names that are misspelt: without descriptions, a name that is not in the file is an output, and so is a typo.
+//! Detection of misspelt names: without descriptions, a name that is not in the file is an output, and so is
+//! a typo.
 
 use super::{Resolved, normal_name, resolution};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// Longer names are not compared.
+/// Maximum length of names that are compared.
 const LONGEST: usize = 100;
 
-/// Refuses outputs that nobody described and that are called almost as a dataset of the file is: where there are several, one
-/// of them may be a misspelt input. `names` are those in the file.
+/// Rejects undescribed outputs with almost the same name as a dataset of the file: with several outputs, one
+/// of them may be a misspelt input. `names` are the names in the file.
 ///
 /// # Errors
 /// `Syntax`.
@@ -32,7 +33,8 @@ pub fn check_undescribed(resolved: &Resolved, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether one may be the other misspelt: `Redd`, `red` and `Rde` for `Red`. Numbers tell names apart: `B04` is not `B08`.
+/// Returns whether one may be the other misspelt: `Redd`, `red` and `Rde` for `Red`. Numbers distinguish
+/// names: `B04` is not `B08`.
 fn is_close(a: &str, b: &str) -> bool {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     if a == b || digits(a) != digits(b) {
@@ -49,7 +51,7 @@ fn is_close(a: &str, b: &str) -> bool {
     distance(&a, &b) <= if shorter < 6 { 1 } else { 2 }
 }
 
-/// How many characters have to be put in, taken out, changed, or swapped with their neighbour.
+/// Returns the edit distance: insertions, deletions, substitutions and swaps of neighbours.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::Backend;
 use crate::scan::{self, Scan};
 
-/// What a description is, `name RESOLUTION type` or `name`, or part of its error after a `!`.
+/// Compares a description's result, `name RESOLUTION type` or `name`, or part of its error after a `!`.
 fn check_parse(text: &str, expected: &str) {
     match (OutputSpec::parse(text), expected.strip_prefix('!')) {
         (Ok(OutputSpec { name, dims: Some(dims), datatype: Some(datatype) }), None) => {
@@ -71,8 +71,8 @@ fn descriptions() {
     }
 }
 
-/// Resolves names separated by blanks, with descriptions, in a file that is described the same way. The result is
-/// `inputs -> outputs`, or part of the error after a `!`.
+/// Resolves names separated by blanks, with descriptions, in a file that is described the same way. The
+/// result is `inputs -> outputs`, or part of the error after a `!`.
 fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
     let scan = Scan { names: names.split_whitespace().map(str::to_owned).collect(), ..Scan::default() };
     let parse = |texts: &[&str]| texts.iter().map(|t| OutputSpec::parse(t).unwrap()).collect::<Vec<_>>();
@@ -141,7 +141,7 @@ fn inputs_and_outputs() {
     }
 }
 
-/// What HDF5-UDF 2.1 gets wrong: it sees the first call of a line only, and no variables.
+/// Sources that HDF5-UDF 2.1 misreads: it sees only the first call of a line, and no variables.
 #[test]
 fn sources_that_the_reference_fails_on() {
     for (backend, source) in [

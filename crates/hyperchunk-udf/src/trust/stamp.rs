@@ -1,4 +1,4 @@
-//! What tells that somebody is trusted more or less than before, for those who keep what followed from it.
+//! Version stamp of the trust configuration, used to invalidate cached decisions.
 
 use crate::{keys, system};
 use std::collections::hash_map::DefaultHasher;
@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Files are looked at so often.
+/// Interval between checks of the files.
 const FRESH: Duration = Duration::from_millis(500);
 
 static LAST: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
 
-/// A number that is another one after a key was revoked, listed or moved, or a profile or a policy was changed: half a second later, at
-/// most.
+/// Returns a number that changes after a key was revoked, listed or moved, or a profile or a policy was
+/// changed, with a delay of at most half a second.
 pub fn stamp() -> u64 {
     let Ok(mut last) = LAST.try_lock() else { return look() };
     if let Some((when, stamp)) = *last

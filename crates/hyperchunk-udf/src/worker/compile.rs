@@ -1,8 +1,9 @@
-//! Compiling C, C++ and CUDA in a sandbox: the compiler, too, sees a stranger's text.
+//! Compilation of C, C++ and CUDA in a sandbox: the compiler also processes untrusted text.
 //!
-//! The worker locks itself down so that it can read the system's folders, write one empty folder and start programs,
-//! and then becomes the compiler. Zig, which makes WebAssembly and is used by authors alone, also reads the folder that it
-//! lies in and writes its cache. NVRTC, for CUDA, is a library: the worker loads it behind the wall, and calls it.
+//! The worker locks itself down so that it can read the system's folders, write one empty folder and start
+//! programs, and then becomes the compiler. Zig, which compiles to WebAssembly and is used only by authors,
+//! also reads its own folder and writes its cache. NVRTC, for CUDA, is a library: the worker loads and calls
+//! it after the lock-down.
 
 use super::lockdown;
 use crate::cpp::wasm::Language;
@@ -12,11 +13,12 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Locks down and becomes the compiler `arguments[0]` in the folder `arguments[1]`; for WebAssembly with its cache and the
-/// language behind that. `cuda` with NVRTC and the folder compiles here. Otherwise returns only when that fails.
+/// Locks down and executes the compiler `arguments[0]` in the folder `arguments[1]`; for WebAssembly, the
+/// cache and the language follow. `cuda` with NVRTC and the folder compiles in this process. Otherwise
+/// returns only on failure.
 ///
 /// # Errors
-/// Why nothing was compiled.
+/// The reason why nothing was compiled.
 pub fn run(arguments: &[OsString]) -> Result<()> {
     #[cfg(feature = "worker-bin")]
     if let [word, nvrtc, scratch] = arguments
@@ -58,7 +60,7 @@ fn c(bytes: &[u8]) -> Result<CString> {
     CString::new(bytes).map_err(|_| Error::new(ErrorKind::Worker, "a NUL in a path"))
 }
 
-/// What is started, and with what.
+/// Command line, environment and limits of a compiler.
 struct Plan {
     words: Vec<OsString>,
     environment: Vec<Vec<u8>>,
@@ -110,7 +112,7 @@ impl Plan {
             words: std::iter::once(zig.clone()).chain(language.arguments().map(OsString::from)).collect(),
             environment,
             scratch: scratch.to_owned(),
-            // Its libraries lie beside it.
+            // Its libraries are in the same folder.
             tools: Path::new(zig).parent().map(Path::to_owned),
             cache: Some(cache.to_owned()),
             memory: 16 << 30,
@@ -128,7 +130,7 @@ fn environment(scratch: &Path) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// What the compiler is told behind its name.
+    /// Checks the arguments passed to the compiler.
     fn check(words: &[&str], has: bool) {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let plan = Plan::of(&words).unwrap();

@@ -1,4 +1,4 @@
-//! Compiling CUDA: NVRTC, loaded and called in a process that is locked down as a compiler is.
+//! Compilation of CUDA: NVRTC, loaded and called in a process with a compiler's sandbox.
 
 use super::lockdown;
 use crate::cuda;
@@ -6,7 +6,8 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use hyperchunk_cuda::nvrtc::Nvrtc;
 use std::path::Path;
 
-/// PTX for the oldest GPUs that the compiler knows, but none that is older than this, runs on all that are newer.
+/// Minimum compute capability. PTX for the oldest GPUs that the compiler supports, from this one on, runs on
+/// all newer ones.
 const OLDEST: u32 = 70;
 
 /// Compiles the source in `scratch` with the library `nvrtc`, and writes the compiled form there.
@@ -24,7 +25,7 @@ pub(super) fn run(nvrtc: &Path, scratch: &Path) -> Result<()> {
         fine_clocks: true,
         grants: crate::profile::Grants::default(),
         scratch: Some(scratch.to_owned()),
-        // What it loads lies beside it.
+        // The libraries that it loads are in the same folder.
         tools: nvrtc.parent().map(Path::to_owned),
         cache: None,
         keep_descriptors: vec![0, 1, 2],

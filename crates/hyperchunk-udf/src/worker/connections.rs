@@ -1,4 +1,4 @@
-//! How a function asks its host for a connection.
+//! Function's request to its host for a connection.
 
 use super::SOCKET;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -8,7 +8,8 @@ use crate::socket;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whether the function is being called and may ask. Its holder has the socket to the host.
+/// State of the current call, with its right to make requests. The lock also serialises use of the socket to
+/// the host.
 static CALLED: Mutex<State> = Mutex::new(State::NotCalled);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,8 @@ fn called() -> MutexGuard<'static, State> {
     CALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the function. A thread of its that asks for something at its very end gets the answer before this returns.
+/// Runs the function. If a thread makes a request at the very end of the call, it gets the answer before this
+/// returns.
 pub(super) fn during<T>(granted: bool, call: impl FnOnce() -> T) -> T {
     *called() = if granted { State::MayAsk } else { State::NotGranted };
     let done = call();
@@ -30,10 +32,10 @@ pub(super) fn during<T>(granted: bool, call: impl FnOnce() -> T) -> T {
     done
 }
 
-/// What `lib.connect` does: a connected descriptor for `host:port`.
+/// Implements `lib.connect`: returns a connected descriptor for `host:port`.
 ///
 /// # Errors
-/// `Refused` or `Io` with the host's reason, which the function may survive; `Worker` outside of a call.
+/// `Refused` or `Io` with the host's reason, which the function may handle; `Worker` outside of a call.
 pub fn connect(target: &str) -> Result<OwnedFd> {
     if target.len() > Endpoint::MAX_TEXT {
         fail!(Refused, "lib.connect: this is no endpoint (host:port)")
@@ -49,7 +51,7 @@ pub fn connect(target: &str) -> Result<OwnedFd> {
             )
         }
     }
-    // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
+    // SAFETY: the host gave us this descriptor, and it stays open while we serve.
     let host = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     socket::send(host, &protocol::encode_answer(&Answer::Connect(target.into())), &[])?;
     let answer = socket::receive_with_descriptors(host)?;

@@ -1,4 +1,4 @@
-//! The C++ back end: a shared object, loaded and run locked down.
+//! C++ back end: a shared object, loaded and run after the lock-down.
 
 use super::legacy_cpp::LegacyObject;
 use super::{CallSlot, Runtime, lockdown};
@@ -33,36 +33,36 @@ struct CppTable {
     wide: u64,
 }
 
-/// Gives seconds since 1970, or −1 and a text.
+/// Returns seconds since 1970, or −1 and a text.
 type Clock = unsafe extern "C" fn(*mut c_char, usize) -> f64;
-/// Gives a connected descriptor, or −1 and a text.
+/// Returns a connected descriptor, or −1 and a text.
 type Connect = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> c_int;
 type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
 
-/// A loaded function.
+/// Loaded function.
 #[derive(Debug)]
 pub struct CppRuntime {
     run: Option<Run>,
     legacy: Option<LegacyObject>,
     names: Vec<(CString, CString)>,
     file_path: CString,
-    /// Of the block, where the record has one.
+    /// Seed of the block, if the record has one.
     seed: Option<u64>,
-    /// Whether the function's second form, with AVX2, runs on this processor.
+    /// Set if the function's second form, with AVX2, runs on this processor.
     wide: bool,
 }
 
-/// Why there is no clock: none of the worker's functions is called before it is set.
+/// Reason why there is no clock; set before any of the worker's functions is called.
 static NO_CLOCK: OnceLock<Option<String>> = OnceLock::new();
 
 impl CppRuntime {
-    /// Loads the C++ library, so that the function's own loading needs no file.
+    /// Loads the C++ library, so that loading the function needs no file.
     ///
     /// # Errors
     /// `Worker` when the machine has no C++ library.
     pub fn new(setup: &Setup) -> Result<Self> {
         for library in [c"libm.so.6", c"libgcc_s.so.1", c"libstdc++.so.6"] {
-            // What of them is called is bound when it is: a quarter of what loading them takes is binding what never is.
+            // Lazy binding: a quarter of the loading time is for binding symbols that are never called.
             open(library, libc::RTLD_LAZY)?;
         }
         let c = |text: &str| {
@@ -85,7 +85,7 @@ impl CppRuntime {
     }
 }
 
-/// `lib.connect` of the prelude.
+/// Implements `lib.connect` of the prelude.
 unsafe extern "C" fn connect(target: *const c_char, message: *mut c_char, size: usize) -> c_int {
     // SAFETY: the prelude gives a NUL-terminated text.
     let target = unsafe { CStr::from_ptr(target) };
@@ -99,7 +99,7 @@ unsafe extern "C" fn connect(target: *const c_char, message: *mut c_char, size: 
     }
 }
 
-/// `lib.clock` of the prelude.
+/// Implements `lib.clock` of the prelude.
 unsafe extern "C" fn clock(message: *mut c_char, size: usize) -> f64 {
     match NO_CLOCK.get().map(Option::as_deref) {
         Some(None) => super::now(),
@@ -112,7 +112,7 @@ unsafe extern "C" fn clock(message: *mut c_char, size: usize) -> f64 {
     }
 }
 
-/// Writes what fits of a text, and a zero.
+/// Writes as much of a text as fits, and a terminating zero.
 ///
 /// # Safety
 /// There is room for `size` bytes, at least one.
@@ -126,8 +126,8 @@ unsafe fn tell(text: &str, message: *mut c_char, size: usize) {
 }
 
 fn open(path: &CStr, binding: c_int) -> Result<*mut c_void> {
-    // SAFETY: a NUL-terminated path. Constructors of the object run here: in this process, locked down if it is the
-    // function's.
+    // SAFETY: a NUL-terminated path. Constructors of the object run here: in this process, locked down if it
+    // is the function's.
     let handle = unsafe { libc::dlopen(path.as_ptr(), binding | libc::RTLD_LOCAL) };
     if !handle.is_null() {
         return Ok(handle);
@@ -157,7 +157,7 @@ impl Runtime for CppRuntime {
             self.legacy = Some(LegacyObject::new(handle)?);
             return lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants);
         }
-        // Each takes a table of which those of older versions know the beginning.
+        // Each takes a table; functions of older versions know only its first fields.
         let symbol = [c"hyperchunk_run_3", c"hyperchunk_run_2", c"hyperchunk_run"]
             .into_iter()
             // SAFETY: a live handle and a NUL-terminated name.
@@ -167,15 +167,15 @@ impl Runtime for CppRuntime {
             fail!(Failed, "the compiled form has no entry point; attach the function again")
         };
         lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants)?;
-        // SAFETY: the prelude defines the symbol with this type. If the object lies, only this locked-down process is
-        // its victim.
+        // SAFETY: the prelude defines the symbol with this type. A false object harms only this locked-down
+        // process.
         self.run = Some(unsafe { std::mem::transmute::<*mut c_void, Run>(symbol) });
         Ok(())
     }
 
     fn seed(&mut self, seed: u64) -> Result<()> {
         self.seed = self.seed.map(|_| seed);
-        // SAFETY: no preconditions; `rand` of the function is that of this C library.
+        // SAFETY: no preconditions; the function's `rand` is the one of this C library.
         unsafe { libc::srand(u32::try_from(seed & 0xffff_ffff).unwrap_or(0)) };
         Ok(())
     }

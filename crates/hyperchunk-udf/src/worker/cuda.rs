@@ -1,9 +1,11 @@
-//! The CUDA back end: the host's side of a function whose kernels run on the GPU.
+//! CUDA back end: the host's side of a function whose kernels run on the GPU.
 //!
-//! Driver, context and all that the driver opens come before the lock-down. The source, its launch plan and its PTX come behind it;
-//! the driver compiles the PTX for its GPU here, and no code of the function runs on the processor.
+//! The driver and the context are opened before the lock-down. The source, its launch plan and its PTX are
+//! processed after it; the driver then compiles the PTX for its GPU, and no code of the function runs on the
+//! processor.
 //!
-//! Inputs that come as they are stored are decompressed, unshuffled and put in their places on the GPU (`hyperchunk_cuda::ingest`).
+//! Inputs in stored form are decompressed, unshuffled and put in their places on the GPU
+//! (`hyperchunk_cuda::ingest`).
 
 use super::{CallSlot, Runtime, lockdown, read_compiled};
 use crate::cuda::{Dataset, Passed, Plan, Program, Step};
@@ -17,26 +19,27 @@ use hyperchunk_cuda::{Argument, Context, DeviceMemory, Function, Launch, Module,
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// Stored bytes of a batch, about.
+/// Approximate size of a batch in stored bytes.
 const BATCH: usize = 16 << 20;
-/// Memory of the GPU for decoding that waits for the next call: two batches whose elements take a few times as much.
+/// Maximum GPU memory cached for decoding in later calls: two batches whose elements take a few times as
+/// much.
 const MOST_KEPT: usize = 256 << 20;
 
-/// A function on the GPU.
+/// Function on the GPU.
 #[expect(missing_debug_implementations, reason = "handles of the driver")]
 pub struct CudaRuntime {
     context: Arc<Context>,
     stream: Stream,
     loaded: Option<Loaded>,
-    /// Memory of each dataset, kept from call to call.
+    /// Memory of each dataset, reused by later calls.
     memory: Vec<Option<DeviceMemory>>,
     decodes: Decodes,
     nvcomp: Option<Nvcomp>,
-    /// Memory for decoding, kept from call to call.
+    /// Memory for decoding, reused by later calls.
     kept: Kept,
-    /// The reader's memory, where the output goes.
+    /// Memory of the reader, which receives the output.
     lent: Option<DeviceMemory>,
-    /// Why it can take none.
+    /// Reason why none can be lent.
     no_sharing: Option<String>,
 }
 
@@ -45,13 +48,13 @@ struct Loaded {
     functions: Vec<Function>,
 }
 
-/// An error of the driver.
+/// Converts an error of the driver.
 fn failed(error: &hyperchunk_cuda::Error) -> Error {
     Error::new(ErrorKind::Failed, error.message())
 }
 
 impl CudaRuntime {
-    /// Loads the driver and makes it open what it needs.
+    /// Loads the driver and makes it open the devices that it needs.
     ///
     /// # Errors
     /// `Failed`, with what is missing and what computes without it.
@@ -78,13 +81,13 @@ impl CudaRuntime {
         Ok(CudaRuntime { context, stream, loaded, memory, decodes, nvcomp, kept, lent, no_sharing })
     }
 
-    /// Where the dataset of this number lies on the GPU.
+    /// Returns the GPU memory of a dataset.
     fn place(&self, number: usize) -> Option<&DeviceMemory> {
         let lent = self.lent.as_ref().filter(|_| number == 0);
         lent.or_else(|| self.memory.get(number)?.as_ref())
     }
 
-    /// Makes room on the GPU for a dataset.
+    /// Allocates GPU memory for a dataset.
     fn make_room(&mut self, number: usize, slot: &CallSlot<'_>, bytes: usize) -> Result<()> {
         if let Some(lent) = self.lent.as_ref().filter(|_| number == 0) {
             if lent.bytes() < bytes {
@@ -96,7 +99,7 @@ impl CudaRuntime {
             self.memory.resize_with(number + 1, || None);
         }
         let Some(held) = self.memory.get_mut(number) else { return Ok(()) };
-        // A dataset without elements has an address as well.
+        // A dataset without elements needs an address as well.
         let room = bytes.max(1);
         if held.as_ref().is_none_or(|memory| memory.bytes() < room) {
             *held = None;
@@ -109,7 +112,7 @@ impl CudaRuntime {
                 Error::new(ErrorKind::Failed, text)
             };
             let taken = match DeviceMemory::alloc(&self.context, room) {
-                // What only waits goes first.
+                // Frees the unused cache first.
                 Err(_) if self.kept.clear() => DeviceMemory::alloc(&self.context, room),
                 taken => taken,
             };
@@ -118,7 +121,8 @@ impl CudaRuntime {
         Ok(())
     }
 
-    /// Memory on the GPU for each dataset, with the inputs in it that came as elements, and zeros in the outputs.
+    /// Allocates GPU memory for each dataset, copies in the inputs that came as elements, and clears the
+    /// outputs.
     fn fill(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
         for (number, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.stored == 0) {
             let bytes = slot_bytes(slot)?;
@@ -127,7 +131,7 @@ impl CudaRuntime {
             if slot.output {
                 self.stream.fill(memory, 0, bytes, 0).map_err(|e| failed(&e))?;
             } else {
-                // SAFETY: the host mapped so many bytes for this slot, and keeps them while the call runs.
+                // SAFETY: the host mapped `bytes` bytes for this slot, and keeps them while the call runs.
                 let data = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), bytes) };
                 self.stream.upload(memory, 0, data).map_err(|e| failed(&e))?;
             }
@@ -180,7 +184,7 @@ impl CudaRuntime {
     }
 }
 
-/// What decodes inputs, opened and tried before the lock-down. Without it, or where it fails, inputs come as elements.
+/// Opens and tests the decoders before the lock-down. If one is missing or fails, inputs come as elements.
 fn decoders(context: &Arc<Context>) -> (Decodes, Option<Nvcomp>) {
     let nvcomp = Nvcomp::beside(context.driver(), None).ok();
     if let Some(nvcomp) = nvcomp.filter(|nvcomp| warm_up(context, Some(nvcomp)).is_ok()) {
@@ -192,7 +196,7 @@ fn decoders(context: &Arc<Context>) -> (Decodes, Option<Nvcomp>) {
     }
 }
 
-/// Where a part of a chunk is in the shared memory.
+/// Returns the location of a part of a chunk in the shared memory.
 fn part<'a>(piece: crate::stored::Piece, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
     let stored = match piece.bytes {
         None => ingest::Stored::Fill(fill),
@@ -242,7 +246,8 @@ impl Runtime for CudaRuntime {
             let Ok(length) = usize::try_from(slot.stored) else {
                 fail!(Worker, "an input that is too large")
             };
-            // SAFETY: the host mapped so many bytes for this slot, and keeps them as they are while the call runs.
+            // SAFETY: the host mapped `length` bytes for this slot, and keeps them unchanged while the call
+            // runs.
             let memory = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), length) };
             let Stored { chunk, filters, swap, fill, pieces } =
                 Stored::parse(memory, slot.dims, slot.datatype.size())?;
@@ -264,12 +269,13 @@ impl Runtime for CudaRuntime {
                 dims: slot.dims,
                 parts,
             };
-            // On this thread: a locked-down process starts none of its own.
+            // On this thread: a locked-down process cannot start others.
             let nvcomp = self.nvcomp.as_ref();
             let kept = Some(&self.kept);
             let options = Options { nvcomp, threads: 1, batch: BATCH, kept, ..Options::default() };
             let failed = || ingest(&request, to, 0, &options).is_err();
-            // What waits may be too much. Whatever else was wrong with it, the reader tries it himself and tells.
+            // The cached memory may have used up the GPU's. For any other fault, the reader decodes the input
+            // itself and reports the error.
             if failed() && (!self.kept.clear() || failed()) {
                 return Ok(false);
             }
@@ -285,7 +291,7 @@ impl Runtime for CudaRuntime {
         let Ok(bytes) = usize::try_from(bytes) else { fail!(Worker, "memory of {bytes} bytes") };
         match DeviceMemory::import(&self.context, memory.as_fd(), bytes) {
             Ok(lent) => {
-                // That of its own would be there beside it.
+                // Frees its own memory for the output, which is not needed now.
                 if let Some(own) = self.memory.first_mut() {
                     *own = None;
                 }
@@ -306,17 +312,17 @@ impl Runtime for CudaRuntime {
         for step in &plan.steps {
             self.launch(step, &loaded.functions, &loaded.program)?;
         }
-        // The first is what is computed; other outputs are thrown away.
+        // The first slot is the result; other outputs are discarded.
         let (Some(slot), Some(memory)) = (slots.first().filter(|s| s.output), self.place(0)) else {
             fail!(Worker, "a call without an output")
         };
         if self.lent.is_some() {
             return self.stream.synchronize().map_err(|e| failed(&e));
         }
-        // SAFETY: the host shares so many bytes for this slot, which nothing else of this process uses.
+        // SAFETY: the host shares this many bytes for the slot, which this process does not use otherwise.
         let to = unsafe { std::slice::from_raw_parts_mut(slot.data, slot_bytes(slot)?) };
         self.stream.download(memory, 0, to).map_err(|e| failed(&e))?;
-        // What a kernel did wrong shows here.
+        // Faults of a kernel are reported here.
         self.stream.synchronize().map_err(|e| failed(&e))
     }
 }

@@ -1,30 +1,29 @@
-//! Files that granted modules opened when they were imported, and will read from later: PROJ's database, say.
+//! Files that granted modules opened on import and read later, for example PROJ's database.
 
 use std::os::fd::RawFd;
 
-/// The descriptors of this process.
+/// Lists the open descriptors of this process.
 pub(super) fn open() -> Vec<RawFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
     let mut found: Vec<RawFd> =
         entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
-    // That of the listing itself is closed by now, and its number free for the next.
-    // SAFETY: asks about a number, whether it is a descriptor or not.
+    // The listing's own descriptor is closed by now, and its number free.
     found.retain(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0);
     found
 }
 
-/// What was opened since there were `before`.
+/// Returns the descriptors opened since `before` was listed.
 pub(super) fn since(before: &[RawFd]) -> Vec<RawFd> {
     open().into_iter().filter(|fd| !before.contains(fd)).collect()
 }
 
-/// Regular files that were opened for reading only, and were not among `before`.
+/// Returns the regular files opened read-only since `before` was listed.
 pub(super) fn read_only_files_since(before: &[RawFd]) -> Vec<RawFd> {
     open().into_iter().filter(|fd| !before.contains(fd) && is_read_only_file(*fd)).collect()
 }
 
 fn is_read_only_file(fd: RawFd) -> bool {
-    // SAFETY: all-zero is a valid stat; both calls fail for a descriptor that is none.
+    // SAFETY: all-zero is a valid stat; both calls fail for an invalid descriptor.
     unsafe {
         let mut meta: libc::stat = std::mem::zeroed();
         let flags = libc::fcntl(fd, libc::F_GETFL);

@@ -1,13 +1,13 @@
-//! Where the programs of workers begin. Not with Rust's own start: what that sets up is a handler for stacks that overflow, which the
-//! lock-down takes away again, and for it reads the list of the process's mappings.
+//! Entry point of the workers' programs. It replaces Rust's own start-up code, which installs a stack
+//! overflow handler that the lock-down removes again, and reads the process's mappings for that.
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// What C's `main` does: `program` gets the arguments after the first and returns the exit status.
+/// Implements C's `main`: `program` gets the arguments after the first and returns the exit status.
 ///
 /// # Safety
-/// `arguments` points to `count` NUL-terminated strings that live as long as the process, as those of `main` do.
+/// `arguments` points to `count` NUL-terminated strings that live as long as the process, as for `main`.
 pub unsafe fn run(
     count: c_int,
     arguments: *const *const c_char,
@@ -20,15 +20,15 @@ pub unsafe fn run(
             OsStr::from_bytes(word.to_bytes()).to_owned()
         })
         .collect();
-    // A reader that is gone is an error of writing to it, as in all of Rust's programs.
-    // SAFETY: no handler is involved.
+    // Writing to a closed pipe is an error and no signal, as in all Rust programs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let status = program(&words);
-    // With what Rust's streams still hold.
+    // Flushes Rust's streams.
     std::process::exit(status)
 }
 
-/// Makes `$program`, which gets the arguments after the first and returns the exit status, the `main` of a worker's program.
+/// Makes `$program`, which gets the arguments after the first and returns the exit status, the `main` of a
+/// worker's program.
 #[macro_export]
 macro_rules! worker_main {
     ($program:path) => {
@@ -39,13 +39,13 @@ macro_rules! worker_main {
             count: ::std::ffi::c_int,
             arguments: *const *const ::std::ffi::c_char,
         ) -> ::std::ffi::c_int {
-            // SAFETY: what the C library gives its `main`.
+            // SAFETY: the arguments that the C library passes to `main`.
             unsafe { $crate::worker::entry::run(count, arguments, $program) }
         }
     };
 }
 
-/// A program's own message.
+/// Prints a message to standard error.
 #[expect(clippy::print_stderr, reason = "what a program is asked by hand")]
 pub fn report(text: &str) {
     eprintln!("{text}");

@@ -1,6 +1,7 @@
-//! Shared objects of HDF5-UDF: they have variables of C++'s library that whoever runs them fills.
+//! Shared objects of HDF5-UDF: they contain variables of the C++ library's types, which the program that
+//! loads them has to fill.
 //!
-//! A `std::vector` of libstdc++ is three addresses: the first element, the end, and the end of the room.
+//! A `std::vector` of libstdc++ is three addresses: the first element, the end, and the end of the capacity.
 
 use super::CallSlot;
 use crate::error::{Result, fail};
@@ -14,7 +15,7 @@ struct Vector {
     room: *mut c_void,
 }
 
-/// A loaded shared object.
+/// Loaded shared object.
 #[derive(Debug)]
 pub(super) struct LegacyObject {
     run: unsafe extern "C" fn(),
@@ -22,12 +23,12 @@ pub(super) struct LegacyObject {
     names: *mut Vector,
     types: *mut Vector,
     dims: *mut Vector,
-    /// HDF5-UDF 2.1 has none.
+    /// Missing in HDF5-UDF 2.1.
     file_path: *mut *const c_char,
 }
 
 impl LegacyObject {
-    /// Finds what HDF5-UDF puts into an object.
+    /// Looks up the symbols that HDF5-UDF puts into an object.
     pub(super) fn new(handle: *mut c_void) -> Result<Self> {
         // SAFETY: a live handle and a NUL-terminated name.
         let find = |name: &CStr| unsafe { libc::dlsym(handle, name.as_ptr()) };
@@ -38,7 +39,8 @@ impl LegacyObject {
             fail!(Failed, "the compiled form is no function of HDF5-UDF 2; attach its source anew")
         }
         Ok(LegacyObject {
-            // SAFETY: HDF5-UDF calls this symbol so. If the object lies, only this locked-down process is its victim.
+            // SAFETY: HDF5-UDF calls this symbol in the same way. A false object harms only this locked-down
+            // process.
             run: unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(run) },
             data: data.cast(),
             names: names.cast(),
@@ -53,7 +55,7 @@ impl LegacyObject {
         let shapes = slots
             .iter()
             .map(|slot| Vector::of(slot.dims.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX))));
-        // SAFETY: the object's own variables, which are vectors; nobody else uses them now.
+        // SAFETY: the object's own variables, which are vectors; there is no other access now.
         unsafe {
             (*self.data).set(slots.iter().map(|slot| slot.data.cast::<c_void>()));
             (*self.names).set(names.iter().map(|(name, _)| name.as_ptr()));
@@ -73,7 +75,7 @@ impl LegacyObject {
 impl Vector {
     const EMPTY: Vector = Vector { first: null_mut(), end: null_mut(), room: null_mut() };
 
-    /// Elements in memory of `malloc`, which is that of the C++ library's `new`: the object may free it.
+    /// Allocates elements with `malloc`, like the C++ library's `new`: the object may free them.
     fn of<T>(elements: impl ExactSizeIterator<Item = T>) -> Self {
         let count = elements.len();
         // SAFETY: room for all elements, each of which is written before the next call looks at it.
@@ -90,7 +92,7 @@ impl Vector {
         }
     }
 
-    /// Replaces the elements. Those of this type need no destructor.
+    /// Replaces the elements, whose type must not need a destructor.
     fn set<T>(&mut self, elements: impl ExactSizeIterator<Item = T>) {
         let old = std::mem::replace(self, Vector::of(elements));
         // SAFETY: null, or memory of the C++ library's `new` or of ours.
@@ -104,7 +106,7 @@ impl Vector {
         if first.is_null() {
             return Vec::new();
         }
-        // SAFETY: a vector's addresses are of one piece of memory, with elements between them.
+        // SAFETY: a vector's addresses are within one allocation, with the elements between them.
         unsafe {
             let count = usize::try_from(end.offset_from(first)).unwrap_or(0);
             let elements = (0..count).map(|n| first.add(n).read()).collect();

@@ -1,5 +1,6 @@
-//! The Lua back end: LuaJIT. Bytecode is loaded only where the host sends some: that of HDF5-UDF, for signers whose native
-//! code may run. [Loops](crate::loops) that do the same to each element are computed as [vectors](super::lua_vectors).
+//! Lua back end: LuaJIT. Bytecode is loaded only if the host sends some: HDF5-UDF's bytecode, from signers
+//! whose native code may run. [Loops](crate::loops) over independent elements are computed as
+//! [vectors](super::lua_vectors).
 
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,8 @@ use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::rc::Rc;
 
 const PRELUDE: &str = include_str!("lua_prelude.lua");
-/// What HDF5-UDF puts before a function keeps `lib` to itself, in its `init`, and fills it when that is called. It gets
-/// what functions of ours get, and `init` is not called.
+/// Shim for HDF5-UDF's bytecode, which stores `lib` in a local of its `init` and fills it when `init` is
+/// called. This fills it with the same functions as for our sources, and does not call `init`.
 const ADOPT: &str = "
 local getupvalue = debug.getupvalue
 debug, package.loaded.debug = nil, nil
@@ -34,12 +35,12 @@ end
 error('the bytecode has no `lib` as HDF5-UDF 2 makes it', 0)
 ";
 const VECTORS: &str = include_str!("lua_vectors.lua");
-/// Where the prelude's function that takes a block's seed is kept.
+/// Registry key of the prelude's function that takes a block's seed.
 const SEED: &str = "hyperchunk.seed";
-/// And that which takes what makes the function that loops ask.
+/// Registry key of the prelude's function that takes the constructor of the loops' function.
 const LOOPS: &str = "hyperchunk.loops";
 
-/// A Lua state.
+/// Lua state.
 #[derive(Debug)]
 pub struct LuaRuntime {
     lua: Lua,
@@ -61,8 +62,9 @@ fn failed(error: &mlua::Error) -> Error {
     )
 }
 
-/// Whether LuaJIT's machine code does what its interpreter does. Not with unsigned 64-bit integers from 2^63 on that are stored in a
-/// `float` at once: by way of a `double` or of a signed integer they are right. Bytecode is judged by the types of its datasets alone.
+/// Returns whether LuaJIT's machine code gives the same results as its interpreter. It does not for unsigned
+/// 64-bit integers from 2^63 on that are stored directly in a `float`; through a `double` or a signed integer
+/// they are right. Bytecode is judged only by the types of its datasets.
 fn compiles_right(setup: &Setup) -> bool {
     let types: Vec<_> = setup.slots.iter().filter_map(|slot| Datatype::parse(&slot.datatype).ok()).collect();
     let any = |wanted| types.iter().any(|datatype| datatype.holds(&|number| number == wanted));
@@ -77,7 +79,8 @@ fn compiles_right(setup: &Setup) -> bool {
 }
 
 impl LuaRuntime {
-    /// A state with the base, string, table, math, bit, jit, ffi and package libraries: no files, no processes.
+    /// Creates a state with the base, string, table, math, bit, jit, ffi and package libraries: no files, no
+    /// processes.
     ///
     /// # Errors
     /// `Worker` when LuaJIT cannot start.
@@ -93,7 +96,7 @@ impl LuaRuntime {
             | if setup.compiled { StdLib::DEBUG } else { StdLib::NONE };
         // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
         let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
-        // What is left over of the prelude is little; collecting it takes as long as a twentieth of the worker's start.
+        // The prelude leaves little garbage; collecting it takes a twentieth of the worker's start.
         lua.gc_stop();
         let types: Vec<_> =
             setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<_>>()?;
@@ -104,7 +107,7 @@ impl LuaRuntime {
         Ok(me)
     }
 
-    /// Collects from now on, for the first time when as much again is there as the prelude left.
+    /// Starts the garbage collector, which first runs when the memory in use has doubled.
     fn collect(&self) -> mlua::Result<()> {
         self.lua.globals().get::<Function>("collectgarbage")?.call::<()>(("restart", -1))
     }
@@ -120,12 +123,12 @@ impl LuaRuntime {
             row.set("size", datatype.flat_number().map_or(datatype.size(), |n| n.size()))?;
             list.set(i + 1, row)?;
         }
-        // A user-space address has at most 52 bits on the machines that we run on, so a number holds it.
+        // A user-space address has at most 52 bits on supported machines, so a number can represent it.
         #[expect(clippy::cast_precision_loss, reason = "addresses have fewer than 53 bits")]
         let address = self.slots.borrow().address() as f64;
         let prelude = self.lua.load(PRELUDE).set_name("=hyperchunk").set_mode(ChunkMode::Text);
         let connect = self.lua.create_function(|_, target: String| {
-            // An error is a value here: what functions see is the prelude's.
+            // Errors are returned as values here; the prelude raises them for the function.
             Ok(match super::connect(&target) {
                 Ok(fd) => (Some(fd.into_raw_fd()), None),
                 Err(error) => (None, Some(error.message().to_owned())),
@@ -151,7 +154,8 @@ impl LuaRuntime {
     fn load_text(&self, source: &str) -> mlua::Result<()> {
         let chunk = |text: String| self.lua.load(text).set_name("=udf").set_mode(ChunkMode::Text);
         if let Some(mut rewritten) = loops::rewrite(source, self.least()).filter(|_| Vectors::AS_LUA) {
-            // What does not load may be at a limit that the source alone is not at; the source says what is wrong with it.
+            // The rewritten source may exceed a limit that the original does not; errors of the original are
+            // reported by the original.
             if let Ok(function) = chunk(std::mem::take(&mut rewritten.text)).into_function() {
                 return function.call::<()>(self.asked(rewritten)?);
             }
@@ -159,12 +163,12 @@ impl LuaRuntime {
         chunk(source.to_owned()).exec()
     }
 
-    /// The rounds of a loop that is worth asking for: asking takes as long as so many.
+    /// Returns the minimum number of iterations at which the check before a loop pays off.
     fn least(&self) -> u32 {
         if self.jit { loops::LEAST } else { 64 }
     }
 
-    /// The functions that loops ask.
+    /// Creates the functions that the loops call.
     fn asked(&self, rewritten: loops::Rewritten) -> mlua::Result<MultiValue> {
         let (loops, kinds) = (self.lua.create_table()?, self.lua.create_table()?);
         for (number, each) in rewritten.loops.iter().enumerate() {
@@ -221,7 +225,7 @@ impl Runtime for LuaRuntime {
     }
 
     fn seed(&mut self, seed: u64) -> Result<()> {
-        // Its seeds have 53 bits, which a number of Lua's holds.
+        // Seeds have 53 bits, which a Lua number can represent.
         #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
         let seed = seed as f64;
         self.lua

@@ -1,26 +1,28 @@
-//! NaNs that LuaJIT cannot take. It keeps every value in the 64 bits of a double, and those NaNs whose first 17 bits are all but
-//! ones are its `nil`, `false`, strings and so on; it trusts numbers that come from C not to be among them. A file may have any bits:
-//! erased memory is all ones. So inputs with such NaNs are copied, and have plain ones of the same sign there.
+//! NaNs that LuaJIT cannot represent. It stores every value in the 64 bits of a double, and uses the NaNs
+//! whose first 17 bits are nearly all ones for `nil`, `false`, strings and so on. It assumes that numbers
+//! from C are not among them. A file may have any bits: erased memory is all ones. So inputs with such NaNs
+//! are copied, and these are replaced by ordinary NaNs of the same sign.
 
 use crate::datatype::{Datatype, ElementType};
 use crate::error::{Result, fail};
 
-/// Elements that are looked at before it is asked whether one was odd.
+/// Number of elements checked before an early exit.
 const BLOCK: usize = 4096;
 
-/// From here on, the upper half of a double without its sign may be another value's; the sign can change (`-x`).
+/// Upper half, without the sign, from which a double may be another Lua value; the sign may change (`-x`).
 const ODD: u32 = 0x7ff9_0000;
 
-/// A float becomes a double by its exponent and the same first bits, the first of which is set.
+/// Returns whether a float becomes such a double: it keeps its first mantissa bits, and the conversion sets
+/// the first of these.
 fn is_odd_float(bits: u32) -> bool {
     const INFINITE: u32 = 0x7f80_0000;
     const FIRST: u32 = 0x0040_0000;
     let bare = bits & (u32::MAX >> 1);
-    // Signed comparisons are what the processor has for vectors.
+    // Processors have signed vector comparisons.
     bare.cast_signed() > INFINITE.cast_signed() && (bare | FIRST).cast_signed() >= 0x7fc8_0000
 }
 
-/// Computing with a NaN sets its first bit; no other double gets to be odd by that.
+/// Returns whether a double is one, or becomes one by arithmetic, which sets the first mantissa bit of a NaN.
 fn is_odd_double(bits: u64) -> bool {
     const FIRST: u32 = 0x0008_0000;
     let bare = (bits >> 32) as u32 & (u32::MAX >> 1);
@@ -35,12 +37,12 @@ fn double(bytes: &[u8; 8]) -> u64 {
     u64::from_ne_bytes(*bytes)
 }
 
-/// Whether elements of a type have floats in them.
+/// Returns whether a datatype contains floats.
 pub(super) fn has_floats(datatype: &Datatype) -> bool {
     datatype.holds(&|number| matches!(number, ElementType::Float32 | ElementType::Float64))
 }
 
-/// Whether there is such a NaN in elements that lie behind each other.
+/// Returns whether contiguous elements contain such a NaN.
 pub(super) fn any_odd(datatype: &Datatype, bytes: &[u8]) -> bool {
     match (datatype, datatype.flat_number()) {
         (_, Some(ElementType::Float32)) => {
@@ -65,7 +67,7 @@ pub(super) fn any_odd(datatype: &Datatype, bytes: &[u8]) -> bool {
     }
 }
 
-/// Makes plain NaNs of them.
+/// Replaces such NaNs by ordinary ones.
 fn mend(datatype: &Datatype, bytes: &mut [u8]) {
     match (datatype, datatype.flat_number()) {
         (_, Some(ElementType::Float32)) => {
@@ -93,7 +95,7 @@ fn mend(datatype: &Datatype, bytes: &mut [u8]) {
     }
 }
 
-/// A copy of elements with plain NaNs in the place of odd ones, aligned as any element is.
+/// Copies elements with such NaNs replaced by ordinary ones, with sufficient alignment for any element.
 ///
 /// # Errors
 /// `Failed` if there is no memory for it.
@@ -108,7 +110,7 @@ pub(super) fn mended(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> 
         )
     }
     copy.resize(words, 0);
-    // SAFETY: the words are initialised, exclusively borrowed, and have at least so many bytes.
+    // SAFETY: the words are initialised, exclusively borrowed, and have at least `bytes.len()` bytes.
     let room = unsafe { std::slice::from_raw_parts_mut(copy.as_mut_ptr().cast::<u8>(), bytes.len()) };
     room.copy_from_slice(bytes);
     mend(datatype, room);
@@ -119,7 +121,7 @@ pub(super) fn mended(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> 
 mod tests {
     use super::*;
 
-    /// As LuaJIT tells values from numbers: by the first 17 bits.
+    /// Distinguishes numbers from other values like LuaJIT: by the first 17 bits.
     fn is_a_number_to_lua(bits: u64) -> bool {
         bits >> 47 < 0x1_fff2
     }
@@ -150,7 +152,7 @@ mod tests {
         let mut copy = Vec::new();
         let place = mended(&datatype, bytes, &mut copy).unwrap();
         assert_eq!(place.align_offset(8), 0);
-        // SAFETY: the copy has so many bytes.
+        // SAFETY: the copy has `bytes.len()` bytes.
         assert_eq!(unsafe { std::slice::from_raw_parts(place, bytes.len()) }, expected, "{notation}");
     }
 

@@ -1,4 +1,4 @@
--- What a Lua function sees: the global `lib`. Indices start at 1, as in HDF5-UDF.
+-- Environment of a Lua function: the global `lib`. Indices start at 1, as in HDF5-UDF.
 local slots, structures, address, file_path, jit_allowed, host_connect, host = ...
 local ffi = require("ffi")
 ffi.cdef [[
@@ -29,11 +29,11 @@ end
 
 lib = {}
 
--- What the loops of a source ask; whoever has it gets elements as they lie, and has them read by it alone.
+-- Called by rewritten loops. As an argument of lib.getData, it gives access to elements in place, which only it may read.
 local ask = {}
 local cast = ffi.cast
 
--- Before Lua itself reads elements: those that it cannot take are to be others.
+-- Called before Lua reads elements: replaces NaNs that LuaJIT cannot represent.
 local function look(slot)
   local problem = host.look(slot.index)
   if problem then
@@ -66,7 +66,7 @@ function lib.getDims(name)
   return numbers(slot.dims, slot.rank)
 end
 
--- An attribute: a number, a string, or a table of them.
+-- Returns an attribute: a number, a string, or a table of them.
 function lib.getAttr(object, name)
   local label = object .. "@" .. name
   local slot = find(label)
@@ -84,12 +84,12 @@ function lib.getAttr(object, name)
   return count == 1 and list[1] or list
 end
 
--- The shape of the block that is computed.
+-- Returns the shape of the computed block.
 function lib.getChunk()
   return numbers(array[0].dims, array[0].rank)
 end
 
--- Where that block begins in its dataset, or that of an input in the input's.
+-- Returns the offset of that block in its dataset, or of an input's part in the input's dataset.
 function lib.getOffset(name)
   local slot = array[name and find(name).index or 0]
   return numbers(slot.start, slot.rank)
@@ -105,7 +105,7 @@ function lib.getFilePath()
   return file_path
 end
 
--- A string, of an element of a string dataset or of a member: fixed ones end at their size or at a zero.
+-- Returns the string in an element of a string dataset, or in a member. Fixed-length strings end at their size or at a zero.
 function lib.string(from)
   if type(from) == "string" then
     return from
@@ -125,7 +125,7 @@ function lib.string(from)
   return zero and string.sub(text, 1, zero - 1) or text
 end
 
--- Sets a string of an output. What does not fit is cut off; what is left over is cleared.
+-- Sets a string of an output. A longer text is truncated; the rest of the string is cleared.
 function lib.setString(to, text)
   local found, value = pcall(function() return to.value end)
   if found and value ~= nil then
@@ -141,7 +141,7 @@ function lib.setString(to, text)
   ffi.fill(ffi.cast("char *", to) + length, size - length)
 end
 
--- A whole number of this block, the same for each reader: what random numbers are made from.
+-- Seed of this block, an integer that is the same for each reader.
 local seed, randomseed = 0, math.randomseed
 
 function lib.seed()
@@ -151,7 +151,7 @@ function lib.seed()
   return seed
 end
 
--- Seconds since 1970, where the profile grants the clock.
+-- Returns seconds since 1970, if the profile grants the clock.
 function lib.clock()
   if host.no_clock then
     error("lib.clock: " .. host.no_clock, 2)
@@ -159,7 +159,7 @@ function lib.clock()
   return host.clock()
 end
 
--- A connection to "host:port", where the profile grants it.
+-- Connection to "host:port", if the profile grants it.
 local connection = {}
 connection.__index = connection
 
@@ -181,7 +181,7 @@ local function broken(what)
   error("connection: " .. what .. ": " .. ffi.string(ffi.C.strerror(ffi.errno())), 3)
 end
 
--- Sends all of a string.
+-- Sends a whole string.
 function connection:send(text)
   local bytes, sent = ffi.cast("const char *", text), 0
   while sent < #text do
@@ -193,7 +193,7 @@ function connection:send(text)
   end
 end
 
--- Brings what comes next; false at the end.
+-- Receives the next bytes; returns false at the end.
 function connection:fill()
   if self.ended then
     return false
@@ -208,7 +208,7 @@ function connection:fill()
   return n > 0
 end
 
--- So many bytes; with "*l" a line without its end, with "*a" all until the other side closes. nil at the end.
+-- Returns that number of bytes; with "*l" a line without its end, with "*a" all until the other side closes. nil at the end.
 function connection:receive(what)
   if what == "*l" then
     local at = string.find(self.waiting, "\n", 1, true)
@@ -248,7 +248,7 @@ function connection:close()
   end
 end
 
--- Nothing may be loaded from files, and bytecode never.
+-- Forbids loading from files, and bytecode.
 local text_only = load
 local function source(chunk, name, _, env)
   if env == nil then
@@ -258,7 +258,7 @@ local function source(chunk, name, _, env)
 end
 load, loadstring = source, source
 dofile, loadfile = nil, nil
-if io then -- where files are granted
+if io then -- if files are granted
   io.popen = nil
 end
 package.loaders, package.loadlib, package.path, package.cpath = {}, nil, "", ""
@@ -266,8 +266,8 @@ string.dump = nil
 if not jit_allowed then
   jit.off()
 end
-do -- Never optimise stores: LuaJIT leaves out the conversion of 64-bit integers that are stored in floats (its `xstore_conv`).
-  -- Nor narrow: it makes integers of the parts of a sum that is stored in one, so that 272.5 - 273 is -1 there and 0 elsewhere.
+do -- Never optimise stores: LuaJIT then omits the conversion of 64-bit integers that are stored in floats (its `xstore_conv`).
+  -- Nor narrow: it truncates the operands of a sum that is stored in an integer, so that 272.5 - 273 is -1 there and 0 elsewhere.
   local start = jit.opt.start
   start("-dse", "-narrow")
   function jit.opt.start(...)
@@ -281,7 +281,7 @@ local function set_seed(of_block)
   randomseed(of_block)
 end
 
--- What the loops of a source need, for those sources that have some.
+-- Creates the functions for rewritten loops, in sources that have some.
 local function loops(make, ...)
   local is_long, is_odd, readable
   ask, is_long, is_odd, readable = make(by_name, array, look, ...)

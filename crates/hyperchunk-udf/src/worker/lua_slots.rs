@@ -1,4 +1,4 @@
-//! The datasets of a call, as Lua sees them.
+//! Datasets of a call, as Lua sees them.
 
 use super::{CallSlot, lua_nans};
 use crate::datatype::Datatype;
@@ -6,43 +6,44 @@ use crate::error::Result;
 
 const MAX_RANK: usize = 32;
 
-/// The slot as the prelude's `ffi.cdef` declares it.
+/// Slot as declared in the prelude's `ffi.cdef`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FfiSlot {
-    /// The elements for Lua: where they lie, or a copy.
+    /// Elements for Lua: in place, or a copy.
     data: *mut u8,
-    /// Where they lie.
+    /// Elements in place.
     raw: *mut u8,
-    /// Their bytes.
+    /// Size of the elements in bytes.
     bytes: f64,
-    /// Not 0 once `data` is what Lua may read.
+    /// Non-zero once Lua may read `data`.
     looked_at: f64,
-    /// Of the first slot: what Lua has found out about all in this call; 0 is nothing yet.
+    /// In the first slot: result of the check of all slots in this call; 0 if not checked.
     odd: f64,
     rank: u64,
     dims: [u64; MAX_RANK],
     start: [u64; MAX_RANK],
 }
 
-/// The elements of a slot.
+/// Elements of a slot.
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) datatype: Datatype,
     pub(super) output: bool,
-    /// Where they lie; during a call the host leaves inputs as they are, and nothing but the function writes outputs.
+    /// Elements in place. During a call the host does not change inputs, and only the function writes
+    /// outputs.
     pub(super) data: *mut u8,
     pub(super) bytes: usize,
-    /// The copy that Lua is given, for its [NaNs](lua_nans); empty if it is given the elements themselves.
+    /// Copy for Lua, because of its [NaNs](lua_nans); empty if Lua gets the elements in place.
     pub(super) copy: Vec<u64>,
 }
 
-/// Those of a function.
+/// Slots of a function.
 pub(super) struct Slots {
-    /// Lua has its address.
+    /// Boxed, since Lua keeps the address.
     seen: Box<[FfiSlot]>,
     pub(super) regions: Vec<Region>,
-    /// Inputs that were looked at, and loops that were computed, since the call began.
+    /// Number of checked inputs, and of computed loops, since the call began.
     #[cfg(test)]
     pub(super) counted: (std::cell::Cell<usize>, std::cell::Cell<usize>),
 }
@@ -81,12 +82,12 @@ impl Slots {
         }
     }
 
-    /// Where Lua finds them.
+    /// Returns the address of the slots for Lua.
     pub(super) fn address(&self) -> usize {
         self.seen.as_ptr() as usize
     }
 
-    /// Those of a call that begins.
+    /// Takes the slots of a new call.
     pub(super) fn take(&mut self, slots: &[CallSlot<'_>]) {
         #[cfg(test)]
         {
@@ -115,7 +116,8 @@ impl Slots {
         }
     }
 
-    /// The call is over, and its memory of no use. Lua keeps the addresses, as it would those that it asked for.
+    /// Ends the call, whose memory must not be used afterwards. Lua keeps the addresses, like any that it has
+    /// read.
     pub(super) fn forget(&mut self) {
         for (seen, region) in self.seen.iter_mut().zip(&mut self.regions) {
             region.bytes = 0;
@@ -123,7 +125,7 @@ impl Slots {
         }
     }
 
-    /// Makes `data` of a slot what Lua may read.
+    /// Checks the `data` of a slot, and replaces it by a copy if needed, so that Lua may read it.
     ///
     /// # Errors
     /// `Failed` if there is no memory for a copy.
@@ -134,7 +136,7 @@ impl Slots {
         if region.bytes > 0 && seen.looked_at == 0.0 {
             #[cfg(test)]
             self.counted.0.update(|n| n + 1);
-            // SAFETY: the host put so many elements there, and leaves them as they are while the call runs.
+            // SAFETY: the host mapped `bytes` bytes there, and does not change them while the call runs.
             let elements = unsafe { std::slice::from_raw_parts(region.data.cast_const(), region.bytes) };
             if lua_nans::any_odd(&region.datatype, elements) {
                 seen.data = lua_nans::mended(&region.datatype, elements, &mut region.copy)?;

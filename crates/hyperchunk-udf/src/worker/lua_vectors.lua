@@ -1,11 +1,11 @@
--- What loops ask that could be computed as vectors: is it long enough; `ask(number, first, last, arrays…, scalars…)`, was it computed;
--- and, if it was not and elements are odd, for an array that Lua is going to read.
+-- Functions called by rewritten loops: is_long, for the minimum length; `ask(number, first, last, arrays…, scalars…)`, which computes it
+-- or returns false; is_odd, for NaNs that Lua cannot represent; readable, which returns an array that Lua may read.
 local by_name, array, look, loops, lying, kinds, least, compute = ...
 local ffi = require("ffi")
 local cast, istype, typeof, uintptr = ffi.cast, ffi.istype, ffi.typeof, ffi.typeof("uintptr_t")
 local type, tonumber, select, unpack = type, tonumber, select, unpack
 
--- From the number of a C type to that of a kind of elements. `ffi.istype` takes int8_t * for uint8_t *.
+-- Kinds of elements by the number of their C type. `ffi.istype` would accept int8_t * as uint8_t *.
 local kind_of = {}
 for c_type, kind in pairs(kinds) do
   kind_of[tonumber(typeof(c_type .. " *"))] = kind
@@ -32,7 +32,7 @@ local function ask(number, first, last, ...)
   return compute(unpack(given))
 end
 
--- Short loops come often, so this is what LuaJIT compiles well: no `...`.
+-- Short loops are frequent, so this avoids `...`, which LuaJIT does not compile well.
 local function is_long(first, last)
   return type(first) == "number" and type(last) == "number" and last - first >= least - 1
 end
@@ -42,7 +42,7 @@ for n, name in ipairs(lying) do
   slots[n] = by_name[name] or false
 end
 
--- Whether elements that such a loop has are not as Lua may read them. Asked in each short loop, so the answer is kept for the call.
+-- Returns whether Lua must not read some elements in place. Called in each short loop, so the result is cached for the call.
 local function is_odd()
   if array[0].odd == 0 then
     local odd = 1
@@ -63,7 +63,7 @@ local function is_odd()
   return array[0].odd == 2
 end
 
--- An array whose elements it has as they lie: that, or the same in the copy that was made for Lua.
+-- Returns an array of elements in place, or the same position in the copy that was made for Lua.
 local function readable(n, x)
   local slot = slots[n]
   if not slot then

@@ -1,18 +1,18 @@
-//! Loops of Lua that are computed as vectors: what a [loop](crate::loops) asks for is looked at, and computed if it is all within
-//! the elements of datasets, and of types that Lua's numbers hold.
+//! Vectorised computation of Lua loops: a [loop](crate::loops) is checked at run time, and computed here if
+//! all its accesses are within the elements of datasets, whose types Lua's numbers can represent.
 //!
-//! **Invariant:** the elements that are written get the bits that Lua's loop would write (any NaN for a NaN), or nothing is written
-//! that this loop would not write over.
+//! **Invariant:** the written elements get the same bits as from Lua's loop (any NaN for a NaN), or only
+//! elements are written that this loop would overwrite.
 
 use super::lua_slots::{Region, Slots};
 use crate::expression::{Arithmetic, InputBytes, Kind, Program, Scratch, as_room};
 use crate::loops::{Id, Loop, Offset, Operator, Value};
 use std::ops::Range;
 
-/// Whole numbers up to here are added without rounding, a few of them at least.
+/// Bound up to which a few integers can be added without rounding.
 const WHOLE: f64 = (1_u64 << 50) as f64;
 
-/// The kinds that a double holds, with their C types.
+/// Kinds that a double can represent, with their C types.
 const KINDS: [(&str, Kind); 8] = [
     ("float", Kind::Float32),
     ("double", Kind::Float64),
@@ -24,21 +24,21 @@ const KINDS: [(&str, Kind); 8] = [
     ("uint32_t", Kind::UInt32),
 ];
 
-/// Where an input of a program comes from: the value of the loop that is an element of an array, or the same in each round.
+/// Source of a program's input: an element of an array, or a loop-invariant value.
 #[derive(Debug)]
 enum Source {
     Each(Id),
     One(Id),
 }
 
-/// What computes one store, for arrays of certain kinds.
+/// Program for one store, for arrays of certain kinds.
 #[derive(Debug)]
 struct Computation {
     program: Program,
     sources: Vec<Source>,
 }
 
-/// A loop, and what was made of it when it was last computed.
+/// Loop, with the programs of its last computation.
 #[derive(Debug)]
 struct Prepared {
     computes: Loop,
@@ -47,17 +47,17 @@ struct Prepared {
     made: Vec<Computation>,
 }
 
-/// The loops of a source.
+/// Loops of a source.
 #[derive(Debug)]
 pub(super) struct Vectors {
     loops: Vec<Prepared>,
-    /// Whether Lua's loops are machine code.
+    /// Set if Lua's loops are compiled to machine code.
     jit: bool,
     scratch: Scratch,
 }
 
 impl Vectors {
-    /// Elsewhere LuaJIT computes with integers, too, and has no -0 where a double has one.
+    /// Restricts this to x86_64: elsewhere LuaJIT also computes with integers, which have no -0.
     pub(super) const AS_LUA: bool = cfg!(target_arch = "x86_64");
 
     pub(super) fn new(loops: impl Iterator<Item = Loop>, jit: bool) -> Self {
@@ -70,13 +70,13 @@ impl Vectors {
         Vectors { loops: loops.map(prepare).collect(), jit, scratch: Scratch::default() }
     }
 
-    /// C types of elements, and the numbers that [`compute`](Vectors::compute) knows them by.
+    /// Returns the C types of elements, and the numbers that [`compute`](Vectors::compute) uses for them.
     pub(super) fn kinds() -> impl Iterator<Item = (&'static str, usize)> {
         KINDS.iter().enumerate().map(|(number, (c_type, _))| (*c_type, number))
     }
 
-    /// Computes a loop: its number, the first and last round, for each array its kind and address, and the scalars. Nothing: it was not
-    /// computed.
+    /// Computes a loop, given its number, the first and last iteration, the kind and address of each array,
+    /// and the scalars. `None` if it was not computed.
     pub(super) fn compute(&mut self, slots: &Slots, given: &[f64]) -> Option<()> {
         let (&[number, first, last], given) = given.split_first_chunk()?;
         let prepared = self.loops.get_mut(usize::try_from(whole(number)?).ok()?)?;
@@ -111,7 +111,7 @@ impl Vectors {
 }
 
 impl Loop {
-    /// The values that are the same in each round.
+    /// Returns the loop-invariant values.
     fn scalar_values(&self, scalars: &[f64]) -> Vec<f64> {
         let mut values: Vec<f64> = Vec::with_capacity(self.values.len());
         for value in &self.values {
@@ -130,17 +130,17 @@ impl Loop {
     }
 }
 
-/// A number that has no fraction and is not too large.
+/// Converts a number that is integral and not too large.
 fn whole(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "looked at before")]
     (number.fract() == 0.0 && number.abs() <= WHOLE).then_some(number as i64)
 }
 
-/// What a loop is computed with.
+/// Inputs of a loop's computation.
 struct Rounds<'a> {
     slots: &'a Slots,
     kinds: &'a [Kind],
-    /// Of the element that each array has at 0.
+    /// Address of each array's element 0.
     addresses: &'a [i64],
     values: Vec<f64>,
     bytes: Vec<[u8; 8]>,
@@ -149,7 +149,8 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// The slot and the bytes in it of the elements that an array has at `offset` from the rounds; none if they are not all there.
+    /// Returns the slot, and the byte range in it, of an array's elements at `offset` from the iterations;
+    /// `None` if any is missing.
     fn place(&self, array: usize, offset: &Offset) -> Option<(&Region, Range<usize>)> {
         let kind = *self.kinds.get(array)?;
         let size = i64::try_from(kind.size()).ok()?;
@@ -169,7 +170,7 @@ impl Rounds<'_> {
                 fits.then_some((region, at..at + bytes))
             };
             within(region.data as usize, region.bytes).or_else(|| {
-                // In a copy there are the same elements.
+                // A copy has the same elements.
                 let length = if region.copy.is_empty() { 0 } else { region.bytes };
                 within(region.copy.as_ptr() as usize, length)
             })
@@ -179,7 +180,7 @@ impl Rounds<'_> {
 
 impl Prepared {
     fn make(&mut self, kinds: Vec<Kind>) -> Option<()> {
-        // Both or neither: what was made for some of the stores is not taken for all.
+        // Both or neither: programs for only some of the stores must not be mistaken for all.
         self.made.clear();
         let stores = 0..self.computes.stores.len();
         let made = stores.map(|at| self.computation(at, &kinds)).collect::<Option<_>>()?;
@@ -187,8 +188,8 @@ impl Prepared {
         Some(())
     }
 
-    /// Whether it is quicker than LuaJIT's code, which takes one division at a time, but all else almost beside it; here each step is a
-    /// pass over the elements.
+    /// Returns whether this is faster than LuaJIT's code, which computes divisions one at a time but overlaps
+    /// everything else with them; here each step is a pass over the elements.
     fn pays(&self) -> bool {
         let wanted = self.computes.stores.iter().map(|store| store.value).collect();
         let divides =
@@ -215,7 +216,7 @@ impl Prepared {
             let mut of = |id: Id, arithmetic: &mut Arithmetic| -> Option<usize> {
                 let slot = made.get_mut(id)?;
                 if slot.is_none() {
-                    // It was none of those that vary, which come before what is made of them.
+                    // A loop-invariant value: varying ones come before the values that depend on them.
                     sources.push(Source::One(id));
                     *slot = Some(arithmetic.input(Kind::Float64));
                 }
@@ -249,7 +250,7 @@ impl Prepared {
         Some(Computation { program: arithmetic.finish(result, output), sources })
     }
 
-    /// The inputs of a store; none if one of them is written by any.
+    /// Returns the inputs of a store; `None` if one of them overlaps any written range.
     fn inputs<'a>(
         &self,
         made: &Computation,
@@ -268,8 +269,8 @@ impl Prepared {
                         return None;
                     }
                     let pointer = std::ptr::with_exposed_provenance::<u8>(place.start);
-                    // SAFETY: within the elements of a slot, which stay as they are while the call runs, but for outputs; and of these
-                    // nothing that is written now.
+                    // SAFETY: within the elements of a slot, which do not change while the call runs, except
+                    // outputs, of which this range overlaps no written part.
                     InputBytes::Each(unsafe { std::slice::from_raw_parts(pointer, place.len()) })
                 }
             });
@@ -297,8 +298,8 @@ impl Prepared {
         }
         for ((made, inputs), place) in self.made.iter().zip(&inputs).zip(written) {
             let pointer = std::ptr::with_exposed_provenance_mut::<u8>(place.start);
-            // SAFETY: within an output, which is mapped to be written while the call runs, and which nothing else has a reference to: no
-            // input overlaps it.
+            // SAFETY: within an output, which is mapped writable while the call runs, and to which there is
+            // no other reference: no input overlaps it.
             let out = unsafe { std::slice::from_raw_parts_mut(pointer, place.len()) };
             made.program.evaluate_into(inputs, as_room(out), scratch).ok()?;
         }

@@ -1,9 +1,10 @@
-//! The worker: a process that locks itself down and then runs one function.
+//! Worker: a process that locks itself down and then runs one function.
 //!
-//! The order is fixed: map the shared memory, let the back end prepare what it needs from the system, lock down, tell
-//! the layers reached, and only then look at the source.
+//! The order is fixed: map the shared memory, let the back end prepare what it needs from the system, lock
+//! down, report the layers reached, and only then look at the source.
 //!
-//! **Invariant:** no byte of a source or of a compiled form is interpreted before [`lockdown::restrict`] has returned.
+//! **Invariant:** no byte of a source or of a compiled form is interpreted before [`lockdown::restrict`] has
+//! returned.
 
 pub mod compile;
 #[cfg(feature = "worker-bin")]
@@ -48,59 +49,58 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 pub use connections::connect;
 
-/// The descriptor of the socket to the host.
+/// Descriptor of the socket to the host.
 pub const SOCKET: i32 = 3;
 
-/// A slot of one call.
+/// Slot of one call.
 #[derive(Debug, Clone)]
 pub struct CallSlot<'a> {
-    /// Its name in the source.
+    /// Name in the source.
     pub name: &'a str,
-    /// The type of its elements.
+    /// Datatype of the elements.
     pub datatype: &'a Datatype,
-    /// Its first element.
+    /// First element.
     pub data: *mut u8,
-    /// The number of its elements.
+    /// Number of elements.
     pub count: u64,
-    /// The shape of the block.
+    /// Shape of the block.
     pub dims: &'a [u64],
-    /// Where in its dataset the block begins.
+    /// Offset of the block in its dataset.
     pub start: &'a [u64],
-    /// Whether it may be written.
+    /// Set if it may be written.
     pub output: bool,
-    /// The segment that it lies in, and its first byte there.
+    /// Segment, and the offset of the first byte in it.
     pub place: (u32, u64),
-    /// Bytes of the block as it is [stored](crate::stored), which lies there in place of its elements; 0 where these do.
+    /// Size in bytes of the [stored](crate::stored) form, which replaces the elements; 0 for elements.
     pub stored: u64,
 }
 
-/// A language's part of the worker.
+/// Language-specific part of the worker.
 pub trait Runtime {
-    /// What the lock-down has to leave.
+    /// Returns the kind of lock-down that the language requires.
     fn lockdown(&self) -> lockdown::Runtime;
-    /// Takes the source, and the compiled form if there is one. Runs locked down.
+    /// Loads the source, and the compiled form if there is one. Called after the lock-down.
     ///
     /// # Errors
-    /// `Failed` with what the language says.
+    /// `Failed` with the language's message.
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()>;
-    /// Makes machine code of the compiled form, for [`Runtime::take_code`] of another worker. Runs locked down, and nothing of the
-    /// function runs.
+    /// Compiles the compiled form to machine code, for [`Runtime::take_code`] of another worker. Called after
+    /// the lock-down; no code of the function runs.
     ///
     /// # Errors
-    /// `Failed` with what the language says; `Worker` for a language that makes none.
+    /// `Failed` with the language's message; `Worker` for a language that makes none.
     fn compile(&mut self, _compiled: OwnedFd) -> Result<Vec<u8>> {
         fail!(Worker, "this language makes no machine code")
     }
-    /// Takes machine code that [`Runtime::compile`] made of the compiled form, before [`Runtime::load`]. Runs locked down. Returns
-    /// whether it is of use.
+    /// Takes machine code that [`Runtime::compile`] made of the compiled form, before [`Runtime::load`].
+    /// Called after the lock-down. Returns whether the code is usable.
     ///
     /// # Errors
     /// `Io`.
     fn take_code(&mut self, _code: OwnedFd) -> Result<bool> {
         Ok(false)
     }
-    /// Gives the seed of what comes next: of the block that is computed, or of loading. Random numbers that the language makes
-    /// from a seed are made from this one.
+    /// Seeds the language's random numbers for the next step: a block, or loading.
     ///
     /// # Errors
     /// `Failed`.
@@ -110,51 +110,53 @@ pub trait Runtime {
     /// Runs the function once.
     ///
     /// # Errors
-    /// `Failed` with what the language says.
+    /// `Failed` with the language's message.
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()>;
-    /// Where the function sees the inputs that are copied in, for a language with addresses of its own.
+    /// Returns the function's address of the inputs that are copied in, for a language with its own address
+    /// space.
     fn inputs_at(&self) -> Option<u64> {
         None
     }
-    /// What it can be given beside elements.
+    /// Returns the stored forms that it can decode.
     fn decodes(&self) -> Decodes {
         Decodes::Nothing
     }
-    /// Takes memory of a device, which has so many bytes: what the function computes goes there until it is taken back. Runs locked down.
-    /// Returns why it cannot, if it cannot.
+    /// Takes `bytes` bytes of device memory: the function's results go there until it is taken back. Called
+    /// after the lock-down. Returns the reason if it cannot take the memory.
     ///
     /// # Errors
-    /// `Worker` for a language that computes elsewhere.
+    /// `Worker` for a language that does not compute on a device.
     fn lend(&mut self, _memory: OwnedFd, _bytes: u64) -> Result<Option<String>> {
         fail!(Worker, "memory of a device, for a language that does not compute there")
     }
-    /// Lets go of that memory.
+    /// Releases that memory.
     fn take_back(&mut self) {}
-    /// Makes elements of the inputs of the next [call](Runtime::call) that came as they are stored. `false`: it could not.
+    /// Decodes the inputs of the next [call](Runtime::call) that came in stored form. Returns `false` if it
+    /// could not.
     ///
     /// # Errors
-    /// `Worker` for one that takes elements alone.
+    /// `Worker` for a language that takes only elements.
     fn decode(&mut self, _slots: &[CallSlot<'_>]) -> Result<bool> {
         fail!(Worker, "an input as it is stored, for a language that takes elements")
     }
 }
 
-/// Makes the part of the worker for a language. It may map the segments, whose descriptors follow, once more.
+/// Creates the runtime of a language. It may map the segments, whose descriptors follow, a second time.
 pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend, &[OwnedFd]) -> Result<Box<dyn Runtime>>;
 
-/// Serves the host at [`SOCKET`] until it goes away; returns the exit status.
+/// Serves the host at [`SOCKET`] until it disconnects; returns the exit status.
 ///
-/// The first of `arguments` is the host's number, where it is not [told](threads::end_with_parent) before.
+/// The first of `arguments` is the host's pid, unless it was [set](threads::end_with_parent) before.
 pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
     if let Some(host) = arguments.first().and_then(|pid| pid.to_str()).and_then(|pid| pid.parse().ok()) {
         lockdown::set_host(host);
     }
-    // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
+    // SAFETY: the host gave us this descriptor, and it stays open while we serve.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     match run(socket, make) {
         Ok(()) => 0,
         Err(error) => {
-            // The host may be gone; then nobody is there to tell.
+            // Fails if the host is gone, and there is no other process to notify.
             let _ = socket::send(socket, &protocol::encode_answer(&Answer::Failed(error.to_string())), &[]);
             1
         }
@@ -183,7 +185,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let backend = Backend::from_json_name(&setup.backend)?;
     let types =
         setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<Vec<Datatype>>>()?;
-    // Looked at only where something may stay open that the runtime opens.
+    // Listed only if the runtime may open something that has to stay open.
     let keeps = backend == Backend::Cuda || !setup.grants.imports.is_empty();
     let opened_before = if keeps { descriptors::open() } else { Vec::new() };
     if backend == Backend::Cuda {
@@ -192,10 +194,11 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let mut runtime = make(&setup, backend, &fds)?;
     drop(fds);
     if let Some(folder) = &setup.folder {
-        // Where it is gone, relative paths lead nowhere, as in the host.
+        // If the folder is gone, relative paths cannot be resolved, as in the host.
         let _ = std::env::set_current_dir(folder);
     }
-    // Closed behind its back, a file of a granted module would be whatever gets its number next.
+    // If a granted module's file were closed without its knowledge, it would use whatever gets that number
+    // next.
     let of_imports = match backend {
         _ if !keeps => Vec::new(),
         // The driver's devices.
@@ -203,7 +206,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         _ => descriptors::read_only_files_since(&opened_before),
     };
     socket::set_timeout(socket, IDLE)?;
-    // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.
+    // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped
+    // before.
     unsafe { lockdown::prepare(status.cast()) };
     let keep = [0, 1, 2, SOCKET]
         .into_iter()
@@ -216,7 +220,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         cpu_seconds: setup.cpu_s,
         file_size: setup.file_bytes,
         fine_clocks: setup.fine_clocks,
-        // A module and a kernel have no system calls that could use them.
+        // A module and a kernel cannot make system calls that would use grants.
         grants: if matches!(backend, Backend::Wasm | Backend::Cuda) {
             Grants::default()
         } else {
@@ -250,7 +254,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     runtime.seed(seed_of_block(seed, &[]))?;
     runtime.load(&setup, compiled)?;
     answer(&Answer::Loaded)?;
-    // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are atomics.
+    // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are
+    // atomics.
     let doorbell = unsafe { &*status.add(DOORBELL_OFFSET).cast::<Doorbell>() };
     let mut buffer = vec![0; MAX_MESSAGE];
     let mut places = Vec::new();
@@ -268,7 +273,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
                 answer(&Answer::Lent(runtime.lend(memory, bytes)?))?;
                 continue;
             }
-            // That it was read is all that the host wants to know.
+            // Reading the message is the complete answer to it.
             Asked::Look => continue,
             Asked::TakeBack => {
                 runtime.take_back();
@@ -322,25 +327,25 @@ fn locate<'a>(
     Ok(slots)
 }
 
-/// Ends a worker of Python whose function failed and may have lacked a module: another one tries it again.
+/// Ends a Python worker whose function failed and may have lacked a module: another one tries again.
 pub fn end_lacking_modules() -> ! {
-    // SAFETY: nothing of this process is to be undone; the host takes its end for what it is.
+    // SAFETY: this process has nothing to clean up; the host knows the meaning of this exit status.
     unsafe { libc::_exit(protocol::LACKS_MODULES) }
 }
 
-/// Seconds since 1970.
+/// Returns seconds since 1970.
 pub fn now() -> f64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// The bytes of the compiled form.
+/// Reads the bytes of the compiled form.
 ///
 /// # Errors
 /// `Io`.
 pub fn read_compiled(compiled: OwnedFd) -> Result<Vec<u8>> {
     let mut file = std::fs::File::from(compiled);
     let mut bytes = Vec::new();
-    // Not asking for its size, which a locked-down process may not.
+    // Without querying its size, which a locked-down process may not.
     std::io::Seek::rewind(&mut file)
         .and_then(|()| std::io::Read::take(file, u64::MAX).read_to_end(&mut bytes))
         .map_err(|e| Error::io("reading the compiled form", &e))?;
@@ -357,7 +362,8 @@ fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
     Ok((parse_setup(&text)?, rest))
 }
 
-/// A set-up of this version: others may have other fields, and are told apart before these are looked for.
+/// Parses the set-up message. Other protocol versions may have other fields, so the version is checked before
+/// these.
 fn parse_setup(text: &[u8]) -> Result<Setup> {
     #[derive(serde::Deserialize)]
     struct Spoken {

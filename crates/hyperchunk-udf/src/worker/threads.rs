@@ -7,11 +7,11 @@ use crate::socket;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// How often, and how long each time, a new process looks whether the one before it has ended.
+/// Number of checks, and the pause between them, whether the preceding process has ended.
 const LOOKS: u32 = 10_000;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Makes this process the parent of all that descends from it and whose parent ends.
+/// Makes this process the parent of orphaned descendants.
 ///
 /// # Errors
 /// `Io`.
@@ -23,7 +23,8 @@ pub fn adopt_orphans() -> Result<()> {
     Ok(())
 }
 
-/// Ends this process, whose children are workers, and them with it, when its parent ends, which is the host of this number.
+/// Makes this process, whose children are workers, end when its parent does, the host with this pid. Its
+/// workers end with it.
 ///
 /// # Errors
 /// `Io`.
@@ -31,35 +32,35 @@ pub fn end_with_parent(host: i32) -> Result<()> {
     super::lockdown::set_host(host);
     super::lockdown::die_with_host()?;
     super::lockdown::first_to_go();
-    // What it forks from now on.
+    // Applies to later forks.
     super::lockdown::set_host(std::process::id().cast_signed());
     Ok(())
 }
 
-/// The number of this process's threads.
+/// Returns the number of this process's threads.
 fn count() -> Result<usize> {
     let failed = |error: std::io::Error| super::lockdown::no_proc("/proc/self/task", &error);
     Ok(std::fs::read_dir("/proc/self/task").map_err(failed)?.count())
 }
 
-/// Goes on in a copy of this process that has the calling thread alone, if there are others; `fork` makes it, as the runtime has to do
-/// it. This process ends, and the host is told which one has taken its place.
+/// Continues in a forked copy of this process, which has only the calling thread, if there are others; `fork`
+/// makes the copy as the runtime requires. This process ends, and the host is told which one replaces it.
 ///
 /// # Errors
-/// `Io`, `Worker`, what `fork` gives.
+/// `Io`, `Worker`, and the errors of `fork`.
 pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
     if count()? == 1 {
         return Ok(());
     }
     let before = std::process::id();
     if fork()? != 0 {
-        // SAFETY: no handler of the process's end is to run: all that they would undo is the copy's now.
+        // SAFETY: exit handlers must not run: everything that they would clean up belongs to the copy now.
         unsafe { libc::_exit(0) }
     }
-    // Its parent has to be the one that reaps workers before it asks to be told of its end.
+    // The new parent must be the process that reaps workers before it is asked to signal its end.
     for _ in 0..LOOKS {
         if std::os::unix::process::parent_id() != before {
-            // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
+            // SAFETY: the host gave us this descriptor, and it stays open while we serve.
             let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
             let pid = std::process::id().cast_signed();
             return socket::send(socket, &protocol::encode_answer(&Answer::Moved(pid)), &[]);

@@ -1,4 +1,4 @@
-//! Hostile texts of live datasets: what was saved for the fuzz targets, and damaged copies of it.
+//! Hostile texts of live datasets: the corpus of the fuzz targets, and damaged copies of it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +20,7 @@ use dice::Dice;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Damaged copies of each file.
+/// Number of damaged copies of each file.
 const COPIES: u64 = 400;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -33,7 +33,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     files.into_iter().map(read).collect()
 }
 
-/// A copy with some damage: bytes changed, removed, doubled, and pieces of the other files.
+/// Returns a damaged copy: bytes changed, removed, doubled, and pieces of other files.
 fn damaged(original: &[u8], all: &[(String, Vec<u8>)], dice: &mut Dice) -> Vec<u8> {
     const WORDS: [&str; 16] = [
         "(",

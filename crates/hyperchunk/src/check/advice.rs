@@ -1,4 +1,4 @@
-//! What is good or bad about a file, and what to do about it.
+//! Findings about a file, with advice.
 
 use super::{Assumptions, DatasetReport, Report};
 use crate::survey::{Found, Surveyed};
@@ -6,10 +6,10 @@ use hyperchunk_format::codec;
 use hyperchunk_format::model::Layout;
 use std::collections::HashSet;
 
-/// How much a finding weighs.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
-    /// Good to know.
+    /// Information only.
     Note,
     /// Reading is slower than it could be.
     Slow,
@@ -17,30 +17,30 @@ pub enum Weight {
     Serious,
 }
 
-/// Something about a file.
+/// A finding about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it weighs.
+    /// Its severity.
     pub weight: Weight,
-    /// What it is, in a word or two that stay the same.
+    /// Its kind, in one or two words that never change.
     pub kind: &'static str,
-    /// What it is, in words.
+    /// Its description.
     pub what: String,
-    /// What to do about it; empty if nothing.
+    /// The advice; may be empty.
     pub advice: String,
-    /// The datasets that it is about: paths, the first few.
+    /// The paths of the affected datasets; only the first few.
     pub paths: Vec<Vec<u8>>,
 }
 
-/// How many paths a finding names.
+/// Maximum number of paths in a finding.
 const NAMED: usize = 5;
-/// Chunks of fewer stored bytes are small, if there are many.
+/// Chunks with fewer stored bytes are small, if there are many.
 const SMALL_CHUNK: u64 = 64 << 10;
-/// Chunks of more are large.
+/// Chunks with more bytes are large.
 const LARGE_CHUNK: u64 = 32 << 20;
-/// What chunks should have, about.
+/// Target size of a chunk, in bytes.
 const GOOD_CHUNK: u64 = 2 << 20;
-/// Datasets of fewer bytes are not worth a word about their chunks.
+/// Size in bytes below which a dataset's chunks do not matter.
 const SMALL_DATASET: u64 = 8 << 20;
 /// Compressors, by filter number.
 const COMPRESSORS: [u16; 15] =
@@ -60,7 +60,7 @@ fn finding(weight: Weight, kind: &'static str, what: String, advice: &str) -> Fi
     Finding { weight, kind, what, advice: advice.into(), paths: Vec::new() }
 }
 
-/// A finding about those datasets that are so, if any.
+/// Returns a finding about these datasets, if there are any.
 fn about<'r>(
     weight: Weight,
     kind: &'static str,
@@ -119,7 +119,7 @@ fn listing(report: &Report, found: &Found, all: &mut Vec<Finding>) {
             ));
         }
     }
-    // Where they lie does not matter if they come with what is fetched for the listing anyway.
+    // Their place does not matter if they come with the bytes that a listing fetches anyway.
     let in_front = report.page.is_some_and(|page| page >= report.structure);
     if found.collections.len() > 32 && weight.is_some() && !in_front {
         let what = format!(
@@ -206,7 +206,7 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         },
     ));
     let deep = pick(&|dataset| {
-        // The head of the file and the data are two; only what comes between is the index's doing.
+        // The file's head and the data take two round trips; only the others are due to the index.
         dataset.index_rounds >= 2 && dataset.version_1 && dataset.whole.rounds > 2
     });
     all.extend(about(
@@ -255,12 +255,12 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
     }
 }
 
-/// A number and what there are so many of, with its verb.
+/// Formats a number with its noun and verb.
 fn plural(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A chunk's extent for slices along the first axis: shorter there, longer along the others.
+/// Suggests a chunk shape for slices along the first axis: shorter there, longer along the others.
 fn shorter(dataset: &DatasetReport) -> Vec<u64> {
     let Some((chunk, _)) = &dataset.chunks else { return Vec::new() };
     let mut chunk = chunk.clone();
@@ -277,7 +277,7 @@ fn shorter(dataset: &DatasetReport) -> Vec<u64> {
     chunk
 }
 
-/// A chunk's extent that makes chunks of a good size.
+/// Suggests a chunk shape of a good size.
 fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
     let Some((chunk, _)) = &dataset.chunks else { return Vec::new() };
     let mut chunk = chunk.clone();
@@ -291,7 +291,7 @@ fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
     chunk
 }
 
-/// Data that are not in the file, or not where the dataset says.
+/// Finds data that are stored in other files or datasets.
 fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
     let paths = |test: &dyn Fn(&Surveyed) -> bool| -> Vec<Vec<u8>> {
         let datasets = found.datasets.iter().filter(|dataset| test(dataset));
@@ -361,7 +361,7 @@ fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a dataset is computed: its one filter has a program in the place of data.
+/// Returns whether a dataset is live: one of its filters is a program instead of data.
 fn is_live(dataset: &Surveyed) -> bool {
     dataset.header.pipeline.iter().any(|filter| filter.id == crate::live::FILTER)
 }

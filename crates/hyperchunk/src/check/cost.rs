@@ -1,4 +1,4 @@
-//! What reading costs over a network: round trips, requests, bytes, seconds.
+//! Estimated cost of reading over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
 use crate::io::{NEAR, Paged, Reach, around, structure_requests};
@@ -6,13 +6,14 @@ use crate::read::plan;
 use crate::survey::{apart, joined};
 use std::ops::Range;
 
-/// What something costs.
+/// Cost of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// Round trips in sequence that the file's structure forces on a reader that knows nothing and asks for exactly what it
-    /// needs.
+    /// Minimum number of round trips in sequence, which the file's structure forces on a reader that starts
+    /// from nothing and asks for exactly the bytes that it needs.
     pub forced: u64,
-    /// Round trips in sequence of a reader that starts with the head of the file and fetches structure in blocks.
+    /// Round trips in sequence of a reader that starts with the head of the file and fetches structure in
+    /// blocks.
     pub rounds: u64,
     /// Its requests.
     pub requests: u64,
@@ -20,13 +21,13 @@ pub struct Cost {
     pub bytes: u64,
     /// The bytes that are needed.
     pub needed: u64,
-    /// How long that takes.
+    /// The duration in seconds.
     pub seconds: f64,
 }
 
 impl Cost {
-    /// Of rounds of structure, each with its ranges, and of raw data, which come with a round of structure or, if there are no more,
-    /// after them.
+    /// Estimates the cost of rounds of structure, each with its ranges, and of raw data. The data come with
+    /// the given round of structure, or after the last one.
     pub(super) fn new(
         structure: &[Vec<Range<u64>>],
         (data, with): (&[Range<u64>], usize),
@@ -42,7 +43,7 @@ impl Cost {
             ..Self::default()
         };
         let head = 0..assumed.options.first_read.min(size);
-        // Who wants no data lists the file.
+        // A reader without data lists the file.
         let reach = if data.is_empty() { Reach::All } else { Reach::Path };
         let mut have = vec![head.clone()];
         cost.round(&[head], assumed);
@@ -73,7 +74,7 @@ impl Cost {
         cost
     }
 
-    /// One more round.
+    /// Adds a round.
     fn round(&mut self, requests: &[Range<u64>], assumed: &Assumptions) {
         if requests.is_empty() {
             return;
@@ -82,7 +83,8 @@ impl Cost {
         let bytes: u64 = requests.iter().map(|request| request.end - request.start).sum();
         let largest = requests.iter().map(|request| request.end - request.start).max().unwrap_or(0);
         let at_once = (assumed.options.concurrency as u64).clamp(1, count);
-        // As many at once as allowed: the longest of them, or all of them shared out.
+        // Requests run concurrently, as many as allowed: the longest one decides, or the total shared
+        // among them.
         let longest = largest.max(bytes / at_once);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let seconds = count.div_ceil(at_once) as f64 * assumed.cost.latency.as_secs_f64()
@@ -94,7 +96,7 @@ impl Cost {
     }
 }
 
-/// Whether one of some ranges, in order and apart, holds another.
+/// Returns whether one of some ranges, sorted and disjoint, contains another.
 fn covered(have: &[Range<u64>], range: &Range<u64>) -> bool {
     let after = have.partition_point(|held| held.start <= range.start);
     after.checked_sub(1).and_then(|at| have.get(at)).is_some_and(|held| held.end >= range.end)
@@ -126,17 +128,17 @@ mod tests {
         };
         // All in the head.
         check(&[&[(0, 8)], &[(50, 60), (90, 100)]], &[], (2, 1, 1, 100, 2.0));
-        // What lies just before and behind is fetched with it: more of it for a listing.
+        // Neighbouring bytes are fetched along: more for a listing.
         check(&[&[(0, 8)], &[(100_095, 100_105)]], &[(5, 9)], (3, 2, 2, 100 + 1801, 21.01));
         check(&[&[(0, 8)], &[(100_095, 100_105)]], &[], (2, 2, 2, 100 + 5967, 62.67));
-        // And known after that.
+        // They are then cached.
         check(&[&[(100_095, 100_105)], &[(100_090, 100_105)]], &[], (2, 2, 2, 100 + 5967, 62.67));
-        // With the structure that tells where they lie, or after it.
+        // With the structure that locates the data, or after it.
         let (structure, data): (&[Pairs<'_>], Pairs<'_>) =
             (&[&[(0, 8)], &[(50_000, 50_010)]], &[(70_000, 70_100)]);
         check_with(1, structure, data, (3, 2, 3, 100 + 858 + 100, 11.58));
         check_with(2, structure, data, (3, 3, 3, 100 + 858 + 100, 13.58));
-        // Near data come together.
+        // Neighbouring data come together.
         check(&[], &[(1000, 1100), (1101, 1200), (1_000_000, 1_002_000)], (1, 2, 3, 2300, 23.0));
     }
 }

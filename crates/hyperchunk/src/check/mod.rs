@@ -1,4 +1,4 @@
-//! Whether a file is fit for object stores: what reading it there costs, and what would make that less.
+//! Suitability of a file for object stores: the cost of reading it there, and ways to reduce it.
 
 mod advice;
 mod cost;
@@ -16,20 +16,20 @@ use hyperchunk_format::parse::{chunk_index, group, object, object_header, superb
 use std::ops::Range;
 use std::time::Duration;
 
-/// Datasets beyond so many are not looked at one by one.
+/// Maximum number of datasets that are checked one by one.
 const MOST: usize = 10_000;
 
-/// What a network and its reader are like.
+/// Assumptions about a network and a reader.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumptions {
-    /// How the file is read.
+    /// The reader's options.
     pub options: RemoteOptions,
-    /// What a request costs.
+    /// The cost of a request.
     pub cost: RequestCost,
 }
 
 impl Assumptions {
-    /// With the latency in seconds, and the bytes per second of one request.
+    /// Creates assumptions from a latency in seconds and one request's bytes per second.
     #[must_use]
     pub fn new(latency: f64, bandwidth: f64) -> Self {
         let latency = Duration::try_from_secs_f64(latency).unwrap_or_default();
@@ -37,60 +37,60 @@ impl Assumptions {
     }
 }
 
-/// What was found out about a file.
+/// Result of checking a file.
 #[derive(Debug)]
 pub struct Report {
     /// Its size in bytes.
     pub size: u64,
-    /// How many groups it has.
+    /// Number of groups.
     pub groups: usize,
-    /// How many datasets.
+    /// Number of datasets.
     pub datasets: usize,
-    /// How many attributes.
+    /// Number of attributes.
     pub attributes: usize,
-    /// How many bytes its structure has: all but raw data and indexes of chunks.
+    /// Size of its structure in bytes: everything but raw data and chunk indexes.
     pub structure: u64,
-    /// The size of its pages, if it is kept in pages.
+    /// The size of its pages, if it uses pages.
     pub page: Option<u64>,
-    /// What it costs to list all objects and attributes, for who says at the start that he will
+    /// The cost of listing all objects and attributes, for a reader that announces it at the start
     /// ([`RemoteOptions::for_listing`]).
     pub list: Cost,
-    /// What it costs to read each dataset; of the first ten thousand.
+    /// The cost of reading each of the first ten thousand datasets.
     pub each: Vec<DatasetReport>,
-    /// What is good or bad about it, the worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Finding>,
-    /// What could not be read: path and reason.
+    /// Unreadable objects: path and reason.
     pub errors: Vec<(Vec<u8>, Error)>,
 }
 
 impl Report {
-    /// Whether nothing serious was found.
+    /// Returns whether there was no serious finding.
     #[must_use]
     pub fn is_fit(&self) -> bool {
         self.errors.is_empty() && self.findings.iter().all(|finding| finding.weight != Weight::Serious)
     }
 }
 
-/// What was found out about a dataset.
+/// Result of checking a dataset.
 #[derive(Debug)]
 pub struct DatasetReport {
     /// Its path.
     pub path: Vec<u8>,
     /// Its extent.
     pub dims: Vec<u64>,
-    /// How many bytes its elements have.
+    /// Size of its elements, in bytes.
     pub bytes: u64,
-    /// How many bytes are stored for them.
+    /// Stored size, in bytes.
     pub stored: u64,
-    /// The extent of a chunk, and how many chunks are stored.
+    /// The extent of a chunk, and the number of stored chunks.
     pub chunks: Option<(Vec<u64>, u64)>,
-    /// What it costs to read it whole, and the file was not open before.
+    /// The cost of reading it whole, opening the file included.
     pub whole: Cost,
-    /// What it costs to read 1 % of it, along the slowest axis.
+    /// The cost of reading 1 % of it, along the slowest axis.
     pub slice: Cost,
-    /// Of these, how many bytes the slice itself has, as stored.
+    /// The stored size of that slice, in bytes.
     pub slice_bytes: u64,
-    /// Round trips that its index of chunks takes.
+    /// Round trips for its chunk index.
     pub index_rounds: u64,
     version_1: bool,
     unfiltered: bool,
@@ -98,24 +98,24 @@ pub struct DatasetReport {
     object: usize,
 }
 
-/// Looks at a file.
+/// Checks a file.
 ///
 /// # Errors
-/// Those of the file's source.
+/// The errors of the file's source.
 pub fn check(file: &File, assumed: &Assumptions) -> Result<Report> {
     check_with(file, assumed, &|_| ())
 }
 
-/// How far a check is: how many objects were found, or how many datasets of how many were looked at.
+/// Progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The structure is read.
+    /// The structure is read; number of objects found.
     Objects(usize),
-    /// Datasets are looked at one by one.
+    /// Datasets are checked one by one; number done, and total.
     Datasets(usize, usize),
 }
 
-/// As [`check`]; `progress` hears now and then how far it is.
+/// Checks a file as [`check`] does, and calls `progress` from time to time.
 ///
 /// # Errors
 /// As [`check`].
@@ -173,7 +173,7 @@ fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<
     Ok(report)
 }
 
-/// What reading a dataset costs: the way to it, its chunks, its data.
+/// Computes the cost of reading a dataset: the path to it, its chunk index, its data.
 fn read(
     survey: &mut Survey<'_>,
     names: &[&[u8]],
@@ -236,7 +236,7 @@ fn read(
             let before = survey.rounds.len();
             let row = match survey.one(|image| chunk_index::in_a_row(image, &chunked.map)) {
                 Err(error) if error.is_of_reading() => return Err(error),
-                // What is wrong with the index is told below.
+                // An error in the index is reported below.
                 row => row.ok().flatten(),
             };
             let top = survey.rounds.len();
@@ -271,7 +271,7 @@ fn read(
     Ok(report)
 }
 
-/// Where chunks lie, in order and apart.
+/// Returns the ranges of chunks, sorted and disjoint.
 fn places<'c>(chunks: impl Iterator<Item = &'c Chunk>, base: u64, size: u64) -> Vec<Range<u64>> {
     let place = |chunk: &Chunk| {
         let start = base.saturating_add(chunk.address).min(size);

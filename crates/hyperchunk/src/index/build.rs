@@ -1,4 +1,4 @@
-//! Making an index.
+//! Building of an index.
 
 use super::Identity;
 use super::layout::{self, Packed};
@@ -10,12 +10,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A section of the structure ends after so many bytes.
+/// A section of the structure ends after this many bytes.
 const SECTION: usize = 1 << 20;
-/// Of how many datasets the chunks are looked up together.
+/// Number of datasets whose chunks are looked up together.
 const AT_ONCE: usize = 256;
 
-/// Chunks that are known from elsewhere, by path of the dataset: what a file's own index of chunks says is not read then.
+/// Chunks from an external source, by dataset path. For these datasets, the file's own chunk index is not
+/// read.
 pub type Tables = HashMap<Vec<u8>, Known>;
 
 /// The chunks of a dataset.
@@ -23,36 +24,36 @@ pub type Tables = HashMap<Vec<u8>, Known>;
 pub struct Known {
     /// The extent of a chunk.
     pub chunk: Vec<u64>,
-    /// Its chunks; their addresses count from the start of the file.
+    /// Its chunks; addresses count from the start of the file.
     pub chunks: Vec<Chunk>,
-    /// How many filters they have. Where the dataset has another number, chunks leave some out, and they are not taken.
+    /// Number of filters. If the dataset's differs, some chunks skip filters, and this entry is ignored.
     pub filters: usize,
 }
 
-/// An index that was made.
+/// A new index.
 #[derive(Debug)]
 pub struct Built {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// How many objects the file has.
+    /// Number of objects in the file.
     pub objects: usize,
-    /// How many of them are datasets.
+    /// Number of datasets among them.
     pub datasets: usize,
-    /// How many chunks its tables have, and those of datasets that need no table.
+    /// Number of chunks in its tables and in datasets that need no table.
     pub chunks: u64,
-    /// How many bytes of structure it has.
+    /// Size of the indexed structure, in bytes.
     pub structure: u64,
-    /// How many bytes its tables take.
+    /// Size of its tables, in bytes.
     pub tables: u64,
-    /// What could not be read: the path and the reason. Readers read it from the file, and fail there.
+    /// Unreadable objects: path and reason. Readers read them from the file, and fail there.
     pub errors: Vec<(Vec<u8>, Error)>,
 }
 
 impl super::Index {
-    /// Makes an index of a file.
+    /// Builds the index of a file.
     ///
     /// # Errors
-    /// Those of the file's source; Invalid if its version cannot be told, or `known` is not of this file.
+    /// The errors of the file's source; Invalid if its version is unknown, or `known` is not of this file.
     pub fn build(file: &File, known: &Tables) -> Result<Built> {
         build(file, known).map_err(|error| file.name(error))
     }
@@ -79,7 +80,7 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     let mut tables = Vec::new();
     let mut without_tables: u64 = 0;
     for datasets in datasets.chunks(AT_ONCE) {
-        // Indexes of chunks are no structure, and may be large.
+        // Chunk indexes are not part of the structure, and may be large.
         survey.forget();
         let jobs = datasets.iter().filter_map(|dataset| {
             let indexed = ChunkedDataset::new(&dataset.header)?.is_indexed();
@@ -122,12 +123,12 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     })
 }
 
-/// What is known from elsewhere of the chunks of a dataset.
+/// Returns a dataset's chunks from the external source.
 fn known_of<'k>(known: &'k Tables, dataset: &Surveyed, path: &[u8]) -> Option<&'k Known> {
     known.get(path).filter(|known| known.filters == dataset.header.pipeline.len())
 }
 
-/// Chunks that come from elsewhere, checked and in order, with addresses as the file has them.
+/// Checks external chunks and sorts them, with addresses relative to the file's base.
 fn place(known: &Known, dataset: &ChunkedDataset<'_>, base: u64, size: u64) -> Result<Vec<Chunk>> {
     if known.chunk != dataset.chunked.dims {
         let message = format!(
@@ -159,7 +160,7 @@ fn place(known: &Known, dataset: &ChunkedDataset<'_>, base: u64, size: u64) -> R
     Ok(chunks)
 }
 
-/// Parts that go into one section each.
+/// Groups the parts of the structure into sections.
 fn sections<'p, 'b>(parts: &'p [(u64, &'b [u8])]) -> impl Iterator<Item = &'p [(u64, &'b [u8])]> {
     let mut rest = parts;
     std::iter::from_fn(move || {
@@ -174,7 +175,7 @@ fn sections<'p, 'b>(parts: &'p [(u64, &'b [u8])]) -> impl Iterator<Item = &'p [(
     })
 }
 
-/// The content of a section: how many ranges, for each the gap before it and its length, and their bytes.
+/// Encodes a section: the number of ranges, for each the gap before it and its length, then their bytes.
 fn section(parts: &[(u64, &[u8])]) -> (Range<u64>, Vec<u8>) {
     let start = parts.first().map_or(0, |(start, _)| *start);
     let mut end = start;

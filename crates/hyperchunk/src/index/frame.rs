@@ -1,4 +1,5 @@
-//! What small files beside others begin with: a header, and a head whose digest covers both. Packed sections follow.
+//! Common format of the small files beside a file: a header, a head, and compressed sections. A digest
+//! covers header and head.
 
 use super::{Identity, put, take};
 use crate::io::Source;
@@ -8,26 +9,26 @@ use sha2::{Digest as _, Sha256};
 use std::io::Read as _;
 use std::ops::Range;
 
-/// Signature, version, flags, the head's length, the whole length, a digest.
+/// Size of the header: signature, version, flags, the head's length, the whole length, a digest.
 pub(crate) const HEADER: usize = 8 + 2 + 2 + 4 + 8 + 32;
 
-/// The largest such file that is read, in bytes.
+/// Maximum size in bytes of such a file.
 const LARGEST: u64 = 4 << 30;
-/// Bytes that are read before anything is known.
+/// Number of bytes read first, before the sizes are known.
 const FIRST: usize = 64 << 10;
 
-/// A kind of such files.
+/// A kind of file in this format.
 pub(crate) struct Frame {
     pub(crate) signature: &'static [u8; 8],
     pub(crate) version: u16,
-    /// Its name, for messages: `index`.
+    /// Its name for messages: `index`.
     pub(crate) name: &'static str,
-    /// One of them, for messages: `an index`.
+    /// Its name with the article, for messages: `an index`.
     pub(crate) one: &'static str,
 }
 
 impl Frame {
-    /// The bytes of a file.
+    /// Assembles the bytes of a file.
     pub(crate) fn wrap<'a>(
         &self,
         head: &[u8],
@@ -49,7 +50,8 @@ impl Frame {
         Ok(bytes)
     }
 
-    /// Reads a file, from its start on: memory is taken for it as far as its header and then its digest justify.
+    /// Reads a file from its start. Memory is allocated only as far as first its header and then its digest
+    /// justify.
     pub(crate) fn read(&self, source: &dyn Source) -> Result<Vec<u8>> {
         let size = source.size();
         if size > LARGEST {
@@ -77,7 +79,7 @@ impl Frame {
         Ok(bytes)
     }
 
-    /// Where the head ends, by the header, and the digest.
+    /// Parses the header; returns the end of the head and the digest.
     fn sizes<'a>(&self, bytes: &'a [u8], whole: u64) -> Result<(usize, &'a [u8])> {
         if !bytes.starts_with(self.signature) {
             return Err(Error::invalid(format!("not {} of Hyperchunk: there is no signature", self.one)));
@@ -101,12 +103,12 @@ impl Frame {
         Ok((end.ok_or_else(|| cursor.error("a head beyond the end".into()))?, digest))
     }
 
-    /// The head of a file, whose sections begin behind it.
+    /// Returns the head of a file. The sections follow it.
     pub(crate) fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
         self.head_of(bytes, bytes.len() as u64)
     }
 
-    /// The head of a file of `whole` bytes, by its start.
+    /// Returns the head of a file of `whole` bytes, from its first bytes.
     fn head_of<'a>(&self, bytes: &'a [u8], whole: u64) -> Result<&'a [u8]> {
         let (end, digest) = self.sizes(bytes, whole)?;
         let before = bytes.get(..HEADER - 32).unwrap_or_default();
@@ -118,14 +120,14 @@ impl Frame {
     }
 }
 
-/// Appends which file it is of.
+/// Appends the identity of the described file.
 pub(crate) fn put_identity(head: &mut Vec<u8>, identity: &Identity) {
     put(head, identity.size);
     put(head, identity.version.len() as u64);
     head.extend_from_slice(identity.version.as_bytes());
 }
 
-/// Which file it is of; its version is of no more bytes than `longest`.
+/// Reads the identity of the described file; its version has at most `longest` bytes.
 pub(crate) fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Identity> {
     let (size, length) = (take(cursor)?, take(cursor)?);
     let length = usize::try_from(length).ok().filter(|_| length <= longest);
@@ -135,7 +137,7 @@ pub(crate) fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Ide
     Ok(Identity { size, version: version.into() })
 }
 
-/// Bytes of a section, packed, with a checksum.
+/// Compresses the bytes of a section, with a checksum.
 pub(crate) fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
     let pack = || {
         let mut compressor = zstd::bulk::Compressor::new(level)?;
@@ -145,7 +147,7 @@ pub(crate) fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
     pack().map_err(|error: std::io::Error| Error::new(ErrorKind::Io, format!("zstd: {error}")))
 }
 
-/// Where a section lies, and how many bytes it has unpacked.
+/// A section's location, and its uncompressed size in bytes.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) place: Range<usize>,
@@ -153,7 +155,8 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The section behind others that end at `at`, of which the next two numbers are its sizes. It ends at `whole` at the latest.
+    /// Reads a section's two sizes. The section starts at `at`, where the one before ends, and must end by
+    /// `whole`.
     pub(crate) fn take(cursor: &mut Cursor<'_>, at: &mut usize, whole: usize) -> Result<Self> {
         let (packed, length) = (take(cursor)?, take(cursor)?);
         let end = usize::try_from(packed).ok().and_then(|packed| at.checked_add(packed));
@@ -165,7 +168,7 @@ impl Stored {
         Ok(Self { place, length })
     }
 
-    /// The bytes of the section, unpacked, of which there are no more than `most`.
+    /// Decompresses the section, to at most `most` bytes.
     pub(crate) fn unpack(&self, name: &'static str, bytes: &[u8], most: u64) -> Result<Vec<u8>> {
         let damaged = |message: String| Error::corrupt(message).within(name).at(self.place.start as u64);
         if self.length > most {

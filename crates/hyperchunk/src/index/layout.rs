@@ -1,4 +1,4 @@
-//! The bytes of an index: a header, a directory, and packed sections.
+//! Format of an index: a header, a directory, and compressed sections.
 
 use super::Identity;
 use super::frame::{Frame, HEADER, Stored, pack, put_identity, take_identity};
@@ -11,25 +11,25 @@ pub(super) const INDEX: Frame =
     Frame { signature: b"\x89HCI\r\n\x1a\n", version: 1, name: "index", one: "an index" };
 pub(super) const STRUCTURE: &str = "structure in an index";
 
-/// No chunk takes more bytes in a table: address, size, mask, and its place.
+/// Maximum size in bytes of a chunk in a table: address, size, mask, and its place.
 pub(super) const CHUNK_BYTES: u64 = 10 + 10 + 5 + 20;
-/// What a table takes beside its chunks: its grid, flags and a size.
+/// Maximum size in bytes of a table without its chunks: its grid, flags and a size.
 pub(super) const TABLE_BYTES: u64 = 10 + 32 * 10 + 1 + 10;
-/// The longest version of a file.
+/// Maximum length in bytes of a file's version.
 const LONGEST: u64 = 4096;
 
-/// What an index has, and where.
+/// The contents of an index, with their locations.
 pub(super) struct Directory {
     pub(super) identity: Identity,
-    /// In order and apart.
+    /// Sections in ascending order, without overlap.
     pub(super) structure: Vec<Section>,
-    /// By address of the dataset.
+    /// Tables, sorted by the dataset's address.
     pub(super) tables: Vec<Table>,
 }
 
 /// A part of the structure.
 pub(super) struct Section {
-    /// The part of the file that its ranges lie in.
+    /// The part of the file that contains its ranges.
     pub(super) span: Range<u64>,
     pub(super) stored: Stored,
 }
@@ -43,20 +43,20 @@ pub(super) struct Table {
 }
 
 impl Section {
-    /// Its bytes, unpacked.
+    /// Decompresses it.
     pub(super) fn unpack(&self, index: &[u8], most: u64) -> Result<Vec<u8>> {
         self.stored.unpack(INDEX.name, index, most)
     }
 }
 
 impl Table {
-    /// Its bytes, unpacked.
+    /// Decompresses it.
     pub(super) fn unpack(&self, index: &[u8], most: u64) -> Result<Vec<u8>> {
         self.stored.unpack(INDEX.name, index, most)
     }
 }
 
-/// What a section is made of: its bytes, packed, and how many they were.
+/// The compressed bytes of a new section, and their uncompressed size.
 pub(super) struct Packed {
     bytes: Vec<u8>,
     length: u64,
@@ -69,13 +69,13 @@ impl Packed {
 }
 
 impl Packed {
-    /// How many bytes it takes.
+    /// Returns the compressed size in bytes.
     pub(super) fn stored(&self) -> u64 {
         self.bytes.len() as u64
     }
 }
 
-/// The bytes of an index.
+/// Encodes an index.
 pub(super) fn encode(
     identity: &Identity,
     structure: &[(Range<u64>, Packed)],
@@ -105,7 +105,8 @@ pub(super) fn encode(
     INDEX.wrap(&directory, packed.map(|packed| &*packed.bytes))
 }
 
-/// What an index has. Its digest covers header and directory; each section has a checksum of its own.
+/// Parses the directory of an index. Its digest covers header and directory; each section has a checksum of
+/// its own.
 pub(super) fn parse(bytes: &[u8]) -> Result<Directory> {
     let directory = INDEX.head(bytes)?;
     let at = HEADER + directory.len();
@@ -121,7 +122,7 @@ fn entries(cursor: &mut Cursor<'_>, mut at: usize, whole: usize) -> Result<Direc
     let identity = take_identity(cursor, LONGEST)?;
     let size = identity.size;
     let mut stored = |cursor: &mut Cursor<'_>| Stored::take(cursor, &mut at, whole);
-    // Each entry has four bytes at least.
+    // Each entry has at least four bytes.
     let fits = |cursor: &Cursor<'_>, count: u64| {
         let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left() / 4);
         count.ok_or_else(|| cursor.error("more sections than bytes".into()))

@@ -1,5 +1,6 @@
-//! Sidecar indexes: the structure of a file and the places of its chunks in a small file beside it, so that opening it,
-//! finding a dataset and its chunks needs no request. The format: `docs/formats/sidecar.md`.
+//! Sidecar indexes: the structure of a file and the locations of its chunks in a small file beside it, so
+//! that opening the file and finding a dataset and its chunks need no request. The format:
+//! `docs/formats/sidecar.md`.
 
 mod build;
 pub(crate) mod frame;
@@ -22,29 +23,31 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What is appended to a file's name for that of its index.
+/// Suffix that is appended to a file's name to name its index.
 pub const SUFFIX: &str = ".hcindex";
 
-/// Where the index of a file is looked for.
+/// Place where a file's index is looked for.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum IndexOption {
-    /// For a file of this machine: beside it (`FILE.hcindex`), then in the cache folder. For one over a network: in the cache
-    /// folder alone, which costs no request. One that is of another version of the file is not used.
+    /// For a local file: beside it (`FILE.hcindex`), then in the cache folder. For a file over a network:
+    /// in the cache folder alone, which costs no request. An index of another version of the file is not
+    /// used.
     #[default]
     Auto,
     /// As `Auto`, but beside a file over a network, too, at the price of a request.
     Beside,
-    /// In this file. It is an error if that is of another version of the file, or of another file. Opening a URL then takes
-    /// no request where the index knows the object's ETag, and the error comes with the first read.
+    /// In this file. It is an error if the index is of another version of the file, or of another file.
+    /// Opening a URL then takes no request if the index knows the object's ETag, and the error comes with
+    /// the first read.
     Path(PathBuf),
-    /// This one; the same is an error.
+    /// This index, with the same errors.
     Given(Arc<Index>),
-    /// Nowhere.
+    /// No index is used.
     Never,
 }
 
-/// Which file an index is of: equal identities, equal bytes.
+/// The file that an index describes: equal identities mean equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Its size in bytes.
@@ -72,13 +75,13 @@ impl Identity {
         }
     }
 
-    /// That of a source; `None` if its versions cannot be told apart.
+    /// Returns the identity of a source; `None` if its versions cannot be told apart.
     #[must_use]
     pub fn of(source: &dyn Source) -> Option<Self> {
         source.version().map(|version| Self { size: source.size(), version })
     }
 
-    /// That of a source as it is now: a file of this machine may have been written to since it was opened.
+    /// Returns the current identity of a source: a local file may have been written to since it was opened.
     #[must_use]
     pub fn now(source: &dyn Source) -> Option<Self> {
         match source.file() {
@@ -88,11 +91,11 @@ impl Identity {
     }
 }
 
-/// An index, read. Sections are unpacked when they are needed.
+/// An open index. Sections are decompressed when they are needed.
 pub struct Index {
     bytes: Bytes,
     directory: Directory,
-    /// The structure's sections, as far as they were unpacked.
+    /// The decompressed sections of the structure.
     unpacked: Vec<OnceLock<Result<Ranges>>>,
     limits: Limits,
     name: String,
@@ -100,16 +103,17 @@ pub struct Index {
 
 /// Ranges of the file with their bytes.
 struct Ranges {
-    /// In order and apart: where each lies in the file, and where in `bytes` it starts.
+    /// The ranges, in ascending order and without overlap, each with its start in `bytes`.
     places: Vec<(Range<u64>, usize)>,
     bytes: Vec<u8>,
 }
 
 impl Index {
-    /// Reads an index. `name` is for messages.
+    /// Opens an index from its bytes. `name` is for messages.
     ///
     /// # Errors
-    /// Invalid if these bytes are no index; Corrupt, Truncated or Unsupported if they are damaged or of the future.
+    /// Invalid if the bytes are not an index; Corrupt, Truncated or Unsupported if they are damaged or of a
+    /// later version.
     pub fn open(bytes: impl Into<Bytes>, name: &str, limits: &Limits) -> Result<Self> {
         let bytes = bytes.into();
         let directory = layout::parse(&bytes).map_err(|error| error.file(name))?;
@@ -132,37 +136,37 @@ impl Index {
         Self::open(bytes, name, limits)
     }
 
-    /// The file that it is of.
+    /// Returns the identity of the described file.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.directory.identity
     }
 
-    /// Its name, for messages.
+    /// Returns its name, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many bytes it has.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it has no bytes; never so.
+    /// Returns whether it has no bytes, which is never the case.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// How many chunks its tables have.
+    /// Returns the number of chunks in its tables.
     #[must_use]
     pub fn chunk_count(&self) -> u64 {
         self.directory.tables.iter().fold(0, |count, table| count.saturating_add(table.count))
     }
 
-    /// Checks that it is of this file.
+    /// Checks that it describes this file.
     ///
     /// # Errors
     /// Changed, if not.
@@ -179,10 +183,10 @@ impl Index {
         Err(Error::new(ErrorKind::Changed, message).file(&self.name))
     }
 
-    /// Bytes of the file, if it has them all.
+    /// Returns bytes of the file, if the index has all of them.
     ///
     /// # Errors
-    /// Corrupt or Limit if its section of them is damaged.
+    /// Corrupt or Limit if the section with them is damaged.
     pub fn bytes(&self, offset: u64, length: usize) -> Result<Option<&[u8]>> {
         let Some(end) = offset.checked_add(length as u64) else { return Ok(None) };
         let after = self.directory.structure.partition_point(|section| section.span.start <= offset);
@@ -207,8 +211,9 @@ impl Index {
 }
 
 impl Index {
-    /// All chunks of the dataset whose header lies at `address`, in order of their place; `None` if it has no table of them.
-    /// `grid` is how many chunks the dataset has along each axis, `end` where the file ends, relative to its base.
+    /// Returns all chunks of the dataset whose header is at `address`, in order of their place; `None` if
+    /// the index has no table of them. `grid` is the number of chunks along each axis, `end` the end of the
+    /// file relative to its base.
     ///
     /// # Errors
     /// Corrupt or Limit if the table is damaged, or is not of this dataset.
@@ -228,7 +233,7 @@ impl Index {
 }
 
 impl Ranges {
-    /// The content of a section.
+    /// Parses a section's content.
     fn parse(bytes: Vec<u8>, span: &Range<u64>) -> Result<Self> {
         let mut cursor = hyperchunk_format::Cursor::new(&bytes, layout::STRUCTURE, span.start);
         let count = take(&mut cursor)?;
@@ -275,22 +280,22 @@ impl std::fmt::Debug for Index {
     }
 }
 
-/// What looking for an index found.
+/// Outcome of the search for an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexState {
-    /// None was looked for, or found.
+    /// No search, or no index found.
     None,
-    /// The one of this name is used.
+    /// The index of this name is used.
     Used(String),
-    /// One was found and is not used, for this reason.
+    /// An index was found but not used, for this reason.
     Ignored(String),
 }
 
-/// The index of a file. `name` is the file's path or URL.
+/// Finds the index of a file. `name` is the file's path or URL.
 ///
 /// # Errors
-/// For one that was named alone: those of [`Index::read`] and [`Index::check`].
+/// Only for an index that the caller named: the errors of [`Index::read`] and [`Index::check`].
 pub(crate) fn find(
     option: &IndexOption,
     name: Option<&str>,
@@ -354,8 +359,8 @@ pub(crate) fn find(
     Ok(found.unwrap_or((None, state)))
 }
 
-/// Opens a URL. With an index that was named and knows the object's ETag, that takes no request: each that follows asks for
-/// this version of the object, so that another one is an error.
+/// Opens a URL. With a named index that knows the object's ETag, this takes no request: each later request
+/// asks for this version of the object, so another version is an error.
 ///
 /// # Errors
 /// As [`io::open`] and [`Index::read`].
@@ -374,7 +379,7 @@ pub(crate) fn open_url(name: &str, options: &OpenOptions) -> Result<(Arc<dyn Sou
     Ok((source, options))
 }
 
-/// Where the cache may have the index of a file.
+/// Returns the path of a file's index in the cache.
 fn in_cache(name: &str, source: &dyn Source) -> Option<PathBuf> {
     match source.remote() {
         None => std::path::absolute(name).ok().and_then(|path| cached(&path.display().to_string())),
@@ -382,7 +387,7 @@ fn in_cache(name: &str, source: &dyn Source) -> Option<PathBuf> {
     }
 }
 
-/// Opens a file in the cache folder, which counts as what lies in it does.
+/// Opens a file in the cache folder, under the trust rules of that folder.
 ///
 /// # Errors
 /// As [`Trust::open`].
@@ -393,7 +398,7 @@ pub(crate) fn open_cached(path: &Path) -> Result<Option<LocalFile>> {
     Trust::of_reader().open(path, 0)
 }
 
-/// Where the cache folder has the index of a file of this absolute path or URL, if there is one. The folder is
+/// Returns the path of the index in the cache folder, given a file's absolute path or URL. The folder is
 /// `$HYPERCHUNK_INDEX_CACHE`, else `hyperchunk/index` in `$XDG_CACHE_HOME` or `~/.cache`.
 #[must_use]
 pub fn cached(name: &str) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! Tables of chunks in few bytes: in order of place, what is regular costs nothing.
+//! Compact encoding of chunk tables: in order of place, with regular parts left implicit.
 
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
@@ -6,14 +6,14 @@ use hyperchunk_format::model::Chunk;
 
 pub(super) const NAME: &str = "chunk table of an index";
 
-/// Some places have no chunk: a column says which have.
+/// Flag: some places have no chunk; runs of chunks are listed.
 const SPARSE: u8 = 1;
-/// Chunks have sizes of their own.
+/// Flag: chunks have different sizes.
 const SIZES: u8 = 2;
-/// Some chunks have a filter mask.
+/// Flag: some chunks have a filter mask.
 const MASKS: u8 = 4;
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a number as a varint: seven bits a byte, the lowest first.
 pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number.to_le_bytes()[0] | 0x80);
@@ -22,7 +22,7 @@ pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
     to.push(number.to_le_bytes()[0]);
 }
 
-/// A number that [`put`] wrote.
+/// Reads a number that [`put`] wrote.
 pub(crate) fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -39,7 +39,7 @@ pub(crate) fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
     Err(cursor.error("a number of more than 64 bits".into()))
 }
 
-/// A difference as a number: small ones of either sign are small.
+/// Zigzag-encodes a difference: small differences of either sign become small numbers.
 fn zigzag(from: u64, to: u64) -> u64 {
     let difference = to.wrapping_sub(from).cast_signed();
     ((difference << 1) ^ (difference >> 63)).cast_unsigned()
@@ -50,19 +50,19 @@ fn unzigzag(from: u64, number: u64) -> u64 {
     from.wrapping_add((number >> 1) ^ (number & 1).wrapping_neg())
 }
 
-/// The number of a place in a grid, in row-major order; `None` beyond 2⁶⁴.
+/// Returns the row-major number of a place in a grid; `None` beyond 2⁶⁴.
 fn number(place: &[u64], grid: &[u64]) -> Option<u64> {
     place.iter().zip(grid).try_fold(0_u64, |number, (at, count)| {
         number.checked_mul(*count)?.checked_add(*at).filter(|_| at < count)
     })
 }
 
-/// How many places a grid has; `None` beyond 2⁶⁴.
+/// Returns the number of places in a grid; `None` beyond 2⁶⁴.
 pub(super) fn places(grid: &[u64]) -> Option<u64> {
     grid.iter().try_fold(1_u64, |places, count| places.checked_mul(*count))
 }
 
-/// The bytes of a table: `chunks` in order of place, in this grid. `None` if the grid is too large for one.
+/// Encodes a table: `chunks` in order of place, in this grid. `None` if the grid is too large.
 pub(super) fn pack(grid: &[u64], chunks: &[Chunk]) -> Option<Vec<u8>> {
     let places = places(grid)?;
     let numbers: Vec<u64> = chunks.iter().map(|chunk| number(&chunk.scaled, grid)).collect::<Option<_>>()?;
@@ -108,7 +108,7 @@ pub(super) fn pack(grid: &[u64], chunks: &[Chunk]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The chunks of a table of `count` in this grid. `end` is where the file ends: no chunk lies beyond it.
+/// Decodes a table of `count` chunks in this grid. `end` is the end of the file, which no chunk may exceed.
 pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result<Vec<Chunk>> {
     let mut cursor = Cursor::new(bytes, NAME, 0);
     let rank = take(&mut cursor)?;
@@ -122,7 +122,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
         }
     }
     let places = places(grid).ok_or_else(|| cursor.error("a grid of more than 2^64 chunks".into()))?;
-    // Each chunk has a byte of address at least: so many bytes justify so much memory.
+    // Each chunk has at least one byte of address, so the size of the table bounds the memory.
     let total = usize::try_from(count).ok().filter(|total| *total <= cursor.left());
     let total = total.ok_or_else(|| cursor.error(format!("{count} chunks in {} bytes", cursor.left())))?;
     let flags = cursor.u8()?;
@@ -186,7 +186,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     Ok(chunks)
 }
 
-/// The place of a number in a grid.
+/// Returns the place of a number in a grid.
 fn place(mut number: u64, grid: &[u64]) -> Vec<u64> {
     let mut place = vec![0; grid.len()];
     for (at, count) in place.iter_mut().zip(grid).rev() {

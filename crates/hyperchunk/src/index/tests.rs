@@ -52,7 +52,7 @@ fn given(bytes: Vec<u8>) -> IndexOption {
     IndexOption::Given(Arc::new(Index::open(bytes, "test.hcindex", &Limits::default()).unwrap()))
 }
 
-/// Everything but raw data, as text.
+/// Describes everything but raw data, as text.
 fn describe(file: &File) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let root = file.root().unwrap();
@@ -103,7 +103,8 @@ fn describe_object(object: &Object) -> String {
     text
 }
 
-/// With its index, a file gives the same, and nothing of its structure is read. Returns the sizes: index, chunks.
+/// Checks that a file with its index gives the same, and that no structure is read. Returns the sizes:
+/// index, chunks.
 fn check(name: &str, bytes: &[u8]) -> (usize, u64) {
     let source = Counted::new(bytes);
     let file = open(&source, IndexOption::Never).unwrap();
@@ -131,7 +132,7 @@ fn structure_comes_from_the_index() {
     }
 }
 
-/// The files of the corpus beside the repository, if it is there.
+/// Files of the corpus beside the repository, if it is there.
 #[test]
 fn corpus() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
@@ -171,7 +172,7 @@ fn other_files_are_refused() {
     assert_eq!(memory.unwrap_err().kind(), ErrorKind::Changed);
 }
 
-/// Damaged indexes are errors, or change nothing that is checked elsewhere: no panic, no endless work.
+/// Damaged indexes are errors, or change nothing that is checked elsewhere: no panic, no endless loop.
 #[test]
 fn damage() {
     for (name, bytes) in FIXTURES {
@@ -209,7 +210,7 @@ fn damage() {
     }
 }
 
-/// Indexes with a right digest and wrong entries.
+/// Indexes with a correct digest and wrong entries.
 #[test]
 fn hostile_directories() {
     let refuse = |directory: &[u8], sections: &[u8], message: &str| {
@@ -274,7 +275,7 @@ fn beside_a_file() {
     std::fs::write(&beside, &built.bytes).unwrap();
     let file = File::open(&path, &options).unwrap();
     assert_eq!(*file.index_state(), IndexState::Used(beside.display().to_string()));
-    // Written again: the index is of another version.
+    // After the file is rewritten, the index is of another version.
     let mut changed = FIXTURES[1].1.to_vec();
     changed.push(0);
     std::fs::write(&path, &changed).unwrap();

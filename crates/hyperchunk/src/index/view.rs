@@ -1,4 +1,4 @@
-//! A file's view with an index before it.
+//! View of a file through its index.
 
 use super::Index;
 use crate::Result;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A view of a file; what its index has is not asked for.
+/// A view of a file that takes bytes from the index where it has them.
 pub(crate) struct Indexed<V> {
     under: V,
     index: Option<Arc<Index>>,
@@ -18,7 +18,7 @@ impl<V> Indexed<V> {
         Self { under, index }
     }
 
-    /// The file's own view.
+    /// Returns the file's own view.
     pub(crate) fn under(&self) -> &V {
         &self.under
     }
@@ -51,7 +51,7 @@ impl<V: View> View for Indexed<V> {
     }
 
     fn will_look_at(&self, offset: u64) {
-        // An index has all structure but what lies elsewhere.
+        // The index has all structure that is close by.
         if self.index.is_none() {
             self.under.will_look_at(offset);
         }

@@ -1,4 +1,4 @@
-//! Raw data that are fetched beside structure, in the same round trip, before it is certain that they are needed.
+//! Raw data fetched speculatively in the same round trip as structure, before it is certain to be needed.
 
 use super::RemoteOptions;
 use super::blocks::RemoteBlocks;
@@ -8,13 +8,13 @@ use hyperchunk_format::thread_state::with_state;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// A stretch of a file that is to come with the next structure that this thread fetches.
+/// A range of a file to be fetched with the next structure that this thread fetches.
 struct Beside {
-    /// Which file's.
+    /// Digest of the file's identity.
     file: [u8; 16],
     range: Range<u64>,
     bytes: BytesMut,
-    /// How many requests for it have not landed; `None` before they were made.
+    /// Number of requests that have not landed; `None` before they are made.
     left: Option<usize>,
 }
 
@@ -22,8 +22,8 @@ thread_local! {
     static BESIDE: RefCell<Option<Beside>> = const { RefCell::new(None) };
 }
 
-/// Does something that fetches structure of a file; a stretch of the file is fetched with what it fetches first. The bytes are
-/// `None` if it fetches nothing, or not all of them came.
+/// Runs `work`, which fetches structure of a file, and fetches a range of the file along with its first
+/// requests. The bytes are `None` if `work` fetches nothing, or if not all of them arrived.
 pub(super) fn fetch<T>(
     file: &RemoteBlocks,
     range: Range<u64>,
@@ -43,7 +43,8 @@ pub(super) fn fetch<T>(
     (done, whole.map(|beside| beside.bytes.freeze()))
 }
 
-/// The requests for what is to be fetched beside structure of a file, once.
+/// Returns the requests for the range that this thread fetches along with structure of a file. They are
+/// handed out once.
 pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u64>> {
     with_state(&BESIDE, |beside| {
         let Some(beside) = beside.as_mut().filter(|beside| beside.file == *file && beside.left.is_none())
@@ -52,7 +53,7 @@ pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u6
         };
         let requests = plan::requests(&beside.range, options);
         let length = usize::try_from(beside.range.end.saturating_sub(beside.range.start));
-        // What does not fit into memory is not fetched ahead.
+        // A range that does not fit into memory is not fetched ahead.
         let Ok(length) = length else { return Vec::new() };
         beside.bytes = BytesMut::zeroed(length);
         beside.left = Some(requests.len());
@@ -60,7 +61,7 @@ pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u6
     })
 }
 
-/// Takes what one of these requests brought.
+/// Copies the bytes of one of these requests into the range's buffer.
 pub(super) fn land(start: u64, bytes: &[u8]) {
     with_state(&BESIDE, |beside| {
         let Some(Beside { range, bytes: whole, left: Some(left), .. }) = beside else { return };

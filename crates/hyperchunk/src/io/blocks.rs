@@ -1,4 +1,5 @@
-//! Metadata of files over a network: fetched in blocks, each once for all who need it, and kept for the whole process.
+//! Process-wide cache of the metadata of files over a network. Each block is fetched once for all that need
+//! it.
 
 use super::reach::{PIECE, Paged, Reach, around};
 use super::{RemoteOptions, Source, beside, ends_before, rounds};
@@ -13,27 +14,29 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What the process keeps unless it is told otherwise, in bytes.
+/// Default capacity of the cache, in bytes.
 const KEPT: usize = 128 << 20;
-/// How long a block is at most, in bytes.
+/// Maximum size of a block, in bytes.
 const LONGEST: u64 = 1 << 10;
-/// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
+/// Missing blocks that are at most this many blocks apart are fetched in one request, with the gap between
+/// them.
 const APART: u64 = 16;
 
-/// The same in bytes.
+/// [`APART`] in bytes.
 pub(crate) const NEAR: u64 = APART * LONGEST;
 
-/// Which file, and which block of it. Files are told apart by a digest of their identity.
+/// A file, by a digest of its identity, and the number of a block in it.
 type Key = ([u8; 16], u64);
 type Bytes = Arc<[u8]>;
 
-/// The blocks of all files of the process.
+/// The cached blocks of all files of the process.
 #[derive(Default)]
 struct Kept {
     blocks: Recent<Key>,
-    /// Blocks that some thread fetches.
+    /// Blocks that a thread is fetching now.
     pending: HashSet<Key>,
-    /// The process they are of: in a copy of it, no thread fetches anything.
+    /// The process that filled this. In a forked child no thread fetches anything, so `pending` is void
+    /// there.
     process: u32,
 }
 
@@ -46,15 +49,15 @@ struct Cache {
 static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
 static BOUND: AtomicUsize = AtomicUsize::new(KEPT);
 
-/// Sets how many bytes of metadata of files over a network this process keeps, all files together (128 MiB if it is not
-/// set). Those used longest ago leave first.
+/// Sets the capacity in bytes of this process's cache for metadata of files over a network, all files
+/// together (default: 128 MiB). The least recently used blocks are evicted first.
 pub fn set_metadata_cache_bytes(bytes: usize) {
     if BOUND.swap(bytes, Ordering::Relaxed) > bytes {
         CACHE.lock().blocks.clear();
     }
 }
 
-/// How many bytes of metadata the process keeps.
+/// Returns the capacity of the metadata cache, in bytes.
 pub(crate) fn metadata_cache_bytes() -> usize {
     BOUND.load(Ordering::Relaxed)
 }
@@ -84,16 +87,18 @@ impl Cache {
 pub(crate) struct RemoteBlocks {
     source: Arc<dyn Source>,
     file: [u8; 16],
-    /// How long a block is.
+    /// The size of a block in bytes.
     block: u64,
-    /// Who lacks something gets so many bytes from there on: what belongs together was mostly written together.
+    /// Number of bytes fetched from the start of a missing range: related structures are mostly written
+    /// together.
     ahead: u64,
-    /// Its pages, where structure is fetched by the page.
+    /// The file's pages, where structure is fetched by the page.
     paged: OnceLock<Paged>,
 }
 
 impl RemoteBlocks {
-    /// `source` must be remote.
+    /// Creates the view of a source, which must be remote. The bytes that came with its opening go into the
+    /// cache.
     pub(crate) fn new(source: Arc<dyn Source>) -> Self {
         let (identity, ahead, head) = source.remote().map_or_else(
             || (Vec::new(), 1, bytes::Bytes::new()),
@@ -112,12 +117,13 @@ impl RemoteBlocks {
         blocks
     }
 
-    /// Which file it is of.
+    /// Returns the digest of the file's identity.
     pub(super) fn file(&self) -> [u8; 16] {
         self.file
     }
 
-    /// The whole blocks in bytes that start at a block's start; the last of the file may be short.
+    /// Cuts bytes that start at a block boundary into whole blocks; only the last block of the file may be
+    /// short.
     fn cut<'a>(&self, offset: u64, bytes: &'a [u8]) -> impl Iterator<Item = (u64, Bytes)> + use<'a> {
         let (block, size) = (self.block, self.source.size());
         let length = usize::try_from(block).unwrap_or(usize::MAX);
@@ -129,22 +135,22 @@ impl RemoteBlocks {
             .map(|(piece, number)| (number, Arc::from(piece)))
     }
 
-    /// The numbers of the blocks that hold a part of the file.
+    /// Returns the numbers of the blocks that cover a range of the file.
     fn numbers(&self, range: &Range<u64>) -> Range<u64> {
         range.start / self.block..range.end.min(self.source.size()).div_ceil(self.block)
     }
 
-    /// Says that structure is kept in pages.
+    /// Declares that the file keeps structure in pages.
     pub(crate) fn set_paged(&self, paged: Paged) {
         self.paged.get_or_init(|| paged);
     }
 
-    /// A block, if it is at hand.
+    /// Returns a block if it is in the current round or in the cache.
     fn at_hand(&self, number: u64) -> Option<Bytes> {
         rounds::held((self.file, number), || CACHE.lock().get(&(self.file, number)))
     }
 
-    /// Fetches blocks, together; those that other threads are fetching are waited for.
+    /// Fetches blocks together, and waits for blocks that other threads are fetching.
     pub(crate) fn fetch(&self, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, Bytes>> {
         let mut found = BTreeMap::new();
         loop {
@@ -175,7 +181,7 @@ impl RemoteBlocks {
             while others.iter().any(|key| kept.pending.contains(key)) {
                 kept = CACHE.landed.wait(kept).unwrap_or_else(PoisonError::into_inner);
             }
-            // What another thread failed to fetch is fetched by this one.
+            // The next pass fetches the blocks that another thread failed to fetch.
         }
     }
 
@@ -205,12 +211,12 @@ impl RemoteBlocks {
     }
 }
 
-/// How many bytes of structure one request is for at most.
+/// Returns the maximum size in bytes of one request for structure.
 fn largest_piece(options: &RemoteOptions) -> u64 {
     options.largest_request.clamp(1, PIECE)
 }
 
-/// The requests for a stretch of structure.
+/// Splits a range of structure into requests.
 pub(crate) fn structure_requests(
     range: &Range<u64>,
     options: &RemoteOptions,
@@ -224,7 +230,8 @@ pub(crate) fn structure_requests(
     })
 }
 
-/// Blocks that this thread fetches; others may when it is done with them, however that ends.
+/// The blocks that this thread is fetching. Dropping it, on success or failure, lets other threads fetch
+/// them.
 struct Pending {
     file: [u8; 16],
     numbers: BTreeSet<u64>,
@@ -245,7 +252,7 @@ impl Drop for Pending {
 }
 
 impl RemoteBlocks {
-    /// Fetches what a round found missing: the numbers of blocks, by the address of their file's blocks.
+    /// Fetches the blocks that a round of jobs lacked, and holds them for that round.
     pub(crate) fn fetch_held(&self, wanted: &BTreeSet<u64>) -> Result<()> {
         for (number, bytes) in self.fetch(wanted)? {
             rounds::hold((self.file, number), bytes);
@@ -258,7 +265,8 @@ impl RemoteBlocks {
     }
 }
 
-/// As a view; shared, so that whoever needs bytes of it later can name it.
+/// [`RemoteBlocks`] as a [`View`]. Shared, so that a thread that needs more of its bytes later can refer to
+/// it.
 #[derive(Clone)]
 pub(crate) struct RemoteView(pub(crate) Arc<RemoteBlocks>);
 
@@ -276,7 +284,7 @@ impl View for RemoteView {
             let numbers = self.0.numbers(&(offset..end));
             let paged = self.0.paged.get().copied();
             let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead, rounds::reach(), paged));
-            // Some other thread may have brought one just now: it is taken from there.
+            // Another thread may have fetched one of these just now; then it comes from the cache.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),
             );
@@ -319,7 +327,7 @@ impl View for RemoteView {
 
     fn will_look_at(&self, offset: u64) {
         let reach = rounds::reach();
-        // Who wants all of it keeps nobody waiting for what may not be needed.
+        // With [`Reach::All`], no job waits for bytes that may not be needed.
         if offset >= self.size() || reach == Reach::All {
             return;
         }

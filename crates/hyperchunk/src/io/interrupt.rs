@@ -1,4 +1,4 @@
-//! Whether the caller wants no more of what it waits for, as by pressing Ctrl-C.
+//! Cancellation: callbacks that say whether the caller has given up waiting, as after Ctrl-C.
 
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -6,23 +6,24 @@ use std::sync::{Arc, OnceLock};
 
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Sets what is asked, on the thread that waits for a network, ten times a second: if it says `true`, the read ends with an
-/// error. Set once for the process.
+/// Sets the callback that is polled ten times a second on a thread that waits for a network. If it returns
+/// `true`, the read ends with an error. It can be set once a process.
 pub fn set_interrupt(ask: fn() -> bool) {
-    // Whoever came first stays.
+    // The first callback stays.
     ASK.get_or_init(|| ask);
 }
 
-/// Tells whether whoever wanted something has given it up.
+/// Callback that returns `true` once the operation has been cancelled.
 pub type Ask = Arc<dyn Fn() -> bool + Send + Sync>;
 
 thread_local! {
-    /// For what this thread does at the moment.
+    /// The callback of the operation that this thread runs now.
     static OWN: RefCell<Option<Ask>> = const { RefCell::new(None) };
 }
 
-/// Does something that is given up as soon as `ask` says so: between chunks, while a network is waited for, while a function of
-/// a live dataset runs. Threads that the engine starts for it ask, too.
+/// Runs `work`, which is cancelled as soon as `ask` returns `true`: between chunks, while waiting for a
+/// network, and while a live dataset's function runs. Threads that the engine starts for it poll `ask`,
+/// too.
 pub fn with_interrupt<T>(ask: Option<Ask>, work: impl FnOnce() -> T) -> T {
     struct Back(Option<Ask>);
     impl Drop for Back {
@@ -34,18 +35,19 @@ pub fn with_interrupt<T>(ask: Option<Ask>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Sets what this thread asks. One that ends, on which HDF5 closes files, has no place for it any more: it is not given up.
+/// Replaces this thread's callback and returns the previous one. A thread that is ending (HDF5 closes files
+/// there) has no thread-local value any more; its work is not cancelled.
 fn replace(ask: Option<Ask>) -> Option<Ask> {
     OWN.try_with(|own| own.replace(ask)).ok().flatten()
 }
 
-/// What this thread asks, to be handed to another that does a part of it.
+/// Returns this thread's callback, to be passed to another thread that does a part of the work.
 #[must_use]
 pub fn current_interrupt() -> Option<Ask> {
     OWN.try_with(|own| own.borrow().clone()).ok().flatten()
 }
 
-/// Fails if what is being done was given up.
+/// Returns an error if the operation was cancelled.
 pub(crate) fn check(ask: Option<&Ask>) -> Result<()> {
     match ask {
         Some(ask) if ask() => Err(Error::new(ErrorKind::Io, "interrupted: nobody waits for it any more")),
@@ -53,7 +55,7 @@ pub(crate) fn check(ask: Option<&Ask>) -> Result<()> {
     }
 }
 
-/// Whether to stop waiting. Asked by a thread that waits.
+/// Returns whether to stop waiting. Called by a thread that waits.
 #[must_use]
 pub fn is_wanted() -> bool {
     current_interrupt().is_some_and(|ask| ask()) || ASK.get().is_some_and(|ask| ask())

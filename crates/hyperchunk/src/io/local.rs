@@ -1,4 +1,4 @@
-//! Files of this machine, read with positioned reads: a mapping would end the process when the file shrinks.
+//! Local files, read with positioned reads. A mapping would kill the process if the file shrank.
 
 use super::lock::{Lock, Locking};
 use super::stamp::{Found, Stamp};
@@ -19,20 +19,20 @@ pub(crate) const IS_MISSING: i32 = 2;
 /// `EEXIST` on Linux and macOS.
 pub(crate) const EXISTS: i32 = 17;
 
-/// An open file of this machine.
+/// An open local file.
 #[derive(Debug)]
 pub struct LocalFile {
     file: Arc<File>,
     size: u64,
     version: Option<String>,
-    /// Where it was found, if it was opened by its path.
+    /// The path by which it was opened, if any.
     path: Option<PathBuf>,
     stamp: RwLock<Stamp>,
-    /// Ends with the file.
+    /// Released when the file is dropped.
     lock: Mutex<Option<Arc<Lock>>>,
-    /// Whether it grows while it is read.
+    /// True if another program appends to the file while it is read.
     grows: AtomicBool,
-    /// Where the superblock lies, and its bytes when the file was opened.
+    /// The superblock's offset, and its bytes at the time of opening.
     superblock: OnceLock<(u64, Vec<u8>)>,
 }
 
@@ -42,7 +42,7 @@ impl LocalFile {
     /// # Errors
     /// NotFound or Io, with the system's reason.
     pub fn open(path: &Path) -> Result<Self> {
-        // Looked at before it is opened: opening a pipe waits for somebody who writes to it.
+        // Checked before opening: opening a pipe blocks until a writer opens it, too.
         let metadata = std::fs::metadata(path).map_err(|error| cannot("open", &error))?;
         let kind = metadata.file_type();
         if kind.is_dir() {
@@ -61,7 +61,7 @@ impl LocalFile {
         Ok(Self { path: std::path::absolute(path).ok(), ..Self::of(file, &metadata) })
     }
 
-    /// A file that was opened and looked at.
+    /// Wraps a file that is already open, with its metadata.
     pub(crate) fn of(file: File, metadata: &Metadata) -> Self {
         Self {
             file: Arc::new(file),
@@ -75,26 +75,27 @@ impl LocalFile {
         }
     }
 
-    /// The same, locked for reading as libhdf5 does it, until it is dropped.
+    /// Locks the file for reading as libhdf5 does, until it is dropped.
     ///
     /// # Errors
     /// Locked if another program writes the file; Io if it must be locked and cannot.
     pub fn locked(self, locking: Locking) -> Result<Self> {
         let lock = Mutex::new(Lock::shared(&self.file, locking)?);
-        // What a writer wrote last, it wrote before it gave up its lock.
+        // A writer's last changes come before it releases its lock, so the size and times are read again
+        // here.
         let metadata = self.file.metadata().map_err(|error| cannot("look at", &error))?;
         let (size, version) = (metadata.len(), version(&metadata));
         Ok(Self { size, version, stamp: RwLock::new(Stamp::of(&metadata)), lock, ..self })
     }
 
-    /// The same without its lock: that it was to be had says that nobody wrote it when it was opened.
+    /// Releases the lock. Having obtained it shows that no program was writing the file when it was opened.
     #[must_use]
     pub fn unlocked(self) -> Self {
         self.release();
         self
     }
 
-    /// The file, to be read in other ways.
+    /// Returns the file, for other kinds of reads.
     ///
     /// # Errors
     /// Io from the system.
@@ -103,7 +104,7 @@ impl LocalFile {
         file.or_else(|file| file.try_clone()).map_err(|error| cannot("open", &error))
     }
 
-    /// Looks for what changed about the file, if it was not its contents.
+    /// Finds out what changed about the file; an error unless its contents are the same.
     #[cold]
     fn explain(&self, before: &Stamp, now: Stamp, metadata: &Metadata) -> Result<()> {
         match before.compare(&now, self.path.as_deref(), &self.file) {
@@ -124,14 +125,15 @@ impl LocalFile {
     }
 
     fn restamp(&self, now: Stamp) {
-        // In a process that was forked off meanwhile, it may never be free: it is only asked again then.
+        // Never blocks: in a child that was forked while the lock was held it may never be free. The stamp
+        // is then compared again next time.
         if let Ok(mut stamp) = self.stamp.try_write() {
             *stamp = now;
         }
     }
 
-    /// Whether a writer of ours is at work on the file, or was killed at it, and has made no commit since it was opened: all
-    /// that the commit of then told of is still there.
+    /// Returns whether one of our writers is active on the file, or was killed, and has committed nothing
+    /// since the file was opened. Then everything that the last commit refers to is still there.
     fn is_of_last_commit(&self, metadata: &Metadata) -> bool {
         let Some(((at, before), path)) = self.superblock.get().zip(self.path.as_deref()) else {
             return false;
@@ -143,15 +145,16 @@ impl LocalFile {
             && now == *before
     }
 
-    /// The file, for its identity.
+    /// Returns the open file, by which it can be identified.
     #[must_use]
     pub fn as_file(&self) -> &File {
         &self.file
     }
 }
 
-/// The version of a file: when it was last written to, and when anything of it last changed. The first can be set to any time
-/// (`cp -p`, `rsync -t`, a restored backup), so it tells nothing about another file of the same size; the second cannot.
+/// Returns a file's version: its modification time and its time of last change. The first can be set to any
+/// value (`cp -p`, `rsync -t`, a restored backup), so it does not tell apart files of equal size; the
+/// second cannot be set.
 fn version(metadata: &Metadata) -> Option<String> {
     let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let written = format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos());
@@ -163,7 +166,7 @@ fn version(metadata: &Metadata) -> Option<String> {
     Some(written)
 }
 
-/// The size and the version that a file has now: it may have been written to since it was opened.
+/// Returns the file's current size and version: it may have been written to since it was opened.
 pub(crate) fn now(file: &File) -> Option<(u64, String)> {
     let metadata = file.metadata().ok()?;
     Some((metadata.len(), version(&metadata)?))
@@ -250,7 +253,8 @@ fn read_exact_parts_at(file: &File, mut offset: u64, mut parts: &mut [io::IoSlic
     while !parts.is_empty() {
         let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX).min(libc::UIO_MAXIOV);
         let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: an `IoSliceMut` is an `iovec` of a buffer that is ours to write; there are at least `count` of them.
+        // SAFETY: an `IoSliceMut` is an `iovec` of a buffer that is ours to write; there are at least
+        // `count` of them.
         let read = unsafe { libc::preadv(file.as_raw_fd(), parts.as_mut_ptr().cast(), count, at) };
         match usize::try_from(read) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -313,7 +317,7 @@ mod tests {
         };
         check(0, 1, 0);
         check(3, 700, 1);
-        // More than the system takes at once.
+        // More parts than the system takes in one call.
         check(17, 7, 5_000);
         check(39_999, 1, 1);
         check(39_999, 1, 2);

@@ -1,9 +1,9 @@
-//! Locks of files of this machine, as libhdf5 takes them (`flock`): who reads a file shares its lock, who writes it has it
-//! alone.
+//! Locks of local files, as libhdf5 takes them (`flock`): readers share a file's lock, a writer holds it
+//! exclusively.
 //!
-//! The system keeps a lock for each opening of a file, not for each process, so that a process can lock itself out. Here all
-//! that a process has open of a file shares one lock: a reader takes part in the lock that is there, and a writer of the same
-//! process makes it exclusive for as long as it needs it.
+//! The system attaches a lock to each open file description, not to the process, so a process can lock
+//! itself out. Here all handles of one file in a process share one lock: a reader joins the existing lock,
+//! and a writer of the same process makes it exclusive while it needs to.
 
 use super::PerProcess;
 use crate::{Error, ErrorKind, Result};
@@ -13,22 +13,23 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Whether files are locked. `HDF5_USE_FILE_LOCKING` (`TRUE`, `FALSE`, `BEST_EFFORT`, 1, 0) counts before it, as in libhdf5.
+/// File locking policy. `HDF5_USE_FILE_LOCKING` (`TRUE`, `FALSE`, `BEST_EFFORT`, 1, 0) overrides it, as in
+/// libhdf5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locking {
     /// libhdf5's default: [`Locking::BestEffort`].
     #[default]
     Default,
-    /// Locks; a file system that has no locks is an error.
+    /// Locks; a file system without locks is an error.
     Always,
-    /// Locks where the file system has locks.
+    /// Locks where the file system supports it.
     BestEffort,
-    /// Locks nothing, and is locked out of nothing.
+    /// Takes no locks and ignores other locks.
     Never,
 }
 
 impl Locking {
-    /// The same, once the environment was asked.
+    /// Returns the policy after applying the environment.
     #[must_use]
     pub fn resolved(self) -> Self {
         let value = std::env::var_os("HDF5_USE_FILE_LOCKING").unwrap_or_default();
@@ -43,33 +44,35 @@ impl Locking {
     }
 }
 
-/// What names a file of this machine.
+/// A local file's device and inode.
 type Key = (u64, u64);
 
-/// The locked files of a process.
+/// The locks that this process holds, by file.
 type Held = Mutex<HashMap<Key, Weak<Lock>>>;
 
 static HELD: PerProcess<Held> = PerProcess::new();
 
-/// A part in the lock of a file; the lock ends with the last one.
+/// A file's lock, shared by all its handles in this process and released with the last of them.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: Arc<File>,
     key: Key,
-    /// The process that took it. In one that was forked off, it is let go of without being ended.
+    /// The process that took the lock. A forked child drops it without unlocking.
     process: u32,
 }
 
-/// A writer's part. Readers of this process may share the lock; those of others are kept out until it is shared.
+/// A writer's share in the lock. Readers of this process may join it; other processes' readers are refused
+/// until it is made shared.
 #[derive(Debug)]
 pub(crate) struct ExclusiveLock(Arc<Lock>);
 
 impl Lock {
-    /// Takes part in the lock of a file, for a reader; `None` if files are not to be locked, or this one cannot.
+    /// Joins or takes a file's lock for a reader; `None` if the policy is not to lock or this file cannot
+    /// be locked.
     ///
     /// # Errors
-    /// Locked if another program, or libhdf5 in this one, writes the file; Io if the file system has no locks and there
-    /// must be one.
+    /// Locked if another program, or libhdf5 in this one, writes the file; Io if the file system has no
+    /// locks and there must be one.
     pub(crate) fn shared(file: &Arc<File>, locking: Locking) -> Result<Option<Arc<Self>>> {
         Self::take(file, locking, File::try_lock_shared, false).map_err(|error| match error {
             Refusal::Taken => Error::new(
@@ -93,7 +96,7 @@ impl Lock {
         let Ok(held) = HELD.get(|| Ok(Held::default()), drop) else { return Ok(None) };
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = held.get(&key).and_then(Weak::upgrade) {
-            // Its end waits for the table.
+            // Dropping `there` locks the table, so the table's lock is released first.
             drop(held);
             if again {
                 there.change(lock)?;
@@ -113,13 +116,14 @@ impl Lock {
         Ok(Some(lock))
     }
 
-    /// Makes a lock that is held exclusive or shared.
+    /// Changes a held lock to exclusive or shared.
     fn change(
         &self,
         lock: fn(&File) -> std::result::Result<(), TryLockError>,
     ) -> std::result::Result<(), Refusal> {
         lock(&self.file).map_err(|error| {
-            // The system gives up the lock that was there before it looks whether the other one can be had.
+            // The system releases the old lock before it tries for the new one, so the shared lock is
+            // taken back.
             drop(self.file.try_lock_shared());
             match error {
                 TryLockError::WouldBlock => Refusal::Taken,
@@ -141,13 +145,14 @@ impl Drop for Lock {
                 held.remove(&self.key);
             }
         }
-        // Not left to the last descriptor of the file, which a forked process or a worker may have.
+        // Unlocked explicitly: closing would not do while a forked process or a worker has the last
+        // descriptor.
         drop(self.file.unlock());
     }
 }
 
 impl ExclusiveLock {
-    /// The lock of a file that is about to be written; `None` as for [`Lock::shared`].
+    /// Takes the lock of a file that is about to be written; `None` as for [`Lock::shared`].
     ///
     /// # Errors
     /// As [`Lock::shared`]; Locked also if another program reads the file.
@@ -163,7 +168,7 @@ impl ExclusiveLock {
         })
     }
 
-    /// Lets readers in; writers stay out.
+    /// Makes the lock shared: readers may open the file, writers may not.
     pub(crate) fn share(&self) {
         drop(self.0.file.try_lock_shared());
     }
@@ -171,15 +176,15 @@ impl ExclusiveLock {
 
 impl Drop for ExclusiveLock {
     fn drop(&mut self) {
-        // For readers of this process that go on.
+        // Readers of this process still use the lock.
         if self.0.process == std::process::id() && Arc::strong_count(&self.0) > 1 {
             self.share();
         }
     }
 }
 
-/// Checks that no program writes the file at a path, which is about to be replaced: what it wrote after that would be lost. As
-/// long as what is returned lives, none begins to.
+/// Checks that no program writes the file at a path that is about to be replaced: its later changes would
+/// be lost. While the returned guard lives, no program can begin to.
 ///
 /// # Errors
 /// Locked if one does.
@@ -197,7 +202,7 @@ pub(crate) fn check_unwritten(path: &Path, locking: Locking) -> Result<Option<Ar
     }
 }
 
-/// Why a lock was not to be had.
+/// Reason why a lock was not taken.
 enum Refusal {
     Taken,
     System(io::Error),
@@ -210,7 +215,8 @@ fn cannot_lock(error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, message)
 }
 
-/// Whether an error says that files of this kind cannot be locked, or that the server that keeps the locks is not there.
+/// Returns whether an error means that files of this kind cannot be locked, or that the lock server is
+/// unavailable.
 fn has_no_locks(error: &io::Error) -> bool {
     #[cfg(unix)]
     let known = matches!(
@@ -222,7 +228,8 @@ fn has_no_locks(error: &io::Error) -> bool {
     known || error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Locks of other systems keep also those out who ask for none: as libhdf5, nothing is locked there.
+/// Returns the file's key; `None` where locks are mandatory (not Unix), since they would also keep out
+/// programs that take no lock. libhdf5 takes none there either.
 fn key_of(file: &File) -> Option<Key> {
     #[cfg(unix)]
     {
@@ -248,7 +255,7 @@ mod tests {
     fn a_process_does_not_lock_itself_out() {
         let path = std::env::temp_dir().join(format!("hyperchunk-lock-{}", std::process::id()));
         std::fs::write(&path, b"x").unwrap();
-        // Another opening stands for another program.
+        // A second open file description acts as another program.
         let other = open(&path);
         let one = Lock::shared(&open(&path), Locking::Always).unwrap().unwrap();
         let two = Lock::shared(&open(&path), Locking::Always).unwrap().unwrap();
@@ -256,7 +263,7 @@ mod tests {
         assert!(other.try_lock().is_err());
         other.try_lock_shared().unwrap();
         assert_eq!(ExclusiveLock::take(&open(&path), Locking::Always).unwrap_err().kind(), ErrorKind::Locked);
-        // The shared lock is there still.
+        // The shared lock is still held.
         other.unlock().unwrap();
         assert!(other.try_lock().is_err());
         let writer = ExclusiveLock::take(&open(&path), Locking::Always).unwrap().unwrap();

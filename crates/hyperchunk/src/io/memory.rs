@@ -1,4 +1,4 @@
-//! A whole file in memory.
+//! Files in memory.
 
 use super::{Source, ends_before};
 use crate::Result;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Memory(Arc<[u8]>);
 
 impl Memory {
-    /// The file that these bytes are.
+    /// Creates a file from its bytes.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self(bytes.into())
     }

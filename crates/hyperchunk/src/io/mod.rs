@@ -1,4 +1,4 @@
-//! Where the bytes of a file come from.
+//! Sources of a file's bytes: local files, memory, object stores and web servers.
 
 mod beside;
 mod blocks;
@@ -42,12 +42,12 @@ use std::io::IoSliceMut;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Opens a file by its path or URL: `s3://`, `gs://`, `az://`, `abfs://`, `http://`, `https://` or `file://`, and
-/// what [`set_schemes`] brought.
+/// Opens a file by its path or URL: `s3://`, `gs://`, `az://`, `abfs://`, `http://`, `https://`, `file://`,
+/// or a scheme registered with [`set_schemes`].
 ///
 /// # Errors
-/// NotFound or Io from the system, the network or the store; Invalid for URLs and settings that make no sense;
-/// Unsupported if this build has no object stores (feature `cloud`).
+/// NotFound or Io from the system, the network or the store; Invalid for URLs and settings that make no
+/// sense; Unsupported if this build has no object stores (feature `cloud`).
 pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     match local_path(name) {
         Some(path) => Ok(Arc::new(LocalFile::open(&path)?)),
@@ -55,10 +55,10 @@ pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     }
 }
 
-/// Starts an object to be written.
+/// Starts to write an object.
 ///
 /// # Errors
-/// As [`open`]; Io if there is such an object and it may not be replaced.
+/// As [`open`]; Exists if the object exists and may not be replaced.
 pub(crate) fn start_upload(
     url: &str,
     options: &RemoteOptions,
@@ -67,7 +67,7 @@ pub(crate) fn start_upload(
     object_store::start_upload(url, options, replace)
 }
 
-/// The objects right below a name.
+/// Lists the objects directly below a name.
 ///
 /// # Errors
 /// As [`open`]; Unsupported for web servers.
@@ -75,7 +75,7 @@ pub(crate) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::Lis
     object_store::list(url, options)
 }
 
-/// Writes an object at once, in place of what is there.
+/// Writes an object in one request and replaces an existing one.
 ///
 /// # Errors
 /// As [`list`].
@@ -83,15 +83,15 @@ pub(crate) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<
     object_store::put(url, options, bytes)
 }
 
-/// Writes an object at once, unless there is one.
+/// Writes an object in one request, unless it exists.
 ///
 /// # Errors
-/// As [`list`]; Unsupported if the store knows no such condition.
+/// As [`list`]; Unsupported if the store cannot check this condition.
 pub(crate) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<upload::Made> {
     object_store::put_new(url, options, bytes)
 }
 
-/// Deletes an object, if it is there.
+/// Deletes an object if it exists.
 ///
 /// # Errors
 /// As [`list`].
@@ -99,7 +99,7 @@ pub(crate) fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
     object_store::delete(url, options)
 }
 
-/// Gives up an upload that somebody began and did not end, if there is one.
+/// Aborts an unfinished upload, if there is one.
 ///
 /// # Errors
 /// As [`list`].
@@ -107,7 +107,8 @@ pub(crate) fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Resu
     object_store::abort_upload(url, options, id)
 }
 
-/// Opens a URL without a request: the version of the object is known. `None` if that is not one that requests can ask for.
+/// Opens a URL of which size and version are known, without a request. `None` if requests cannot ask for
+/// that version.
 pub(crate) fn open_known(
     name: &str,
     options: &RemoteOptions,
@@ -117,7 +118,7 @@ pub(crate) fn open_known(
     object_store::open_known(name, options, identity.size, etag)
 }
 
-/// The path that a name stands for, if it names a file of this machine.
+/// Returns the path that a name stands for, if it names a local file.
 pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
     let Some((scheme, rest)) = name.split_once("://") else { return Some(name.into()) };
     let is_scheme = scheme.bytes().enumerate().all(|(place, byte)| {
@@ -130,7 +131,7 @@ pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
     path.map(|path| PathBuf::from(percent::decode(path).unwrap_or_else(|| path.to_owned())))
 }
 
-/// A name for messages: without the user, the password and the signature that a URL of a web server may hold.
+/// Returns a name for messages, without the user, password and signature that a web server's URL may hold.
 pub(crate) fn without_secrets(name: &str) -> String {
     let Some((scheme, rest)) = name.split_once("://").filter(|_| local_path(name).is_none()) else {
         return name.to_owned();
@@ -145,7 +146,7 @@ pub(crate) fn without_secrets(name: &str) -> String {
 
 /// The bytes of one file. Reads may come from many threads at once.
 pub trait Source: Send + Sync + std::fmt::Debug {
-    /// How many bytes it has.
+    /// Returns the file's size in bytes.
     fn size(&self) -> u64;
 
     /// Fills `buffer` with the bytes from `offset` on.
@@ -166,49 +167,52 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Which version of the file this is: two sources of one file with equal versions have equal bytes. `time:…;changed:…` for files
-    /// of this machine, `etag:…` where there are ETags; `None` if it cannot be told.
+    /// Returns the file's version: two sources of one file with equal versions have equal bytes.
+    /// `time:…;changed:…` for local files, `etag:…` where there are ETags; `None` if the version is
+    /// unknown.
     fn version(&self) -> Option<String> {
         self.remote().map(|remote| remote.identity().to_owned())
     }
 
-    /// Checks that the file is as it was when it was opened. Asked after each read: what was read is of one version then.
+    /// Checks that the file is unchanged since it was opened. Called after each read, so that all that was
+    /// read is of one version.
     ///
     /// # Errors
-    /// Changed if it was written to, or replaced by another file, since.
+    /// Changed if the file was written to, or replaced by another file.
     fn check_unchanged(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Keeps the superblock, `length` bytes at `at`: a writer of ours changes it with each commit, and nothing of the commit that
-    /// it tells of before that.
+    /// Remembers the superblock, `length` bytes at `at`. Our writer changes it with each commit, and until
+    /// then changes nothing that the last commit refers to.
     fn keep_superblock(&self, at: u64, length: usize) {
         let _ = (at, length);
     }
 
-    /// Takes it as a file that another program writes while it is read: it grows, and is never taken for changed.
+    /// Treats the file as one that another program appends to while it is read: it grows, and never counts
+    /// as changed.
     fn follow_growth(&self) {}
 
-    /// Ends its lock, if it has one. Reads go on, and notice what is written.
+    /// Releases the file's lock, if it has one. Reads go on, and notice changes.
     fn release(&self) {}
 
-    /// The file of this machine that it is, from its first byte to its last.
+    /// Returns the local file whose bytes, first to last, are this source.
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
 
-    /// It as a source whose reads are requests; `None` for files of this machine and memory.
+    /// Returns the source as one whose reads are requests; `None` for local files and memory.
     fn remote(&self) -> Option<&dyn Remote> {
         None
     }
 }
 
-/// The text that a part of a URL stands for.
+/// Decodes a percent-encoded part of a URL.
 pub(crate) fn percent_decoded(part: &str) -> Option<String> {
     percent::decode(part)
 }
 
-/// The error for a read beyond the end.
+/// Returns the error for a read past the end of the file.
 pub(crate) fn ends_before(size: u64, offset: u64, length: usize) -> crate::Error {
     let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
     crate::Error::new(crate::ErrorKind::Truncated, message).at(offset)

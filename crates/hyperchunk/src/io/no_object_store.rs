@@ -1,4 +1,4 @@
-//! What is there instead of object stores in builds without them.
+//! Stand-in for `object_store` in builds without the feature `cloud`: every call is an error.
 
 use super::upload::{Listed, Made, Upload};
 use super::{RemoteOptions, Source};

@@ -1,4 +1,4 @@
-//! Metadata of a file, page by page: parsers read many small pieces that lie close together.
+//! Page cache for the metadata of a local file: parsers read many small, nearby pieces.
 
 use super::{Source, ends_before};
 use crate::Result;
@@ -8,18 +8,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The size of a page in bytes: a page of object headers costs one read.
+/// Size of a page in bytes: a page full of object headers costs one read.
 const PAGE: usize = 16 << 10;
-/// Pieces from this size on are read as they are.
+/// Reads of at least this many bytes bypass the cache.
 const LARGE: usize = 64 << 10;
-/// How many pages are kept.
+/// Maximum number of cached pages.
 const KEPT: usize = 1024;
 
-/// The pages of a file that were read so far, up to 16 MiB of them.
+/// The cached pages of a file, up to 16 MiB.
 pub(crate) struct Pages {
     source: Arc<dyn Source>,
     pages: RwLock<HashMap<u64, Arc<[u8]>>>,
-    /// Whether each piece is read when it is asked for, and none is kept.
+    /// True if every read goes to the file and nothing is cached.
     passes: AtomicBool,
 }
 
@@ -49,7 +49,7 @@ impl Pages {
         }
         let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
         if pages.len() >= KEPT {
-            // Any order will do: what is hot comes back with one read.
+            // Evicted in arbitrary order: a page that is in use comes back with one read.
             let some: Vec<u64> = pages.keys().copied().take(KEPT / 4).collect();
             some.iter().for_each(|number| drop(pages.remove(number)));
         }

@@ -1,9 +1,9 @@
-//! What all of a process shares, and no child of it does.
+//! Values that a process shares but a forked child does not inherit.
 
 use crate::Result;
 use std::sync::OnceLock;
 
-/// A value that each process makes for itself: threads and connections do not outlive a fork.
+/// A value that each process makes for itself: threads and connections do not survive a fork.
 #[derive(Debug)]
 pub struct PerProcess<T>(OnceLock<Box<Made<T>>>);
 
@@ -11,21 +11,22 @@ pub struct PerProcess<T>(OnceLock<Box<Made<T>>>);
 struct Made<T> {
     id: u32,
     value: T,
-    /// That of a child that was forked off, seen from there.
+    /// The value of a forked child, as seen from there.
     child: PerProcess<T>,
 }
 
 impl<T> PerProcess<T> {
-    /// Nothing yet.
+    /// Creates an empty cell.
     #[must_use]
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
-    /// That of this process, made if it is not there. `spare` is for one that another thread was faster with.
+    /// Returns this process's value, and makes it first if needed. `spare` takes a value that another
+    /// thread was faster to make.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn get(&self, make: impl Fn() -> Result<T>, spare: impl Fn(T)) -> Result<&T> {
         let id = std::process::id();
         let mut place = self;
@@ -34,7 +35,8 @@ impl<T> PerProcess<T> {
                 Some(made) if made.id == id => return Ok(&made.value),
                 Some(made) => place = &made.child,
                 None => {
-                    // Made before it is put there: nobody is ever inside the lock for long, so a fork finds it open.
+                    // Made before it is stored: no thread holds the cell's lock for long, so a fork finds
+                    // it unlocked.
                     let made = Made { id, value: make()?, child: Self::new() };
                     if let Err(made) = place.0.set(Box::new(made)) {
                         spare(made.value);

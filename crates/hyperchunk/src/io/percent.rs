@@ -1,6 +1,6 @@
 //! Percent-encoding, as in URLs (RFC 3986 §2.1).
 
-/// A part of a path as it is written in a URL.
+/// Encodes a part of a URL's path.
 #[cfg(feature = "cloud")]
 pub(super) fn encode(part: &str) -> String {
     let mut encoded = String::new();
@@ -14,7 +14,7 @@ pub(super) fn encode(part: &str) -> String {
     encoded
 }
 
-/// The text that a part of a URL stands for.
+/// Decodes a part of a URL; `None` if it is not valid.
 pub(super) fn decode(part: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = part.as_bytes();

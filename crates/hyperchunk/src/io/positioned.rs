@@ -1,4 +1,4 @@
-//! Reads and writes at a position, on every system.
+//! Positioned reads and writes on every operating system.
 
 use std::fs::File;
 use std::io;

@@ -1,72 +1,80 @@
-//! What is fetched with structure that is asked for: what belongs together was mostly written together.
+//! Read-ahead for structure: related structures are mostly written together, so nearby bytes are fetched
+//! along.
 
 use hyperchunk_format::parse::message::file_space::FileSpace;
 use std::ops::Range;
 
-/// Who asks for so much knows how long it is: nothing more is fetched with it.
+/// A request of at least this many bytes comes from a caller that knows the length; nothing more is fetched
+/// with it.
 const KNOWN: u64 = 1 << 10;
-/// What belongs together may lie just before, too: pieces start at a multiple of so many bytes.
+/// Related structures may also be just before the requested bytes: pieces start at a multiple of this many
+/// bytes.
 const BEFORE: u64 = 4 << 10;
-/// Files with larger pages are taken for files without, in bytes.
+/// Maximum page size in bytes; files with larger pages are treated as files without pages.
 const LARGEST_PAGE: u64 = 8 << 20;
-/// No request for structure is for more bytes: pieces that lie behind each other come at the same time, each as fast as the whole
-/// would.
+/// Maximum size in bytes of one request for structure. Consecutive pieces are fetched in parallel, each as
+/// fast as the whole would be.
 pub(super) const PIECE: u64 = 512 << 10;
 
 /// The pages of a file that keeps metadata in pages of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Paged {
-    /// Where the first page starts.
+    /// The offset of the first page.
     pub(crate) base: u64,
-    /// How long a page is.
+    /// The size of a page in bytes.
     pub(crate) size: u64,
 }
 
 impl Paged {
-    /// The pages of a file, if its structure is worth fetching by the page.
+    /// Returns a file's pages if its structure is worth fetching by the page.
     pub(crate) fn new(base: u64, space: Option<FileSpace>) -> Option<Self> {
         let space = space.filter(|space| space.paged && (KNOWN..=LARGEST_PAGE).contains(&space.page_size))?;
         Some(Self { base, size: space.page_size })
     }
 }
 
-/// How far who asks for structure wants to see.
+/// Amount of structure that a caller is going to need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Reach {
-    /// What a path leads to.
+    /// The structures along one path.
     #[default]
     Path,
-    /// What so many paths lead to, of which all data will be read: that moves much more than what lies around their structure.
+    /// The structures along this number of paths, followed by all of their data: moving the data costs much
+    /// more than the bytes around the structures.
     Paths(u64),
-    /// All of a file's structure: what lies beside it is wanted, too, and a round trip costs more than the bytes.
+    /// All structure of a file: the neighbouring bytes are needed, too, and a round trip costs more than
+    /// they do.
     All,
 }
 
-/// So many times as far is looked ahead where all is wanted.
+/// Read-ahead factor when all structure is needed.
 const ALL_AHEAD: u64 = 8;
-/// So many times as far is looked ahead at most where much is read.
+/// Maximum read-ahead factor when many paths are read.
 const MOST_AHEAD: u64 = 16;
 
 impl Reach {
-    /// How many times as far is looked ahead as for one path.
+    /// Returns the read-ahead as a multiple of the one for a single path.
     fn ahead(self) -> u64 {
         match self {
             Self::Path => 1,
-            // The indexes of a group's datasets mostly lie behind each other, in between their first chunks.
+            // The indexes of a group's datasets mostly follow each other, with the datasets' first chunks
+            // in between.
             Self::Paths(count) => (count / 2).clamp(1, MOST_AHEAD),
             Self::All => ALL_AHEAD,
         }
     }
 }
 
-/// What is fetched for structure that is asked for in one piece.
+/// Returns the range to fetch for a piece of structure.
 pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, paged: Option<Paged>) -> Range<u64> {
-    // Other pages may have a heap for a few strings, no more: it is the first that most structure lies in.
+    // Only the first page is fetched by the page: it holds most structure. Others may have no more than a
+    // heap for a few strings.
     if let Some(Paged { base, size }) = paged
         && (base..base.saturating_add(size)).contains(&asked.start)
     {
         let end = base.saturating_add(size);
-        // What a path leads to lies before it, too, where groups were made first; a page is seldom full of structure.
+        // The structures of a path also come before this offset, where groups were made first; a page is
+        // seldom full of structure.
         let start = asked.start - (asked.start - base) % PIECE;
         return start..asked.start.saturating_add(PIECE).min(end).max(asked.end);
     }
@@ -76,7 +84,7 @@ pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, paged: Option
     }
     let start = match reach {
         Reach::Path => asked.start,
-        // The strings of an object's attributes often lie just before it, and so does the group that it is in.
+        // The strings of an object's attributes, and the group that contains it, are often just before it.
         Reach::Paths(_) | Reach::All => asked.start.saturating_sub(BEFORE),
     };
     start - start % BEFORE..asked.start.saturating_add(ahead.saturating_mul(reach.ahead())).max(asked.end)

@@ -1,5 +1,6 @@
-//! Round trips shared by many jobs: each runs as far as the bytes at hand go, what all of them lack is fetched together,
-//! and those that lacked something run again. So a level of a structure costs one round trip, however wide it is.
+//! Round trips shared by many jobs. Each job runs as far as the available bytes allow; the bytes that all
+//! of them lack are fetched together, and the jobs that lacked some run again. A level of a structure thus
+//! costs one round trip, however wide.
 
 use super::blocks::RemoteBlocks;
 use super::reach::Reach;
@@ -9,19 +10,20 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-/// Which file's block.
+/// A file's digest and a block's number.
 type Key = ([u8; 16], u64);
 
-/// Blocks of several files, by the files.
+/// Missing blocks of several files, by file.
 #[derive(Default)]
 struct Wanted(Vec<(Arc<RemoteBlocks>, BTreeSet<u64>)>);
 
 /// The jobs that this thread runs together.
 #[derive(Default)]
 struct Round {
-    /// What was fetched for those that wait, or used by them: the process may have to let go of it before they are done.
+    /// Blocks that waiting jobs use or that were fetched for them: the process's cache may evict them
+    /// before the jobs are done.
     held: HashMap<Key, Arc<[u8]>>,
-    /// What the job that runs has used.
+    /// Blocks that the running job has used.
     used: HashMap<Key, Arc<[u8]>>,
     missing: Wanted,
     reach: Reach,
@@ -29,9 +31,9 @@ struct Round {
 
 thread_local! {
     static ROUND: RefCell<Option<Round>> = const { RefCell::new(None) };
-    /// What a parser said that it will need soon.
+    /// Blocks that a parser announced as needed soon.
     static HINTS: RefCell<Wanted> = RefCell::default();
-    /// What a parser said that the next one will probably look at.
+    /// Blocks that the next parser will probably look at.
     static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
 }
 
@@ -39,13 +41,13 @@ thread_local! {
 struct Look {
     file: Weak<RemoteBlocks>,
     numbers: BTreeSet<u64>,
-    /// Whether the next parser is at work.
+    /// True if that parser is now at work.
     is_now: bool,
 }
 
-/// How many jobs wait for one round trip: what they use is held in memory.
+/// Maximum number of jobs that wait for one round trip: the blocks they use are held in memory.
 const WAITING: usize = 2048;
-/// How many round trips one job may take.
+/// Maximum number of round trips for one job.
 const MOST: u32 = 10_000;
 
 impl Wanted {
@@ -63,11 +65,11 @@ impl Wanted {
     }
 }
 
-/// Does jobs of which each may need bytes that are not at hand. A job may run several times; it must have no effect but its
-/// result. Results come in the order of the jobs.
+/// Runs jobs that may each need bytes that are not available yet. A job may run several times, so it must
+/// have no effect but its result. Results come in the order of the jobs.
 ///
 /// # Errors
-/// If something cannot be fetched. What goes wrong in a job is in its result.
+/// If something cannot be fetched. An error of a job is in its result.
 pub(crate) fn together<J, T>(
     jobs: impl IntoIterator<Item = J>,
     mut work: impl FnMut(&J) -> Result<T>,
@@ -75,8 +77,8 @@ pub(crate) fn together<J, T>(
     growing(jobs, Reach::Path, |job| work(job).map(|result| (result, Vec::new())))
 }
 
-/// As [`together`], where a job that is done may name more jobs: they join at once. What lies beside the structure that they
-/// need is fetched with it, as far as they reach.
+/// As [`together`], where a finished job may add further jobs, which join at once. Bytes around the
+/// structure that they need are fetched along, as `reach` says.
 ///
 /// # Errors
 /// As [`together`].
@@ -132,7 +134,7 @@ pub(crate) fn growing<J, T>(
             return Ok(results.into_iter().flatten().collect());
         }
         if nested {
-            // Inside of another: what is missing is asked for there, of all these jobs at once.
+            // Within another round, the outer one fetches the blocks that all these jobs lack.
             with(|round| round.missing.join(missing));
             return Err(Error::need(Vec::new()));
         }
@@ -149,7 +151,7 @@ pub(crate) fn growing<J, T>(
     Err(Error::limit(format!("more than {MOST} round trips for one step")))
 }
 
-/// Does something that fetches what it needs by itself, within the jobs of this thread.
+/// Runs `work` outside this thread's round, so that it fetches its bytes by itself.
 pub(crate) fn alone<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Round>);
     impl Drop for Restore {
@@ -162,7 +164,7 @@ pub(crate) fn alone<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// A parser is done: forgets what it said to be needed soon.
+/// Called when a parser is done: discards the blocks that it announced.
 pub(crate) fn forget_hints() {
     with_state(&HINTS, |hints| hints.0.clear());
     with_state(&LOOK, |look| {
@@ -170,12 +172,13 @@ pub(crate) fn forget_hints() {
     });
 }
 
-/// Begins a round of this thread. Jobs at the end of a process, whose thread-local values are gone, run one by one.
+/// Begins this thread's round. At the end of a process, when thread-local values are gone, jobs run one by
+/// one.
 fn begin(round: Round) {
     drop(ROUND.try_with(|current| current.replace(Some(round))));
 }
 
-/// Ends the round of this thread, however that comes.
+/// Ends this thread's round when dropped.
 struct End;
 
 impl Drop for End {
@@ -188,22 +191,22 @@ fn with<T>(work: impl FnOnce(&mut Round) -> T) -> Option<T> {
     ROUND.try_with(|round| round.borrow_mut().as_mut().map(work)).ok().flatten()
 }
 
-/// How far the jobs of this thread reach.
+/// Returns the reach of this thread's round.
 pub(super) fn reach() -> Reach {
     with(|round| round.reach).unwrap_or_default()
 }
 
-/// Whether jobs run together here.
+/// Returns whether this thread is in a round.
 pub(super) fn run() -> bool {
     ROUND.try_with(|round| round.borrow().is_some()).unwrap_or(false)
 }
 
-/// Whether jobs run together here; then these blocks are asked for.
+/// Adds blocks to the ones that this thread's round lacks; false if there is no round.
 pub(super) fn ask(file: &Arc<RemoteBlocks>, numbers: &BTreeSet<u64>) -> bool {
     with(|round| round.missing.add(file, numbers)).is_some()
 }
 
-/// A block that was fetched for the jobs of this thread, or that `kept` has.
+/// Returns a block that the round holds, or the one that `kept` returns, and marks it as used.
 pub(super) fn held(key: Key, kept: impl FnOnce() -> Option<Arc<[u8]>>) -> Option<Arc<[u8]>> {
     let Some(found) = with(|round| round.held.get(&key).map(Arc::clone)) else { return kept() };
     let found = found.or_else(kept)?;
@@ -211,23 +214,23 @@ pub(super) fn held(key: Key, kept: impl FnOnce() -> Option<Arc<[u8]>>) -> Option
     Some(found)
 }
 
-/// Keeps a block until the jobs of this thread are done.
+/// Holds a block until this thread's jobs are done.
 pub(super) fn hold(key: Key, bytes: Arc<[u8]>) {
     with(|round| round.held.insert(key, bytes));
 }
 
-/// Remembers what will be needed soon.
+/// Remembers blocks that a parser will need soon.
 pub(super) fn hint(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
     with_state(&HINTS, |hints| hints.add(file, &numbers));
 }
 
-/// Remembers what the next parser will probably look at.
+/// Remembers blocks that the next parser will probably look at.
 pub(super) fn look(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
     let next = Look { file: Arc::downgrade(file), numbers, is_now: false };
     with_state(&LOOK, |look| *look = Some(next));
 }
 
-/// What was said to be needed soon of a file.
+/// Takes the blocks of a file that were announced as needed soon.
 pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     let all = with_state(&HINTS, std::mem::take);
     let hinted = all.0.into_iter().find(|(known, _)| Arc::ptr_eq(known, file)).map(|(_, numbers)| numbers);
@@ -236,7 +239,7 @@ pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     hinted
 }
 
-/// What the parser before said that this one will probably look at, of a file.
+/// Takes the blocks of a file that the previous parser said this one would probably look at.
 pub(super) fn looked(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     let look =
         with_state(&LOOK, Option::take).filter(|look| std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file)));

@@ -1,21 +1,21 @@
-//! URLs of schemes that this crate does not know, opened by crates above it.
+//! URL schemes registered by crates above this one.
 
 use super::{RemoteOptions, Source};
 use crate::Result;
 use std::sync::{Arc, OnceLock};
 
-/// Opens what a URL names.
+/// Function that opens a URL.
 pub type Opener = fn(&str, &RemoteOptions) -> Result<Arc<dyn Source>>;
 
 static KNOWN: OnceLock<(&[&str], Opener)> = OnceLock::new();
 
-/// Sets what opens URLs of these schemes, which are in lower case. Set once for the process.
+/// Sets the function that opens URLs of these schemes, given in lower case. It can be set once a process.
 pub fn set_schemes(schemes: &'static [&'static str], open: Opener) {
-    // Whoever came first stays.
+    // The first function stays.
     KNOWN.get_or_init(|| (schemes, open));
 }
 
-/// Opens a URL of such a scheme; `None` for all others.
+/// Opens a URL of a registered scheme; `None` for all others.
 pub(super) fn open(url: &str, options: &RemoteOptions) -> Option<Result<Arc<dyn Source>>> {
     let (schemes, open) = KNOWN.get()?;
     let scheme = url.split_once("://")?.0.to_ascii_lowercase();

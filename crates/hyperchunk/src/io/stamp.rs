@@ -1,10 +1,10 @@
-//! What the system says about a file, by which a change under an open handle is noticed.
+//! File metadata by which changes under an open handle are noticed.
 
 use std::fs::{File, Metadata};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Size, times and links of a file. Equal ones are of the same contents, as exactly as the system keeps time.
+/// Size, times and links of a file. Equal stamps mean equal contents, as exactly as the system keeps time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     size: u64,
@@ -17,13 +17,13 @@ pub(super) struct Stamp {
     permissions: (u32, u32, u32),
 }
 
-/// What became of a file whose stamp is another one now.
+/// Reason why a file's stamp changed.
 pub(super) enum Found {
     /// Its name, its links or its permissions changed.
     Same,
     /// Its contents changed, or may have.
     Written,
-    /// Another file is where it was.
+    /// Another file is at its path.
     Replaced,
 }
 
@@ -45,9 +45,9 @@ impl Stamp {
         Self { size: metadata.len(), written: metadata.modified().ok() }
     }
 
-    /// What happened between this stamp and another one. The time of the last change of a file that was only renamed, linked,
-    /// deleted or given other permissions is another one, too; its contents are the same then. Where nothing else explains it,
-    /// the file was written to and its time of writing put back (`rsync -t`, `cp -p`).
+    /// Finds the change between this stamp and a later one. Renaming, linking, deleting or changing
+    /// permissions also changes the time of the last change, but not the contents. Where nothing else
+    /// explains it, the file was written to and its modification time set back (`rsync -t`, `cp -p`).
     #[cfg(unix)]
     pub(super) fn compare(&self, now: &Self, path: Option<&Path>, file: &File) -> Found {
         if (self.size, self.written) != (now.size, now.written) {
@@ -57,7 +57,7 @@ impl Stamp {
         let moved = match (at, file.metadata()) {
             (Some(Ok(at)), Ok(own)) if is_same(&at, &own) => false,
             (Some(Ok(_)), _) if !path.is_some_and(is_of_a_store) => return Found::Replaced,
-            // The file of a store is replaced by each commit, and what was opened stays whole.
+            // Each commit of a store replaces the file; the version that was opened stays whole.
             (Some(_), _) => true,
             (None, _) => false,
         };
@@ -79,7 +79,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Whether a folder of logs is beside a file.
+/// Returns whether a store's folder of logs is beside the file.
 #[cfg(unix)]
 fn is_of_a_store(path: &Path) -> bool {
     let mut folder = path.as_os_str().to_owned();

@@ -1,27 +1,27 @@
-//! Objects that are written in parts.
+//! Objects written in parts.
 
 use crate::Result;
 use std::fmt::Debug;
 use std::time::SystemTime;
 
-/// Told, on any thread, whether a part is there for good.
+/// Callback, called on any thread, with the result of storing a part.
 pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// An object that is being written. It is there when it is completed, and not before.
+/// An object that is being written. It appears when it is completed, and not before.
 pub(crate) trait Upload: Send + Sync + Debug {
     /// Starts to send a part.
     fn send(&self, number: usize, bytes: Vec<u8>, done: Done);
 
-    /// All parts were sent: makes the object of them.
+    /// Assembles the object after all parts were sent.
     ///
     /// # Errors
     /// Io from the network or the store; then there is no object.
     fn complete(&self, parts: usize, size: u64) -> Result<Stored>;
 
-    /// Gives the parts up.
+    /// Discards the parts.
     fn abort(&self);
 
-    /// What the store calls the upload; nothing if it has no name there.
+    /// Returns the store's id of the upload; empty if it has none.
     fn id(&self) -> &str {
         ""
     }
@@ -30,31 +30,31 @@ pub(crate) trait Upload: Send + Sync + Debug {
 /// An object that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
-    /// Its ETag, with the quotes; `None` if the store tells none.
+    /// Its ETag, with the quotes; `None` if the store does not report one.
     pub etag: Option<String>,
 }
 
-/// An object that is in a list.
+/// An entry of a list of objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed {
-    /// Its name, without what the others have in common with it.
+    /// Its name relative to the listed prefix.
     pub(crate) name: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub(crate) size: u64,
-    /// When it was written, by the store's clock.
+    /// Its time of writing, by the store's clock.
     pub(crate) modified: SystemTime,
 }
 
-/// What became of an object that was to be new.
+/// Outcome of a conditional write of a new object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "cloud"), expect(dead_code, reason = "without object stores there is none"))]
 pub(crate) enum Made {
-    /// It is.
+    /// The object was created.
     New,
-    /// There is one of that name.
+    /// An object of that name exists.
     There,
-    /// There is one, which may be this one: the answer to an earlier attempt was lost.
+    /// An object exists and may be this one: the answer to an earlier attempt was lost.
     Unsure,
 }

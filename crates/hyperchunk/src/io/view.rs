@@ -1,4 +1,4 @@
-//! How parsers see a file's bytes, wherever they are.
+//! Parsers' view of a file's bytes, local or remote.
 
 use super::blocks::{RemoteBlocks, RemoteView};
 use super::pages::Pages;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// The metadata of a file.
 pub(crate) enum FileView {
-    /// Of this machine, or in memory.
+    /// A local file or memory.
     Local(Pages),
-    /// Over a network.
+    /// A file over a network.
     Remote(RemoteView),
 }
 
@@ -27,29 +27,30 @@ impl FileView {
         }
     }
 
-    /// Lets go of what was read of a file of this machine.
+    /// Empties the page cache of a local file.
     pub(crate) fn forget(&self) {
         if let Self::Local(pages) = self {
             pages.forget();
         }
     }
 
-    /// Reads a file of this machine anew each time: another program writes it. Its parts are read in the order in which
-    /// parsers ask for them then, and what leads to others before them.
+    /// Reads a local file again each time, since another program writes it. Its parts are then read in the
+    /// order in which parsers ask for them, and pointers before their targets.
     pub(crate) fn keep_nothing(&self) {
         if let Self::Local(pages) = self {
             pages.keep_nothing();
         }
     }
 
-    /// Says that structure is kept in pages.
+    /// Declares that the file keeps structure in pages.
     pub(crate) fn set_paged(&self, paged: Paged) {
         if let Self::Remote(blocks) = self {
             blocks.0.set_paged(paged);
         }
     }
 
-    /// Does something that fetches structure; a stretch of the file is fetched with what it fetches first, if it fetches any.
+    /// Runs `work`, which fetches structure, and fetches a range of the file along with its first requests,
+    /// if it makes any.
     pub(crate) fn fetch_beside<T>(&self, range: Range<u64>, work: impl FnOnce() -> T) -> (T, Option<Bytes>) {
         match self {
             Self::Local(_) => (work(), None),
@@ -57,7 +58,7 @@ impl FileView {
         }
     }
 
-    /// Ends what one operation said that it will need.
+    /// Discards the hints of one operation about the bytes that it needs.
     pub(crate) fn forget_hints(&self) {
         if matches!(self, Self::Remote(_)) {
             rounds::forget_hints();

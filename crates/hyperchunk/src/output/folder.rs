@@ -1,11 +1,12 @@
-//! A folder by its handle: what is made, renamed and deleted in it stays in it, whatever becomes of its path meanwhile.
+//! Folders by handle: files are made, renamed and deleted in the folder that was opened, even if its path
+//! changes meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder that files are made in. No name in it is followed if it is a symbolic link.
+/// A folder in which files are made. Names in it are never followed through symbolic links.
 #[derive(Debug)]
 pub struct Folder {
     #[cfg(unix)]
@@ -14,10 +15,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder of the file at `path`, and the file's name in it.
+    /// Opens the folder of the file at `path`, and returns the file's name in it.
     ///
     /// # Errors
-    /// Those of the system; InvalidInput for a path without a name.
+    /// The system's errors; InvalidInput for a path without a name.
     pub fn of(path: &Path) -> io::Result<(Self, OsString)> {
         let name = path.file_name();
         let name =
@@ -26,16 +27,17 @@ impl Folder {
         Ok((Self::open(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
     }
 
-    /// The path that it was opened by.
+    /// Returns the path by which it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens the file of that name to be read and written, made if there is none. One that is there must be a regular file.
+    /// Opens the file of that name for reading and writing, and creates it if needed. An existing one must
+    /// be a regular file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn open_or_create(&self, name: &OsStr) -> io::Result<File> {
         for _ in 0..3 {
             match self.create(name, 0, 0o666) {
@@ -51,7 +53,7 @@ impl Folder {
         Err(io::Error::other("the file is made and deleted all the time"))
     }
 
-    /// Whether something has that name.
+    /// Returns whether the name exists.
     #[must_use]
     pub fn has(&self, name: &OsStr) -> bool {
         self.look(name).is_ok()
@@ -79,35 +81,35 @@ mod unix {
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
-    /// A handle is for names only: a folder that may not be read is good enough.
+    /// The handle is only for looking up names, so the folder need not be readable.
     #[cfg(target_os = "linux")]
     const PATH_ONLY: libc::c_int = libc::O_PATH;
     #[cfg(not(target_os = "linux"))]
     const PATH_ONLY: libc::c_int = 0;
 
-    /// What a name leads to, links not followed.
+    /// Metadata of a name, without following links.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Entry {
-        /// Device and number of the file.
+        /// Device and inode number of the file.
         pub identity: (u64, u64),
         /// Its owner.
         pub user: u32,
-        /// What it is, and who may do what with it.
+        /// Its type and permissions.
         pub mode: u32,
     }
 
     impl Entry {
-        /// Whether it is a regular file.
+        /// Returns whether it is a regular file.
         pub fn is_file(&self) -> bool {
             self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFREG)
         }
 
-        /// Whether it is a folder.
+        /// Returns whether it is a folder.
         pub fn is_folder(&self) -> bool {
             self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFDIR)
         }
 
-        /// Whether it is a symbolic link.
+        /// Returns whether it is a symbolic link.
         pub fn is_link(&self) -> bool {
             self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFLNK)
         }
@@ -125,17 +127,17 @@ mod unix {
         /// Opens a folder.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn open(path: &Path) -> io::Result<Self> {
             let flags = libc::O_DIRECTORY | libc::O_CLOEXEC | PATH_ONLY;
             let handle = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
             Ok(Self { handle, path: path.to_owned() })
         }
 
-        /// What is known of the folder itself.
+        /// Returns the metadata of the folder itself.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn metadata(&self) -> io::Result<Metadata> {
             self.handle.metadata()
         }
@@ -159,18 +161,18 @@ mod unix {
             }
         }
 
-        /// Makes a file, to be read and written.
+        /// Creates a file, for reading and writing.
         ///
         /// # Errors
-        /// AlreadyExists if anything has that name; those of the system.
+        /// AlreadyExists if the name exists; the system's errors.
         pub fn create(&self, name: &OsStr, flags: libc::c_int, mode: u32) -> io::Result<File> {
             self.at(name, flags | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode)
         }
 
-        /// Opens a regular file to be read and written.
+        /// Opens a regular file for reading and writing.
         ///
         /// # Errors
-        /// InvalidInput if it is a link, a folder, a pipe or a device; those of the system.
+        /// InvalidInput if it is a link, a folder, a pipe or a device; the system's errors.
         pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
             let opened = self.at(name, libc::O_RDWR | libc::O_NONBLOCK, 0);
             let file = opened.map_err(|error| match error.raw_os_error() {
@@ -180,10 +182,10 @@ mod unix {
             if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
         }
 
-        /// Makes a folder in it, and opens it.
+        /// Makes a folder in it.
         ///
         /// # Errors
-        /// AlreadyExists if anything has that name; those of the system.
+        /// AlreadyExists if the name exists; the system's errors.
         pub fn make(&self, name: &OsStr, mode: u32) -> io::Result<()> {
             let name = name_of(name)?;
             let mode = libc::mode_t::try_from(mode).unwrap_or(0o700);
@@ -191,14 +193,14 @@ mod unix {
             done(unsafe { libc::mkdirat(self.handle.as_raw_fd(), name.as_ptr(), mode) })
         }
 
-        /// What has that name.
+        /// Returns the metadata of a name.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn look(&self, name: &OsStr) -> io::Result<Entry> {
             let name = name_of(name)?;
             let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-            // SAFETY: as in `at`; there is room for what the call writes.
+            // SAFETY: as in `at`; `found` has room for the result.
             done(unsafe {
                 let flags = libc::AT_SYMLINK_NOFOLLOW;
                 libc::fstatat(self.handle.as_raw_fd(), name.as_ptr(), found.as_mut_ptr(), flags)
@@ -212,7 +214,7 @@ mod unix {
             })
         }
 
-        /// Whether that name is the open file's.
+        /// Returns whether the name is the open file's.
         #[must_use]
         pub fn is_at(&self, name: &OsStr, file: &File) -> bool {
             let identity = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
@@ -221,10 +223,10 @@ mod unix {
                 .is_some_and(|identity| self.look(name).is_ok_and(|found| found.identity == identity))
         }
 
-        /// Gives a file another name, in the place of what has it, or only if nothing has it.
+        /// Renames a file; `replace` tells whether to replace an existing one.
         ///
         /// # Errors
-        /// AlreadyExists; those of the system.
+        /// AlreadyExists; the system's errors.
         pub fn rename(&self, from: &OsStr, to: (&Self, &OsStr), replace: bool) -> io::Result<()> {
             let (folder, to) = to;
             if !replace {
@@ -258,7 +260,7 @@ mod unix {
             self.link_new(from, to)
         }
 
-        /// A second name, if it is free, and then the first is deleted.
+        /// Makes a second link, if the name is free, and then deletes the first.
         fn link_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
             let (folder, to) = to;
             let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
@@ -276,7 +278,7 @@ mod unix {
         /// Deletes a file.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn remove(&self, name: &OsStr) -> io::Result<()> {
             let name = name_of(name)?;
             // SAFETY: as in `at`.
@@ -298,22 +300,22 @@ pub use unix::Entry;
 mod other {
     use super::{File, Folder, Metadata, OsStr, Path, io, no_file};
 
-    /// What a name leads to, links not followed.
+    /// Metadata of a name, without following links.
     #[derive(Debug, Clone)]
     pub struct Entry(Metadata);
 
     impl Entry {
-        /// Whether it is a regular file.
+        /// Returns whether it is a regular file.
         pub fn is_file(&self) -> bool {
             self.0.is_file()
         }
 
-        /// Whether it is a folder.
+        /// Returns whether it is a folder.
         pub fn is_folder(&self) -> bool {
             self.0.is_dir()
         }
 
-        /// Whether it is a symbolic link.
+        /// Returns whether it is a symbolic link.
         pub fn is_link(&self) -> bool {
             self.0.is_symlink()
         }

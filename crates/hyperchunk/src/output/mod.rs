@@ -1,13 +1,15 @@
-//! Files that commands and functions make: whole or not at all, and never through a link.
+//! Output files of commands and functions: written whole or not at all, and never through a link.
 //!
-//! **The rule.** What is there already is an error, unless it is to be replaced. An output that is an input, by whatever name
-//! or link, always is. A name that ends as another format's do is an error that lists those that are known. A file appears
-//! whole: it is written under a random name in the folder where it will be, synced, and renamed. The folder is held by its
-//! handle; what is made in it is made new (`O_CREAT | O_EXCL | O_NOFOLLOW`), so that nothing that somebody planted there is
-//! followed or written to. A symbolic link at the output's path is replaced, not written through; devices and pipes are
-//! written to as they are, unless they are behind a link of another user.
+//! **The rule.** An existing output is an error, unless it is to be replaced. An output that is also an
+//! input, by any name or link, is always an error. A name with the suffix of another format is an error
+//! that lists the known ones. A file appears whole: it is written under a random name in its folder,
+//! synced, and renamed. The folder is held by its handle, and files in it are created new
+//! (`O_CREAT | O_EXCL | O_NOFOLLOW`), so that nothing an attacker planted there is followed or written to.
+//! A symbolic link at the output's path is replaced, not written through. Devices and pipes are written to
+//! directly, unless the path is another user's link.
 //!
-//! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which may be deleted.
+//! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which
+//! may be deleted.
 
 mod folder;
 mod suffix;
@@ -24,13 +26,13 @@ use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Characters of a path in a message.
+/// Maximum length of a path in a message, in characters.
 const MAX_SHOWN_CHARACTERS: usize = 2000;
-/// Symbolic links that may lead from one to the next.
+/// Maximum length of a chain of symbolic links.
 const MAX_LINKS: usize = 40;
-/// Bytes of a name in a folder, as nearly all file systems have it.
+/// Maximum length of a file name in bytes, as on nearly all file systems.
 const MAX_NAME_BYTES: usize = 255;
-/// Bytes that a temporary name has beside the file's own.
+/// Length in bytes of a temporary name without the file's own name.
 const TEMPORARY_BYTES: usize = 40;
 
 fn cannot_write(path: &Path, why: &str) -> Error {
@@ -45,7 +47,7 @@ fn refused(path: &Path, error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot write {}: {error}", shown(path)))
 }
 
-/// A name beside `name` that nobody can know before.
+/// Returns an unpredictable name beside `name`.
 #[must_use]
 pub fn temporary(name: &OsStr) -> OsString {
     let mut temporary = OsString::from(".");
@@ -61,7 +63,7 @@ pub fn temporary(name: &OsStr) -> OsString {
     temporary
 }
 
-/// Whether two paths lead to one file.
+/// Returns whether two paths refer to the same file.
 #[must_use]
 pub fn same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
@@ -78,7 +80,7 @@ pub fn same_file(one: &Path, other: &Path) -> bool {
         .is_ok_and(|found| std::fs::canonicalize(other).is_ok_and(|other| other == found))
 }
 
-/// Refuses an output that is in a folder that is read, or is one of the files in it, by whatever name or link.
+/// Refuses an output that is in an input folder, or is one of the files in it, by any name or link.
 ///
 /// # Errors
 /// Invalid.
@@ -97,7 +99,7 @@ pub fn check_folder(path: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file is one of those below a folder.
+/// Returns whether a file is below a folder.
 fn has(folder: &Path, file: &Path) -> bool {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
@@ -112,11 +114,11 @@ fn has(folder: &Path, file: &Path) -> bool {
     false
 }
 
-/// Refuses an output that would destroy something: one of the inputs, by whatever name or link, or without `overwrite`
-/// anything that is there. Devices and pipes are written to and never replaced.
+/// Refuses an output that would destroy something: an input, by any name or link, or without `overwrite` an
+/// existing file. Devices and pipes are written to and never replaced.
 ///
 /// # Errors
-/// Invalid, with what stands in the way.
+/// Invalid or Exists, with the reason.
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
     if inputs.iter().any(|input| same_file(path, input)) {
@@ -146,10 +148,10 @@ fn is_input(path: &Path) -> Error {
     cannot_write(path, "it is an input of this command; name another output")
 }
 
-/// Refuses an output that is there, for what replaces nothing.
+/// Refuses an existing output, for callers that replace nothing.
 ///
 /// # Errors
-/// Invalid if anything has that name.
+/// Exists if the name exists.
 pub fn check_new(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(_) => Err(is_there(path, "it exists; delete it, or name another output")),
@@ -165,8 +167,9 @@ fn exists(path: &Path) -> Error {
     is_there(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
 }
 
-/// Whether `path` is a device, a pipe or a socket: what is written to, and never replaced. One behind a link counts if the
-/// link is the user's own or root's, as `/dev/stdout` is; so does a pipe.
+/// Returns whether `path` is a device, a pipe or a socket, which is written to and never replaced. Through
+/// a link it counts only if the link belongs to the user or root, as `/dev/stdout` does; a pipe must belong
+/// to one of them, too.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };
@@ -185,11 +188,12 @@ pub fn is_stream(path: &Path) -> bool {
     true
 }
 
-/// Where the file is that a path leads to through symbolic links, for what writes a file that is there, as `open(path, "w")`
-/// does. What is at the end need not exist.
+/// Resolves the symbolic links of a path, for callers that write an existing file, as `open(path, "w")`
+/// does. The last target need not exist.
 ///
 /// # Errors
-/// Invalid for a link that belongs neither to the user nor to root nor to the owner of a folder that only they may write to.
+/// Invalid for a link that belongs neither to the user nor to root nor to the owner of a folder that only
+/// they may write to.
 pub fn target(path: &Path) -> Result<PathBuf> {
     let mut at = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -222,7 +226,7 @@ pub fn target(path: &Path) -> Result<PathBuf> {
     Err(Error::new(ErrorKind::Io, message))
 }
 
-/// A file that gets its name when it is whole.
+/// A file that gets its name when it is complete.
 #[derive(Debug)]
 pub struct Output {
     file: Option<File>,
@@ -230,7 +234,7 @@ pub struct Output {
     path: PathBuf,
 }
 
-/// Where a file is that is not whole yet, and where it will be.
+/// Location of an unfinished file, and its final name.
 #[derive(Debug)]
 struct Place {
     folder: Folder,
@@ -240,10 +244,10 @@ struct Place {
 }
 
 impl Output {
-    /// Starts a file. A device or a pipe is written to as it is.
+    /// Starts a file. A device or a pipe is written to directly.
     ///
     /// # Errors
-    /// Invalid if something is there and may not be replaced, or is a folder; Io from the system.
+    /// Exists if the path exists and may not be replaced; Invalid if it is a folder; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         if is_stream(path) {
             let file = File::options().write(true).open(path).map_err(|error| refused(path, &error))?;
@@ -257,20 +261,21 @@ impl Output {
         let (folder, name) = Folder::of(path).map_err(refused)?;
         let temporary = temporary(&name);
         let file = folder.create(&temporary, 0, 0o666).map_err(refused)?;
-        // From here on it is deleted where something fails.
+        // From here on, dropping it deletes the file.
         let place = Place { folder, temporary, name, replace };
         keep_permissions(&place.folder, &place.name, &file);
         Ok(Self { file: Some(file), place: Some(place), path: path.to_owned() })
     }
 
-    /// Takes the permission to write from others who may not write to the file at `of`: see [`companion::tighten`].
+    /// Removes write permission from users who may not write to the file at `of`: see
+    /// [`companion::tighten`].
     pub fn tighten(&self, of: &Path) {
         if let (Some(file), Some(_)) = (&self.file, &self.place) {
             companion::tighten_file(file, of);
         }
     }
 
-    /// How many bytes it has.
+    /// Returns the file's size in bytes.
     ///
     /// # Errors
     /// Io.
@@ -280,10 +285,11 @@ impl Output {
         metadata.map(|metadata| metadata.len()).map_err(|error| refused(&self.path, &error))
     }
 
-    /// Gives the file its name, when its bytes are on the disk.
+    /// Syncs the file and gives it its name.
     ///
     /// # Errors
-    /// Io; Invalid if something has that name meanwhile. Then nothing is left of the file.
+    /// Io; Exists if the name has appeared meanwhile; Invalid if another program took away the unfinished
+    /// file. The file is then deleted.
     pub fn finish(mut self) -> Result<()> {
         let (Some(file), Some(place)) = (self.file.take(), &self.place) else { return Ok(()) };
         file.sync_all().map_err(|error| refused(&self.path, &error))?;
@@ -307,7 +313,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(place) = &self.place {
-            // It was not finished; the error that led here is the one that counts.
+            // It was not finished; the earlier error is the one to report.
             drop(place.folder.remove(&place.temporary));
         }
     }
@@ -323,7 +329,8 @@ impl Write for Output {
     }
 }
 
-/// Whoever may read or write the user's file that is replaced, may the new one, and nobody else.
+/// Copies the permissions of the user's file that is replaced, so that the same users may access the new
+/// one.
 pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
     #[cfg(unix)]
     if let Ok(old) = folder.look(name)
@@ -331,7 +338,7 @@ pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
         && old.user == companion::reader()
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // Where permissions cannot be set, they cannot tell, either.
+        // Where permissions cannot be set, they mean nothing, either.
         drop(file.set_permissions(Permissions::from_mode(old.mode & 0o777)));
     }
     #[cfg(not(unix))]
@@ -348,30 +355,30 @@ pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<()> {
     output.finish()
 }
 
-/// Makes a file that is not there, for what makes a folder of many: it has its name at once.
+/// Creates a new file directly under its name, for callers that fill a new folder.
 ///
 /// # Errors
-/// Io, also if something has that name.
+/// Io, also if the name exists.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let (folder, name) = Folder::of(path)?;
     folder.create(&name, 0, 0o666)
 }
 
-/// A folder of files that gets its name when all are in it.
+/// A folder of files that gets its name when all files are in it.
 #[derive(Debug)]
 pub struct NewFolder {
     place: Option<Place>,
     path: PathBuf,
     unfinished: PathBuf,
-    /// The permissions that it will have.
+    /// The final permissions.
     permissions: Permissions,
 }
 
 impl NewFolder {
-    /// Starts a folder. Until it is finished, nobody else may look into it.
+    /// Starts a folder. Until it is finished, only the user may access it.
     ///
     /// # Errors
-    /// Invalid if something is there and may not be replaced; Io from the system.
+    /// Exists if the path exists and may not be replaced; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         if !replace && path.symlink_metadata().is_ok() {
             return Err(exists(path));
@@ -392,14 +399,14 @@ impl NewFolder {
         Ok(made)
     }
 
-    /// Where it is until it is finished.
+    /// Returns its path until it is finished.
     #[must_use]
     #[allow(clippy::misnamed_getters, reason = "what is written goes there; the other path is for messages")]
     pub fn path(&self) -> &Path {
         &self.unfinished
     }
 
-    /// Gives the folder its name. One that is replaced is deleted after that.
+    /// Gives the folder its name. A replaced folder is deleted after that.
     ///
     /// # Errors
     /// As [`Output::finish`].
@@ -420,7 +427,7 @@ impl NewFolder {
             if let Some(old) = &old {
                 match &renamed {
                     Ok(()) => delete(&folder.path().join(old)),
-                    // What was there before is there again.
+                    // Restores the previous folder.
                     Err(_) => drop(folder.rename(old, (folder, name), false)),
                 }
             }
@@ -442,9 +449,9 @@ impl Drop for NewFolder {
     }
 }
 
-/// Deletes what is left of a folder, or a link in its place.
+/// Deletes the rest of a folder, or a link in its place.
 fn delete(path: &Path) {
-    // The error that led here is the one that counts.
+    // The earlier error is the one to report.
     drop(std::fs::remove_dir_all(path).or_else(|_| std::fs::remove_file(path)));
 }
 

@@ -1,19 +1,19 @@
-//! What the end of a file's name says is in it.
+//! File name suffixes and the formats they stand for.
 
 use super::cannot_write;
 use crate::Result;
 use std::path::Path;
 
-/// What an output is.
+/// Kind of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An HDF5 file.
     Hdf5,
-    /// An array of NumPy's.
+    /// A NumPy array.
     Array,
-    /// A table of Arrow's, or Parquet.
+    /// An Arrow or Parquet table.
     Table,
-    /// An index of Hyperchunk's.
+    /// A Hyperchunk index.
     Index,
     /// References for readers of Zarr.
     References,
@@ -26,7 +26,7 @@ const SUFFIXES: [(Kind, &str, &[&str]); 5] = [
     (Kind::Index, "an index", &["hcindex"]),
     (Kind::References, "references", &["json"]),
 ];
-/// Suffixes of formats that nothing here writes.
+/// Suffixes of formats that are never written here.
 const FOREIGN: [&str; 37] = [
     "npz", "csv", "tsv", "txt", "text", "log", "md", "rst", "py", "ipynb", "c", "h", "rs", "xls", "xlsx",
     "ods", "doc", "docx", "pdf", "png", "jpg", "jpeg", "gif", "svg", "tif", "tiff", "zip", "tar", "gz",
@@ -41,7 +41,7 @@ fn find(suffix: &str) -> Option<Kind> {
     SUFFIXES.iter().find(|(_, _, known)| known.contains(&suffix)).map(|(kind, ..)| *kind)
 }
 
-/// The known suffixes of some kinds, for people.
+/// Lists the known suffixes of some kinds, for messages.
 #[must_use]
 pub fn known(kinds: &[Kind]) -> String {
     let named = SUFFIXES.iter().filter(|(kind, ..)| kinds.contains(kind));
@@ -49,10 +49,10 @@ pub fn known(kinds: &[Kind]) -> String {
     named.collect::<Vec<_>>().join(" or ")
 }
 
-/// The kind that a name asks for, of those that there are.
+/// Returns the kind that a name's suffix asks for, among the given ones.
 ///
 /// # Errors
-/// Invalid for a name that ends otherwise, with the suffixes that are known.
+/// Invalid for a name with another suffix, with the known suffixes.
 pub fn choose(path: &Path, kinds: &[Kind]) -> Result<Kind> {
     let suffix = suffix(path);
     let found = suffix.as_deref().and_then(find).filter(|kind| kinds.contains(kind));
@@ -62,11 +62,11 @@ pub fn choose(path: &Path, kinds: &[Kind]) -> Result<Kind> {
     })
 }
 
-/// Refuses a name that says that another format is in the file. One that says nothing, or what is not known here, is fine:
-/// programs have names of their own for HDF5 files.
+/// Refuses a name with another format's suffix. Unknown suffixes and none are accepted: programs have
+/// suffixes of their own for HDF5 files.
 ///
 /// # Errors
-/// Invalid, with the suffixes that are known.
+/// Invalid, with the known suffixes.
 pub fn accept(path: &Path, kinds: &[Kind]) -> Result<()> {
     let Some(suffix) = suffix(path) else { return Ok(()) };
     if find(&suffix).map_or(!FOREIGN.contains(&&*suffix), |found| kinds.contains(&found)) {
@@ -79,7 +79,7 @@ pub fn accept(path: &Path, kinds: &[Kind]) -> Result<()> {
     ))
 }
 
-/// As [`accept`], for a folder: one whose name ends as a file's does was meant to be a file.
+/// Does the same as [`accept`] for a folder: a name with a file's suffix was meant to be a file.
 ///
 /// # Errors
 /// As [`accept`], with the suffixes of `kinds`.

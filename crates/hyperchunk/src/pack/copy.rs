@@ -1,4 +1,4 @@
-//! Copying data, on all threads.
+//! Parallel copying of data.
 
 use super::Packing;
 use super::data::{Piece, pieces};
@@ -17,7 +17,7 @@ use hyperchunk_format::select::Choice;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many pieces were copied, and how.
+/// Numbers of pieces copied as stored, and of pieces rewritten.
 #[derive(Debug, Default)]
 pub(crate) struct Copied {
     pub(crate) as_they_are: u64,
@@ -82,7 +82,7 @@ struct Scratch {
     encoder: Encoder,
 }
 
-/// Copies chunks; returns how many bytes they have without filters.
+/// Copies chunks; returns their size in bytes without filters.
 fn copy_chunks(pair: &Pair<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<u64> {
     let Some(chunked) = pair.old.chunked() else { return Err(Error::invalid("a dataset without chunks")) };
     let size = chunked.dims.iter().fold(chunked.element_size, |size, dim| size.saturating_mul(*dim));
@@ -118,19 +118,19 @@ fn offset(chunk: &Chunk, chunked: &Chunked) -> Vec<u64> {
     chunk.scaled.iter().zip(&chunked.dims).map(|(place, dim)| place.saturating_mul(*dim)).collect()
 }
 
-/// The filters that a chunk went through: chunks at the edge may be stored as they are.
+/// Returns the filters of a chunk: partial edge chunks may be stored unfiltered.
 fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64]) -> &'d [Filter] {
     let mut ends = offset.iter().zip(&chunked.dims).map(|(start, dim)| start.saturating_add(*dim));
     let edge = dataset.dims().iter().any(|extent| ends.next().is_some_and(|end| end > *extent));
     if chunked.edge_chunks_unfiltered && edge { &[] } else { dataset.pipeline() }
 }
 
-/// The mask of a chunk that went through none of the filters.
+/// Returns the filter mask of an unfiltered chunk.
 fn left_out(pipeline: &[Filter]) -> u32 {
     (0..32).zip(pipeline).fold(0, |mask, (filter, _)| mask | 1 << filter)
 }
 
-/// Reads chunks that lie near each other.
+/// Reads neighbouring chunks.
 fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Result<Vec<&'b [u8]>> {
     let file = dataset.object().file();
     let source = &*file.0.source;
@@ -201,7 +201,8 @@ pub(crate) fn copy_choice(
     copy_elements(packing, writer, made, &pair, choice, &mut Scratch::default()).map(drop)
 }
 
-/// Whether elements of a virtual dataset are those that no source has: chunks of the new dataset stay unallocated for them.
+/// Returns whether these elements of a virtual dataset have no source; the new dataset's chunks then stay
+/// unallocated.
 fn is_unwritten(pair: &Pair<'_>, bytes: &[u8]) -> Result<bool> {
     let sources = matches!(pair.old.layout(), Layout::Virtual { .. });
     if !sources || !matches!(pair.plan.layout, NewLayout::Chunked(_)) || !pair.plan.translation.is_copy() {
@@ -211,7 +212,7 @@ fn is_unwritten(pair: &Pair<'_>, bytes: &[u8]) -> Result<bool> {
     Ok(bytes.chunks_exact(fill.len().max(1)).all(|element| element == fill))
 }
 
-/// Copies elements; returns how many bytes they have.
+/// Copies elements; returns their size in bytes.
 fn copy_elements(
     packing: &Packing,
     writer: &Writer,

@@ -1,4 +1,4 @@
-//! The pieces in which the data of a dataset are copied.
+//! Division of a dataset's data into pieces for copying.
 
 use super::plan::{How, Plan};
 use super::shape::Boxes;
@@ -9,17 +9,17 @@ use hyperchunk_format::model::Chunk;
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
 
-/// How many bytes of stored chunks are copied at a time, if one has not more.
+/// Maximum size in bytes of the stored chunks copied at a time; a single larger chunk is allowed.
 const BATCH: u64 = 4 << 20;
-/// Gaps between chunks that are read over.
+/// Maximum gap in bytes between chunks that are read together.
 const GAP: u64 = 64 << 10;
-/// How many chunks are copied at a time.
+/// Maximum number of chunks copied at a time.
 const MANY: usize = 4096;
 
 /// A piece of a dataset.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// Chunks that lie near each other, in order of their place in the file.
+    /// Neighbouring chunks, in order of their place in the file.
     Chunks(Vec<Chunk>),
     /// Elements.
     Elements(Choice),
@@ -27,7 +27,7 @@ pub(super) enum Piece {
 
 type Pieces = Box<dyn Iterator<Item = Piece> + Send>;
 
-/// All pieces of a dataset; none holds more than about `memory` bytes.
+/// Iterates over the pieces of a dataset; none holds more than about `memory` bytes.
 pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool) -> Result<Pieces> {
     Ok(match (plan.how, &plan.layout) {
         (How::Nothing, _) => Box::new(std::iter::empty()),
@@ -55,8 +55,8 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
     })
 }
 
-/// The choices that cover the chunks that something was written to and no others: boxes of many chunks where all of them
-/// were, else one chunk at a time.
+/// Returns selections that cover exactly the chunks with written data: boxes of many chunks where all of
+/// them have some, else one chunk at a time.
 fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Choice> {
     let touched = |boxes: &Boxes| boxes.touched(old, chunks.iter().map(|chunk| &**chunk));
     let mut single: HashMap<Vec<u64>, Vec<u64>> = HashMap::new();
@@ -77,13 +77,13 @@ fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Ch
     choices
 }
 
-/// The boxes of new chunks in which elements are copied.
+/// Returns the boxes of new chunks in which elements are copied.
 fn boxes(plan: &Plan, chunk: &[u64], memory: u64) -> Boxes {
     let bytes = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
     Boxes::new(plan.dataspace.dims(), chunk, (memory / bytes.max(1)).max(1))
 }
 
-/// Where in the grid the new file will have chunks.
+/// Returns the grid places of the chunks that the new file will have.
 pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>> {
     let NewLayout::Chunked(chunk) = &plan.layout else { return Ok(Vec::new()) };
     Ok(match (plan.how, dataset.chunked()) {
@@ -105,7 +105,7 @@ pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>
     })
 }
 
-/// The chunks that are stored, without those that lie outside of the extent: what an extent leaves that shrinks. In order of
+/// Returns the stored chunks, except chunks that a shrinking dataset left outside its extent. In order of
 /// their place in the file, or in the grid.
 fn stored(dataset: &Dataset, in_order: bool) -> Result<Vec<Chunk>> {
     let mut chunks = dataset.chunks()?;
@@ -120,7 +120,7 @@ fn stored(dataset: &Dataset, in_order: bool) -> Result<Vec<Chunk>> {
     Ok(chunks)
 }
 
-/// Chunks that are read together.
+/// Groups chunks that are read together.
 fn batches(chunks: Vec<Chunk>, most: u64, gap: u64) -> impl Iterator<Item = Vec<Chunk>> {
     let mut chunks = chunks.into_iter().peekable();
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! A dataset, or a part of it, in a file of its own.
+//! Extraction of a dataset, or of a part of it, into a file of its own.
 
 use super::filters;
 use super::translate::{Ends, Translation};
@@ -11,26 +11,27 @@ use hyperchunk_format::model::{AllocationTime, Class, Dataspace, FillValue, Fill
 use hyperchunk_format::select::{Axis, Choice};
 use std::path::Path;
 
-/// Which part of a dataset: indices along each axis, and whether the axis stays; one that does not has one index.
+/// Part of a dataset: indices along each axis, and whether the axis is kept; a dropped axis has one index.
 pub type Part = Vec<(Steps, bool)>;
 
-/// What was made.
+/// Result of an extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extracted {
     /// The extent of the new dataset.
     pub dims: Vec<u64>,
-    /// How many bytes its elements have.
+    /// The size of its elements, in bytes.
     pub bytes: u64,
-    /// The attributes that lead to other objects, which are not there.
+    /// Omitted attributes: they refer to other objects, which are not in the new file.
     pub left_out: Vec<Name>,
 }
 
-/// Makes a file with a dataset, or a part of it, under the same path, of the same type, with its attributes, and as it is chunked
-/// and compressed. A live dataset is computed. `progress` is told how many bytes were copied each time.
+/// Makes a file with a dataset, or a part of it, under the same path, with its type, attributes, chunks and
+/// compression. A live dataset is computed. `progress` gets the number of bytes copied each time.
 ///
 /// # Errors
-/// If something cannot be read or written, or leads to objects that are not there; nothing is left of the new file then.
+/// If something cannot be read or written, or refers to objects that are not there; then there is no new
+/// file.
 pub fn extract(
     dataset: &Dataset,
     part: &Part,
@@ -94,7 +95,7 @@ fn fill(
     Ok(Extracted { dims, bytes, left_out })
 }
 
-/// Where the elements of a slab go.
+/// Returns the place of a slab's elements in the new dataset.
 fn place(slab: &Choice, part: &Part) -> Result<Choice> {
     let Choice::Axes(axes) = slab else { return Ok(Choice::All) };
     let places = axes.iter().zip(part).filter(|(_, (_, stays))| *stays).map(|(axis, (steps, _))| {
@@ -108,7 +109,7 @@ fn place(slab: &Choice, part: &Part) -> Result<Choice> {
     Ok(if places.is_empty() { Choice::All } else { Choice::Axes(places) })
 }
 
-/// Makes the dataset, and the groups on the way to it, without data.
+/// Makes the dataset and its parent groups, without data.
 fn make(
     dataset: &Dataset,
     part: &Part,
@@ -153,7 +154,7 @@ fn make(
     writer.create_dataset(group, name.as_bytes(), options)
 }
 
-/// Its filters for other chunks; the usual ones if theirs are not known for those.
+/// Adapts the filters to the new chunks; the default ones if that is not possible.
 fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
     match filters::adapted(dataset.pipeline(), target) {
         Err(_) => codec::preset("deflate", target),
@@ -161,14 +162,14 @@ fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
     }
 }
 
-/// Copies the attributes; the names of those that lead to objects that are not there.
+/// Copies the attributes; returns the names of those omitted because they refer to other objects.
 fn attributes(dataset: &Dataset, writer: &Writer, to: NodeId) -> Result<Vec<Name>> {
     let nowhere = |_| Ok(None);
     let file = dataset.object().file();
     let ends = Ends { file, writer, address: &nowhere, attribute: true };
     let mut left_out = Vec::new();
     for mut attribute in dataset.object().attributes()? {
-        // What was computed is computed no more.
+        // The new dataset is not computed any more.
         if dataset.is_live() && attribute.name.as_bytes() == b"hyperchunk_udf" {
             continue;
         }

@@ -1,17 +1,17 @@
-//! How datasets are compressed.
+//! Filter pipelines of new datasets.
 
 use crate::{Error, Result};
 use hyperchunk_format::codec::{self, Target};
 use hyperchunk_format::model::{Filter, Pipeline};
 
-/// A pipeline for chunks of another extent or elements of another type.
+/// Adapts a pipeline to chunks of another extent or elements of another type.
 ///
 /// # Errors
-/// Unsupported for filters of which it is not known what their parameters must be; those of [`codec::filter`].
+/// Unsupported for filters whose parameters for other chunks are unknown; the errors of [`codec::filter`].
 pub(super) fn adapted(pipeline: &[Filter], target: &Target<'_>) -> Result<Pipeline> {
     let adapt = |old: &Filter| {
         let parameters = &old.parameters;
-        // What a user gave, of what is stored.
+        // The user's part of the stored parameters.
         let options = match old.id {
             1 | 307 | 32004 | 32015 => parameters.get(..1),
             2 | 3 | 5 | 32000 => parameters.get(..0),

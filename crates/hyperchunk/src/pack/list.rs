@@ -1,4 +1,4 @@
-//! What is in the sources.
+//! Listing of the objects in the sources.
 
 use super::{Input, PackOptions};
 use crate::output::{self, same_file};
@@ -7,28 +7,28 @@ use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, ObjectKind};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// How deep groups may nest.
+/// Maximum nesting depth of groups.
 const DEPTH: usize = 1024;
 
 /// An object of a source.
 #[derive(Debug)]
 pub(crate) struct Item {
-    /// Which source it is in.
+    /// The number of its source.
     pub(crate) input: usize,
     pub(crate) object: Object,
     pub(crate) dataset: Option<Dataset>,
-    /// Where it was met first, in its source.
+    /// The path by which it was found first, in its source.
     pub(crate) path: Vec<u8>,
     /// A group's links, in the order in which they are made.
     pub(crate) links: Vec<Link>,
 }
 
-/// All objects of all sources, each source's root group first, groups before what is in them.
+/// All objects of all sources: each source's root group first, and groups before their members.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) inputs: Vec<Input>,
     pub(crate) items: Vec<Item>,
-    /// Which item is each source's root.
+    /// The item of each source's root.
     pub(crate) roots: Vec<usize>,
     /// For each source, items by address.
     places: Vec<HashMap<u64, usize>>,
@@ -51,10 +51,10 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Adds all that hard links lead to from the last item.
+    /// Adds all objects that are reachable by hard links from the last item.
     fn below(&mut self, input: usize, file: &File) -> Result<()> {
         let root = self.items.len() - 1;
-        // Groups that the walk is in, each with the number of the next link.
+        // The groups on the current path, each with the number of its next link.
         let mut open = vec![(root, 0)];
         while let Some((group, next)) = open.last_mut() {
             let item = &self.items[*group];
@@ -107,17 +107,17 @@ impl Contents {
         Ok(())
     }
 
-    /// The item at an address of a source.
+    /// Returns the item at an address of a source.
     pub(crate) fn find(&self, input: usize, address: u64) -> Option<usize> {
         self.places.get(input)?.get(&address).copied()
     }
 
-    /// The objects of a source, with their addresses, in no order.
+    /// Iterates over the objects of a source, with their addresses, in no order.
     pub(crate) fn of_input(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.places.get(input).into_iter().flatten().map(|(address, item)| (*address, *item))
     }
 
-    /// The datasets that a path leads to: one of a source, or of the new file.
+    /// Finds the datasets at a path, either of a source or of the new file.
     pub(crate) fn at_path(&self, path: &str) -> Result<Vec<usize>> {
         let path = path.trim_matches('/');
         let mut found = Vec::new();
@@ -136,7 +136,7 @@ impl Contents {
         Ok(found)
     }
 
-    /// The path that a path of a source has in the new file, if it begins at the root.
+    /// Returns the path in the new file for an absolute path of a source, if it changes.
     pub(crate) fn moved(&self, input: usize, path: &[u8]) -> Option<Vec<u8>> {
         let into = self.inputs[input].into.trim_matches('/');
         (path.starts_with(b"/") && !into.is_empty())
@@ -148,7 +148,7 @@ impl Contents {
         self.inputs.iter().try_for_each(|input| input.file.check_unchanged())
     }
 
-    /// The new file cannot take the place of one that is read.
+    /// Checks that the new file does not replace a source.
     pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
         let same = |input: &&Input| {
             !input.file.is_remote() && input.file.path().is_some_and(|input| same_file(input, path))
@@ -167,8 +167,8 @@ impl Contents {
         self.inputs.iter().try_for_each(|input| output::check_unread(path, &input.file))
     }
 
-    /// The size of the user block, if there is one, of one file. What Arrow has in front of a file that is both is about that
-    /// file only.
+    /// Returns the size of the user block that a single source has. Arrow's part at the start of a dual
+    /// file is not kept: it describes that file only.
     pub(crate) fn user_block(&self) -> Option<u64> {
         let [input] = &self.inputs[..] else { return None };
         let base = input.file.superblock().base;
@@ -178,7 +178,7 @@ impl Contents {
         plain.then_some(base)
     }
 
-    /// What the user should know.
+    /// Returns notes for the user.
     pub(crate) fn notes(&self, options: &PackOptions, user_block: bool) -> Vec<String> {
         let mut notes = Vec::new();
         for input in self.inputs.iter().filter(|_| !user_block) {

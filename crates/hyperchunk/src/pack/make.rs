@@ -1,4 +1,4 @@
-//! Making the objects of the new file, without their data.
+//! Creation of the new file's objects, without their data.
 
 use super::Packing;
 use super::list::Item;
@@ -10,7 +10,7 @@ use hyperchunk_format::model::{
 };
 use std::collections::HashMap;
 
-/// What was made: for each item its object in the new file, if it has one there, and its dataset.
+/// The created objects: for each item its object in the new file, if there is one, and its dataset.
 pub(crate) struct Made {
     pub(crate) nodes: Vec<Option<NodeId>>,
     pub(crate) datasets: Vec<Option<DatasetWriter>>,
@@ -18,7 +18,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Nothing yet, of so many items.
+    /// Creates an empty list for this number of items.
     pub(crate) fn new(items: usize) -> Self {
         Self { nodes: vec![None; items], datasets: vec![None; items], attributes: 0 }
     }
@@ -28,7 +28,7 @@ impl Made {
         node.ok_or_else(|| Error::invalid("an object that was not made"))
     }
 
-    /// The address of an object in the new file, by that in a source.
+    /// Returns the address in the new file of an object, given its address in a source.
     pub(crate) fn address(
         &self,
         packing: &Packing,
@@ -63,7 +63,7 @@ pub(super) fn make(packing: &Packing, writer: &Writer) -> Result<Made> {
                 let datatype = Translation::new(&item.object.datatype()?, sizes).map_err(named)?.datatype;
                 writer.commit_datatype(NodeId::ROOT, b"", datatype).map_err(named)?
             }
-            // Those may use committed datatypes that come later.
+            // Datasets may use committed datatypes that come later.
             ObjectKind::Dataset => continue,
         };
         made.nodes[number] = Some(node);
@@ -87,12 +87,12 @@ pub(super) fn make(packing: &Packing, writer: &Writer) -> Result<Made> {
     Ok(made)
 }
 
-/// Whether the order of its attributes is tracked.
+/// Returns whether the order of the item's attributes is tracked.
 pub(crate) fn tracked(item: &Item) -> bool {
     item.object.header().attribute_order_tracked
 }
 
-/// The group that a source's root group becomes.
+/// Makes or finds the group that a source's root group becomes.
 fn root(
     packing: &Packing,
     writer: &Writer,
@@ -213,8 +213,8 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
     Ok(count)
 }
 
-/// An attribute of an item as it will be in the new file: what it leads to is there, too. With `detaches`, a list of dimension
-/// scales loses those that are not.
+/// Translates an attribute of an item for the new file, including its references. With `detaches`, a list
+/// of dimension scales loses the missing ones.
 pub(crate) fn attribute(
     packing: &Packing,
     writer: &Writer,

@@ -1,14 +1,14 @@
-//! How large the structure of a new file will be: it is made once without data.
+//! Size of a new file's structure, measured by making it once without data.
 
 use super::{Packing, data, make};
 use crate::write::{CreateOptions, FileLayout, NewLayout, Sink, Writer};
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// The largest first page.
+/// Maximum size of the first page, in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// Takes all that is written, and keeps nothing.
+/// Sink that discards all writes.
 #[derive(Debug)]
 struct Nowhere;
 
@@ -30,7 +30,7 @@ impl Sink for Nowhere {
     }
 }
 
-/// The size of a page that all structure fits in.
+/// Returns the size of a page that holds all structure.
 pub(super) fn page(packing: &Packing, options: &CreateOptions) -> Result<u64> {
     let mut options = options.clone();
     options.layout = FileLayout::InFront { page: LARGEST };
@@ -44,7 +44,7 @@ pub(super) fn page(packing: &Packing, options: &CreateOptions) -> Result<u64> {
         if places.is_empty() {
             continue;
         }
-        // Without filters, chunks have one size; with them, any.
+        // Without filters, all chunks have the same size; with them, the size does not matter.
         let size = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
         let size = if plan.pipeline.is_empty() { size } else { 1 };
         let size = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;

@@ -1,9 +1,11 @@
-//! Packing: what is in files, in a new file. Laid out anew, chunked anew, compressed anew, several files in one.
+//! Packing: copies one or several files into a new one, with another layout, other chunks or other
+//! compression.
 //!
-//! A pack is **list → plan → make → copy → commit**. The objects of the sources are listed with their links; a plan says for
-//! each dataset how it will be stored; groups, links, attributes and datasets are made in a [`Writer`](crate::write::Writer);
-//! then data are copied by all threads, chunks that stay as they are without being decoded. References and sequences lead to
-//! where their objects lie in the new file. What cannot be copied is an error, before the new file has its name.
+//! A pack is **list → plan → make → copy → commit**. The objects of the sources are listed with their
+//! links. A plan says for each dataset how it will be stored. Groups, links, attributes and datasets are
+//! made in a [`Writer`](crate::write::Writer). Then all threads copy data; chunks that do not change are
+//! not decoded. References and sequences are rewritten to the new addresses of their objects. Anything that
+//! cannot be copied is an error, before the new file has its name.
 
 pub(crate) mod copy;
 mod data;
@@ -29,44 +31,45 @@ use plan::Plan;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that is packed.
+/// A file to be packed.
 #[derive(Debug, Clone)]
 pub struct Input {
     /// The file.
     pub file: File,
-    /// The group of the new file that its root group becomes: names with `/` between them; empty for the root group. Files
-    /// that go to the same group are merged.
+    /// The group of the new file that its root group becomes: names with `/` between them; empty for the
+    /// root group. Files that go to the same group are merged.
     pub into: String,
 }
 
-/// How files are packed.
+/// Options of packing.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PackOptions {
     /// The oldest release of HDF5 that must be able to read the new file; `None` for the oldest that can.
     pub oldest: Option<Oldest>,
-    /// How many threads copy; 0 for as many as there are processors.
+    /// Number of threads that copy; 0 for the number of processors.
     pub threads: usize,
-    /// When data must have reached the disk.
+    /// Time at which data must have reached the disk.
     pub sync: Sync,
-    /// Whether all structure lies in front, in one piece.
+    /// True to put all structure at the start of the file, in one piece.
     pub cloud: bool,
-    /// Whether a file of the new one's name may be replaced.
+    /// True if an existing file may be replaced.
     pub replace: bool,
-    /// Whether data of other files are stored in the new one: external raw data, and virtual datasets as plain ones.
+    /// True to store data of other files in the new one: external raw data, and virtual datasets as plain
+    /// ones.
     pub embed: bool,
-    /// How datasets are chunked that no rule names.
+    /// Chunking of datasets that no rule names.
     pub chunks: Chunking,
-    /// How datasets are chunked: the last rule that names one counts.
+    /// Chunking by dataset: the last rule that names a dataset counts.
     pub chunk_rules: Vec<(String, Chunking)>,
-    /// How datasets are compressed that no rule names.
+    /// Compression of datasets that no rule names.
     pub filters: Filtering,
-    /// How datasets are compressed: the last rule that names one counts.
+    /// Compression by dataset: the last rule that names a dataset counts.
     pub filter_rules: Vec<(String, Filtering)>,
-    /// How many bytes of data are held at a time, about.
+    /// Approximate number of bytes of data held in memory at a time.
     pub memory: u64,
-    /// How many bytes the new file has before its superblock; `None` for those of the source, and as there, if it is one
-    /// file and its structure does not lie in front.
+    /// Number of bytes before the new file's superblock; `None` to copy the source's user block, if there
+    /// is one source and `cloud` is off.
     pub user_block: Option<u64>,
     /// As [`CreateOptions::lasting`].
     pub lasting: bool,
@@ -95,57 +98,59 @@ impl Default for PackOptions {
     }
 }
 
-/// How a dataset is chunked.
+/// Chunking of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chunking {
-    /// As it is.
+    /// Unchanged.
     Keep,
-    /// In chunks of about a megabyte, if it is not small.
+    /// Chunks of about a megabyte, if the dataset is not small.
     Auto,
-    /// In chunks of this extent, or of the dataset's where that is smaller.
+    /// Chunks of this extent, or of the dataset's where that is smaller.
     Shape(Vec<u64>),
-    /// In one piece.
+    /// Contiguous.
     Contiguous,
 }
 
-/// How a dataset is compressed.
+/// Compression of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filtering {
-    /// As it is.
+    /// Unchanged.
     Keep,
-    /// Not at all.
+    /// Uncompressed.
     None,
-    /// By a preset ([`crate::codec::PRESETS`]); if it is not small, and its elements lie where it lies.
+    /// By a preset ([`crate::codec::PRESETS`]), if the dataset is not small and its elements are stored in
+    /// it, not in the heap.
     Preset(&'static str),
 }
 
-/// What was made.
+/// Result of packing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packed {
-    /// How many groups the sources have.
+    /// Number of groups in the sources.
     pub groups: usize,
-    /// How many datasets.
+    /// Number of datasets.
     pub datasets: usize,
-    /// How many committed datatypes.
+    /// Number of committed datatypes.
     pub datatypes: usize,
-    /// How many attributes.
+    /// Number of attributes.
     pub attributes: u64,
-    /// How many chunks were copied without a look at what is in them.
+    /// Number of chunks that were copied without decoding.
     pub chunks_copied: u64,
-    /// How many chunks were decoded and encoded anew, or pieces of data were read and written.
+    /// Number of chunks that were decoded and encoded again, and of pieces of data that were read and
+    /// written.
     pub chunks_rewritten: u64,
-    /// The size of the new file.
+    /// The size of the new file, in bytes.
     pub size: u64,
     /// The oldest release of HDF5 that can read it.
     pub oldest: Oldest,
-    /// The size of its first page, if all structure lies there.
+    /// The size of its first page, if that holds all structure.
     pub page: Option<u64>,
-    /// What the user should know: what was left out, and what leads to other files.
+    /// Notes for the user: omitted parts, and references to other files.
     pub notes: Vec<String>,
 }
 
-/// A pack that is planned.
+/// A planned pack.
 #[derive(Debug)]
 pub struct Packing {
     pub(crate) contents: Contents,
@@ -155,11 +160,11 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Lists what is in the sources, and plans how it will be stored.
+    /// Lists the objects in the sources, and plans how they will be stored.
     ///
     /// # Errors
-    /// Those of reading the sources; Unsupported for what cannot be copied; Invalid for rules that name no dataset or make no
-    /// sense, and for names that come twice.
+    /// The errors of reading the sources; Unsupported for content that cannot be copied; Invalid for rules
+    /// that name no dataset or make no sense, and for names that come twice.
     pub fn new(inputs: Vec<Input>, options: PackOptions) -> Result<Self> {
         if inputs.is_empty() {
             return Err(Error::invalid("nothing to pack"));
@@ -173,16 +178,17 @@ impl Packing {
         Ok(Self { contents, plans, options, oldest })
     }
 
-    /// How many bytes of data there are, before compression.
+    /// Returns the size of all data before compression, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.plans.iter().flatten().fold(0, |sum, plan| sum.saturating_add(plan.bytes))
     }
 
-    /// Makes the new file. `progress` gets how many bytes of [`Packing::total`] were copied, a part at a time.
+    /// Makes the new file. `progress` gets the number of bytes of [`Packing::total`] that were copied, a
+    /// part at a time.
     ///
     /// # Errors
-    /// Those of reading the sources and of writing; then there is no new file.
+    /// The errors of reading the sources and of writing; then there is no new file.
     pub fn write(&self, path: &Path, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
         self.contents.check_not_a_source(path)?;
         let options = self.create_options()?;
@@ -191,14 +197,14 @@ impl Packing {
         let packed = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &options)
             .and_then(|writer| self.fill(&writer, Some(path), progress));
         if packed.is_err() {
-            // The first error is the one that counts.
+            // The first error is the one to report.
             drop(sink.discard());
         }
         packed
     }
 
-    /// Makes the new file at a URL: an object of a store, sent part by part while it is made, of which nothing is stored
-    /// here. There is no object until all of it is sent.
+    /// Makes the new file at a URL: an object of a store, sent part by part while it is made, without a
+    /// local copy. The object appears when all of it is sent.
     ///
     /// # Errors
     /// As [`Packing::write`], and [`Writer::create_url`].
@@ -211,13 +217,13 @@ impl Packing {
         let writer = Writer::create_url(url, &self.create_options()?, remote)?;
         let packed = self.fill(&writer, None, progress);
         if packed.is_err() {
-            // The first error is the one that counts.
+            // The first error is the one to report.
             drop(writer.discard());
         }
         packed
     }
 
-    /// How the new file is made.
+    /// Returns the options of the new file.
     fn create_options(&self) -> Result<CreateOptions> {
         let mut options = CreateOptions::default();
         options.oldest = self.oldest;
@@ -284,7 +290,7 @@ impl Packing {
         })
     }
 
-    /// The size of the user block that the new file gets from its source, if that has one to keep.
+    /// Returns the size of the user block to copy from the source, if there is one to keep.
     fn user_block(&self) -> Option<u64> {
         if self.options.cloud {
             return None;
@@ -308,11 +314,11 @@ impl Packing {
         Ok(())
     }
 
-    /// Compares the new file with the sources: all links, types, extents and attributes, and the digest of each attribute and
-    /// dataset. `progress` is as in [`Packing::write`].
+    /// Compares the new file with the sources: all links, types, extents and attributes, and the digest of
+    /// each attribute and dataset. `progress` is as in [`Packing::write`].
     ///
     /// # Errors
-    /// Corrupt with the name of the first object that is not the same; those of reading.
+    /// Corrupt with the name of the first object that differs; the errors of reading.
     pub fn verify(&self, new: &File, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Verified> {
         verify::verify(self, new, progress)
     }

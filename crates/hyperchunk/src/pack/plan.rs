@@ -1,4 +1,4 @@
-//! How each dataset will be stored.
+//! Storage plan of each dataset.
 
 use super::list::{Contents, Item};
 use super::shape::good_chunk;
@@ -14,12 +14,12 @@ use hyperchunk_format::model::{
 };
 use std::collections::HashMap;
 
-/// Smaller datasets are left in one piece, in bytes.
+/// Size in bytes below which datasets stay contiguous.
 const SMALL: u64 = 16 << 10;
-/// Compact data have no more bytes.
+/// Maximum size of compact data, in bytes.
 const LARGEST_COMPACT: u64 = 65_520;
 
-/// How a dataset will be stored.
+/// Storage plan of a dataset.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) translation: Translation,
@@ -27,12 +27,12 @@ pub(crate) struct Plan {
     pub(crate) layout: NewLayout,
     pub(crate) pipeline: Pipeline,
     pub(crate) how: How,
-    /// How many bytes are copied, before compression.
+    /// Number of bytes to copy, before compression.
     pub(crate) bytes: u64,
 }
 
 impl Plan {
-    /// The oldest release that knows its layout.
+    /// Returns the oldest release that knows its layout.
     pub(crate) fn oldest(&self) -> Oldest {
         match &self.layout {
             NewLayout::Chunked(chunk) => {
@@ -46,10 +46,10 @@ impl Plan {
     }
 }
 
-/// How its data come to the new file.
+/// Way of copying a dataset's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// There are none, or they stay elsewhere.
+    /// No data, or data that stay in other files.
     Nothing,
     /// Chunks as they are stored.
     Stored,
@@ -59,7 +59,7 @@ pub(crate) enum How {
     Elements,
 }
 
-/// The plans of all items, and the oldest release that can read the new file.
+/// Plans all items; returns the plans and the oldest release that can read the new file.
 pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, Oldest)> {
     let mut plans = Vec::with_capacity(contents.items.len());
     let mut oldest = Oldest::default();
@@ -94,7 +94,7 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
     Ok((plans, oldest))
 }
 
-/// The oldest release that has a type.
+/// Returns the oldest release that has a type.
 pub(crate) fn needed(datatype: &Datatype) -> Result<Oldest> {
     let ages = [Oldest::V18, Oldest::V110];
     let able = |age: &Oldest| message::datatype::encode(datatype, *age).is_ok();
@@ -104,7 +104,8 @@ pub(crate) fn needed(datatype: &Datatype) -> Result<Oldest> {
     }
 }
 
-/// Which items rules name, by any path that leads to them: the last rule that names one counts.
+/// Returns the rule of each item that rules name, by any path to it: the last rule that names an item
+/// counts.
 fn ruled<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
     let mut ruled = HashMap::new();
     for (path, rule) in rules {
@@ -117,7 +118,7 @@ fn ruled<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap
     Ok(ruled)
 }
 
-/// How one dataset will be stored.
+/// Plans one dataset.
 pub(crate) fn dataset_plan(
     contents: &Contents,
     item: &Item,
@@ -139,14 +140,14 @@ pub(crate) fn dataset_plan(
     if !embed && !dataset.external().is_empty() {
         return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
     }
-    // The blocks of a store are not copied: without its folder, they are read here.
+    // The blocks of a store are not copied: they are read here, since the new file has no folder of logs.
     let embed = embed || Marker::of_dataset(dataset).is_some();
     if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
         return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
     }
     let mut dataspace = header;
     if let Dataspace::Simple { dims, max } = &mut dataspace {
-        // That of a virtual dataset is what its sources have now.
+        // The extent of a virtual dataset is its sources' current one.
         *dims = dataset.dims().to_vec();
         for (dim, max) in dims.iter().zip(max) {
             *max = max.map(|max| max.max(*dim));
@@ -174,7 +175,7 @@ pub(crate) fn dataset_plan(
     let same_chunk = dataset.chunked().is_some_and(|chunked| chunked.dims == chunk);
     let pipeline = match filtering {
         Filtering::None => Pipeline::new(),
-        // Handles and addresses do not compress, and what they lead to is not in the chunks.
+        // Handles and addresses do not compress, and the data they refer to are not in the chunks.
         Filtering::Preset(preset) if translation.is_copy() => codec::preset(preset, &target)?,
         _ if same_chunk && translation.datatype == *dataset.datatype() => dataset.pipeline().to_vec(),
         _ => filters::adapted(dataset.pipeline(), &target)?,
@@ -192,7 +193,7 @@ pub(crate) fn dataset_plan(
     Ok(Plan { translation, dataspace, layout: NewLayout::Chunked(chunk), pipeline, how, bytes })
 }
 
-/// The extent of its chunks; `None` if it is not to be chunked.
+/// Chooses the extent of the chunks; `None` for no chunks.
 fn chunk_of(
     dataset: &Dataset,
     dataspace: &Dataspace,
@@ -209,7 +210,7 @@ fn chunk_of(
     let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));
     let virtual_source = matches!(dataset.layout(), Layout::Virtual { .. });
     let old = dataset.chunked().map(|chunked| chunked.dims.clone());
-    // Chunks cannot be larger than the dataset may become.
+    // Chunks cannot be larger than the dataset's maximum extent.
     let clipped = |chunk: Vec<u64>| -> Vec<u64> {
         let bounds = chunk.iter().zip(max);
         bounds.map(|(chunk, max)| max.map_or(*chunk, |max| (*chunk).min(max.max(1)))).collect()
@@ -220,7 +221,7 @@ fn chunk_of(
         Chunking::Keep if matches!(filtering, Filtering::Preset(_)) && translation.is_copy() && !small => {
             Some(good_chunk(dims, size))
         }
-        // Data in one piece cannot grow.
+        // Contiguous data cannot grow.
         Chunking::Keep => (virtual_source && grows).then(|| good_chunk(dims, size)),
         Chunking::Auto if small => old,
         Chunking::Auto => Some(clipped(good_chunk(dims, size))),
@@ -236,7 +237,7 @@ fn chunk_of(
     })
 }
 
-/// Whether nothing was ever written to it.
+/// Returns whether no data were ever written to it.
 pub(crate) fn is_empty(dataset: &Dataset) -> Result<bool> {
     Ok(match dataset.layout() {
         _ if !dataset.external().is_empty() => false,
@@ -247,7 +248,7 @@ pub(crate) fn is_empty(dataset: &Dataset) -> Result<bool> {
     })
 }
 
-/// The mappings of a virtual dataset, with its own file's datasets where they are now.
+/// Returns the mappings of a virtual dataset, with the new paths of datasets in its own file.
 pub(super) fn mappings(contents: &Contents, input: usize, dataset: &Dataset) -> Vec<VirtualMapping> {
     let mut mappings = dataset.mappings().to_vec();
     for mapping in &mut mappings {
@@ -262,7 +263,7 @@ pub(super) fn mappings(contents: &Contents, input: usize, dataset: &Dataset) -> 
             && let Some(first) = mapping.dataset.parts.first_mut()
             && !first.as_bytes().starts_with(b"/")
         {
-            // Names of the root group's datasets are written without a slash, too.
+            // Names of the root group's datasets are also written without a slash.
             *first = Name::from(&*[&moved, b"/".as_slice(), first.as_bytes()].concat());
         }
     }

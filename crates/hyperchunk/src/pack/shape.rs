@@ -1,18 +1,18 @@
-//! Chunks of a good size, and the parts in which data are written to them.
+//! Chunk shapes, and boxes of chunks in which data are written.
 
 use hyperchunk_format::select::{Axis, Choice};
 use std::collections::BTreeSet;
 
-/// What a chunk has at most, in bytes: what libraries of all ages keep of a dataset in memory.
+/// Target size of a chunk in bytes: the default chunk cache of libhdf5, of all releases, holds it.
 const GOOD: u64 = 1 << 20;
 
-/// The extent of good chunks for a dataset of this extent.
+/// Returns a good chunk shape for a dataset of this extent.
 pub(crate) fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
-    // An axis without indices yet grows.
+    // An axis of length 0 will grow.
     let mut chunk: Vec<u64> = dims.iter().map(|dim| if *dim == 0 { 1024 } else { *dim }).collect();
     let most = (GOOD / size.max(1)).max(1);
     while chunk.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim)) > most {
-        // The longest axis, the slowest of equals.
+        // The longest axis; the slowest of several.
         let longest = chunk.iter_mut().rev().max_by_key(|dim| **dim);
         match longest {
             Some(dim) if *dim > 1 => *dim = dim.div_ceil(2),
@@ -28,14 +28,14 @@ pub(super) struct Boxes {
     dims: Vec<u64>,
     chunk: Vec<u64>,
     grid: Vec<u64>,
-    /// Axes before this one are walked chunk by chunk, those after it are whole.
+    /// Axes before this one are traversed chunk by chunk; the ones after it are whole.
     axis: usize,
-    /// How many chunks along that axis.
+    /// Number of chunks of a box along that axis.
     step: u64,
 }
 
 impl Boxes {
-    /// Boxes of at most `budget` chunks, but of one at least.
+    /// Cuts the grid into boxes of at most `budget` chunks, but at least one.
     pub(super) fn new(dims: &[u64], chunk: &[u64], budget: u64) -> Self {
         let grid: Vec<u64> =
             dims.iter().zip(chunk).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1))).collect();
@@ -51,13 +51,13 @@ impl Boxes {
         Self { dims: dims.to_vec(), chunk: chunk.to_vec(), grid, axis, step }
     }
 
-    /// How many places a box has along each axis that is walked.
+    /// Returns the number of boxes along each traversed axis.
     fn counts(&self) -> Vec<u64> {
         let walked = self.grid.iter().take(self.axis).copied();
         walked.chain(self.grid.get(self.axis).map(|count| count.div_ceil(self.step))).collect()
     }
 
-    /// All boxes, by key.
+    /// Iterates over the keys of all boxes.
     pub(super) fn all(&self) -> impl Iterator<Item = Vec<u64>> + use<> {
         let counts = self.counts();
         let mut next = (!self.grid.contains(&0)).then(|| vec![0; counts.len()]);
@@ -76,7 +76,7 @@ impl Boxes {
         })
     }
 
-    /// The boxes that the chunks of another grid, of extent `other`, lie in.
+    /// Returns the boxes that chunks of another grid, of extent `other`, overlap.
     pub(super) fn touched<'s>(
         &self,
         other: &[u64],
@@ -84,7 +84,7 @@ impl Boxes {
     ) -> BTreeSet<Vec<u64>> {
         let mut touched = BTreeSet::new();
         for place in scaled {
-            // From which key to which, along each axis that is walked.
+            // The first and last key along each traversed axis.
             let mut ranges = Vec::with_capacity(self.axis + 1);
             for at in 0..=self.axis.min(self.grid.len().saturating_sub(1)) {
                 let part = |values: &[u64]| values.get(at).copied().unwrap_or(1).max(1);
@@ -117,7 +117,7 @@ impl Boxes {
         touched
     }
 
-    /// The elements of a box.
+    /// Returns the elements of a box.
     pub(super) fn choice(&self, key: &[u64]) -> Choice {
         let axes = self.dims.iter().zip(&self.chunk).enumerate().map(|(at, (dim, chunk))| {
             let step = if at == self.axis { self.step } else { 1 };
@@ -133,7 +133,7 @@ impl Boxes {
         Choice::Axes(axes.collect())
     }
 
-    /// The places of the chunks of a box in their grid.
+    /// Returns the grid places of a box's chunks.
     pub(super) fn places(&self, key: &[u64]) -> Vec<Vec<u64>> {
         let ranges: Vec<_> = self
             .grid
@@ -186,7 +186,7 @@ mod tests {
         places.dedup();
         let all: u64 = dims.iter().zip(chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).product();
         assert_eq!((places.len(), count as u64), (count, all));
-        // Every chunk of a grid of single elements, and of the same grid.
+        // All chunks of the same grid touch all boxes.
         let same = grid.touched(chunk, places.iter().map(Vec::as_slice));
         assert!(same.into_iter().eq(keys.iter().cloned()));
     }

@@ -54,7 +54,7 @@ fn strings(file: &Writer, texts: &[&str]) -> Vec<u8> {
     texts.iter().flat_map(|text| file.store_sequence(text.len(), text.as_bytes()).unwrap()).collect()
 }
 
-/// 100 x 50 numbers in chunks of 30 x 20, compressed.
+/// Makes a compressed dataset of 100 x 50 numbers in chunks of 30 x 20.
 fn numbers(file: &Writer, parent: NodeId, name: &[u8]) -> DatasetWriter {
     let datatype = int32();
     let target =
@@ -68,7 +68,7 @@ fn numbers(file: &Writer, parent: NodeId, name: &[u8]) -> DatasetWriter {
     dataset
 }
 
-/// A file with all that leads from one place to another.
+/// A file with every kind of link and reference.
 fn source() -> File {
     let (sink, file) = new_file();
     let group = file.create_group(NodeId::ROOT, b"group", true).unwrap();
@@ -228,7 +228,7 @@ fn structure_in_front() {
     let (packed, file) = check(|options| options.cloud = true);
     let page = packed.page.unwrap();
     let report = crate::check::check(&file, &crate::check::Assumptions::new(0.03, 80e6)).unwrap();
-    // What opening a file brings to who lists it, and the rest of the page.
+    // The bytes that opening for a listing fetches, and the rest of the page.
     let requests = 1 + u64::from(page > RemoteOptions::LISTING);
     assert_eq!((report.page, report.list.requests), (Some(page), requests), "{report:?}");
     let dataset = get(&file, "again").dataset().unwrap();
@@ -242,7 +242,7 @@ fn a_file_is_whole_or_not_there() {
     std::fs::create_dir_all(&folder).unwrap();
     let (sink, file) = new_file();
     let data = numbers(&file, NodeId::ROOT, b"numbers");
-    // Not what its filters make.
+    // Bytes that the filters cannot decode.
     data.write_chunk(&[30, 20], b"damaged", 0).unwrap();
     file.close().unwrap();
     let path = folder.join("new.h5");
@@ -251,7 +251,7 @@ fn a_file_is_whole_or_not_there() {
     let error = Packing::new(input(), options.clone()).unwrap().write(&path, &nothing).unwrap_err();
     assert!(error.to_string().contains("object /numbers"), "{error}");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
-    // As it is stored, nobody looks; a comparison does.
+    // Chunks copied as stored are not checked; a comparison decodes them.
     options.filters = Filtering::Keep;
     let packing = Packing::new(input(), options.clone()).unwrap();
     packing.write(&path, &nothing).unwrap();

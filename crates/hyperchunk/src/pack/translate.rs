@@ -1,5 +1,5 @@
-//! Elements that lead somewhere: references, sequences and strings of any length. In the new file, they lead to other
-//! addresses.
+//! Translation of elements with addresses: references, sequences and strings of any length get new
+//! addresses in the new file.
 
 use crate::heap::Sequences;
 use crate::write::Writer;
@@ -7,11 +7,11 @@ use crate::{Error, File, Result};
 use hyperchunk_format::Sizes;
 use hyperchunk_format::model::{Class, Datatype, Member, ReferenceKind};
 
-/// How wide a handle into the heap is in the new file, and an address.
+/// Size in bytes of a heap handle in the new file; [`ADDRESS`] is the size of an address.
 const HANDLE: u64 = 16;
 const ADDRESS: usize = 8;
 
-/// How elements of a source become elements of the new file.
+/// Conversion of a source's elements to the new file's.
 #[derive(Debug, Clone)]
 pub(crate) struct Translation {
     /// Their type in the new file.
@@ -21,13 +21,13 @@ pub(crate) struct Translation {
     size: usize,
 }
 
-/// Where elements lead to.
+/// Context for translating addresses.
 pub(super) struct Ends<'a> {
     pub(super) file: &'a File,
     pub(super) writer: &'a Writer,
-    /// The address of an object in the new file, by that in the source; `None` if there is none.
+    /// Maps an object's address in the source to the one in the new file; `None` if it is missing there.
     pub(super) address: &'a dyn Fn(u64) -> Result<Option<u64>>,
-    /// Whether the elements are an attribute's.
+    /// True to store the elements as an attribute's.
     pub(super) attribute: bool,
 }
 
@@ -38,13 +38,13 @@ enum Form {
     Region,
     Revised,
     Sequence(Box<Translation>),
-    /// Sequences of object references, without those to objects that are not there.
+    /// Sequences of object references, without references to missing objects.
     Living(Box<Translation>),
     Parts(Vec<Part>),
     Array(Box<Translation>),
 }
 
-/// A member: where it lies in the source and in the new file.
+/// A member, with its offsets in the source and in the new file.
 #[derive(Debug, Clone)]
 struct Part {
     from: usize,
@@ -52,7 +52,7 @@ struct Part {
     translation: Translation,
 }
 
-/// Whether an object reference is null, or has an address that is none.
+/// Returns whether an object reference is null or undefined.
 pub(crate) fn leads_nowhere(reference: &[u8]) -> bool {
     [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte))
 }
@@ -103,7 +103,7 @@ impl Translation {
         })
     }
 
-    /// Members keep their gaps: those behind one that grows move.
+    /// Translates a compound. Gaps between members stay; members that follow one that grows move.
     fn compound(members: &[Member], size: u64, sizes: Sizes) -> Result<Self> {
         let too_large = || Error::limit("elements of 2^64 bytes");
         let mut order: Vec<usize> = (0..members.len()).collect();
@@ -115,7 +115,7 @@ impl Translation {
             let member = &members[number];
             let translation = Self::new(&member.datatype, sizes)?;
             let offset = member.offset.checked_add(shift).ok_or_else(too_large)?;
-            // Types of the new file are never narrower.
+            // Types in the new file are never narrower.
             shift = shift
                 .checked_add(translation.datatype.size.saturating_sub(member.datatype.size))
                 .ok_or_else(too_large)?;
@@ -130,7 +130,7 @@ impl Translation {
         Ok(Self { datatype, form: Form::Parts(parts), size: narrow(size)? })
     }
 
-    /// The same, and sequences of object references lose those to objects that are not in the new file.
+    /// Also drops references to missing objects from sequences of object references.
     pub(crate) fn without_dangling(mut self) -> Self {
         self.form = match self.form {
             Form::Sequence(base) if matches!(base.form, Form::Object) => Form::Living(base),
@@ -139,12 +139,12 @@ impl Translation {
         self
     }
 
-    /// Whether elements stay as they are.
+    /// Returns whether elements stay unchanged.
     pub(super) fn is_copy(&self) -> bool {
         matches!(self.form, Form::Plain)
     }
 
-    /// Elements of the source as those of the new file.
+    /// Translates elements of the source.
     pub(super) fn run(&self, elements: &[u8], ends: &Ends<'_>) -> Result<Vec<u8>> {
         if self.is_copy() {
             return Ok(elements.to_vec());
@@ -202,7 +202,7 @@ impl Translation {
                 match found {
                     None => to.fill(0),
                     Some((count, bytes)) => {
-                        // The heap is asked again inside.
+                        // Copied, since the recursion reads the heap again.
                         let bytes = bytes.to_vec();
                         let bytes =
                             if base.is_copy() { bytes } else { base.elements(&bytes, ends, sequences)? };
@@ -241,7 +241,8 @@ impl Translation {
         Ok(())
     }
 
-    /// A reference of 1.12: an address with its width before it, in the element or in the heap. Source: HDF5 2.x `H5R__encode`.
+    /// Translates a reference of 1.12: an address preceded by its width, in the element or in the heap.
+    /// Source: HDF5 2.x `H5R__encode`.
     fn revised(
         &self,
         from: &[u8],
@@ -264,7 +265,7 @@ impl Translation {
             return Ok(());
         }
         let object = sequences.object(address, index)?;
-        // An address in another file stays what it is.
+        // An address in another file does not change.
         let object = if external { object.to_vec() } else { ends.token(object, 0)? };
         put(to, 6, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())
     }
@@ -283,12 +284,12 @@ impl Ends<'_> {
         }
     }
 
-    /// The new address; one that nothing is at leads nowhere.
+    /// Returns the new address; undefined if the object is missing.
     fn find(&self, address: u64) -> Result<u64> {
         Ok((self.address)(address)?.unwrap_or(u64::MAX))
     }
 
-    /// The bytes, with the address of `width` bytes at `at` replaced by the new one, of 8.
+    /// Returns the bytes with the address of `width` bytes at `at` replaced by the new one, of 8.
     fn moved(&self, bytes: &[u8], at: usize, width: usize) -> Result<Vec<u8>> {
         let old = address(bytes.get(at..).unwrap_or_default(), width)?;
         let new = self.find(old)?;
@@ -296,7 +297,7 @@ impl Ends<'_> {
         Ok([head.unwrap_or_default(), &new.to_le_bytes(), tail.unwrap_or_default()].concat())
     }
 
-    /// As [`Ends::moved`], of an address with its width before it.
+    /// Does the same as [`Ends::moved`] for an address preceded by its width.
     fn token(&self, bytes: &[u8], at: usize) -> Result<Vec<u8>> {
         if bytes.get(at) != Some(&8) {
             return Err(Error::unsupported("a reference whose address has not 8 bytes"));
@@ -311,7 +312,7 @@ fn put(to: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// An address of `width` bytes.
+/// Reads an address of `width` bytes.
 fn address(bytes: &[u8], width: usize) -> Result<u64> {
     let bytes = bytes.get(..width).ok_or_else(|| Error::corrupt("an address that is cut short"))?;
     if bytes.iter().all(|byte| *byte == 255) {
@@ -324,7 +325,7 @@ fn address(bytes: &[u8], width: usize) -> Result<u64> {
     Ok(low.iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte)))
 }
 
-/// The number of 4 bytes behind an address.
+/// Reads the number of 4 bytes after an address.
 fn number(bytes: &[u8], width: usize) -> Result<u32> {
     let four = bytes.get(width..).and_then(|bytes| bytes.first_chunk());
     four.map(|four| u32::from_le_bytes(*four)).ok_or_else(|| Error::corrupt("a handle that is cut short"))

@@ -1,4 +1,4 @@
-//! Comparing a new file with what it was made of.
+//! Comparison of a new file with its sources.
 
 use super::Packing;
 use super::list::Item;
@@ -13,15 +13,15 @@ use hyperchunk_format::select::Choice;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was compared.
+/// Numbers of compared objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Verified {
-    /// How many datasets.
+    /// Number of datasets.
     pub datasets: u64,
-    /// How many attributes.
+    /// Number of attributes.
     pub attributes: u64,
-    /// How many links.
+    /// Number of links.
     pub links: u64,
 }
 
@@ -35,7 +35,7 @@ struct Pair<'a> {
 pub(super) fn verify(packing: &Packing, new: &File, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
     let mut verified = Verified::default();
     let pairs = pairs(packing, new, &mut verified)?;
-    // Items by the address that they have in the new file.
+    // Items by their address in the new file.
     let places: HashMap<u64, usize> = pairs.iter().map(|pair| (pair.new.address(), pair.number)).collect();
     let attributes = AtomicU64::new(0);
     let datasets = AtomicU64::new(0);
@@ -65,7 +65,7 @@ fn differs(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the new file is not the same: {what}"))
 }
 
-/// All objects with their copies, found by their links.
+/// Finds the copies of all objects by their links.
 fn pairs<'a>(packing: &'a Packing, new: &File, verified: &mut Verified) -> Result<Vec<Pair<'a>>> {
     let contents = &packing.contents;
     let mut copies: Vec<Option<Object>> = vec![None; contents.items.len()];
@@ -124,7 +124,7 @@ fn pairs<'a>(packing: &'a Packing, new: &File, verified: &mut Verified) -> Resul
     Ok(pairs)
 }
 
-/// What references lead to, in words that are the same for both files.
+/// Describes a reference's target in words that are the same for both files.
 fn follow<'a>(find: impl Fn(u64) -> Option<usize> + 'a) -> impl Fn(&Reference) -> Vec<u8> + 'a {
     move |reference: &Reference| {
         let region = reference.region.as_ref().map(|region| &region.selection);
@@ -175,7 +175,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
         return Err(differs("its datatype"));
     }
     match &plan.layout {
-        // Their data are elsewhere.
+        // Their data are in other files or datasets.
         NewLayout::External(files) => {
             return if copy.external() == files { Ok(0) } else { Err(differs("its external files")) };
         }
@@ -192,7 +192,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
         return compare_chunks(old, &copy).map(|()| plan.bytes);
     }
     if plan.how == How::Nothing && old.external().is_empty() && old.chunked().is_none() {
-        // As many fill values as the extent says, maybe very many.
+        // All elements are the fill value, and there may be very many.
         let same = copy.fill_bytes()?.len() as u64 == plan.translation.datatype.size;
         return if same { Ok(plan.bytes) } else { Err(differs("its fill value")) };
     }
@@ -217,7 +217,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
         };
     }
     let first = match digest::dataset_following(old, &there) {
-        // What nobody here can decode was copied as it is stored.
+        // Chunks that cannot be decoded here were copied as stored.
         Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == How::Stored => {
             return compare_chunks(old, &copy).map(|()| plan.bytes);
         }
@@ -227,8 +227,8 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
     if same { Ok(plan.bytes) } else { Err(differs("its values")) }
 }
 
-/// The parts of a dataset of which either file has something stored, where that is the smaller part of it: all other elements
-/// are fill values in both, and reading them would take as long as if they were there.
+/// Returns the parts of a dataset that are stored in either file, if they are less than half of it: all
+/// other elements are fill values in both, and reading them would take as long as reading data.
 fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Choice>>> {
     let Some(chunked) = old.chunked() else { return Ok(None) };
     let volume = |chunk: &[u64]| chunk.iter().fold(1_u64, |product, dim| product.saturating_mul(*dim));
@@ -253,7 +253,7 @@ fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Choice>>> {
     Ok(sparse.then(|| keys.iter().map(|key| boxes.choice(key)).collect()))
 }
 
-/// Compares what is stored: live datasets are not evaluated.
+/// Compares the stored bytes: live datasets are not computed.
 pub(crate) fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
     let copies = copy.chunks()?;
     let olds = old.chunks()?;

@@ -1,4 +1,4 @@
-//! The index of a pool: a table in shared memory, of which nothing is believed before it is checked.
+//! Index of a pool: a table in shared memory whose values are checked before use.
 
 use super::memory::{self, Mapping};
 use super::{LARGEST, LONGEST_NAME, SMALLEST, failed, open_file};
@@ -7,36 +7,36 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// The name of its file.
+/// Name of its file.
 pub(super) const NAME: &str = "index";
 const MAGIC: u64 = u64::from_le_bytes(*b"HCPOOL\x0d\x01");
-/// How many objects there may be in memory.
+/// Maximum number of objects in memory.
 const SLOTS: usize = 4096;
 const HEAD: usize = 4096;
 const SLOT: usize = 256;
 const SIZE: usize = HEAD + SLOTS * SLOT;
-/// The path of the folder for spilled objects is no longer.
+/// Maximum length in bytes of the path of the folder for spilled objects.
 const LONGEST_PATH: usize = 2048;
 
-/// What becomes of a segment.
+/// State of a slot and its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is none.
+    /// The slot has no segment.
     Empty = 0,
-    /// It waits to be used.
+    /// The segment can be reused.
     Free = 1,
-    /// An object is being made in it.
+    /// An object is being written.
     Creating = 2,
-    /// It is an object.
+    /// The segment holds a finished object.
     Sealed = 3,
-    /// It was one, and may still be read.
+    /// The object was deleted, and may still be in use by readers.
     Deleted = 4,
 }
 
-/// State and generation, which grows with every change, as they are in the index.
+/// State and generation, which increases with every change, in their encoded form.
 pub(super) type Word = u64;
 
-/// The first bytes of the index.
+/// Header of the index.
 #[repr(C)]
 struct Head {
     magic: AtomicU64,
@@ -54,7 +54,7 @@ struct Slot {
     word: AtomicU64,
     length: AtomicU64,
     used: AtomicU64,
-    /// The segment has two to the power of so many bytes; 0 if there is none.
+    /// Size of the segment as a power of two; 0 without a segment.
     order: AtomicU32,
     name_length: AtomicU32,
     name: [AtomicU8; LONGEST_NAME],
@@ -83,7 +83,7 @@ fn next(word: Word, state: State) -> Word {
 }
 
 impl Index {
-    /// Makes the index of a new pool.
+    /// Creates the index of a new pool.
     pub(super) fn create(folder: &Path, quota: u64, spill: Option<&Path>) -> Result<()> {
         let path = folder.join(NAME);
         let named = |error: std::io::Error| failed("make", &path, &error);
@@ -106,7 +106,7 @@ impl Index {
         Ok(())
     }
 
-    /// The index of a pool, and where objects are spilled.
+    /// Opens the index of a pool; also returns the folder for spilled objects.
     pub(super) fn open(folder: &Path) -> Result<(Self, Option<PathBuf>)> {
         let path = folder.join(NAME);
         let file = open_file(&path, false).map_err(|error| failed("open the pool", &path, &error))?;
@@ -130,7 +130,8 @@ impl Index {
 
     fn head(&self) -> &Head {
         debug_assert!(self.mapping.length() >= HEAD);
-        // SAFETY: the mapping has so many bytes, is aligned to pages, and all of it is atomics: any bytes are values of them.
+        // SAFETY: the mapping has at least this size, is aligned to pages, and consists of atomics
+        // only: any bytes are valid values of them.
         unsafe { &*self.mapping.start().cast::<Head>() }
     }
 
@@ -155,19 +156,21 @@ impl Index {
         &self.head().clock
     }
 
-    /// A slot's state; one that is none is never to be used.
+    /// Returns the state of a slot; a slot with an invalid state counts as deleted, so that it is
+    /// never used.
     pub(super) fn word(&self, number: usize) -> (State, Word) {
         let word = self.slot(number).word.load(Ordering::SeqCst);
         (state(word).unwrap_or(State::Deleted), word)
     }
 
-    /// Changes a slot, if it is still as it was.
+    /// Changes the state of a slot, unless it changed since `from` was read.
     pub(super) fn change(&self, number: usize, from: Word, to: State) -> bool {
         let slot = self.slot(number);
         slot.word.compare_exchange(from, next(from, to), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// The size of a slot's segment, as a power of two; `None` if there is none, or it makes no sense.
+    /// Returns the size of a slot's segment as a power of two; `None` without a segment, or if the
+    /// value is invalid.
     pub(super) fn order(&self, number: usize) -> Option<u32> {
         let order = self.slot(number).order.load(Ordering::SeqCst);
         (SMALLEST..=LARGEST).contains(&order).then_some(order)
@@ -177,7 +180,7 @@ impl Index {
         self.slot(number).order.store(order, Ordering::SeqCst);
     }
 
-    /// How many bytes an object has: never more than its segment.
+    /// Returns the size of an object in bytes, limited to the size of its segment.
     pub(super) fn length(&self, number: usize) -> u64 {
         let most = self.order(number).map_or(0, |order| 1 << order);
         self.slot(number).length.load(Ordering::SeqCst).min(most)
@@ -191,7 +194,7 @@ impl Index {
         self.slot(number).used.store(now, Ordering::Relaxed);
     }
 
-    /// Says what is being made in a slot. Its owner alone does so.
+    /// Sets name and length of the object in a slot. Only the owner of the slot may do this.
     pub(super) fn describe(&self, number: usize, name: &str, length: u64) {
         let slot = self.slot(number);
         for (place, byte) in slot.name.iter().zip(name.bytes()) {
@@ -214,14 +217,15 @@ impl Index {
             && slot.name.iter().zip(name.bytes()).all(|(place, byte)| place.load(Ordering::Relaxed) == byte)
     }
 
-    /// The object in a slot, if there is one.
+    /// Returns name and length of the object in a slot, if there is one.
     pub(super) fn entry(&self, number: usize) -> Option<(String, u64)> {
         let (found, word) = self.word(number);
         let entry = (found == State::Sealed).then(|| Some((self.name(number)?, self.length(number))))??;
         (self.word(number).1 == word).then_some(entry)
     }
 
-    /// Where objects of a name are: one, but for the moment in which two are made at once.
+    /// Returns the slots of objects of a name: at most one, except briefly when two are sealed
+    /// concurrently.
     pub(super) fn sealed(&self, name: &str) -> Vec<(usize, Word)> {
         let one = |number: usize| {
             let (found, word) = self.word(number);

@@ -1,24 +1,25 @@
-//! Mappings, locks and room: the one place with the system's calls.
+//! Mappings, locks and reservation of memory; all system calls of the pool are here.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// A mapping of the start of a file, shared with everybody who has it mapped.
+/// A shared mapping of the start of a file.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: *mut u8,
     length: usize,
 }
 
-// SAFETY: who has one may use it in any thread; that nobody reads what another writes is what the pool's states are for.
+// SAFETY: the mapping is valid in every thread; the states of the pool ensure that no bytes are
+// read while they are written.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps so many bytes of a file, which must have them.
+    /// Maps the first `length` bytes of a file, which must be at least that long.
     pub(super) fn new(file: &File, length: usize, writable: bool) -> io::Result<Self> {
         if file.metadata()?.len() < length as u64 {
             return Err(io::Error::new(
@@ -40,11 +41,11 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
-    /// Sees to it that the first bytes need not be looked for when they are first used.
+    /// Populates the page tables of the first bytes, to avoid page faults on the first write.
     pub(super) fn prepare(&self, length: usize) {
         let length = length.min(self.length);
         if length > 0 {
-            // SAFETY: inside the mapping. Where the system does not know it, nothing happens.
+            // SAFETY: inside the mapping. A system that does not know the call does nothing.
             unsafe { libc::madvise(self.start.cast(), length, libc::MADV_POPULATE_WRITE) };
         }
     }
@@ -61,13 +62,13 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.length > 0 {
-            // SAFETY: mapped by `new`, and nobody can have it any more.
+            // SAFETY: mapped by `new`, and no reference to it is left.
             unsafe { libc::munmap(self.start.cast(), self.length) };
         }
     }
 }
 
-/// Takes the lock of a file, if nobody has it in the way.
+/// Tries to lock a file; returns `false` if another process holds a conflicting lock.
 pub(super) fn lock(file: &File, alone: bool) -> io::Result<bool> {
     let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
     loop {
@@ -84,7 +85,7 @@ pub(super) fn lock(file: &File, alone: bool) -> io::Result<bool> {
     }
 }
 
-/// Gives a file so many bytes that are really there: writing to a mapping must not fail later.
+/// Allocates memory for `length` bytes of a file, so that writes to a mapping cannot fail later.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
     loop {
@@ -97,7 +98,7 @@ pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     }
 }
 
-/// How many bytes a file system has room for.
+/// Returns the free space of a file system in bytes.
 pub(super) fn room(folder: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let name = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;

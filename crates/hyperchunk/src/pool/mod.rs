@@ -1,16 +1,20 @@
-//! A pool of shared memory: objects that processes of one machine hand to each other without copying, in recycled segments.
+//! Shared-memory pool: objects that processes of one machine pass to each other without copies, in
+//! recycled segments.
 //!
-//! A pool is a folder on tmpfs with an *index*, a table in shared memory, and *segments*, files of 2^k bytes. Who makes an object
-//! gets a segment, fills it and *seals* it; from then on it never changes, and anybody maps it for reading. Deleted objects leave
-//! their segments behind for the next one: memory that is there already is written 2.7 to 5 times as fast as new memory.
+//! A pool is a folder on tmpfs with an *index*, a table in shared memory, and *segments*, files of
+//! 2^k bytes. A process that creates an object takes a segment, fills it and *seals* it; after that
+//! it never changes, and any process can map it for reading. The segments of deleted objects are
+//! reused: writing to memory that is already allocated is 2.7 to 5 times as fast as writing to new
+//! memory.
 //!
-//! There is no server. The index changes by atomic steps. Who uses a segment holds the system's lock of its file (`flock`),
-//! shared to read it and alone to fill it; the system takes it away when the last process that has the file open is gone, killed
-//! or not, forked or not. So nothing that somebody reads is ever recycled, nothing of a dead process stays behind, and what its
-//! writer did not seal can be read by nobody.
+//! There is no server. The index is changed by atomic operations. A process that uses a segment
+//! holds a file lock (`flock`) on it, shared for reading and exclusive for filling; the system
+//! releases the lock when the last process that has the file open exits or is killed, including
+//! forked ones. So no object is recycled while it is read, nothing of a dead process is left over,
+//! and objects that were not sealed are never visible.
 //!
-//! Whoever may use a pool is trusted as far as the user is: folder and files are its own alone. Still, nothing of an index is
-//! believed before it is checked.
+//! Users of a pool are trusted as far as the user's account: only its owner can access folder and
+//! files. Nevertheless, values of an index are checked before use.
 
 mod index;
 mod memory;
@@ -28,24 +32,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Where pools are.
+/// Folder of the pools.
 const BASE: &str = "/dev/shm";
-/// What their folders begin with.
+/// Prefix of their folder names.
 const PREFIX: &str = "hyperchunk-";
-/// The smallest segment, as a power of two.
+/// Size of the smallest segment, as a power of two.
 const SMALLEST: u32 = 16;
-/// The largest.
+/// Size of the largest segment, as a power of two.
 const LARGEST: u32 = 44;
-/// Names of objects are no longer.
+/// Maximum length of an object's name in bytes.
 pub const LONGEST_NAME: usize = 160;
 
-/// How a pool is made.
+/// Options of a new pool.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// How much memory its segments may take; half of what there is, if nothing is said.
+    /// Maximum total size of its segments in bytes; by default half of the memory.
     pub quota: Option<u64>,
-    /// Where objects go that nobody used for the longest time, when the quota is reached; without it, that is an error.
+    /// Folder for the least recently used objects when the quota is reached; without it, reaching
+    /// the quota is an error.
     pub spill: Option<PathBuf>,
 }
 
@@ -66,33 +71,33 @@ struct Inner {
 pub struct PoolEntry {
     /// Its name.
     pub name: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub length: u64,
-    /// Whether it is in a file, not in memory.
+    /// True if it is in a file, not in memory.
     pub spilled: bool,
 }
 
-/// What a pool has.
+/// Usage of a pool. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// How much memory its segments may take.
+    /// Maximum total size of its segments.
     pub quota: u64,
-    /// How much they take.
+    /// Total size of its segments.
     pub memory: u64,
-    /// How much of it waits to be used again.
+    /// Total size of the segments that can be reused.
     pub free: u64,
-    /// How many objects are in memory, and how many bytes they have.
+    /// Number of objects in memory.
     pub objects: usize,
-    /// How many bytes they have.
+    /// Total size of the objects in memory.
     pub bytes: u64,
-    /// How many objects are being made.
+    /// Number of objects that are being written.
     pub unsealed: usize,
-    /// How many are deleted and still read.
+    /// Number of deleted objects that are still in use.
     pub deleted: usize,
-    /// How many objects were spilled, and how many bytes they have.
+    /// Number of spilled objects.
     pub spilled: usize,
-    /// How many bytes they have.
+    /// Total size of the spilled objects.
     pub spilled_bytes: u64,
 }
 
@@ -101,7 +106,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
 }
 
-/// Where a pool is: its name, or the path of a folder on tmpfs.
+/// Returns the folder of a pool, given by its name or by the path of a folder on tmpfs.
 fn folder_of(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         return std::path::absolute(name).map_err(|error| failed("find", Path::new(name), &error));
@@ -123,7 +128,7 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A folder of another user, or one that others may write to, is not trusted.
+/// Refuses a folder of another user, or one that other users can access.
 fn check_folder(folder: &Path) -> Result<()> {
     let found = fs::symlink_metadata(folder).map_err(|error| failed("open the pool", folder, &error))?;
     // SAFETY: no pointers.
@@ -136,10 +141,10 @@ fn check_folder(folder: &Path) -> Result<()> {
 }
 
 impl Pool {
-    /// Makes a pool.
+    /// Creates a pool.
     ///
     /// # Errors
-    /// Invalid for a name that is none; Io, also if there is one of that name.
+    /// Invalid for an invalid name; Io, also if a pool of that name exists.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self> {
         let folder = folder_of(name)?;
         let spill = match &options.spill {
@@ -150,12 +155,12 @@ impl Pool {
             }
             None => None,
         };
-        // Made under another name: whoever sees the pool sees all of it.
+        // Created under a temporary name, so that no process sees an incomplete pool.
         let new = folder.with_extension(format!("{}.new", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&new).map_err(|error| failed("make", &new, &error))?;
         let made = Index::create(&new, options.quota.unwrap_or_else(|| half(&new)), spill.as_deref());
         let named = made.and_then(|()| {
-            // Does not replace a folder that has anything in it.
+            // Fails if the target is a folder that is not empty.
             fs::rename(&new, &folder).map_err(|error| failed("make the pool", &folder, &error))
         });
         if named.is_err() {
@@ -165,10 +170,10 @@ impl Pool {
         Self::open(name)
     }
 
-    /// Opens a pool that is there.
+    /// Opens an existing pool.
     ///
     /// # Errors
-    /// NotFound; Corrupt for an index that is none; Io.
+    /// NotFound; Corrupt for an invalid index; Io.
     pub fn open(name: &str) -> Result<Self> {
         let folder = folder_of(name)?;
         check_folder(&folder)?;
@@ -176,14 +181,14 @@ impl Pool {
         Ok(Self(Arc::new(Inner { folder, index, spill })))
     }
 
-    /// As [`Pool::open`]; it is made if it is not there.
+    /// As [`Pool::open`], but creates the pool if it does not exist.
     ///
     /// # Errors
     /// As [`Pool::create`].
     pub fn open_or_create(name: &str, options: &PoolOptions) -> Result<Self> {
         match Self::open(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => match Self::create(name, options) {
-                // Somebody was faster.
+                // Another process created it in the meantime.
                 Err(first) => Self::open(name).map_err(|_| first),
                 made => made,
             },
@@ -191,7 +196,8 @@ impl Pool {
         }
     }
 
-    /// Takes a pool away, with all objects in memory. Who reads one goes on.
+    /// Deletes a pool, with all objects in memory. Readers that have an object open can still use
+    /// it.
     ///
     /// # Errors
     /// NotFound; Io.
@@ -204,7 +210,7 @@ impl Pool {
         fs::remove_dir_all(&folder).map_err(|error| failed("remove", &folder, &error))
     }
 
-    /// The pools of this user.
+    /// Returns the names of this user's pools.
     ///
     /// # Errors
     /// Io.
@@ -219,22 +225,22 @@ impl Pool {
         Ok(names)
     }
 
-    /// Its folder.
+    /// Returns the folder of the pool.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.0.folder
     }
 
-    /// Begins an object of up to so many bytes.
+    /// Begins an object of up to `size` bytes.
     ///
     /// # Errors
-    /// Invalid for a name that is none; Limit if the quota is reached, with what to do about it; Io.
+    /// Invalid for an invalid name; Limit if the quota is reached, with advice; Io.
     pub fn begin(&self, name: &str, size: u64) -> Result<PoolWriter> {
         check_name(name)?;
         PoolWriter::begin(self, name, size)
     }
 
-    /// Makes an object of these bytes.
+    /// Creates an object with the given bytes.
     ///
     /// # Errors
     /// As [`Pool::begin`]; Io if there is an object of that name.
@@ -244,7 +250,7 @@ impl Pool {
         writer.seal(bytes.len() as u64)
     }
 
-    /// An object, mapped.
+    /// Maps an object.
     ///
     /// # Errors
     /// NotFound; Corrupt or Truncated if the index does not fit the segment; Io.
@@ -253,7 +259,8 @@ impl Pool {
         PoolObject::open(self, name)
     }
 
-    /// Deletes an object; false if there is none of that name. Who reads it goes on; its memory is used again afterwards.
+    /// Deletes an object; returns false if it does not exist. Its readers can still use it; the
+    /// memory is reused after the last one is done.
     ///
     /// # Errors
     /// Io.
@@ -276,7 +283,7 @@ impl Pool {
         Ok(found)
     }
 
-    /// Its objects, by their names.
+    /// Lists the objects by name.
     ///
     /// # Errors
     /// Io.
@@ -294,7 +301,7 @@ impl Pool {
         Ok(all)
     }
 
-    /// What it has.
+    /// Returns the usage of the pool.
     ///
     /// # Errors
     /// Io.
@@ -323,10 +330,10 @@ impl Pool {
         Ok(stats)
     }
 
-    /// Where an object would be, were it spilled.
+    /// Returns the file that an object is spilled to, if there is a folder for that.
     fn spilled(&self, name: &str) -> Option<PathBuf> {
         let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
-        // A name of a file has 255 bytes at most.
+        // File names have at most 255 bytes.
         let digits = match digits.len() {
             0..=200 => digits,
             _ => {
@@ -354,13 +361,13 @@ impl Pool {
         Ok(all)
     }
 
-    /// A number that grows with every use of an object.
+    /// Returns the next value of the logical clock that orders uses of objects.
     fn tick(&self) -> u64 {
         self.0.index.clock().fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Half of the memory that a file system may take.
+/// Returns half of the memory, limited by the free space of a file system.
 fn half(folder: &Path) -> u64 {
     let total = File::open("/proc/meminfo").and_then(|mut file| {
         let mut text = String::new();
@@ -375,7 +382,7 @@ fn half(folder: &Path) -> u64 {
     memory.min(memory::room(folder).unwrap_or(memory))
 }
 
-/// Opens a file of a pool; others may not.
+/// Opens a file of a pool, accessible only to its owner.
 fn open_file(path: &Path, new: bool) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);

@@ -1,4 +1,4 @@
-//! Objects: made, sealed, read, spilled.
+//! Objects of a pool: writing, sealing, reading, spilling.
 
 use super::index::{State, Word};
 use super::memory::{self, Mapping};
@@ -11,11 +11,12 @@ use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What a spilled object begins with: this, its length, the length of its name; then its name, and zeros up to [`HEAD`].
+/// Signature of a spilled object. It is followed by the object's length, the length of its name,
+/// the name, and zeros up to [`HEAD`].
 const MAGIC: [u8; 8] = *b"HCSPILL\x01";
 const HEAD: usize = 4096;
 
-/// An object that is being made: nobody sees it before it is sealed, and it is gone if that never happens.
+/// An object that is being written: invisible until it is sealed, and discarded if it never is.
 #[derive(Debug)]
 pub struct PoolWriter {
     pool: Pool,
@@ -25,7 +26,7 @@ pub struct PoolWriter {
     process: u32,
 }
 
-/// An object of a pool: its bytes, which never change, as long as anybody has it.
+/// An object of a pool: immutable bytes, valid as long as this value lives.
 #[derive(Debug, Clone)]
 pub struct PoolObject(Arc<Held>);
 
@@ -50,28 +51,31 @@ impl PoolWriter {
         Ok(Self { pool: pool.clone(), name: name.to_owned(), taken: Some(taken), mapping, process })
     }
 
-    /// Its memory: at least as much as was asked for. What it was before is still there.
+    /// Returns its memory, at least as large as requested. It still has the content of its previous
+    /// use.
     pub fn memory(&mut self) -> &mut [u8] {
-        // SAFETY: so many bytes are mapped, and nobody else uses them until it is sealed: the lock of the segment is ours.
+        // SAFETY: these bytes are mapped, and no other process uses them until it is sealed: this
+        // one holds the lock of the segment.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.length()) }
     }
 
-    /// Where its memory is.
+    /// Returns the start of its memory.
     #[must_use]
     pub fn start(&self) -> *mut u8 {
         self.mapping.start()
     }
 
-    /// How many bytes it has at most.
+    /// Returns the size of its memory in bytes.
     #[must_use]
     pub fn room(&self) -> usize {
         self.mapping.length()
     }
 
-    /// Makes it an object of its first `length` bytes, which everybody sees.
+    /// Makes the first `length` bytes a visible object.
     ///
     /// # Errors
-    /// Invalid for more bytes than there are, or after a fork; Io if there is an object of its name.
+    /// Invalid for more bytes than there are, or after a fork; Io if there is an object of its
+    /// name.
     pub fn seal(mut self, length: u64) -> Result<()> {
         if self.process != std::process::id() {
             return Err(Error::invalid(
@@ -100,7 +104,7 @@ impl PoolWriter {
                 "the index of the pool was changed under an object that is being made",
             ));
         }
-        // Of two that were made at once, the one that comes first in the index counts.
+        // Of two that are sealed concurrently, the first one in the index counts.
         let sealed = index.sealed(&self.name);
         if sealed.first().is_some_and(|(first, _)| *first != number) {
             if let Some((_, word)) = sealed.iter().find(|(found, _)| *found == number) {
@@ -119,7 +123,7 @@ impl Drop for PoolWriter {
         if self.process != std::process::id() {
             return;
         }
-        // The lock is let go first: giving it back takes it.
+        // Release the lock first, because `reclaim` takes it.
         drop(taken.file);
         drop(reclaim(&self.pool, taken.number));
     }
@@ -128,7 +132,7 @@ impl Drop for PoolWriter {
 impl PoolObject {
     pub(super) fn open(pool: &Pool, name: &str) -> Result<Self> {
         let absent = || Error::new(ErrorKind::NotFound, format!("the pool has no object {name:?}"));
-        // It may be spilled, or deleted and made anew, just now.
+        // The object may be spilled, or deleted and created again, at this moment.
         for _ in 0..8 {
             for (number, word) in pool.0.index.sealed(name) {
                 if let Some(object) = Self::mapped(pool, number, word)? {
@@ -162,7 +166,7 @@ impl PoolObject {
         if !memory::lock(&file, false).map_err(named)? {
             return Ok(None);
         }
-        // With the lock, it stays what it is.
+        // While the lock is held, the object cannot change.
         let index = &pool.0.index;
         let length = index.length(number);
         if index.word(number).1 != word {
@@ -174,7 +178,7 @@ impl PoolObject {
         Ok(Some(Self(Arc::new(Held { mapping, from: 0, length, _file: file }))))
     }
 
-    /// A spilled object.
+    /// Maps a spilled object.
     fn of_file(pool: &Pool, name: &str) -> Result<Option<Self>> {
         let Some(path) = pool.spilled(name) else { return Ok(None) };
         let named = |error: io::Error| failed("read", &path, &error);
@@ -199,12 +203,12 @@ impl Deref for PoolObject {
     fn deref(&self) -> &[u8] {
         // SAFETY: `from + length` bytes are mapped.
         let start = unsafe { self.0.mapping.start().add(self.0.from) };
-        // SAFETY: as above; nobody writes to a sealed object, for its lock is ours.
+        // SAFETY: as above; a sealed object is never written to while its lock is held here.
         unsafe { std::slice::from_raw_parts(start, self.0.length) }
     }
 }
 
-/// The name and the length of a spilled object; `None` if it is none, or not whole.
+/// Reads name and length of a spilled object; `None` if it is invalid or incomplete.
 pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
     let mut head = [0; HEAD];
     match file.read_exact(&mut head) {
@@ -220,7 +224,7 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
     Ok(String::from_utf8(head[24..24 + name].to_vec()).ok().map(|name| (name, length)))
 }
 
-/// Writes an object to a file; the caller has its lock.
+/// Writes an object to a file; the caller holds its lock.
 pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
     let Some((name, length)) = pool.0.index.entry(number) else { return Ok(()) };
     let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };

@@ -1,4 +1,4 @@
-//! Segments: taken, given back, spilled.
+//! Segments of a pool: allocation, reuse, spilling.
 
 use super::index::{State, Word};
 use super::{LARGEST, Pool, SMALLEST, failed, memory, object, open_file};
@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
-/// How often a segment is looked for while others take them away.
+/// Maximum number of attempts to allocate a segment when other processes interfere.
 const TRIES: usize = 64;
 
-/// A segment that nobody else has: its slot, the slot's word, and its file, locked.
+/// A segment owned by this process: its slot, the slot's state word, and its locked file.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) number: usize,
@@ -23,7 +23,8 @@ pub(super) fn path_of(pool: &Pool, number: usize) -> PathBuf {
     pool.0.folder.join(format!("segment-{number:04}"))
 }
 
-/// Locks a slot's segment alone; `None` if somebody has it, or there is none.
+/// Takes the exclusive lock of a slot's segment; `None` if another process holds a lock, or there
+/// is no segment.
 fn alone(pool: &Pool, number: usize) -> Result<Option<File>> {
     let path = path_of(pool, number);
     let named = |error: io::Error| failed("lock", &path, &error);
@@ -34,7 +35,7 @@ fn alone(pool: &Pool, number: usize) -> Result<Option<File>> {
     }
 }
 
-/// Takes a segment of at least so many bytes: one that waits, or a new one if the quota allows.
+/// Allocates a segment of at least `size` bytes: a free one, or a new one if the quota allows it.
 pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
     let order = size.max(1).checked_next_power_of_two().map_or(u32::MAX, u64::trailing_zeros).max(SMALLEST);
     if order > LARGEST {
@@ -68,7 +69,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
             .map(|number| (number, index.word(number)))
             .find_map(|(number, (state, word))| (state == State::Empty).then_some((number, word)))
         else {
-            // All slots are taken: one that waits for another size goes.
+            // All slots are in use: release a free segment of another size.
             make_room(pool, 1)?;
             continue;
         };
@@ -78,7 +79,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
         let word = index.word(number).1;
         match made(pool, number, order) {
             Ok(Some(file)) => return Ok(Taken { number, word, file, order }),
-            // Somebody took it for what a dead process left.
+            // Another process took the slot for a leftover of a dead process.
             Ok(None) => {}
             Err(error) => {
                 index.set_order(number, 0);
@@ -91,18 +92,18 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
     Err(Error::new(ErrorKind::Io, "others took every segment faster than this process"))
 }
 
-/// Uses a segment that waits.
+/// Takes a free segment for reuse.
 fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<Taken>> {
     let index = &pool.0.index;
     let Some(file) = alone(pool, number)? else { return Ok(None) };
-    // Who has the lock may change it; it may have been changed before.
+    // Changing the slot requires the lock; it may have been changed before the lock was taken.
     if !index.change(number, word, State::Creating) {
         return Ok(None);
     }
     let word = index.word(number).1;
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     if size != 1 << order {
-        // Somebody meddled with it: it is not believed.
+        // The size is wrong, so the file was tampered with.
         index.set_order(number, 0);
         drop(fs::remove_file(path_of(pool, number)));
         index.change(number, word, State::Empty);
@@ -111,10 +112,10 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
     Ok(Some(Taken { number, word, file, order }))
 }
 
-/// Makes a segment.
+/// Creates a segment.
 fn made(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
     let path = path_of(pool, number);
-    // What a process that was killed in the middle of this left.
+    // A leftover of a process that was killed at this point.
     drop(fs::remove_file(&path));
     let file = open_file(&path, true).map_err(|error| failed("make", &path, &error))?;
     if !memory::lock(&file, true).map_err(|error| failed("lock", &path, &error))? {
@@ -130,7 +131,7 @@ fn made(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Gives back what processes left that are gone: unsealed objects, and deleted ones that are not read any more.
+/// Releases unsealed objects of dead processes, and deleted objects without readers.
 pub(super) fn sweep(pool: &Pool) -> Result<()> {
     for number in 0..pool.0.index.slots() {
         if matches!(pool.0.index.word(number).0, State::Creating | State::Deleted) {
@@ -140,19 +141,20 @@ pub(super) fn sweep(pool: &Pool) -> Result<()> {
     Ok(())
 }
 
-/// Gives back the segment of an object that is deleted, or whose writer is gone, if nobody has it.
+/// Releases the segment of an object that is deleted, or whose writer is gone, unless it is in use.
 pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
     let index = &pool.0.index;
     let (state, word) = index.word(number);
     if !matches!(state, State::Creating | State::Deleted) {
         return Ok(());
     }
-    // A new segment has no file for a moment, and its maker has no lock: it is given up only if there is a file without one.
+    // A new segment has no file at first, and its creator no lock: it is released only if there is
+    // an unlocked file.
     let Some(_file) = alone(pool, number)? else { return Ok(()) };
     if index.order(number).is_some() {
         index.change(number, word, State::Free);
     } else {
-        // Who took it away, or made it, was stopped in the middle of it.
+        // The process that released or created it was stopped at that point.
         if index.word(number).1 == word {
             drop(fs::remove_file(path_of(pool, number)));
         }
@@ -161,13 +163,14 @@ pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Frees memory: segments that wait, then, if there is a folder for that, objects that were not used for the longest time.
+/// Frees memory: first free segments, then, if there is a folder to spill to, the least recently
+/// used objects.
 fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
     let index = &pool.0.index;
     let mut freed = |number: usize| -> Result<bool> {
         let (state, word) = index.word(number);
         let Some(_file) = alone(pool, number)?.filter(|_| state == State::Free) else { return Ok(false) };
-        // With the lock, nobody else uses it: the file goes first, so that the slot never has two.
+        // The lock gives exclusive use. The file is deleted first, so that the slot never has two.
         if !index.change(number, word, State::Creating) {
             return Ok(false);
         }
@@ -201,7 +204,7 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         if index.word(number).1 != word {
             continue;
         }
-        // In its file before it leaves memory: it is always somewhere.
+        // Written to the file before it leaves memory, so that it is always available.
         object::spill(pool, number)?;
         if !index.change(number, word, State::Deleted) {
             continue;

@@ -43,7 +43,7 @@ fn objects_are_made_read_and_deleted_and_their_memory_is_used_again() {
     assert_eq!(&*pool.get(&"n".repeat(160)).unwrap(), b"");
     let stats = pool.stats().unwrap();
     assert_eq!((stats.objects, stats.bytes, stats.memory), (3, 100_005, (1 << 16) * 2 + (1 << 17)));
-    // What is read is not used again; what is not, is.
+    // A segment is reused only when it is no longer read.
     assert!(pool.delete("a").unwrap() && !pool.delete("a").unwrap());
     assert!(pool.get("a").is_err());
     pool.put("a", b"new").unwrap();
@@ -91,7 +91,7 @@ fn the_quota_is_an_error_or_the_oldest_objects_go_to_files() {
     assert!(error.to_string().contains("delete objects"), "{error}");
     assert!(own.0.put("9", &[0; 2 << 20]).unwrap_err().to_string().contains("larger quota"));
     own.0.delete("3").unwrap();
-    // Of another size: the segment that waits goes.
+    // For an object of another size, the free segment is released.
     own.0.put("9", &[9; 10]).unwrap();
     let folder = std::env::temp_dir().join(format!("hyperchunk-pool-{}", std::process::id()));
     let own = Own::new(&PoolOptions { quota: Some(1 << 20), spill: Some(folder.clone()) });
@@ -112,7 +112,7 @@ fn the_quota_is_an_error_or_the_oldest_objects_go_to_files() {
     assert!(own.0.list().unwrap().iter().all(|entry| !(entry.spilled && entry.name == "held")));
     assert!(own.0.delete("0").unwrap() && own.0.get("0").is_err());
     drop(held);
-    // A spilled object that is not whole is none.
+    // An incomplete spilled object does not count.
     let file = own.0.spilled("1").unwrap();
     let bytes = fs::read(&file).unwrap();
     for cut in [0, 100, 4096, bytes.len() - 1] {
@@ -183,7 +183,7 @@ fn a_garbled_index_does_no_harm() {
             let at = if random(4) == 0 { random(64) } else { 4096 + random(8 * 256) };
             garbled[at] = random(256) as u8;
         }
-        // In place: it is mapped.
+        // Written in place, since the file is mapped.
         let file = File::options().write(true).open(&index).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &garbled, 0).unwrap();
         let Ok(pool) = Pool::open(&own.1) else { continue };
@@ -194,7 +194,7 @@ fn a_garbled_index_does_no_harm() {
         }
         drop((pool.list(), pool.stats(), pool.put("new", &[1; 100]), pool.delete("new"), pool.delete("2")));
     }
-    // Cut off, or of another size.
+    // Truncated, or of another size.
     for cut in [0, 100, 4096, whole.len() - 1] {
         fs::write(&index, &whole[..cut]).unwrap();
         assert!(Pool::open(&own.1).is_err());

@@ -1,4 +1,4 @@
-//! Queries: boxes that may hold what is asked for, and the values that are.
+//! Queries: boxes that may hold matching values, and the values themselves.
 
 use super::boxes::{elements, merged};
 use super::{Ask, Elements, Predicate};
@@ -7,46 +7,46 @@ use crate::store::{Extreme, Slab};
 use crate::{Dataset, Error, Result};
 use std::collections::HashSet;
 
-/// So many bytes are read at a time.
+/// Number of bytes read at a time.
 const AT_ONCE: u64 = 8 << 20;
-/// No more such parts are read, 32 TiB.
+/// Maximum number of such parts, 32 TiB in total.
 const PARTS: usize = 1 << 22;
 
-/// Where values may lie that were asked for. Nowhere else are any.
+/// Candidate regions of a query. There are no matches outside them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Answer {
-    /// Boxes, in order.
+    /// Candidate boxes, in order.
     pub boxes: Vec<Slab>,
-    /// How many bytes of statistics were looked at to find them.
+    /// Number of bytes of statistics that were read.
     pub looked_at: u64,
-    /// How many bytes the boxes have.
+    /// Total size of the boxes in bytes.
     pub left: u64,
-    /// How many of them nothing is known of.
+    /// Number of these bytes without statistics.
     pub unknown: u64,
-    /// How many bytes were asked about.
+    /// Size of the queried region in bytes.
     pub total: u64,
-    /// Whether no element is in two of the boxes.
+    /// True if the boxes do not overlap.
     disjoint: bool,
 }
 
-/// Values that were asked for.
+/// Matching values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Found {
-    /// The index of each, one behind the other.
+    /// Indices of the values, concatenated.
     pub indices: Vec<u64>,
-    /// The values, as the dataset has them.
+    /// The values, in the dataset's datatype.
     pub values: Vec<u8>,
 }
 
-/// Reads the boxes of an answer, part by part; nothing else is read.
+/// Reader of the boxes of an answer, part by part; nothing else is read.
 #[derive(Debug)]
 pub struct Matches {
     dataset: Dataset,
     predicate: Predicate,
     elements: Elements,
-    /// The last one is the next.
+    /// In reverse order: the next part is the last one.
     left: Vec<Slab>,
     seen: Option<HashSet<Vec<u64>>>,
     bytes: Vec<u8>,
@@ -54,11 +54,12 @@ pub struct Matches {
 }
 
 impl Dataset {
-    /// Where values may lie that are what a predicate asks for, in all of it or in a box.
+    /// Returns the regions that may hold values matching a predicate, in the whole dataset or in a
+    /// box.
     ///
     /// # Errors
-    /// Unsupported for elements that are no plain numbers, and where nothing is known of them; Invalid for a box outside the
-    /// extent; those of reading statistics.
+    /// Unsupported for elements that are not plain numbers, and if there are no statistics; Invalid
+    /// for a box outside the extent; errors of reading statistics.
     pub fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
         let numbers = Elements::of(self.datatype()).map_err(|error| self.name(error))?;
         let wanted = self.asked(slab)?;
@@ -85,7 +86,7 @@ impl Dataset {
         })
     }
 
-    /// The values that a predicate asks for, of an answer to it.
+    /// Returns a reader of the values that match a predicate, given the answer to it.
     ///
     /// # Errors
     /// As [`Dataset::query`].
@@ -101,7 +102,7 @@ impl Dataset {
         Ok(Matches { dataset, predicate, elements, left, seen, bytes: Vec::new(), looked_at: 0 })
     }
 
-    /// Parts of a box that are read at a time.
+    /// Splits a box into parts that are read at a time.
     fn parts(&self, slab: &Slab, out: &mut Vec<Slab>) -> Result<()> {
         let steps = slab.start.iter().zip(&slab.count);
         let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
@@ -114,7 +115,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// The elements of a box.
+    /// Reads the elements of a box.
     pub(crate) fn read_slab(&self, slab: &Slab, size: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let count = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(size));
         let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
@@ -141,22 +142,22 @@ impl Dataset {
 }
 
 impl Matches {
-    /// How many bytes were read until now.
+    /// Returns the number of bytes read until now.
     #[must_use]
     pub fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
-    /// The values that were found, as numbers.
+    /// Returns matching values as numbers.
     #[must_use]
     pub fn numbers(&self, found: &Found) -> Vec<Extreme> {
         self.elements.values(&found.values).numbers()
     }
 
-    /// The next part that has any; `None` behind the last.
+    /// Returns the next part that has matches; `None` at the end.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     #[expect(clippy::should_implement_trait, reason = "what is read may fail")]
     pub fn next(&mut self) -> Result<Option<Found>> {
         let size = self.elements.size();
@@ -179,7 +180,7 @@ impl Matches {
     }
 }
 
-/// Those that were not found before.
+/// Returns the matches that were not found before.
 fn once(found: &Found, rank: usize, size: usize, seen: &mut HashSet<Vec<u64>>) -> Found {
     let mut left = Found { indices: Vec::new(), values: Vec::new() };
     for (at, value) in found.values.chunks_exact(size).enumerate() {
@@ -193,7 +194,7 @@ fn once(found: &Found, rank: usize, size: usize, seen: &mut HashSet<Vec<u64>>) -
 }
 
 impl Predicate {
-    /// Finds the elements of a box that are asked for.
+    /// Finds the matching elements of a box.
     pub(crate) fn find(
         &self,
         elements: Elements,
@@ -213,7 +214,7 @@ impl Predicate {
     }
 }
 
-/// The index of an element of a box.
+/// Returns the index of an element of a box.
 pub(super) fn index_of(slab: &Slab, mut at: u64) -> Vec<u64> {
     let mut index = slab.start.clone();
     for (index, count) in index.iter_mut().zip(&slab.count).rev() {

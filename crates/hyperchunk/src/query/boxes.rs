@@ -1,8 +1,8 @@
-//! Boxes: what is left of one, and many as few.
+//! Operations on boxes: subtraction and merging.
 
 use crate::store::Slab;
 
-/// What of a box does not lie in another; the parts do not overlap.
+/// Subtracts `cut` from a box; appends the remaining parts, which do not overlap.
 pub(crate) fn without(slab: &Slab, cut: &Slab, out: &mut Vec<Slab>) {
     let Some(common) = slab.intersection(cut) else {
         out.push(slab.clone());
@@ -23,12 +23,12 @@ pub(crate) fn without(slab: &Slab, cut: &Slab, out: &mut Vec<Slab>) {
     }
 }
 
-/// Boxes that do not overlap, in order, those that together are a box as one.
+/// Merges adjacent boxes and sorts them. The boxes must not overlap.
 pub(crate) fn merged(mut boxes: Vec<Slab>) -> Vec<Slab> {
     boxes.retain(|slab| !slab.count.contains(&0));
     let rank = boxes.first().map_or(0, |slab| slab.start.len());
     for axis in (0..rank).rev() {
-        // Those that can be neighbours along the axis follow each other.
+        // Makes boxes that can be merged along the axis consecutive.
         boxes.sort_by_cached_key(|slab| {
             let mut key: Vec<u64> = Vec::with_capacity(2 * rank);
             for other in (0..rank).filter(|other| *other != axis) {
@@ -57,7 +57,7 @@ pub(crate) fn merged(mut boxes: Vec<Slab>) -> Vec<Slab> {
     boxes
 }
 
-/// How many elements boxes have together.
+/// Returns the total number of elements of boxes.
 pub(crate) fn elements(boxes: &[Slab]) -> u64 {
     boxes.iter().fold(0, |sum: u64, slab| sum.saturating_add(slab.elements().unwrap_or(u64::MAX)))
 }

@@ -4,7 +4,7 @@ use crate::store::{Extreme, Looks, Machine, Pass, Statistics};
 use crate::{Error, Result};
 use hyperchunk_format::model::Datatype;
 
-/// How the elements of a dataset are read as numbers.
+/// Number type of a dataset's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elements {
     looks: Looks,
@@ -15,13 +15,13 @@ pub(crate) struct Elements {
 /// Elements as numbers, without rounding.
 #[derive(Debug)]
 pub(crate) enum Values {
-    /// Of floating-point numbers of so many bytes.
+    /// Floating-point numbers, and their size in the dataset in bytes.
     Floats(Vec<f64>, usize),
     Integers(Vec<i128>),
 }
 
 impl Values {
-    /// Each as a number.
+    /// Returns each value as a number.
     pub(crate) fn numbers(self) -> Vec<Extreme> {
         match self {
             Self::Floats(values, _) => values.into_iter().map(Extreme::Float).collect(),
@@ -45,7 +45,8 @@ impl Values {
 }
 
 impl Elements {
-    /// Those of a datatype: plain integers and floating-point numbers of machines, in either byte order.
+    /// Returns the number type of a datatype: plain integers and floating-point numbers, in either
+    /// byte order.
     pub(crate) fn of(datatype: &Datatype) -> Result<Self> {
         let looks = Looks::of(datatype);
         let (machine, swapped) = looks.machine().ok_or_else(|| {
@@ -56,17 +57,17 @@ impl Elements {
         Ok(Self { looks, machine, swapped })
     }
 
-    /// How many bytes one has.
+    /// Returns the size of an element in bytes.
     pub(crate) fn size(self) -> usize {
         self.machine.size()
     }
 
-    /// Whether some may be no numbers.
+    /// Returns whether the type has NaNs.
     pub(crate) fn may_be_nan(self) -> bool {
         matches!(self.machine, Machine::F32 | Machine::F64)
     }
 
-    /// Whether one may have exactly this value.
+    /// Returns whether the type can represent exactly this value.
     pub(crate) fn has(self, value: Extreme) -> bool {
         let signed =
             |low: i64, high: i64| matches!(value, Extreme::Signed(value) if (low..=high).contains(&value));
@@ -88,14 +89,14 @@ impl Elements {
         }
     }
 
-    /// What whole elements are like.
+    /// Computes statistics of whole elements.
     pub(crate) fn statistics(self, bytes: &[u8]) -> Statistics {
         let mut pass = Pass::new(false, Some(self.looks));
         pass.look(bytes);
         pass.end().1.unwrap_or(Statistics::NONE)
     }
 
-    /// Whole elements as numbers.
+    /// Decodes whole elements.
     pub(crate) fn values(self, bytes: &[u8]) -> Values {
         macro_rules! values {
             ($type:ty, $wide:ty) => {{

@@ -1,11 +1,12 @@
-//! Whether values are what a predicate asks for: each of many values, or any of a zone of which only the statistics are known.
+//! Evaluation of predicates: on values, and on zones of which only the statistics are known.
 
 use super::elements::Values;
 use super::predicate::{Class, Comparison, Number, Predicate, Term};
 use crate::store::{Extreme, Statistics};
 use std::cmp::Ordering;
 
-/// Whether some values may, and whether some may not, be what is asked for.
+/// Possible outcomes of a predicate on a set of values: whether some may match, and whether some
+/// may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Maybe {
     pub(crate) yes: bool,
@@ -15,19 +16,20 @@ pub(crate) struct Maybe {
 const UNKNOWN: Maybe = Maybe { yes: true, no: true };
 
 impl Predicate {
-    /// What can be said of values of elements of `size` bytes with these statistics. Never that there is none where there is one.
+    /// Evaluates the predicate on statistics of elements of `size` bytes. It never excludes an
+    /// outcome that some value has.
     pub(crate) fn judge(&self, statistics: &Statistics, size: usize) -> Maybe {
         if statistics.count == 0 {
             return Maybe { yes: false, no: false };
         }
-        // Statistics that contradict themselves say nothing.
+        // Inconsistent statistics are ignored.
         if statistics.nan > statistics.count {
             return UNKNOWN;
         }
         judge(&self.term, statistics, size)
     }
 
-    /// For each value whether it is what is asked for.
+    /// Evaluates the predicate on each value.
     pub(crate) fn test(&self, values: &Values, out: &mut Vec<bool>) {
         out.clear();
         out.resize(values.len(), false);
@@ -71,7 +73,7 @@ fn compare(comparison: Comparison, number: Number, statistics: &Statistics, size
     };
     let (low, high) = (order(low), order(high));
     let (Some(least), Some(most)) = (low, high) else {
-        // The number is none.
+        // The number is NaN.
         let holds = comparison.holds(None);
         return Maybe { yes: maybe.yes || holds, no: maybe.no || !holds };
     };
@@ -91,7 +93,8 @@ fn is(class: Class, statistics: &Statistics) -> Maybe {
     let infinite = |extreme: Option<(Extreme, u64)>| matches!(extreme, Some((Extreme::Float(value), _)) if value.is_infinite());
     let (low, high) = (infinite(statistics.min), infinite(statistics.max));
     let some = low || high;
-    // Of two infinities, there may be finite numbers between; of one twice, there are none.
+    // Between two different infinities there may be finite numbers; if minimum and maximum are the
+    // same infinity, there are no finite numbers.
     let same = statistics.min.map(|(value, _)| value) == statistics.max.map(|(value, _)| value);
     let all = some && same;
     let nan = statistics.nan > 0;
@@ -141,7 +144,7 @@ fn each<T>(values: &[T], out: &mut [bool], holds: impl Fn(&T) -> bool) {
     out.iter_mut().zip(values).for_each(|(out, value)| *out = holds(value));
 }
 
-/// Which of two extremes is larger. Both are of one dataset.
+/// Compares two extremes of one dataset.
 pub(crate) fn order(one: Extreme, other: Extreme) -> Ordering {
     match (one, other) {
         (Extreme::Signed(one), Extreme::Signed(other)) => one.cmp(&other),
@@ -156,7 +159,7 @@ mod tests {
     use crate::model::{ByteOrder, Datatype};
     use crate::query::Elements;
 
-    /// No predicate is judged to hold nowhere, or everywhere, where it does not.
+    /// Checks that the evaluation on statistics never contradicts the evaluation on values.
     #[track_caller]
     fn check(datatype: &Datatype, bytes: &[u8], texts: &[&str]) {
         let elements = Elements::of(datatype).unwrap();

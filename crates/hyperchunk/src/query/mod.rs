@@ -1,7 +1,8 @@
-//! Where values lie that are asked for: first by statistics, which are small, then by reading what is left.
+//! Queries on values: small statistics narrow down the candidates, and only these are read.
 //!
-//! Datasets of sharded stores have statistics in their logs (`store/zoned`), others in a file beside theirs that `analyze` makes
-//! ([`zonemap`]). What nothing is known of is read: an answer never leaves out a value.
+//! Datasets of sharded stores have statistics in their logs (`store/zoned`), others in a file next
+//! to theirs that `analyze` makes ([`zonemap`]). Data without statistics are read, so an answer is
+//! always complete.
 
 mod answer;
 pub(crate) mod boxes;

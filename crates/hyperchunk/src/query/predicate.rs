@@ -1,15 +1,16 @@
-//! What is asked of values: `value > 12 and value <= 20`, read by a parser of our own.
+//! Predicates on values, such as `value > 12 and value <= 20`, and their parser.
 //!
-//! Comparisons are exact for integers of 64 bits, and for floating-point numbers as NumPy's: a number takes the type of the elements.
+//! Comparisons are exact for integers of 64 bits. For floating-point numbers they follow NumPy: a
+//! number takes the type of the elements.
 
 use crate::{Error, Result};
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Nothing is nested more deeply.
+/// Maximum nesting depth.
 const DEEPEST: usize = 64;
-/// No text is longer.
+/// Maximum length of a text in bytes.
 const LONGEST: usize = 64 << 10;
 
 /// A number of a predicate.
@@ -19,7 +20,7 @@ pub(crate) enum Number {
     Float(f64),
 }
 
-/// How a value is compared with a number.
+/// Comparison of a value with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Less,
@@ -30,7 +31,7 @@ pub(crate) enum Comparison {
     NotEqual,
 }
 
-/// What kind of value it is.
+/// Class of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     NotANumber,
@@ -48,7 +49,7 @@ pub(crate) enum Term {
     Or(Vec<Self>),
 }
 
-/// What is asked of each value of a dataset.
+/// A condition on each value of a dataset.
 ///
 /// ```
 /// use hyperchunk::query::Predicate;
@@ -65,7 +66,8 @@ pub struct Predicate {
 }
 
 impl Comparison {
-    /// Whether a value that compares so with the number is meant; `None` where one of them is not a number.
+    /// Returns whether the comparison holds for the given order of value and number; `None` if one
+    /// of them is NaN.
     pub(crate) fn holds(self, order: Option<Ordering>) -> bool {
         match (self, order) {
             (Self::Less, Some(order)) => order.is_lt(),
@@ -78,7 +80,7 @@ impl Comparison {
         }
     }
 
-    /// The same said from the other side.
+    /// Returns the comparison with the operands swapped.
     fn turned(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -91,7 +93,7 @@ impl Comparison {
 }
 
 impl Number {
-    /// How an integer compares with it, without rounding.
+    /// Compares an integer with the number, without rounding.
     #[expect(clippy::cast_possible_truncation, reason = "what is larger than all integers saturates")]
     pub(crate) fn compared(self, value: i128) -> Option<Ordering> {
         match self {
@@ -105,7 +107,7 @@ impl Number {
         }
     }
 
-    /// It as the elements have it: floating-point numbers of `size` bytes.
+    /// Returns the number rounded to floating-point elements of `size` bytes.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -137,10 +139,11 @@ impl FromStr for Predicate {
 }
 
 impl Predicate {
-    /// A predicate that names its dataset, and that name: `max(/ocean/h) > 12`, `0 < value(h) < 1 or isnan(h)`.
+    /// Parses a predicate that names its dataset, and returns the name: `max(/ocean/h) > 12`, `0 <
+    /// value(h) < 1 or isnan(h)`.
     ///
     /// # Errors
-    /// Invalid if it names none, or several; as parsing a predicate.
+    /// Invalid if it names no dataset, or several; as parsing a predicate.
     pub fn of_dataset(text: &str) -> Result<(String, Self)> {
         let (mut plain, mut name) = (String::with_capacity(text.len()), None::<&str>);
         let mut at = 0;
@@ -371,7 +374,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `value > 12`, `0 <= value < 5`.
+    /// Parses a comparison: `value > 12`, `0 <= value < 5`.
     fn comparison(&mut self) -> Result<Term> {
         let mut left = self.operand()?;
         let mut terms = Vec::new();

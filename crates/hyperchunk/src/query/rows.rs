@@ -1,4 +1,4 @@
-//! What is known of the values of rows: of datasets of one dimension, as the columns of tables are.
+//! Statistics of rows, for datasets of one dimension such as the columns of tables.
 
 use super::{Ask, Elements, zonemap::Zonemap};
 use crate::store::{Extreme, PageKind, Slab, Statistics};
@@ -9,40 +9,40 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// No number is smaller than the first or larger than the second; `None` if there are no numbers.
+    /// Lower and upper bound of the numbers; `None` if there are no numbers.
     pub numbers: Option<(Extreme, Extreme)>,
-    /// Whether there may be values that are not a number.
+    /// True if there may be NaNs.
     pub nan: bool,
 }
 
-/// Rows that follow each other.
+/// A range of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct BoundedRows {
-    /// The row behind the last; the first is behind those before.
+    /// End of the range, exclusive; it starts at the end of the previous one.
     pub end: u64,
-    /// Bounds of the values; `None` where nothing is known.
+    /// Bounds of the values; `None` if unknown.
     pub bounds: Option<Bounds>,
 }
 
-/// What is known of the values of rows.
+/// Bounds of the values of rows.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RowZones {
-    /// In order, without gaps, up to the last row that was asked about.
+    /// Ranges in order, without gaps, up to the last requested row.
     pub zones: Vec<BoundedRows>,
-    /// How many bytes of statistics were looked at.
+    /// Number of bytes of statistics that were read.
     pub looked_at: u64,
 }
 
 impl Bounds {
-    /// Bounds of numbers, if there are any, and whether there may be values that are not a number.
+    /// Makes bounds of the numbers, if there are any, and whether there may be NaNs.
     #[must_use]
     pub fn new(numbers: Option<(Extreme, Extreme)>, nan: bool) -> Self {
         Self { numbers, nan }
     }
 
-    /// Those of elements with these statistics; `None` if these contradict themselves or are of other elements.
+    /// Converts statistics of elements; `None` if they are inconsistent or describe other elements.
     fn of(statistics: &Statistics, elements: Elements) -> Option<Self> {
         let Statistics { count, nan, min, max, .. } = *statistics;
         if count == 0 || nan > count || (nan > 0 && !elements.may_be_nan()) {
@@ -56,7 +56,7 @@ impl Bounds {
         fits.then_some(Self { numbers: Some((low, high)), nan: nan > 0 })
     }
 
-    /// Bounds of the values of both.
+    /// Returns bounds of the values of both.
     fn with(self, other: Self) -> Self {
         let numbers = match (self.numbers, other.numbers) {
             (Some((low, high)), Some((lower, higher))) => Some((
@@ -70,11 +70,12 @@ impl Bounds {
 }
 
 impl Dataset {
-    /// What is known of the values of some rows, without reading any; `None` if nothing is kept about them, if what is kept is of
-    /// another version of the file, or if the dataset is not of one dimension and of plain numbers.
+    /// Returns bounds of the values of some rows, without reading the rows. `None` if there are no
+    /// statistics, if they describe another version of the file, or if the dataset is not
+    /// one-dimensional with plain numbers.
     ///
     /// # Errors
-    /// Those of reading what is kept; Corrupt if that is damaged.
+    /// Errors of reading the statistics; Corrupt if they are damaged.
     pub fn row_zones(&self, rows: Range<u64>) -> Result<Option<RowZones>> {
         let Ok(elements) = Elements::of(self.datatype()) else { return Ok(None) };
         if rows.start >= rows.end || !self.keeps_row_zones()? {
@@ -84,7 +85,7 @@ impl Dataset {
         let wanted = self.asked(Some(&wanted))?;
         let limits = &self.object().file().options().limits;
         let zoned = match self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: true, limits }) {
-            // It changed in this moment.
+            // The file changed at this moment.
             Err(error) if error.kind() == ErrorKind::Changed && self.0.sharded.is_none() => return Ok(None),
             found => found?,
         };
@@ -102,10 +103,10 @@ impl Dataset {
         Ok(Some(RowZones { zones: in_order(parts.collect(), &rows), looked_at: zoned.looked_at }))
     }
 
-    /// Whether something is kept about the values of its rows, as [`Dataset::row_zones`] says it. No statistics are looked at.
+    /// Returns whether there are statistics for [`Dataset::row_zones`], without reading them.
     ///
     /// # Errors
-    /// Those of reading what is kept; Corrupt if that is damaged.
+    /// Errors of opening the statistics; Corrupt if they are damaged.
     pub fn keeps_row_zones(&self) -> Result<bool> {
         if self.dims().len() != 1 || Elements::of(self.datatype()).is_err() {
             return Ok(false);
@@ -123,7 +124,7 @@ impl Dataset {
     }
 }
 
-/// Parts of rows in order and without gaps. Of those that overlap, the bounds of all count.
+/// Sorts ranges of rows and closes gaps. Overlapping ranges are merged with the bounds of all.
 fn in_order(mut parts: Vec<(Range<u64>, Option<Bounds>)>, rows: &Range<u64>) -> Vec<BoundedRows> {
     parts.sort_by_key(|(part, _)| part.start);
     let mut zones: Vec<BoundedRows> = Vec::with_capacity(parts.len());

@@ -1,4 +1,5 @@
-//! The zones of a dataset in order of what they are like: where is the biggest wave?
+//! Ranking of the zones of a dataset by their statistics, for questions such as: where is the
+//! biggest wave?
 
 use super::answer::index_of;
 use super::judge::order;
@@ -9,21 +10,21 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::str::FromStr;
 
-/// By what zones are put in order, the largest first, but by the smallest value the smallest first.
+/// Criterion of the ranking. The largest comes first; for the minimum, the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum By {
-    /// Their largest value.
+    /// Maximum.
     Max,
-    /// Their smallest value.
+    /// Minimum.
     Min,
-    /// Their sum.
+    /// Sum.
     Sum,
-    /// Their mean.
+    /// Mean.
     Mean,
-    /// How many values are not a number.
+    /// Number of NaNs.
     Nan,
-    /// How far their values reach.
+    /// Maximum minus minimum.
     Range,
 }
 
@@ -46,41 +47,41 @@ impl FromStr for By {
     }
 }
 
-/// A zone, and what it is like.
+/// A zone with its statistics.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Shard {
-    /// Its box, or that around what is seen of it.
+    /// Its box, or the bounding box of its visible parts.
     pub slab: Slab,
-    /// By what it was put in order.
+    /// Value of the criterion.
     pub value: Extreme,
-    /// Where that is, of a smallest or largest value.
+    /// Index of the maximum or minimum, if that is the criterion.
     pub index: Option<Vec<u64>>,
-    /// What its elements are like, as far as they are seen.
+    /// Statistics of its visible elements.
     pub statistics: Statistics,
-    /// Who wrote it, in a store.
+    /// Writer of the data, in a store.
     pub writer: Option<WriterId>,
-    /// The epoch that committed it, in a store.
+    /// Epoch that committed them, in a store.
     pub epoch: Option<u64>,
 }
 
-/// The first zones.
+/// The first zones of a ranking.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Top {
-    /// In order.
+    /// The zones in order.
     pub shards: Vec<Shard>,
-    /// How many bytes were looked at, statistics and elements.
+    /// Number of bytes of statistics and elements that were read.
     pub looked_at: u64,
-    /// How many bytes were asked about.
+    /// Size of the ranked region in bytes.
     pub total: u64,
 }
 
-/// A zone in the order of what is known of it.
+/// A zone in the priority queue.
 struct Ranked {
-    /// `None` if nothing is known: it comes first.
+    /// Bound of the criterion; `None` if unknown, which comes first.
     key: Option<Extreme>,
-    /// Once it is known exactly.
+    /// The result, once it is exact.
     shard: Option<Shard>,
     zone: Option<Zone>,
     smallest: bool,
@@ -112,15 +113,16 @@ impl By {
         }
     }
 
-    /// Whether it can only be less of a part of a zone (for the smallest value: more).
+    /// Returns whether the value of a zone bounds the value of its parts.
     fn is_bound(self) -> bool {
         matches!(self, Self::Max | Self::Min | Self::Nan | Self::Range)
     }
 }
 
 impl Dataset {
-    /// The first zones of it, or of a box, in order of what their elements are like. What nobody wrote is no zone. Zones that
-    /// something lies over, and those of which nothing is known, are read where their place depends on it.
+    /// Returns the first zones of the dataset, or of a box, ranked by a criterion. Unwritten
+    /// elements form no zone. Partly covered zones, and zones without statistics, are read if the
+    /// result depends on them.
     ///
     /// # Errors
     /// As [`Dataset::query`].
@@ -156,7 +158,7 @@ impl Dataset {
         Ok(Top { shards, looked_at, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
     }
 
-    /// What a zone is like, exactly: read, if something lies over it.
+    /// Returns the exact result of a zone, reading it if it is partly covered.
     fn exact(&self, zone: &Zone, by: By, elements: Elements, looked_at: &mut u64) -> Result<Option<Shard>> {
         let mut all = Statistics::NONE;
         let mut best: Option<(Extreme, Vec<u64>)> = None;
@@ -216,7 +218,7 @@ impl Ord for Ranked {
             }
             (one, other) => one.is_none().cmp(&other.is_none()),
         };
-        // Of equals, those that are not known exactly come first, then those at the smaller index.
+        // Of equal keys, inexact ones come first, then smaller indices.
         let exact = self.shard.is_none().cmp(&other.shard.is_none());
         let place = |ranked: &Self| {
             let shard = ranked.shard.as_ref();

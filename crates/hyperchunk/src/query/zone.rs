@@ -1,63 +1,65 @@
-//! Zones of a dataset: what is seen of them, and what they are like.
+//! Zones of a dataset: their visible parts and statistics.
 
 use super::judge::Maybe;
 use super::{Elements, Predicate};
 use crate::store::{Slab, Statistics, WriterId};
 use crate::{Dataset, Error, Limits, Result};
 
-/// Elements whose statistics are known, or not.
+/// A set of elements, with statistics if there are any.
 #[derive(Debug)]
 pub(crate) struct Zone {
-    /// What is seen of it; the boxes do not overlap.
+    /// Its visible parts; the boxes do not overlap.
     pub(crate) seen: Vec<Slab>,
-    /// `None` where nothing is known.
+    /// Statistics; `None` if unknown.
     pub(crate) statistics: Option<Statistics>,
-    /// Whether the statistics are those of what is seen, which is one box. Else they only bound it.
+    /// True if the statistics describe exactly the visible part, which is one box. Otherwise they
+    /// are only bounds.
     pub(crate) whole: bool,
-    /// Who wrote it, and in which epoch, in a store.
+    /// Writer and epoch, in a store.
     pub(crate) origin: Option<(WriterId, u64)>,
 }
 
-/// What is known of a part of a dataset.
+/// Zone map of a part of a dataset.
 #[derive(Debug)]
 pub(crate) struct Zoned {
     pub(crate) zones: Vec<Zone>,
-    /// What nobody wrote, if that was asked for.
+    /// Unwritten elements, if requested.
     pub(crate) bare: Vec<Slab>,
-    /// How many bytes were looked at.
+    /// Number of bytes that were read.
     pub(crate) looked_at: u64,
-    /// Whether no element is in two of all those boxes.
+    /// True if none of these boxes overlap.
     pub(crate) disjoint: bool,
 }
 
-/// What is asked for.
+/// A request for a zone map.
 pub(crate) struct Ask<'a> {
     pub(crate) wanted: &'a Slab,
-    /// Whether a zone with these statistics is wanted.
+    /// Filter of zones by their statistics.
     pub(crate) keep: &'a dyn Fn(&Statistics) -> bool,
-    /// Whether what nobody wrote is wanted.
+    /// Include unwritten elements.
     pub(crate) bare: bool,
     pub(crate) limits: &'a Limits,
 }
 
-/// A zone of a dataset, as it is shown.
+/// A zone of a dataset, for users.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ZoneState {
-    /// What is seen of it.
+    /// Its visible parts.
     pub boxes: Vec<Slab>,
-    /// What it is like; `None` where nothing is known.
+    /// Statistics; `None` if unknown.
     pub statistics: Option<Statistics>,
-    /// Whether the statistics are exactly of those boxes. Else something lies over a part of the zone.
+    /// True if the statistics describe exactly these boxes. Otherwise a part of the zone is covered
+    /// by other data.
     pub exact: bool,
-    /// Who wrote it, in a store.
+    /// Writer of the data, in a store.
     pub writer: Option<WriterId>,
-    /// The epoch that committed it, in a store.
+    /// Epoch that committed them, in a store.
     pub epoch: Option<u64>,
 }
 
 impl ZoneState {
-    /// Boxes, and what is known of them.
+    /// Makes a zone of boxes with exact statistics.
     #[must_use]
     pub fn new(boxes: Vec<Slab>, statistics: Option<Statistics>) -> Self {
         Self { boxes, statistics, exact: true, writer: None, epoch: None }
@@ -65,7 +67,7 @@ impl ZoneState {
 }
 
 impl Dataset {
-    /// The box of the dataset that is asked for; all of it if none is.
+    /// Returns the requested box after checking it, or the box of the whole dataset.
     pub(crate) fn asked(&self, slab: Option<&Slab>) -> Result<Slab> {
         let all = Slab::new(vec![0; self.dims().len()], self.dims());
         let Some(slab) = slab else { return Ok(all) };
@@ -78,7 +80,7 @@ impl Dataset {
         Ok(slab.clone())
     }
 
-    /// What is known of a part of it.
+    /// Returns the zone map of a part of the dataset.
     pub(crate) fn zoned(&self, ask: &Ask<'_>) -> Result<Zoned> {
         if ask.wanted.count.contains(&0) {
             return Ok(Zoned { zones: Vec::new(), bare: Vec::new(), looked_at: 0, disjoint: true });
@@ -90,10 +92,11 @@ impl Dataset {
         found.map_err(|error| self.name(error))
     }
 
-    /// Its zones, or those of a part of it.
+    /// Returns the zones of the dataset, or of a part of it.
     ///
     /// # Errors
-    /// Unsupported for elements that are no plain numbers, and where nothing is known; those of reading what is.
+    /// Unsupported for elements that are not plain numbers, and if there are no statistics; errors
+    /// of reading them.
     pub fn zones(&self, slab: Option<&Slab>) -> Result<Vec<ZoneState>> {
         Elements::of(self.datatype()).map_err(|error| self.name(error))?;
         let wanted = self.asked(slab)?;
@@ -109,7 +112,7 @@ impl Dataset {
         Ok(zoned.zones.into_iter().map(state).collect())
     }
 
-    /// Whether what nobody wrote may be what is asked for.
+    /// Returns whether unwritten elements may match.
     pub(crate) fn fill_may(&self, elements: Elements, predicate: &Predicate) -> Result<bool> {
         let fill = self.unwritten()?.unwrap_or_else(|| vec![0; elements.size()]);
         let Maybe { yes, .. } = predicate.judge(&elements.statistics(&fill), elements.size());

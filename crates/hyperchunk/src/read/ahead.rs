@@ -1,4 +1,4 @@
-//! Chunks that are fetched before it is certain where they are: with the leaves of their index, in one round trip less.
+//! Speculative fetching of chunks together with the leaves of their index, which saves a round trip.
 
 use super::table::chunk_map;
 use crate::Result;
@@ -11,10 +11,10 @@ use hyperchunk_format::select::Choice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// No more is fetched before it is known to be needed, in bytes: what is larger takes longer than the round trip that is saved.
+/// Maximum number of bytes fetched speculatively: more takes longer than the saved round trip.
 pub(crate) const MOST: u64 = 32 << 20;
 
-/// A stretch of a file that has come.
+/// A fetched range of a file.
 pub(crate) struct Ahead {
     source: Arc<dyn Source>,
     start: u64,
@@ -22,12 +22,12 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Whether it is of that file.
+    /// Returns whether the range is of this file.
     pub(super) fn is_of(&self, source: &Arc<dyn Source>) -> bool {
         Arc::ptr_eq(&self.source, source)
     }
 
-    /// The bytes of a part of the file, if all of it lies within.
+    /// Returns the bytes of a part of the file, if the range covers it.
     pub(super) fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
         let from = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
         let to = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
@@ -35,8 +35,8 @@ impl Ahead {
     }
 }
 
-/// Loads what must be known before a read can be planned, and with it its chunks, if it needs them all and they seem to lie in a
-/// row.
+/// Loads the chunk index for a read. If the read needs all chunks and they seem to be stored contiguously,
+/// they are fetched along.
 pub(super) fn prepare(dataset: &Dataset, choice: &Choice) -> Result<Option<Ahead>> {
     let Layout::Chunked(chunked) = dataset.layout() else {
         dataset.prepare(choice)?;
@@ -52,7 +52,7 @@ pub(super) fn prepare(dataset: &Dataset, choice: &Choice) -> Result<Option<Ahead
     Ok(bytes.map(|bytes| Ahead { source: Arc::clone(&file.0.source), start: range.start, bytes }))
 }
 
-/// Where in the file the chunks probably lie that a read needs, if it is all of them.
+/// Guesses the range of the file that holds the chunks of a read, if the read needs all of them.
 fn guess(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<Option<Range<u64>>> {
     let file = dataset.object().file();
     if dataset.0.sharded.is_some() || dataset.0.table.get().is_some() || file.0.index.is_some() {
@@ -64,7 +64,7 @@ fn guess(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<Option
         return Ok(None);
     }
     let found = dataset.object().parse(|image, _| chunk_index::in_a_row(image, &chunk_map(dataset, chunked)));
-    // What is wrong with the index is told by who reads it.
+    // An error in the index is reported when the index is read.
     let Ok(Some(found)) = found else { return Ok(None) };
     let base = file.superblock().base;
     let range = found.start.saturating_add(base)..found.end.saturating_add(base).min(file.size());

@@ -1,4 +1,4 @@
-//! Where the elements of a box lie in a file, as they are stored, for those who decode them elsewhere.
+//! File ranges of the chunks or contiguous data of a box, for callers that decode them themselves.
 
 use super::chunked::located;
 use super::contiguous::{Bytes, locate};
@@ -13,58 +13,60 @@ use hyperchunk_format::select::{Axis, Choice};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A box of a dataset, in pieces as they are stored.
+/// A box of a dataset, as stored pieces.
 #[derive(Debug, Clone)]
 pub struct StoredBox {
-    /// The file that has the bytes.
+    /// The file with the bytes.
     pub source: Arc<dyn Source>,
-    /// How many elements the box has along each axis.
+    /// The number of elements along each axis.
     pub shape: Vec<u64>,
-    /// The extent of the elements that the bytes of a piece become: a chunk, or all of contiguous data.
+    /// The extent of the elements that a piece's bytes decode to: a chunk, or the whole of contiguous data.
     pub extent: Vec<u64>,
-    /// The filters of the dataset.
+    /// The dataset's filters.
     pub pipeline: Vec<Filter>,
-    /// A never-written element; zeros if `None`.
+    /// The value of elements that were never written; zeros if `None`.
     pub fill: Option<Vec<u8>>,
-    /// The pieces: together the whole box, none over another.
+    /// The pieces. They cover the box and do not overlap.
     pub pieces: Vec<StoredPiece>,
 }
 
-/// A piece of a box: a part of a chunk, or of data in a row.
+/// A piece of a box: a part of a chunk or of contiguous data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPiece {
-    /// Where in the file the bytes lie; `None` if they were never written.
+    /// The range of the bytes in the file; `None` if they were never written.
     pub range: Option<Range<u64>>,
-    /// Which filters were left out, a bit for each; all of them, if the bytes are as they are.
+    /// Bit mask of the filters that were skipped; all bits are set for unfiltered bytes.
     pub mask: u32,
-    /// The first of its elements that is wanted, along each axis.
+    /// The first selected element of the piece, along each axis.
     pub from: Vec<u64>,
-    /// Where in the box it goes.
+    /// Its place in the box.
     pub to: Vec<u64>,
-    /// How many are wanted.
+    /// The number of selected elements along each axis.
     pub count: Vec<u64>,
 }
 
-/// Rows of fewer bytes that do not lie together are better read otherwise.
+/// Minimum size in bytes of a row, if the rows are not contiguous; smaller rows are better read in another
+/// way.
 const SHORT: u64 = 64 << 10;
 
-/// No note of ours is longer, in bytes: that of the first chunk can hold the function.
+/// Maximum size of a stub in bytes; the stub of the first chunk can hold the function.
 const LONGEST_NOTE: u64 = super::live::LONGEST;
 
 impl Dataset {
-    /// Where the elements of a selection lie that is a box; `None` if it is none, or they do not lie in one file of this
-    /// machine, or in chunks of one over a network: then they can only be read.
+    /// Returns the stored pieces of a selection that is a box. `None` if it is not a box, or if its
+    /// elements are neither in one local file nor in chunks of one file over a network: then they can only
+    /// be read.
     ///
     /// # Errors
-    /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or what it says does not
-    /// lie in the file; Limit if chunks are larger than they may be.
+    /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or
+    /// points outside the file; Limit if chunks are larger than they may be.
     pub fn stored_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
         self.find_box(choice).map_err(|error| self.name(error))
     }
 
-    /// Where the notes lie that stand for the chunks of a live dataset, for a selection that is a box: pieces as of
-    /// [`Dataset::stored_box`], whose bytes are notes. `None` if it is none, if a chunk has no note, or if the dataset is not
-    /// computed here.
+    /// Returns the stubs of a live dataset's chunks, for a selection that is a box: pieces as of
+    /// [`Dataset::stored_box`] whose bytes are stubs. `None` if the selection is not a box, if a chunk has
+    /// no stub, or if the dataset is not computed here.
     ///
     /// # Errors
     /// As [`Dataset::stored_box`].
@@ -97,10 +99,11 @@ impl Dataset {
         }))
     }
 
-    /// What the first chunk of a live dataset holds; `None` if it holds nothing, or elements.
+    /// Returns the stub in the first chunk of a live dataset; `None` if the chunk is empty or holds
+    /// elements.
     ///
     /// # Errors
-    /// If the index of the chunks cannot be read, or what it says does not lie in the file; those of reading.
+    /// If the index of the chunks cannot be read, or points outside the file; the errors of reading.
     pub fn first_note(&self) -> Result<Option<Vec<u8>>> {
         let Layout::Chunked(chunked) = self.layout() else { return Ok(None) };
         if self.dims().contains(&0) {
@@ -129,11 +132,12 @@ impl Dataset {
         Ok(Some(note))
     }
 
-    /// Fills memory with the stored bytes of pieces of a box of this dataset. Each place has the number of a piece and as many bytes as its
-    /// range.
+    /// Reads the stored bytes of pieces of a box of this dataset. Each item has a piece's number, and a
+    /// buffer of the size of the piece's range.
     ///
     /// # Errors
-    /// Those of reading, with the place in the file; Invalid if there is no such piece, or it has another size.
+    /// The errors of reading, with the place in the file; Invalid if there is no such piece, or it has
+    /// another size.
     pub fn read_pieces(&self, found: &StoredBox, places: Vec<(usize, &mut [u8])>) -> Result<()> {
         let mut jobs = Vec::with_capacity(places.len());
         for (number, to) in places {
@@ -190,7 +194,7 @@ impl Dataset {
         let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
         let (extent, pieces) = match self.layout() {
             Layout::Chunked(chunked) => (chunked.dims.clone(), chunks(self, chunked, &wanted)?),
-            // There is nothing to decode in them, and over a network it takes a plan to read a part of them.
+            // There is nothing to decode, and reading a part of them over a network takes a plan.
             Layout::Contiguous { .. } if remote => return Ok(None),
             Layout::Contiguous { .. } => match rows(self, &wanted)? {
                 Some(pieces) => (self.dims().to_vec(), pieces),
@@ -205,7 +209,7 @@ impl Dataset {
     }
 }
 
-/// The box that a selection is, in its order.
+/// Returns the box that a selection is, in its order.
 fn ranges(choice: &Choice, dims: &[u64]) -> Option<Vec<Range<u64>>> {
     match choice {
         Choice::All => Some(dims.iter().map(|extent| 0..*extent).collect()),
@@ -276,7 +280,7 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, wanted: &[Range<u64>]) -> Result
     Ok(pieces)
 }
 
-/// Contiguous data are one piece. `None` where what is wanted of them lies in rows too short to be read one by one.
+/// Returns contiguous data as one piece; `None` if the selected rows are too short to be read one by one.
 fn rows(dataset: &Dataset, wanted: &[Range<u64>]) -> Result<Option<Vec<StoredPiece>>> {
     let (dims, size) = (dataset.dims(), dataset.datatype().size);
     let count: Vec<u64> = wanted.iter().map(|range| range.end - range.start).collect();
@@ -291,7 +295,7 @@ fn rows(dataset: &Dataset, wanted: &[Range<u64>]) -> Result<Option<Vec<StoredPie
         None => None,
         Some(Bytes::Memory(_) | Bytes::External(_)) => return Ok(None),
     };
-    // From this axis on, what is wanted lies in a row.
+    // The selected elements are contiguous from this axis on.
     let along = (0..dims.len()).rev().find(|axis| count[*axis] != dims[*axis]).unwrap_or(0);
     let row = count.iter().skip(along).fold(size, |bytes, count| bytes.saturating_mul(*count));
     if range.is_some() && row < SHORT && count.iter().take(along).any(|count| *count > 1) {

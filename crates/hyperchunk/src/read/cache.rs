@@ -1,21 +1,21 @@
-//! Chunks that were decoded last: small slices of one chunk decode it once.
+//! Cache of decoded chunks, so that small slices of one chunk decode it once.
 
 use crate::recent::Recent;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// How many bytes of decoded chunks the process keeps, all files together.
+/// Capacity of the process's cache, all files together, in bytes.
 const KEPT: usize = 8 << 20;
-/// The largest chunk that is kept, in bytes.
+/// Maximum size of a cached chunk, in bytes.
 const LARGEST: usize = 4 << 20;
 
-/// By file, dataset and chunk.
+/// Numbers of the file, the dataset and the chunk.
 type Key = (u64, u64, u64);
 
 static CHUNKS: LazyLock<Mutex<Recent<Key>>> = LazyLock::new(Mutex::default);
 static FILES: AtomicU64 = AtomicU64::new(0);
 
-/// The decoded chunks of a file.
+/// The cached chunks of a file.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
     file: u64,
@@ -28,17 +28,17 @@ impl Default for ChunkCache {
 }
 
 impl ChunkCache {
-    /// Whether chunks of this size are kept.
+    /// Returns whether chunks of this size are cached.
     pub(crate) fn takes(bytes: usize) -> bool {
         bytes <= LARGEST
     }
 
-    /// The number of the file.
+    /// Returns the file's number.
     pub(crate) fn file(&self) -> u64 {
         self.file
     }
 
-    /// The chunk of a dataset, by their addresses.
+    /// Returns a chunk, by the addresses of dataset and chunk.
     pub(crate) fn get(&self, (dataset, chunk): (u64, u64)) -> Option<Arc<[u8]>> {
         let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
         chunks.get(&(self.file, dataset, chunk), KEPT)

@@ -1,4 +1,4 @@
-//! Data in chunks.
+//! Reads of chunked datasets.
 
 use super::cache::ChunkCache;
 use super::fetch::{Part, Parts, Scratch};
@@ -13,19 +13,20 @@ use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads that touch so many times as many chunks as there are stored go through those that are stored.
+/// A read that touches more than this many times the number of stored chunks iterates over the stored ones.
 const SPARSE: u64 = 8;
-/// The system reads parts of fewer bytes than this slower than they are copied.
+/// Minimum size in bytes of a part of a vectored read; the system reads smaller parts slower than they are
+/// copied.
 const WORTH_A_PART: usize = 512;
 
-/// Everything about the chunks of one read.
+/// State of one read of a chunked dataset.
 pub(super) struct Reading<'a> {
     dataset: &'a Dataset,
     chunked: &'a Chunked,
     output: &'a Output<'a>,
-    /// What is read where no chunk is stored; zeros if `None`.
+    /// The value of elements in chunks that are not stored; zeros if `None`.
     fill: Option<Vec<u8>>,
-    /// The size of a chunk before its filters, in bytes.
+    /// The size of a decoded chunk, in bytes.
     chunk_bytes: usize,
     chunk_elements: u64,
 }
@@ -54,13 +55,14 @@ pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output
     })
 }
 
-/// Loads what is known of the chunks that a selection touches; the dataset keeps it, if it is small.
+/// Loads the index of the chunks that a selection touches; the dataset keeps it if it is small.
 pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<()> {
     let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
     with_table(dataset, chunked, &region, |_| Ok(()))
 }
 
-/// Names the parts of the file that a selection of a chunked dataset needs. What needs none is filled in at once.
+/// Lists the parts of the file that a selection of a chunked dataset needs. Elements that need none are
+/// filled in at once.
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
     chunked: &'a Chunked,
@@ -78,7 +80,7 @@ pub(super) fn plan<'a>(
     })
 }
 
-/// The error, with the place of the chunk.
+/// Adds the chunk's address to an error.
 pub(super) fn named(error: Error, found: Option<StoredChunk>) -> Error {
     match found {
         Some(chunk) => error.within("chunk").at(chunk.address),
@@ -111,8 +113,8 @@ impl<'a> Reading<'a> {
         Ok(Self { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) })
     }
 
-    /// Calls `with` with the chunks that are stored, the pieces of the selection, and whether it is better to go through
-    /// those than these: few of many chunks that are touched are stored.
+    /// Calls `with` with the stored chunks, the pieces of the selection, and whether to iterate over the
+    /// chunks rather than the pieces: true if few of the touched chunks are stored.
     fn with_pieces(
         &self,
         choice: &Choice,
@@ -129,7 +131,8 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Names the pieces of a selection, of which each must lie in a stored chunk: those of a live dataset have no fill value.
+    /// Calls `each` for the pieces of a selection. Each must be in a stored chunk: live datasets have no
+    /// fill value.
     pub(super) fn each_there(
         &self,
         choice: &Choice,
@@ -147,7 +150,8 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Names the pieces of a selection that lie in stored chunks. The others are filled in at once.
+    /// Calls `each` for the pieces of a selection that are in stored chunks. The others are filled in at
+    /// once.
     pub(super) fn each_stored(
         &self,
         choice: &Choice,
@@ -167,7 +171,8 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// The part of the file that a piece of a stored chunk needs; `None` if it is done without one.
+    /// Returns the part of the file that a piece of a stored chunk needs; `None` if the piece is done
+    /// without one.
     fn part(
         self: &Arc<Self>,
         piece: Piece,
@@ -212,24 +217,26 @@ impl<'a> Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The size of a chunk before its filters, in bytes.
+    /// Returns the size of a decoded chunk, in bytes.
     pub(super) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }
 
-    /// The bytes of a chunk up to its last element inside the extent: it may be stored without the rest.
+    /// Returns the number of bytes up to a chunk's last element inside the extent: it may be stored without
+    /// the rest.
     fn bytes_inside(&self, place: &[u64]) -> usize {
         let elements = self.chunked.elements_inside(place, self.dataset.dims());
         let bytes = elements.saturating_mul(self.chunked.element_size);
         usize::try_from(bytes).unwrap_or(usize::MAX).min(self.chunk_bytes)
     }
 
-    /// Whether a piece is all of its chunk.
+    /// Returns whether a piece is the whole chunk.
     pub(super) fn is_whole(&self, piece: &Piece) -> bool {
         piece.count() as u64 == self.chunk_elements
     }
 
-    /// The place of a piece in the output, where that is what its whole chunk is, in one run and as stored.
+    /// Returns a piece's place in the output, if the piece is its whole chunk, contiguous and not
+    /// converted.
     ///
     /// # Safety
     /// No other thread may have this piece while the result lives, and no two pieces the same targets.
@@ -247,7 +254,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Fills in a piece whose chunk is not stored.
+    /// Fills a piece of a chunk that is not stored with the fill value.
     fn unstored(&self, piece: &Piece) -> Result<()> {
         // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
         piece.runs(|_, target, count| unsafe { self.output.fill(target, count, self.fill.as_deref()) })
@@ -284,7 +291,7 @@ impl Reading<'_> {
         self.scatter(piece, decoded, &mut scratch.gathered)
     }
 
-    /// The filters of the chunk at a place.
+    /// Returns the filters of the chunk at a place in the grid.
     fn pipeline(&self, place: &[u64]) -> &[Filter] {
         let partial = || {
             let ends =
@@ -303,8 +310,8 @@ impl Reading<'_> {
         piece.strided(|run| unsafe { self.output.put_run(&run, chunk, gathered) })
     }
 
-    /// Reads a whole chunk that is stored as it is straight to its places; `false`, with nothing read, where it is better to
-    /// copy it there.
+    /// Reads a whole unfiltered chunk straight into the output; `false`, with nothing read, if reading it
+    /// into a buffer and copying is better.
     fn straight(&self, piece: &Piece, chunk: StoredChunk) -> Result<bool> {
         let size = self.output.stored_size;
         if !self.output.is_copy() || chunk.size != self.chunk_bytes as u64 {
@@ -331,7 +338,7 @@ impl Reading<'_> {
         Ok(true)
     }
 
-    /// Reads only what is selected of a chunk that is stored as it is.
+    /// Reads the selected part of an unfiltered chunk.
     fn unfiltered_part(&self, piece: &Piece, chunk: StoredChunk, scratch: &mut Scratch) -> Result<()> {
         let Some((first, range)) = self.unfiltered_range(piece, chunk)? else { return Ok(()) };
         let mut stored = std::mem::take(&mut scratch.stored);
@@ -341,7 +348,7 @@ impl Reading<'_> {
         scattered
     }
 
-    /// Where what is selected of a chunk lies that is stored as it is: its first element, and the addresses.
+    /// Returns the first selected element of an unfiltered chunk, and the addresses of the selected part.
     fn unfiltered_range(&self, piece: &Piece, chunk: StoredChunk) -> Result<Option<(usize, Range<u64>)>> {
         let least = self.bytes_inside(piece.chunk()) as u64;
         if chunk.size > self.chunk_bytes as u64 || chunk.size < least {
@@ -367,7 +374,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Puts the elements of a piece to their places; `bytes` are those of the chunk from element `first` on.
+    /// Copies the elements of a piece to their places. `bytes` hold the chunk from element `first` on.
     fn scatter_from(&self, piece: &Piece, first: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
         if self.output.is_copy() {
             return piece.columns(|column| {
@@ -384,7 +391,7 @@ impl Reading<'_> {
     }
 }
 
-/// Reads a chunk as it is stored.
+/// Reads the stored bytes of a chunk.
 pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<()> {
     read_at(dataset, chunk.address, chunk.size, buffer)
         .map_err(|error| dataset.name(error.within("chunk").at(chunk.address)))
@@ -394,7 +401,7 @@ pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>
 pub(super) fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> Result<()> {
     let range = located(dataset, address, size)?;
     let length = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?;
-    // No need to clear what is read over.
+    // The buffer is overwritten, so it need not be cleared.
     if buffer.len() > length {
         buffer.truncate(length);
     } else {
@@ -403,7 +410,7 @@ pub(super) fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut V
     dataset.object().file().0.source.read_at(range.start, buffer)
 }
 
-/// Where the `size` bytes at an address lie in the file.
+/// Returns the file range of the `size` bytes at an address.
 pub(super) fn located(dataset: &Dataset, address: u64, size: u64) -> Result<Range<u64>> {
     let file = dataset.object().file();
     let offset = file.superblock().base.checked_add(address);

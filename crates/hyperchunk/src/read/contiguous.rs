@@ -1,4 +1,4 @@
-//! Data in one piece: of the file, of the object header, or of external files.
+//! Contiguous data: in the file, in the object header (compact), or in external files.
 
 use super::fetch::{Part, Parts, Scratch};
 use super::output::Output;
@@ -11,31 +11,31 @@ use hyperchunk_format::model::Layout;
 use hyperchunk_format::select::{Choice, runs};
 use std::sync::Arc;
 
-/// The largest piece that one thread reads at a time, in bytes.
+/// Maximum number of bytes that one thread reads at a time.
 const PIECE: u64 = 4 << 20;
-/// Selected elements that are closer than this are read together, in bytes.
+/// Maximum gap in bytes between selected elements that are read together.
 const GAP: u64 = 4 << 10;
-/// A run of this many bytes is read straight to its place.
+/// Minimum size in bytes of a run that is read straight to its place.
 const LONG: u64 = 32 << 10;
 
-/// Bytes that lie in a row.
+/// Source of contiguous data.
 pub(super) enum Bytes<'a> {
-    /// Of the header.
+    /// The object header.
     Memory(&'a [u8]),
-    /// Of the file, from this offset on.
+    /// The file, from this offset on.
     File(&'a Dataset, u64),
-    /// Of external files: where each starts in the row, how long it is, the file, and the offset in it.
+    /// External files: each one's start and length in the data, the file, and the offset in it.
     External(Vec<(u64, u64, Arc<dyn Source>, u64)>),
 }
 
 /// A part of a read: consecutive runs that are read at once.
 struct Job {
-    /// The bytes to read: offset and length.
+    /// The offset and length of the bytes to read.
     offset: u64,
     length: u64,
-    /// Where the first run goes, and how many elements it has.
+    /// The place of the first run in the output, and its number of elements.
     first: (usize, usize),
-    /// Where in the bytes the elements of the others lie, where they go, and how many they are.
+    /// The other runs: offset in the job's bytes, place in the output, number of elements.
     others: Vec<(u64, usize, usize)>,
 }
 
@@ -61,7 +61,8 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
     })
 }
 
-/// Names the parts of the file that a selection of a contiguous dataset needs. What lies elsewhere is read at once.
+/// Lists the parts of the file that a selection of a contiguous dataset needs. Data in other places are
+/// read at once.
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
     choice: &Choice,
@@ -80,7 +81,7 @@ pub(super) fn plan<'a>(
 }
 
 impl Job {
-    /// Puts the elements of a job to their places; `stored` are its bytes.
+    /// Copies the elements of a job to their places; `stored` are its bytes.
     fn scatter(&self, output: &Output<'_>, stored: &[u8]) -> Result<()> {
         let (target, count) = self.first;
         for (from, target, count) in std::iter::once(&(0, target, count)).chain(&self.others) {
@@ -93,7 +94,7 @@ impl Job {
     }
 }
 
-/// Where the data lie; `None` while nothing is allocated.
+/// Finds the data; `None` while nothing is allocated.
 pub(super) fn locate(dataset: &Dataset) -> Result<Option<Bytes<'_>>> {
     let needed = dataset.elements()?.checked_mul(dataset.datatype().size);
     let needed = needed.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
@@ -164,10 +165,10 @@ impl Bytes<'_> {
     }
 }
 
-/// Makes jobs of runs: long runs are cut, short ones that lie close together are joined.
+/// Iterator that turns runs into jobs: long runs are cut, short ones that are close together are joined.
 struct Jobs<R> {
     runs: R,
-    /// The rest of a run: first byte, bytes.
+    /// The rest of a run: first byte and number of bytes.
     pending: Option<(u64, u64)>,
     target: usize,
     size: u64,
@@ -224,7 +225,7 @@ impl<R: Iterator<Item = (u64, u64)>> Iterator for Jobs<R> {
     }
 }
 
-/// A count of the file as one of this machine.
+/// Converts a count in the file to one in memory.
 fn count_of(count: u64) -> Result<usize> {
     usize::try_from(count).map_err(|_| Error::limit("larger than the address space"))
 }

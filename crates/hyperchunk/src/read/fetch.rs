@@ -1,4 +1,4 @@
-//! Carries out what a read needs of files over a network: requests side by side, decoding as they land.
+//! Execution of a plan over a network: concurrent requests, decoding as they land.
 
 use super::ahead::Ahead;
 use super::plan::{Block, blocks};
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-/// What a thread keeps from part to part.
+/// Buffers that a thread reuses from part to part.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) stored: Vec<u8>,
@@ -21,10 +21,10 @@ pub(crate) struct Scratch {
     pub(crate) gathered: Vec<u8>,
 }
 
-/// What is done with a part of a file once it is there.
+/// Work to do with the bytes of a part.
 pub(crate) type Work<'a> = Box<dyn Fn(&[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
 
-/// A part of a file that is needed, and what for.
+/// A part of a file that is needed, and the work to do with it.
 pub(crate) struct Part<'a> {
     pub(crate) range: Range<u64>,
     pub(crate) work: Work<'a>,
@@ -34,7 +34,7 @@ pub(crate) struct Part<'a> {
 #[derive(Default)]
 pub(crate) struct Parts<'a> {
     groups: Vec<(Arc<dyn Source>, Vec<Part<'a>>)>,
-    /// What has come already.
+    /// A range that is already fetched.
     pub(super) ahead: Option<Ahead>,
 }
 
@@ -47,8 +47,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Fetches all parts and does their work, on up to `threads` threads. `in_flight` bounds the bytes that were fetched and
-    /// wait to be worked on.
+    /// Fetches all parts and does their work, on up to `threads` threads. `in_flight` bounds the fetched
+    /// bytes that wait for work.
     pub(crate) fn run(self, threads: usize, in_flight: u64) -> Result<()> {
         let mut groups = self.groups;
         if let Some(ahead) = self.ahead {
@@ -65,7 +65,7 @@ impl<'a> Parts<'a> {
                 .into_iter()
                 .try_for_each(|(source, parts)| run(source.as_ref(), parts, threads, in_flight));
         }
-        // Files side by side, each with requests of its own.
+        // Files are read concurrently, each with requests of its own.
         let at_once = groups.len().min(16);
         let each = (in_flight / at_once as u64).max(1);
         let jobs = Mutex::new(groups.drain(..));
@@ -96,10 +96,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// How many bytes may wait for each thread: more would only fill memory.
+/// Maximum number of fetched bytes that wait, per thread; more would only fill memory.
 const WAITING: u64 = 16 << 20;
 
-/// A block whose requests land one by one.
+/// A block of which some requests have not landed.
 struct Landing {
     left: usize,
     bytes: BytesMut,
@@ -119,7 +119,7 @@ fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight:
         .collect();
     let ranges: Vec<Range<u64>> = requests.iter().map(|(_, range)| range.clone()).collect();
     let mut landing: Vec<Option<Landing>> = blocks.iter().map(|_| None).collect();
-    // A block is whole when its last request has landed.
+    // A block is complete when its last request has landed.
     let mut land = |place: usize, bytes: Bytes| -> Result<Option<(usize, Bytes)>> {
         let Some((number, range)) = requests.get(place) else {
             return Err(Error::invalid("a stray request"));
@@ -189,12 +189,12 @@ fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight:
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         let worked: Vec<Result<()>> = workers.into_iter().map(joined).collect();
-        // A worker's error is why the fetch was stopped.
+        // A worker's error is the reason why the fetch was stopped, so it comes first.
         worked.into_iter().collect::<Result<()>>().and(fetched)
     })
 }
 
-/// How many blocks may wait for a thread.
+/// Returns the maximum number of blocks that may wait for a thread.
 fn waiting(blocks: &[Block], in_flight: u64) -> usize {
     let largest = blocks.iter().map(|block| block.range.end - block.range.start).max().unwrap_or(1).max(1);
     usize::try_from(in_flight / largest).unwrap_or(usize::MAX).clamp(1, blocks.len().max(1))
@@ -210,7 +210,7 @@ fn worker(
     loop {
         let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, bytes)) = next else { return Ok(()) };
-        // After an error, what landed is thrown away, so that nobody waits.
+        // After an error, landed blocks are discarded so that the sender never blocks.
         if failed.load(Ordering::Relaxed) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Live datasets: the notes in the file first, then the function, on all processors.
+//! Reads of live datasets: first the stubs in the file, then the function, on all processors.
 
 use super::cache::ChunkCache;
 use super::chunked::{Reading, named, read_at};
@@ -14,10 +14,10 @@ use hyperchunk_format::select::{Choice, Piece};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// No note is longer, in bytes: they can hold a whole function.
+/// Maximum size of a stub in bytes; a stub can hold a whole function.
 pub(super) const LONGEST: u64 = (64 << 20) + 128;
 
-/// Notes by their addresses.
+/// Stubs by their addresses.
 type Notes = HashMap<u64, Vec<u8>>;
 
 /// Reads a selection of a live dataset.
@@ -73,7 +73,7 @@ pub(super) fn read(
     })
 }
 
-/// What chunks of a file over a network hold, fetched together.
+/// Fetches the stubs of a file over a network, together.
 fn fetched(dataset: &Dataset, jobs: &[(Piece, StoredChunk)]) -> Result<Notes> {
     let limits = &dataset.object().file().options().limits;
     let total = jobs.iter().fold(0_u64, |total, (_, chunk)| total.saturating_add(chunk.size));

@@ -1,4 +1,4 @@
-//! Many reads as one: what they need of a file is planned and fetched together.
+//! Batched reads: the file ranges that they need are planned and fetched together.
 
 use super::fetch::Parts;
 use super::output::Output;
@@ -8,23 +8,24 @@ use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::Choice;
 
-/// One of many reads.
+/// One read of a batch.
 #[derive(Debug)]
 pub struct Read<'a> {
-    /// What is read.
+    /// The dataset.
     pub dataset: &'a Dataset,
-    /// Which elements.
+    /// The selected elements.
     pub choice: &'a Choice,
-    /// How they are converted, and the size of an element then; `None` for elements as they are stored.
+    /// The conversion, and the size of a converted element; `None` for elements as they are stored.
     pub conversion: Option<(&'a Conversion, usize)>,
-    /// Where they go; exactly their size.
+    /// The output buffer, of exactly the size of the selection.
     pub out: &'a mut [u8],
 }
 
-/// Does reads as [`Dataset::read`] and [`Dataset::read_converted`] do them; those of files over a network share requests.
+/// Does reads as [`Dataset::read`] and [`Dataset::read_converted`] do them; reads of files over a network
+/// share requests.
 ///
 /// # Errors
-/// The first error; the buffers then mean nothing.
+/// The first error; the buffers' contents are then undefined.
 pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
     let mut outputs: Vec<(&Dataset, &Choice, Output<'_>)> = Vec::new();
     for read in reads {

@@ -35,24 +35,26 @@ pub use stretches::Stretch;
 pub(crate) use stretches::placed;
 pub(crate) use workers::spread;
 
-/// Reads below this many bytes are done by the calling thread: starting others takes longer.
+/// Minimum number of bytes for each thread: smaller reads are done by the calling thread, since starting
+/// others takes longer.
 pub(crate) const WORTH_A_THREAD: u64 = 1 << 20;
-/// Conversions of less than this have all the room that they need, in bytes.
+/// Size in bytes up to which a conversion may always have all the memory that it needs.
 const SCRATCH: usize = 16 << 20;
 
 impl Dataset {
-    /// Reads elements as they are stored, in the order of the selection, into `out`, which must have exactly their size.
-    /// Never-written elements are the fill value. Elements of sequences and strings of any length are handles into the
-    /// global heap ([`crate::File::sequences`]).
+    /// Reads elements as they are stored, in the order of the selection, into `out`, which must have
+    /// exactly their size. Never-written elements are the fill value. Elements of sequences and strings of
+    /// any length are handles into the global heap ([`crate::File::sequences`]).
     ///
     /// # Errors
-    /// Invalid if the selection does not fit the extent or the buffer; Truncated, Corrupt, Filter, MissingFilter, Limit or
-    /// Io with the place in the file. After an error the buffer's contents mean nothing.
+    /// Invalid if the selection does not fit the extent or the buffer; Truncated, Corrupt, Filter,
+    /// MissingFilter, Limit or Io with the place in the file. After an error the buffer's contents are
+    /// undefined.
     pub fn read(&self, choice: &Choice, out: &mut [u8]) -> Result<()> {
         self.read_with(choice, None, self.element_size()?, out)
     }
 
-    /// As [`Dataset::read`], converted to another datatype.
+    /// Reads as [`Dataset::read`], converted to another datatype.
     ///
     /// # Errors
     /// As [`Dataset::read`]; Conversion if HDF5 has no conversion between the two.
@@ -63,7 +65,7 @@ impl Dataset {
         self.read_with(choice, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
     }
 
-    /// As [`Dataset::read_as`], with a conversion that was made before, to elements of `size` bytes.
+    /// Reads as [`Dataset::read_as`], with a prepared conversion to elements of `size` bytes.
     ///
     /// # Errors
     /// As [`Dataset::read`].
@@ -93,13 +95,14 @@ impl Dataset {
         }
     }
 
-    /// What was read, if the file that holds it did not change meanwhile. The data of a sharded store lie in other files,
-    /// which are only added to.
+    /// Returns the result of a read if the file did not change meanwhile. The data of a sharded store are
+    /// in other files, which are only appended to.
     fn unchanged<T>(&self, read: Result<T>) -> Result<T> {
         if self.0.sharded.is_some() { read } else { self.object().file().unchanged(read) }
     }
 
-    /// Reads from another layout of the dataset, if one costs less. One that cannot be read is none.
+    /// Reads from another layout of the dataset, if one costs less. A layout that cannot be read is
+    /// ignored.
     fn read_layout(
         &self,
         choice: &Choice,
@@ -111,7 +114,7 @@ impl Dataset {
         layout.is_some_and(|layout| layout.read_with(choice, conversion, size, out).is_ok())
     }
 
-    /// The buffer of a read, checked; `None` if there is nothing to read.
+    /// Checks a read's buffer and wraps it; `None` if there is nothing to read.
     fn output<'a>(
         &self,
         choice: &Choice,
@@ -135,8 +138,8 @@ impl Dataset {
         Ok(Some(Output::new(out, stored, size, conversion)))
     }
 
-    /// Checks that a conversion does not need much more room for what is stored than for what comes out: elements that were
-    /// never written may be as large as a file says.
+    /// Checks that a conversion does not need much more memory for the stored elements than for the result:
+    /// elements that were never written may be as large as the file claims.
     pub(crate) fn check_scratch(&self, stored: usize, memory: usize) -> Result<()> {
         let file = usize::try_from(self.object().file().size()).unwrap_or(usize::MAX);
         if stored > SCRATCH.max(file).max(memory.saturating_mul(16)) {
@@ -146,9 +149,9 @@ impl Dataset {
         Ok(())
     }
 
-    /// Reads into an output that has the right size.
+    /// Reads into an output of the right size.
     fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
-        // What a read costs that may set off functions is that of one account.
+        // All functions that a read may run share one budget.
         if matches!(self.layout(), Layout::Virtual { .. }) || self.evaluator()?.is_some() {
             return self.unchanged(within_read(None, || self.fill_by_layout(choice, output)));
         }
@@ -178,7 +181,7 @@ impl Dataset {
         }
     }
 
-    /// Whether its data are reached over a network.
+    /// Returns whether the data are read over a network.
     pub(crate) fn is_remote(&self) -> bool {
         match &self.0.sharded {
             Some(sharded) => sharded.is_remote(),
@@ -186,7 +189,7 @@ impl Dataset {
         }
     }
 
-    /// Loads what must be known before a read can be planned.
+    /// Loads the metadata needed to plan a read.
     fn prepare(&self, choice: &Choice) -> Result<()> {
         match self.layout() {
             _ if self.0.sharded.is_some() => Ok(()),
@@ -195,7 +198,7 @@ impl Dataset {
         }
     }
 
-    /// Names the parts of a file over a network that a read needs.
+    /// Lists the parts of a file over a network that a read needs.
     fn plan<'a>(&'a self, choice: &Choice, output: &'a Output<'a>, parts: &mut Parts<'a>) -> Result<()> {
         if let Some(sharded) = &self.0.sharded {
             let means = (self.threads_for(output.bytes()), &self.object().file().options().limits);
@@ -213,7 +216,7 @@ impl Dataset {
         }
     }
 
-    /// How many threads a read of so many bytes deserves.
+    /// Returns the number of threads for a read of this many bytes.
     fn threads_for(&self, bytes: u64) -> usize {
         let worth = usize::try_from(bytes / WORTH_A_THREAD).unwrap_or(usize::MAX);
         self.object().file().options().thread_count().min(worth.max(1))

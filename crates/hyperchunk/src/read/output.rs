@@ -5,22 +5,22 @@ use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::{Column, Run};
 use std::marker::PhantomData;
 
-/// The caller's buffer. Threads write to it at once, each to elements of its own.
+/// The caller's buffer. Threads write to it concurrently, each to elements of its own.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     start: *mut u8,
-    /// In elements.
+    /// Number of elements.
     length: usize,
-    /// The size of an element as stored.
+    /// The size of a stored element.
     pub(crate) stored_size: usize,
-    /// The size of an element here.
+    /// The size of an element in the buffer.
     pub(crate) memory_size: usize,
     conversion: Option<&'a Conversion>,
     buffer: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: the pointer is to bytes that are borrowed for 'a, and is written through `put` and `direct` alone, whose callers
-// promise that no two threads have the same elements.
+// SAFETY: the pointer is to bytes that are borrowed for 'a, and is written through `put` and `direct`
+// alone, whose callers promise that no two threads have the same elements.
 unsafe impl Send for Output<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Output<'_> {}
@@ -37,22 +37,22 @@ impl<'a> Output<'a> {
         Self { start, length, stored_size, memory_size, conversion, buffer: PhantomData }
     }
 
-    /// Whether elements go in as they are stored.
+    /// Returns whether elements are stored without conversion.
     pub(crate) fn is_copy(&self) -> bool {
         self.conversion.is_none()
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// The size of the whole, in bytes.
+    /// Returns the size of the buffer in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.length * self.memory_size) as u64
     }
 
-    /// Elements `first..first + count` as bytes.
+    /// Returns elements `first..first + count` as bytes.
     ///
     /// # Safety
     /// No other thread may have them at the same time.
@@ -61,13 +61,14 @@ impl<'a> Output<'a> {
         if first.checked_add(count).is_none_or(|end| end > self.length) {
             return Err(Error::invalid("a piece of the selection lies outside the buffer"));
         }
-        // SAFETY: in bounds of the buffer that is borrowed for 'a, as just checked; alone there, as the caller promises.
+        // SAFETY: in bounds of the buffer that is borrowed for 'a, as just checked; alone there, as the
+        // caller promises.
         Ok(unsafe {
             std::slice::from_raw_parts_mut(self.start.add(first * self.memory_size), count * self.memory_size)
         })
     }
 
-    /// Puts stored elements to `first` and on.
+    /// Writes stored elements, from element `first` on.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
@@ -82,8 +83,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Puts the elements of a run of a box to their place; `source` has the stored bytes of the box. `scratch` is for elements
-    /// that must be converted.
+    /// Writes the elements of a run of a box; `source` has the stored bytes of the box. `scratch` is for
+    /// elements that must be converted.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
@@ -103,7 +104,8 @@ impl<'a> Output<'a> {
         if copied { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
     }
 
-    /// Puts the elements of a column to their places; `source` has the stored bytes of the box. Only without a conversion.
+    /// Writes the elements of a column; `source` has the stored bytes of the box. Only without a
+    /// conversion.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
@@ -124,7 +126,8 @@ impl<'a> Output<'a> {
         let (from, to) =
             unsafe { (source.as_ptr().add(column.source * size), self.start.add(column.target * size)) };
         let (source_step, target_step) = (column.source_step * size, column.target_step * size);
-        // SAFETY: all blocks are inside of both, as just checked; the caller promises that no other thread has them.
+        // SAFETY: all blocks are inside of both, as just checked; the caller promises that no other thread
+        // has them.
         unsafe {
             match column.block * size {
                 1 => scatter::<1>(from, to, source_step, target_step, column.count),
@@ -141,8 +144,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Puts something of each element of a run of a box to its place; `source` has `size` bytes of each element of the box, and
-    /// `put` takes those of the run, and the elements. Only without a conversion.
+    /// Writes a part of each element of a run of a box. `source` has `size` bytes for each element of the
+    /// box, and `put` takes the run's bytes and its elements. Only without a conversion.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
@@ -171,7 +174,7 @@ impl<'a> Output<'a> {
         if done { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
     }
 
-    /// The elements from `first` on as bytes, to be read into as they are stored; only without a conversion.
+    /// Returns the elements from `first` on as bytes, to be read into directly. Only without a conversion.
     ///
     /// # Safety
     /// No other thread may have these elements while the result lives.
@@ -182,7 +185,7 @@ impl<'a> Output<'a> {
         unsafe { self.part(first, count) }
     }
 
-    /// Puts `count` times the same stored element, zeros if `None`, to `first` and on.
+    /// Writes `count` copies of a stored element, zeros if `None`, from element `first` on.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
@@ -212,7 +215,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Copies `count` blocks of `N` bytes, each so many bytes after the one before.
+/// Copies `count` blocks of `N` bytes with the given strides in bytes.
 ///
 /// # Safety
 /// All blocks must be inside of the two buffers, which must not overlap.

@@ -1,12 +1,12 @@
-//! Where threads run. Where other programs keep all processors busy, Linux starts a thread on the processor of its parent and
-//! lets the two take turns there, for longer than a read takes.
+//! CPU affinity of worker threads. When all processors are busy with other programs, Linux starts a thread
+//! on its parent's processor and lets the two take turns there, for longer than a read takes.
 
 /// The processor that a thread runs on.
 #[derive(Clone, Copy)]
 pub(super) struct Place(Option<usize>);
 
 impl Place {
-    /// This thread's.
+    /// Returns this thread's processor.
     pub(super) fn here() -> Self {
         // SAFETY: asks for a number.
         #[cfg(target_os = "linux")]
@@ -15,7 +15,7 @@ impl Place {
         Self(None)
     }
 
-    /// Moves this thread to another processor, if it runs on this one and there is another.
+    /// Moves this thread to another processor, if it runs on this one and may use others.
     #[cfg(target_os = "linux")]
     pub(super) fn leave(self) {
         let (Some(number), Self(Some(here))) = (self.0, Self::here()) else { return };
@@ -30,7 +30,7 @@ impl Place {
             return;
         }
         let mut others = all;
-        // SAFETY: the number is below that of the set's bits.
+        // SAFETY: the number is below the set's number of bits.
         unsafe { libc::CPU_CLR(number, &mut others) };
         // SAFETY: as above. An empty set is refused.
         unsafe {

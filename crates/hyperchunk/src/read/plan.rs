@@ -1,16 +1,18 @@
-//! Which requests bring the parts of a file that a read needs: few and large, but little more than what is needed.
+//! Planning of requests for the parts of a file that a read needs: few and large ones, with few unneeded
+//! bytes.
 
 use crate::io::{RemoteOptions, RequestCost};
 use std::ops::Range;
 
-/// Gaps worth less than this part of a request are always read over.
+/// Gaps of less than this fraction of a request's worth are always read over.
 const FREE: u64 = 64;
-/// Requests are made no smaller than this by cutting, in bytes.
+/// Minimum size in bytes of requests that are made by cutting.
 const SMALLEST_CUT: u64 = 1 << 20;
-/// With more requests than so many for each that may be under way, time counts more than bytes.
+/// With more than this many requests per connection, time counts more than bytes.
 const WAVES: usize = 8;
 
-/// Ranges in order, joined where no more than `gap` bytes lie between them and the whole is no larger than `largest`.
+/// Joins ranges, given in order, if the gap between them is at most `gap` bytes and the whole at most
+/// `largest`.
 pub(crate) fn joined_within(
     ranges: impl IntoIterator<Item = Range<u64>>,
     gap: u64,
@@ -31,23 +33,24 @@ pub(crate) fn joined_within(
     joined
 }
 
-/// A part of the file that is fetched in one piece, and the parts of the plan that lie in it.
+/// A part of the file that is fetched in one piece, and the needed ranges in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Where it lies.
+    /// Its range.
     pub(crate) range: Range<u64>,
-    /// Which of the needed ranges lie in it, by their place in the list.
+    /// The needed ranges in it, by their place in the list.
     pub(crate) parts: Range<usize>,
-    /// The requests that bring it: more than one where a single part is large.
+    /// The requests for it: more than one where a single needed range is large.
     pub(crate) requests: Vec<Range<u64>>,
 }
 
-/// The blocks that bring needed ranges, which must be in order of their start. Every range lies in one block.
+/// Computes the blocks that cover the needed ranges, which must be in order of their start. Every range is
+/// inside one block.
 ///
-/// Gaps are closed from the smallest on, while there are more requests than may be under way at once (or the gap is worth
-/// less than a request), and as long as all that is read for nothing stays within `over_read`; or while there are so many
-/// requests that reading the gap takes less time than one of them. Blocks are cut so that there is work for all
-/// connections, to between 1 MiB and `largest_request`.
+/// Gaps are closed from the smallest on. A gap is closed while there are more requests than may be in
+/// flight (or the gap is worth less than a request) and the unneeded bytes stay within `over_read`; or
+/// while the requests are numerous enough that reading the gap takes less time than one of them. Blocks are
+/// cut so that there is work for all connections, to between 1 MiB and `largest_request`.
 pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: RequestCost) -> Vec<Block> {
     let touching = touching(needed);
     let bytes: u64 = touching.iter().map(|segment| segment.range.end - segment.range.start).sum();
@@ -75,14 +78,14 @@ pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: Reque
     blocks
 }
 
-/// How large a request is at most where so many bytes are to be moved.
+/// Returns the maximum size of a request, given the number of bytes to transfer.
 fn largest(bytes: u64, options: &RemoteOptions) -> u64 {
-    // A request for every second connection: fewer cost less, and none waits long for its turn.
+    // A request for every second connection: fewer requests cost less, and none waits long for its turn.
     let requests = (options.concurrency as u64 / 2).max(1);
     (bytes / requests).clamp(SMALLEST_CUT.min(options.largest_request), options.largest_request).max(1)
 }
 
-/// The requests for one stretch of a file.
+/// Splits a range of a file into requests.
 pub(crate) fn requests(range: &Range<u64>, options: &RemoteOptions) -> Vec<Range<u64>> {
     split(range, largest(range.end.saturating_sub(range.start), options))
 }
@@ -107,7 +110,7 @@ fn touching(needed: &[Range<u64>]) -> Vec<Segment> {
     segments
 }
 
-/// The bytes between two segments.
+/// Returns the number of bytes between two segments.
 fn gap(pair: &[Segment]) -> u64 {
     match pair {
         [a, b] => b.range.start.saturating_sub(a.range.end),
@@ -115,7 +118,7 @@ fn gap(pair: &[Segment]) -> u64 {
     }
 }
 
-/// For each gap between two segments, whether it is read over.
+/// Decides for each gap between two segments whether it is read over.
 fn closed(segments: &[Segment], bytes: u64, options: &RemoteOptions, cost: RequestCost) -> Vec<bool> {
     let gap_after = |place: usize| segments.get(place..place + 2).map_or(u64::MAX, gap);
     let mut order: Vec<usize> = (0..segments.len().saturating_sub(1)).collect();
@@ -143,7 +146,7 @@ fn closed(segments: &[Segment], bytes: u64, options: &RemoteOptions, cost: Reque
     closed
 }
 
-/// A segment in pieces of up to `largest` bytes, cut where no needed range is cut.
+/// Cuts a segment into pieces of up to `largest` bytes, but never inside a needed range.
 fn cut(needed: &[Range<u64>], segment: &Segment, largest: u64) -> Vec<(Range<u64>, Range<usize>)> {
     let mut pieces: Vec<(Range<u64>, Range<usize>)> = Vec::new();
     for place in segment.parts.clone() {
@@ -163,7 +166,7 @@ fn cut(needed: &[Range<u64>], segment: &Segment, largest: u64) -> Vec<(Range<u64
     pieces
 }
 
-/// The requests for a block: one, or several of about the same size.
+/// Splits a block into requests: one, or several of about the same size.
 fn split(range: &Range<u64>, largest: u64) -> Vec<Range<u64>> {
     let length = range.end - range.start;
     let count = length.div_ceil(largest).max(1);
@@ -189,7 +192,8 @@ mod tests {
         options
     }
 
-    /// Every range lies in the block that names it; blocks do not overlap more than the ranges do; returns moved bytes.
+    /// Checks that every range is inside the block that lists it, and that blocks overlap no more than the
+    /// ranges do; returns the numbers of requests and of transferred bytes.
     fn check(needed: &[Range<u64>], options: &RemoteOptions) -> (usize, u64) {
         let blocks = blocks(needed, options, RequestCost::default());
         let mut place = 0;
@@ -217,11 +221,11 @@ mod tests {
 
     #[test]
     fn gaps_are_closed_while_they_are_cheap() {
-        // 180 chunks of 26 KB, 150 KB apart: exact where there are connections enough …
+        // 180 chunks of 26 KB, 150 KB apart: exact where there are enough connections …
         let needed: Vec<_> = (0..180_u64).map(|n| n * 150_000..n * 150_000 + 26_000).collect();
         let (requests, moved) = check(&needed, &options(|options| options.concurrency = 180));
         assert_eq!((requests, moved), (180, 180 * 26_000));
-        // … and else within the bytes that may be read for nothing.
+        // … and else within the limit on unneeded bytes.
         let (requests, moved) = check(&needed, &options(|options| options.concurrency = 64));
         assert!(requests < 180 && moved <= 180 * 26_000 * 19 / 10, "{requests} requests, {moved} bytes");
         let (requests, _) =

@@ -1,4 +1,4 @@
-//! Where the rows of a dataset lie in files of this machine, as they are stored, for those who map them.
+//! Locations of a dataset's rows in local files, for callers that map them.
 
 use super::contiguous::{Bytes, locate};
 use super::table::with_table;
@@ -9,19 +9,21 @@ use hyperchunk_format::model::{Chunked, Layout};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a dataset, which are what its first dimension counts.
+/// Consecutive rows of a dataset; rows are counted by its first dimension.
 #[derive(Debug, Clone)]
 pub struct Stretch {
-    /// Which rows.
+    /// The range of rows.
     pub rows: Range<u64>,
-    /// The file that has all their elements in a row, as they are stored, and where; `None` if they must be read.
+    /// The file that holds all their elements contiguously and unfiltered, and the offset; `None` if they
+    /// must be read.
     pub place: Option<(Arc<dyn Source>, u64)>,
 }
 
 impl Dataset {
-    /// Where rows lie: together these and no others, in their order. A dataset without dimensions is one row.
+    /// Returns the locations of rows: together exactly the given rows, in order. A dataset without
+    /// dimensions is one row.
     ///
-    /// What has a place lies wholly inside its file, as that was when it was opened.
+    /// Locations are wholly inside their file, by its size when it was opened.
     ///
     /// # Errors
     /// If the index of its chunks, or a file that has its data, cannot be read.
@@ -49,7 +51,7 @@ impl Dataset {
         }
     }
 
-    /// The size of a row as it is stored; `None` if it is 0 or more than 64 bits can say.
+    /// Returns the size of a stored row in bytes; `None` if it is 0 or exceeds 64 bits.
     fn row_bytes(&self) -> Option<u64> {
         let cell = self.dims().get(1..).unwrap_or_default();
         let bytes = cell.iter().try_fold(self.datatype().size, |size, dim| size.checked_mul(*dim));
@@ -57,11 +59,11 @@ impl Dataset {
     }
 }
 
-/// The stretches with what lies between them, which must be read.
+/// Fills the gaps between stretches with stretches that must be read.
 fn with_gaps(found: Vec<Stretch>, rows: Range<u64>) -> Vec<Stretch> {
     let mut all: Vec<Stretch> = Vec::with_capacity(found.len() + 1);
     let mut at = rows.start;
-    // A damaged index may name a chunk twice.
+    // A damaged index may list a chunk twice.
     for stretch in found {
         if stretch.rows.start < at {
             continue;
@@ -78,7 +80,7 @@ fn with_gaps(found: Vec<Stretch>, rows: Range<u64>) -> Vec<Stretch> {
     all
 }
 
-/// A place for rows, if all of them lie inside the file, and that is one of this machine.
+/// Returns the stretch of rows at an offset, if all of them are inside the file and the file is local.
 pub(crate) fn placed(source: &Arc<dyn Source>, rows: Range<u64>, row: u64, offset: u64) -> Option<Stretch> {
     source.file()?;
     let bytes = (rows.end - rows.start).checked_mul(row)?;
@@ -96,7 +98,7 @@ fn in_one_piece(dataset: &Dataset, row: u64, rows: &Range<u64>) -> Result<Vec<St
         }
         Some(Bytes::External(parts)) => {
             let within = parts.iter().filter_map(|(start, length, source, offset)| {
-                // Whole rows only: what lies in two files is read.
+                // Whole rows only: a row in two files is read.
                 let first = start.div_ceil(row).max(rows.start);
                 let end = (start.checked_add(*length)? / row).min(rows.end);
                 let offset = offset.checked_add(first.checked_mul(row)?.checked_sub(*start)?)?;
@@ -147,7 +149,8 @@ fn in_chunks(dataset: &Dataset, chunked: &Chunked, row: u64, rows: &Range<u64>) 
     })
 }
 
-/// Whether a stretch lies right behind another, as chunks do that were written one after the other.
+/// Returns whether a stretch is stored directly after another, as chunks are that were written one after
+/// the other.
 fn follows(last: &Stretch, next: &Stretch, row: u64) -> bool {
     match (&last.place, &next.place) {
         (Some((_, before)), Some((_, offset))) => {

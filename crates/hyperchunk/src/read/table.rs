@@ -1,4 +1,4 @@
-//! Which chunks are stored, and where.
+//! Table of stored chunks and their locations.
 
 use crate::Result;
 use crate::dataset::Dataset;
@@ -6,7 +6,7 @@ use hyperchunk_format::model::{Chunk, Chunked};
 use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
 use std::ops::Range;
 
-/// Up to this many places in the grid of chunks, the index is read whole and kept.
+/// Maximum number of places in the chunk grid for which the index is read whole and kept.
 const SMALL_GRID: u64 = 1 << 16;
 
 /// Stored chunks by their place in the grid.
@@ -18,7 +18,7 @@ pub(crate) struct ChunkTable {
     chunks: Vec<StoredChunk>,
 }
 
-/// Where a chunk lies.
+/// Location of a stored chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredChunk {
     pub(crate) address: u64,
@@ -40,17 +40,17 @@ impl ChunkTable {
         Self { rank, scaled, chunks: chunks.iter().map(place).collect() }
     }
 
-    /// How many chunks it has.
+    /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.chunks.len()
     }
 
-    /// The places of the chunks, in order.
+    /// Returns the places of the chunks, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = &[u64]> + Send {
         self.scaled.chunks_exact(self.rank.max(1))
     }
 
-    /// The chunk at a place, if it is stored.
+    /// Finds the chunk at a place, if it is stored.
     pub(crate) fn find(&self, scaled: &[u64]) -> Option<StoredChunk> {
         let (mut low, mut high) = (0, self.chunks.len());
         while low < high {
@@ -65,7 +65,7 @@ impl ChunkTable {
     }
 }
 
-/// All chunks of a dataset that are stored, in order of their place.
+/// Lists all stored chunks of a dataset, in order of their place.
 pub(crate) fn all_chunks(dataset: &Dataset) -> Result<Vec<Chunk>> {
     let Some(chunked) = dataset.chunked() else { return Ok(Vec::new()) };
     if let Some(chunks) = indexed(dataset, chunked)? {
@@ -104,7 +104,7 @@ pub(crate) fn with_table<T>(
     with(cached.get_or_init(|| ChunkTable::new(chunked.dims.len(), chunks)))
 }
 
-/// All chunks that are stored, in order of their place, if the file's index has them.
+/// Returns all stored chunks, in order of their place, if the file's index has them.
 fn indexed(dataset: &Dataset, chunked: &Chunked) -> Result<Option<Vec<Chunk>>> {
     let file = dataset.object().file();
     let Some(index) = &file.0.index else { return Ok(None) };
@@ -113,7 +113,7 @@ fn indexed(dataset: &Dataset, chunked: &Chunked) -> Result<Option<Vec<Chunk>>> {
     index.chunks(dataset.object().address(), &grid, end)
 }
 
-/// What must be known of a dataset to find its chunks.
+/// Collects the properties of a dataset that locate its chunks.
 pub(super) fn chunk_map<'a>(dataset: &'a Dataset, chunked: &'a Chunked) -> ChunkMap<'a> {
     let max = match dataset.dataspace() {
         hyperchunk_format::model::Dataspace::Simple { max, .. } => max.as_slice(),

@@ -1,4 +1,5 @@
-//! Data that lie in other datasets. Source: specification §III.H; HDF5 "Virtual Dataset" RFC for extents without bounds.
+//! Reads of virtual datasets. Source: specification §III.H; HDF5 "Virtual Dataset" RFC for unlimited
+//! extents.
 
 use super::output::Output;
 use crate::dataset::{Dataset, Inner};
@@ -9,18 +10,18 @@ use hyperchunk_format::select::{Choice, map};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// How many sources one read may open through other virtual datasets: this part of the limit `virtual_mappings`. Where each
-/// level has the next one several times, their number multiplies.
+/// Divisor of the limit `virtual_mappings` that gives the number of sources one read may open through other
+/// virtual datasets. Their number multiplies if each level has the next one several times.
 const NESTED: u64 = 4;
 
 thread_local! {
-    /// How many virtual datasets this thread is inside of.
+    /// Number of nested virtual datasets that this thread is reading.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// How many sources were opened below the outermost.
+    /// Number of sources opened below the outermost one.
     static OPENED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts a virtual dataset inside of another.
+/// Guard that counts the nesting of virtual datasets.
 struct Inside;
 
 impl Inside {
@@ -62,7 +63,8 @@ impl Drop for Inside {
     }
 }
 
-/// The extent of a virtual dataset now: where mappings have no bounds, as far as the last available source reaches.
+/// Returns the current extent of a virtual dataset. Along unlimited mappings, it reaches to the end of the
+/// last available source.
 pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
     if !inner.mappings.iter().any(|mapping| unlimited(&mapping.target).is_some()) {
         return Ok(inner.dims.clone());
@@ -92,14 +94,14 @@ pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
     Ok(dims.map(|((dim, reached), least)| reached.map_or(*dim, |reached| reached.max(least))).collect())
 }
 
-/// The dimension in which a selection has no end.
+/// Finds the dimension in which a selection is unlimited.
 fn unlimited(selection: &Selection) -> Option<(usize, Hyperslab)> {
     let Selection::Regular(slabs) = selection else { return None };
     let slabs = slabs.iter().enumerate();
     slabs.map(|(axis, slab)| (axis, *slab)).find(|(_, slab)| slab.count.is_none() || slab.block.is_none())
 }
 
-/// How many indices a source has now in the dimension in which it has no end.
+/// Returns the current number of a source's indices in its unlimited dimension.
 fn slices(inner: &Inner, mapping: &VirtualMapping) -> Result<u64> {
     let Some((axis, slab)) = unlimited(&mapping.source) else {
         return Err(Error::corrupt("a virtual dataset's mapping that has no end on one side only"));
@@ -115,7 +117,7 @@ fn slices(inner: &Inner, mapping: &VirtualMapping) -> Result<u64> {
     })
 }
 
-/// Where a selection without an end reaches with so many indices.
+/// Returns the end of an unlimited selection with this number of indices.
 fn end_of_slices(slab: Hyperslab, slices: u64) -> u64 {
     let reach = match slab.block {
         _ if slices == 0 => return 0,
@@ -131,7 +133,7 @@ fn end_of_slices(slab: Hyperslab, slices: u64) -> u64 {
     slab.start.saturating_add(reach)
 }
 
-/// Where the last block reaches whose source is there.
+/// Returns the end of the last block whose source exists.
 fn end_of_blocks(inner: &Inner, mapping: &VirtualMapping, slab: Hyperslab) -> Result<u64> {
     match blocks(&inner.object, mapping)? {
         0 => Ok(0),
@@ -142,7 +144,7 @@ fn end_of_blocks(inner: &Inner, mapping: &VirtualMapping, slab: Hyperslab) -> Re
     }
 }
 
-/// How many sources there are of a name with a block number in it, without a gap.
+/// Counts the existing sources of a name with a block number in it, up to the first gap.
 fn blocks(object: &Object, mapping: &VirtualMapping) -> Result<u64> {
     let most = object.file().options().limits.virtual_mappings;
     for number in 0..most {
@@ -153,7 +155,7 @@ fn blocks(object: &Object, mapping: &VirtualMapping) -> Result<u64> {
     Err(Error::limit(format!("more than {most} sources of a virtual dataset (limit `virtual_mappings`)")))
 }
 
-/// A source; `None` if it is missing: its elements then are the fill value.
+/// Opens a source; `None` if it is missing: its elements are then the fill value.
 fn open(object: &Object, mapping: &VirtualMapping, block: u64) -> Result<Option<Dataset>> {
     Inside::count(object)?;
     let (file, path) = (numbered(&mapping.file, block), numbered(&mapping.dataset, block));
@@ -168,7 +170,7 @@ fn open(object: &Object, mapping: &VirtualMapping, block: u64) -> Result<Option<
     }
 }
 
-/// A source's name with the number of a block.
+/// Inserts the number of a block into a source's name.
 fn numbered(name: &SourceName, block: u64) -> Name {
     let parts: Vec<&[u8]> = name.parts.iter().map(Name::as_bytes).collect();
     Name::from(parts.join(block.to_string().as_bytes()).as_slice())
@@ -225,7 +227,7 @@ fn with_slab(selection: &Selection, axis: usize, slab: Hyperslab) -> Selection {
     }
 }
 
-/// Reads what is asked of one source.
+/// Reads the part of the selection that one source provides.
 fn part(
     dataset: &Dataset,
     mapping: &VirtualMapping,
@@ -241,7 +243,7 @@ fn part(
     }
     let Some(source) = open(&dataset.0.object, mapping, block)? else { return Ok(()) };
     if dataset.datatype().has_vlen() && !source.0.object.file().same(dataset.0.object.file()) {
-        // What stands for them are places in the heap of the source's file.
+        // Such elements are references into the heap of the source's file.
         let message = "a virtual dataset of sequences or strings of any length that lie in another file";
         return Err(dataset.name(Error::unsupported(message)));
     }

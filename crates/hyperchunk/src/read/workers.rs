@@ -1,4 +1,4 @@
-//! Jobs spread over threads that live for one read: nothing is left over that a fork could break.
+//! Parallel jobs on threads that live for one read: no threads remain that a fork could break.
 
 use super::place::Place;
 use crate::Result;

@@ -5,7 +5,7 @@ use crate::{Dataset, Object, Result};
 use hyperchunk_format::model::{Attribute, Class, Dataspace, LinkTarget, ReferenceKind};
 use serde_json::{Map, Value, json};
 
-/// What belongs to HDF5's and netCDF's bookkeeping.
+/// Attributes of HDF5's and netCDF's internal bookkeeping.
 const HIDDEN: [&[u8]; 9] = [
     b"REFERENCE_LIST",
     b"CLASS",
@@ -17,15 +17,15 @@ const HIDDEN: [&[u8]; 9] = [
     b"_NCProperties",
     b"_NCCOPY",
 ];
-/// Longer attributes are left out, in bytes.
+/// Maximum size of an attribute in bytes; larger ones are omitted.
 const LONGEST: usize = 1 << 20;
 
-/// The attributes of a group.
+/// Returns the attributes of a group.
 pub(super) fn group(object: &Object) -> Result<Value> {
     plain(object).map(Value::Object)
 }
 
-/// Names for axes that have none: in a group, those of one length share one, as netCDF-C and h5netcdf have it.
+/// Names for unnamed axes: axes of equal length in a group share one, as in netCDF-C and h5netcdf.
 #[derive(Default)]
 pub(super) struct UnnamedAxes {
     group: String,
@@ -33,7 +33,7 @@ pub(super) struct UnnamedAxes {
 }
 
 impl UnnamedAxes {
-    /// The name of an axis of a dataset, of which other axes have `taken`.
+    /// Returns the name of an axis of a dataset whose other axes have the names `taken`.
     fn name(&mut self, path: &str, length: u64, taken: &[String]) -> String {
         let group = path.rsplit_once('/').map_or("", |(group, _)| group);
         if self.group != group {
@@ -49,7 +49,7 @@ impl UnnamedAxes {
     }
 }
 
-/// The attributes of a dataset, and the names of its axes, which have these lengths.
+/// Returns the attributes of a dataset, and the names of its axes, which have these lengths.
 pub(super) fn array(dataset: &Dataset, lengths: &[u64], unnamed: &mut UnnamedAxes) -> Result<Value> {
     let mut attributes = plain(dataset.object())?;
     let mut names: Vec<String> = Vec::with_capacity(lengths.len());
@@ -64,7 +64,7 @@ pub(super) fn array(dataset: &Dataset, lengths: &[u64], unnamed: &mut UnnamedAxe
     Ok(Value::Object(attributes))
 }
 
-/// What is stored, if it is readable: damage leaves it out, a failure to read ends all.
+/// Converts an error of damaged contents to `None`; an error of reading is passed on.
 fn stored<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -86,7 +86,7 @@ fn plain(object: &Object) -> Result<Map<String, Value>> {
     Ok(attributes)
 }
 
-/// A value in JSON; `None` for what JSON cannot say.
+/// Converts a value to JSON; `None` for values that JSON cannot express.
 fn value(object: &Object, attribute: &Attribute) -> Result<Option<Value>> {
     let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
     if attribute.data.len() > LONGEST || matches!(attribute.dataspace, Dataspace::Null) {
@@ -109,14 +109,14 @@ fn value(object: &Object, attribute: &Attribute) -> Result<Option<Value>> {
         let Some(value) = value else { return Ok(None) };
         elements.push(value);
     }
-    // One value in a list is what netCDF makes of a value.
+    // netCDF stores a single value as a list of one.
     Ok(Some(match <[Value; 1]>::try_from(elements) {
         Ok([one]) => one,
         Err(elements) => Value::Array(elements),
     }))
 }
 
-/// The name of an axis: that of its scale, or of the dataset itself if that is one.
+/// Returns the name of an axis: its scale's, or the dataset's own if that is a scale.
 fn axis_name(dataset: &Dataset, axis: usize) -> Result<Option<String>> {
     Ok(match stored(dataset.object().attribute(b"DIMENSION_LIST"))?.flatten() {
         Some(list) => stored(scale(dataset, axis, &list))?.flatten(),
@@ -129,12 +129,12 @@ fn axis_name(dataset: &Dataset, axis: usize) -> Result<Option<String>> {
     })
 }
 
-/// The last name of a path.
+/// Returns the last name of a path.
 fn leaf(path: &str) -> Option<String> {
     path.rsplit('/').next().map(str::to_owned).filter(|name| !name.is_empty())
 }
 
-/// The name of the first scale of an axis.
+/// Returns the name of an axis's first scale.
 fn scale(dataset: &Dataset, axis: usize, list: &Attribute) -> Result<Option<String>> {
     let object = dataset.object();
     let Class::Vlen { base } = &list.datatype.class else { return Ok(None) };
@@ -150,7 +150,7 @@ fn scale(dataset: &Dataset, axis: usize, list: &Attribute) -> Result<Option<Stri
     }
 }
 
-/// The name of an object in the groups above a dataset, the nearest first.
+/// Returns an object's name in one of the groups above a dataset, the nearest first.
 fn name_of(object: &Object, address: u64) -> Result<Option<String>> {
     let Some(path) = object.path() else { return Ok(None) };
     let mut folder = path.to_owned();

@@ -1,4 +1,4 @@
-//! Reading kerchunk's references.
+//! Import of kerchunk's references.
 
 use crate::index::{Known, Tables};
 use crate::{Error, Result};
@@ -6,10 +6,11 @@ use hyperchunk_format::model::Chunk;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
-/// The chunks that kerchunk's JSON, version 1 or the older one without a version, has of a file. Arrays with chunks that are
-/// written out in the references, or lie in another file, are left out: an index takes them from the file itself.
+/// Reads the chunks of a file from kerchunk's JSON, version 1 or the older one without a version. Arrays
+/// with chunks that are inlined in the references, or are in another file, are omitted: an index takes them
+/// from the file itself.
 ///
-/// `url` is the file; references to another name are taken for it if there is only one name in all of them.
+/// `url` is the file; references to another name are accepted if all of them have the same name.
 ///
 /// # Errors
 /// Invalid if it is no such JSON, or is about other files; Unsupported for generated references.
@@ -85,7 +86,7 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::invalid(message)
 }
 
-/// The arrays, with what their `.zarray` says.
+/// Lists the arrays, with their `.zarray` metadata.
 fn arrays(refs: &serde_json::Map<String, Value>) -> Result<BTreeMap<&str, Value>> {
     let mut arrays = BTreeMap::new();
     for (key, value) in refs {
@@ -101,18 +102,18 @@ fn arrays(refs: &serde_json::Map<String, Value>) -> Result<BTreeMap<&str, Value>
     Ok(arrays)
 }
 
-/// The extent of a chunk.
+/// Returns the extent of a chunk.
 fn extents(metadata: &Value) -> Option<Vec<u64>> {
     metadata.get("chunks")?.as_array()?.iter().map(Value::as_u64).collect()
 }
 
-/// How many filters its chunks have.
+/// Returns the number of filters of its chunks.
 fn filters(metadata: &Value) -> usize {
     let listed = metadata.get("filters").and_then(Value::as_array).map_or(0, Vec::len);
     listed + usize::from(metadata.get("compressor").is_some_and(Value::is_object))
 }
 
-/// An array and the place of a chunk in it.
+/// Splits a key into the array and the place of a chunk in it.
 fn split<'k>(key: &'k str, tables: &Tables) -> Option<(Vec<u8>, &'k str)> {
     let mut end = key.len();
     while let Some(at) = key.get(..end)?.rfind('/') {

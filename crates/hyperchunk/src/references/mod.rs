@@ -1,5 +1,6 @@
-//! References to chunks for readers of Zarr: kerchunk's JSON, version 1, out and in, and the manifests of VirtualiZarr.
-//! Source: kerchunk's and fsspec's documentation of the reference specification; Zarr's specification, version 2.
+//! References to chunks for readers of Zarr: kerchunk's JSON, version 1, export and import, and
+//! VirtualiZarr's manifests. Source: kerchunk's and fsspec's documentation of the reference specification;
+//! Zarr's specification, version 2.
 
 mod attributes;
 mod import;
@@ -14,23 +15,26 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use zarr::Array;
 
-/// What kind of references.
+/// Format of the references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// kerchunk's JSON, version 1, which fsspec's reference file system reads: `{"version": 1, "refs": {…}}`.
+    /// kerchunk's JSON, version 1, which fsspec's reference file system reads:
+    /// `{"version": 1, "refs": {…}}`.
     Kerchunk,
-    /// For each array its Zarr metadata, its attributes and a manifest of its chunks, as VirtualiZarr's `ChunkManifest` takes
-    /// it: `{PATH: {"zarray": …, "zattrs": …, "manifest": {"0.0": {"path": …, "offset": …, "length": …}}}}`.
+    /// For each array its Zarr metadata, its attributes and a manifest of its chunks, as VirtualiZarr's
+    /// `ChunkManifest` takes it:
+    /// `{PATH: {"zarray": …, "zattrs": …, "manifest": {"0.0": {"path": …, "offset": …, "length": …}}}}`.
     VirtualiZarr,
 }
 
-/// What was left out of references: the path and why.
+/// Objects omitted from references: path and reason.
 pub type LeftOut = Vec<(Vec<u8>, String)>;
 
-/// Writes references to all chunks of a file, which they call `url`. Whatever Zarr cannot say exactly is left out.
+/// Writes references to all chunks of a file, under the name `url`. Objects that Zarr cannot express
+/// exactly are omitted.
 ///
 /// # Errors
-/// Those of the file; Io from `out`.
+/// The errors of the file; Io from `out`.
 pub fn export(file: &File, url: &str, kind: Kind, out: &mut dyn Write) -> Result<LeftOut> {
     let root = file.root()?;
     file.prefetch(&root, true, None)?;
@@ -74,13 +78,13 @@ impl Writer<'_> {
         self.out.write_all(text.as_bytes()).map_err(cannot_write)
     }
 
-    /// One more member of the outer object.
+    /// Writes another member of the outer object.
     fn member(&mut self, key: &str, value: &dyn std::fmt::Display) -> Result<()> {
         let comma = if std::mem::take(&mut self.first) { "" } else { "," };
         write!(self.out, "{comma}\n{}: {value}", json!(key)).map_err(cannot_write)
     }
 
-    /// A text that holds JSON.
+    /// Writes a string that holds JSON.
     fn text(&mut self, path: &str, name: &str, value: &Value) -> Result<()> {
         let key = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         self.member(&key, &json!(value.to_string()))
@@ -152,7 +156,7 @@ impl Writer<'_> {
                 .map_err(cannot_write)?;
                 for (number, (key, offset, length)) in array.chunks().enumerate() {
                     let comma = if number == 0 { "" } else { ", " };
-                    // VirtualiZarr takes the values in this order, whatever they are called.
+                    // VirtualiZarr takes the values in this order and ignores the keys.
                     let (key, path) = (json!(key), json!(self.url));
                     write!(
                         self.out,

@@ -14,7 +14,7 @@ fn refs(file: &File, kind: Kind) -> (Value, Vec<u8>, LeftOut) {
     (serde_json::from_slice(&text).unwrap(), text, left)
 }
 
-/// All chunks that are not left out are there, in both forms, and come back.
+/// All chunks that are not omitted are exported in both forms, and imported again.
 #[test]
 fn chunks_go_out_and_in() {
     for (name, bytes) in FILES {
@@ -86,7 +86,7 @@ fn forms_of_references() {
     assert_eq!(tables[&b"/b/c"[..]], Known { chunk: Vec::new(), chunks: vec![chunk(&[], 1, 2)], filters: 0 });
 }
 
-/// References make an index that reads the same; those of another file make none.
+/// References of the same file make an equivalent index; references of another file make none.
 #[test]
 fn an_index_of_references() {
     let folder = std::env::temp_dir().join(format!("hyperchunk-references-{}", std::process::id()));

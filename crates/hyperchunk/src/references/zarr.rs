@@ -1,4 +1,4 @@
-//! A dataset as an array of Zarr, version 2.
+//! Description of a dataset as a Zarr array, version 2.
 
 use crate::npy::Element;
 use crate::{Dataset, Error, Result};
@@ -6,16 +6,16 @@ use hyperchunk_format::model::{ByteOrder, Class, Dataspace, Datatype, FillWhen, 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Data in one piece are cut into chunks of up to so many bytes, where that comes out even.
+/// Maximum size in bytes of the chunks into which contiguous data are divided, if they divide evenly.
 const PIECE: u64 = 16 << 20;
 
 /// A dataset as an array.
 pub(super) struct Array {
-    /// What goes into `.zarray`.
+    /// The contents of `.zarray`.
     pub(super) metadata: Value,
     shape: Vec<u64>,
     rank: usize,
-    /// How many axes the elements add: chunks have the coordinate 0 there.
+    /// Number of axes that array elements add; chunks have the coordinate 0 there.
     inner: usize,
     chunks: Vec<Placed>,
 }
@@ -24,8 +24,10 @@ pub(super) struct Array {
 struct Placed(Vec<u64>, u64, u64);
 
 impl Array {
+    /// Describes a dataset.
+    ///
     /// # Errors
-    /// Unsupported if Zarr cannot say exactly what it is; those of its chunks.
+    /// Unsupported if Zarr cannot express it exactly; the errors of its chunks.
     pub(super) fn new(dataset: &Dataset) -> Result<Self> {
         let element = Element::new(dataset.datatype())?;
         if element.datatype != *dataset.datatype() {
@@ -83,12 +85,12 @@ impl Array {
         Ok(Self { metadata, rank: shape.len(), shape, inner: element.shape().len(), chunks })
     }
 
-    /// The lengths of its axes.
+    /// Returns the lengths of its axes.
     pub(super) fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The key of a chunk.
+    /// Returns the key of a chunk.
     pub(super) fn key(&self, place: &[u64]) -> String {
         if self.rank == 0 {
             return "0".into();
@@ -99,13 +101,13 @@ impl Array {
         place.map(|at| at.to_string()).collect::<Vec<_>>().join(".")
     }
 
-    /// Its chunks: key, offset in the file, length.
+    /// Iterates over its chunks: key, offset in the file, length.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (String, u64, u64)> {
         self.chunks.iter().map(|Placed(place, offset, length)| (self.key(place), *offset, *length))
     }
 }
 
-/// The chunks, and the filter mask that all of them have.
+/// Returns the chunks, and the filter mask that all of them share.
 fn placed(dataset: &Dataset, base: u64) -> Result<(Vec<Placed>, u32)> {
     let chunks = dataset.chunks()?;
     let mask = chunks.first().map_or(0, |chunk| chunk.filter_mask);
@@ -118,7 +120,7 @@ fn placed(dataset: &Dataset, base: u64) -> Result<(Vec<Placed>, u32)> {
     Ok((chunks.into_iter().map(place).collect(), mask))
 }
 
-/// Data in one piece as chunks along the slowest axis, all of one size.
+/// Divides contiguous data along the slowest axis into chunks of equal size.
 fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<Placed>) {
     let mut chunk: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
     let row = dims.iter().skip(1).fold(size, |row, dim| row.saturating_mul(*dim));
@@ -144,7 +146,7 @@ fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<Placed
     (chunk, placed)
 }
 
-/// A filter as numcodecs calls it.
+/// Returns numcodecs' configuration of a filter.
 fn codec(filter: &Filter, size: u64) -> Result<Value> {
     let parameter = |number: usize, usual: u32| filter.parameters.get(number).copied().unwrap_or(usual);
     Ok(match filter.id {
@@ -152,14 +154,15 @@ fn codec(filter: &Filter, size: u64) -> Result<Value> {
         2 => json!({"id": "shuffle", "elementsize": parameter(0, u32::try_from(size).unwrap_or(1))}),
         3 => json!({"id": "fletcher32"}),
         307 => json!({"id": "bz2", "level": parameter(0, 9)}),
-        // A frame of Blosc says itself what it is.
+        // A Blosc frame describes itself.
         32001 => json!({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}),
         32015 => json!({"id": "zstd", "level": parameter(0, 3)}),
         id => return Err(Error::unsupported(format!("numcodecs has no codec for filter {id}"))),
     })
 }
 
-/// The numbers that a complex number as h5py and others store it is made of, and what Zarr calls it; `None` for other types.
+/// Returns the base type and Zarr's name of a complex number stored as a compound, as h5py does; `None` for
+/// other types.
 fn complex(datatype: &Datatype) -> Result<Option<(&Datatype, String)>> {
     let Class::Compound { members } = &datatype.class else { return Ok(None) };
     let [real, imaginary] = members.as_slice() else { return Ok(None) };
@@ -180,7 +183,7 @@ fn complex(datatype: &Datatype) -> Result<Option<(&Datatype, String)>> {
     Ok(Some((half, name.to_owned())))
 }
 
-/// A datatype as Zarr calls it.
+/// Returns Zarr's name of a datatype.
 fn dtype(datatype: &Datatype) -> Result<Value> {
     if let Some((_, name)) = complex(datatype)? {
         return Ok(json!(name));
@@ -205,10 +208,11 @@ fn dtype(datatype: &Datatype) -> Result<Value> {
     members.iter().map(member).collect::<Result<Vec<Value>>>().map(Value::Array)
 }
 
-/// What never-written elements are.
+/// Returns the value of elements that were never written.
 fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     let defined = matches!(&dataset.fill().value, FillWhen::User(bytes) if !bytes.is_empty());
-    // Readers take a fill value for a missing value: where nobody gave one, none is said, and Zarr has zeros.
+    // Readers treat a fill value as a marker of missing data. If the user set none, none is given, and
+    // Zarr reads zeros.
     let Some(bytes) = dataset.unwritten()?.filter(|_| defined) else { return Ok(Value::Null) };
     let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
     let first = bytes.get(..size).unwrap_or_default();
@@ -224,7 +228,7 @@ fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
             return Ok(Value::Array(parts));
         }
     }
-    // Zarr has zeros where it has nothing.
+    // Zarr reads zeros for null.
     if first.iter().all(|byte| *byte == 0) {
         return Ok(Value::Null);
     }
@@ -234,7 +238,7 @@ fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     }
 }
 
-/// A number in JSON, as Zarr writes it.
+/// Converts a number to JSON in Zarr's form.
 pub(super) fn number(datatype: &Datatype, bytes: &[u8]) -> Option<Value> {
     let ordered = |order: ByteOrder| {
         let mut ordered = [0_u8; 8];
@@ -285,7 +289,7 @@ pub(super) fn number(datatype: &Datatype, bytes: &[u8]) -> Option<Value> {
     }
 }
 
-/// A number of half precision.
+/// Converts a half-precision number.
 fn half(bits: u16) -> f64 {
     let (sign, exponent, mantissa) = (bits >> 15, i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
     let value = match exponent {
@@ -297,7 +301,7 @@ fn half(bits: u16) -> f64 {
     if sign == 1 { -value } else { value }
 }
 
-/// Bytes in base 64.
+/// Encodes bytes in base 64.
 pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,9 +1,9 @@
-//! Boxes of a grid, and how elements lie in them: pure arithmetic.
+//! Arithmetic of grids, boxes and element offsets.
 
 use crate::store::Slab;
 use crate::{Error, Result};
 
-/// An extent, cut into cells that begin at multiples of one shape. The last ones may reach beyond it.
+/// A regular grid over an extent. The cells at the edges may reach past it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
     extent: Vec<u64>,
@@ -13,10 +13,11 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid.
+    /// Makes a grid.
     ///
     /// # Errors
-    /// Invalid if the two have not the same dimensions, or a cell has no elements; Limit for more than 2⁶⁴ - 1 cells.
+    /// Invalid if extent and cell differ in rank, or a cell has no elements; Limit for more than
+    /// 2⁶⁴ - 1 cells.
     pub fn new(extent: &[u64], cell: &[u64]) -> Result<Self> {
         if extent.len() != cell.len() || cell.contains(&0) {
             let message = format!("cells of {cell:?} elements for an extent of {extent:?}");
@@ -28,31 +29,31 @@ impl Grid {
         Ok(Self { extent: extent.to_vec(), cell: cell.to_vec(), counts, len })
     }
 
-    /// The shape of a cell.
+    /// Returns the shape of a cell.
     #[must_use]
     pub fn cell(&self) -> &[u64] {
         &self.cell
     }
 
-    /// How many cells there are along each dimension.
+    /// Returns the number of cells along each dimension.
     #[must_use]
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no cells.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where a cell is in the grid, by its number in row-major order.
+    /// Returns the grid coordinates of a cell, by its number in row-major order.
     #[must_use]
     pub fn place(&self, mut number: u64) -> Vec<u64> {
         let mut place = vec![0; self.counts.len()];
@@ -63,13 +64,13 @@ impl Grid {
         place
     }
 
-    /// The number of a cell in row-major order.
+    /// Returns the number of a cell in row-major order.
     #[must_use]
     pub fn number(&self, place: &[u64]) -> u64 {
         place.iter().zip(&self.counts).fold(0, |number, (index, count)| number * count + index)
     }
 
-    /// The elements of a cell, as far as they are in the extent.
+    /// Returns the elements of a cell inside the extent.
     #[must_use]
     pub fn slab(&self, place: &[u64]) -> Slab {
         let mut slab = Slab::default();
@@ -81,7 +82,7 @@ impl Grid {
         slab
     }
 
-    /// The cells that have elements of a box, in row-major order.
+    /// Iterates over the cells that intersect a box, in row-major order.
     pub fn touched(&self, slab: &Slab) -> impl Iterator<Item = Vec<u64>> + use<> {
         let ranges: Vec<(u64, u64)> = slab
             .start
@@ -110,10 +111,10 @@ impl Grid {
     }
 }
 
-/// A box cut into parts whose elements follow each other in an array of `dims` elements, each of about `most` elements at
-/// most.
+/// Splits a box into parts that are contiguous in an array of extent `dims`, each of about `most`
+/// elements at most.
 pub(super) fn spans(dims: &[u64], slab: &Slab, most: u64) -> impl Iterator<Item = Slab> + use<> {
-    // Dimensions behind this one are whole; those before it are walked one by one.
+    // Dimensions after this one are complete; the ones before it are iterated.
     let mut axis = dims.len().saturating_sub(1);
     let mut inner = 1_u64;
     while axis > 0 && slab.count[axis] == dims[axis] {
@@ -126,7 +127,7 @@ pub(super) fn spans(dims: &[u64], slab: &Slab, most: u64) -> impl Iterator<Item 
         *step = (most / inner.max(1)).clamp(1, (*step).max(1));
     }
     let start = slab.start.clone();
-    // The cells have elements, and no more of them than the box has.
+    // The cells are not empty, and there are at most as many as the box has elements.
     let grid = Grid::new(&slab.count, &cell).ok();
     (0..grid.as_ref().map_or(0, Grid::len)).filter_map(move |number| {
         let grid = grid.as_ref()?;
@@ -136,12 +137,12 @@ pub(super) fn spans(dims: &[u64], slab: &Slab, most: u64) -> impl Iterator<Item 
     })
 }
 
-/// Where an element lies in an array.
+/// Returns the offset of an element in an array.
 pub(super) fn offset(dims: &[u64], place: &[u64]) -> u64 {
     place.iter().zip(dims).fold(0, |offset, (index, dim)| offset * dim + index)
 }
 
-/// Copies lines of `N` bytes, each so many behind the one before.
+/// Copies lines of `N` bytes at constant strides.
 fn short<const N: usize>(from: &[u8], to: &mut [u8], lines: usize, steps: (usize, usize)) -> Option<()> {
     for line in 0..lines {
         let read: &[u8; N] = from.get(line * steps.0..)?.first_chunk()?;
@@ -150,7 +151,7 @@ fn short<const N: usize>(from: &[u8], to: &mut [u8], lines: usize, steps: (usize
     Some(())
 }
 
-/// The same, of any length.
+/// Copies lines of any length at constant strides.
 fn long(from: &[u8], to: &mut [u8], row: usize, lines: usize, steps: (usize, usize)) -> Option<()> {
     for line in 0..lines {
         let read = from.get(line * steps.0..)?.get(..row)?;
@@ -159,7 +160,7 @@ fn long(from: &[u8], to: &mut [u8], row: usize, lines: usize, steps: (usize, usi
     Some(())
 }
 
-/// An array in memory, and where in it a box begins.
+/// An array in memory, and the start of a box in it.
 #[derive(Debug)]
 pub(super) struct Within<'a, B> {
     pub(super) bytes: B,
@@ -180,7 +181,7 @@ pub(super) fn copy(
     if count.contains(&0) {
         return Ok(());
     }
-    // Dimensions that are whole in both arrays are one row with the one before them.
+    // A dimension that is complete in both arrays forms one row with the dimension before it.
     let mut axis = count.len();
     let mut row = 1_u64;
     let mut whole = true;
@@ -211,7 +212,7 @@ pub(super) fn copy(
             row => long(read, write, row, lines, steps_of_lines),
         };
         copied.ok_or_else(outside)?;
-        // The next line of lines.
+        // Advance to the next group of lines.
         let mut at = axis.saturating_sub(1);
         loop {
             if at == 0 {
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(grid.touched(&Slab::new([3, 5], [0, 2])).count(), 0);
     }
 
-    /// All ways to cut a box of an array, against element by element.
+    /// Compares the parts of a box with an enumeration of its elements.
     fn check(dims: &[u64], slab: &Slab, most: u64) {
         let elements: u64 = dims.iter().product();
         let mut seen = vec![false; usize::try_from(elements).unwrap()];

@@ -1,4 +1,5 @@
-//! The layouts that there are of the datasets of a file, and which of them is the cheapest for a selection.
+//! Catalogue of the layouts of a file's datasets, and the choice of the cheapest one for a
+//! selection.
 
 use super::job::{chunk_of, request_in};
 use super::plan::OPERATION;
@@ -16,50 +17,50 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// No more layouts of a file are looked at.
+/// Maximum number of layouts of a file that are considered.
 const MOST: usize = 256;
 /// Bytes of a note in the folder of a layout.
 const LONGEST: u64 = 4096;
-/// What a byte of a chunk that goes through filters costs, in bytes that are read as they are.
+/// Cost of a byte in a filtered chunk, relative to an unfiltered one.
 const DECODED: f64 = 3.0;
-/// The least that the system reads from a disk.
+/// Smallest unit of disk reads, in bytes.
 const PAGE: f64 = 4096.0;
-/// A layout is taken if it costs less than this part of what the dataset itself does.
+/// Fraction of the dataset's own cost below which a layout is used.
 const WORTH_IT: f64 = 0.8;
 
 /// A layout in the folder of a file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// What was asked for.
+    /// The request that it was made from.
     pub request: Request,
-    /// Where it is.
+    /// Its folder.
     pub folder: PathBuf,
-    /// Its file, if it is whole.
+    /// Its file, if it is complete.
     pub path: Option<PathBuf>,
-    /// How many bytes its files have.
+    /// Size of its files in bytes.
     pub bytes: u64,
-    /// What it is good for.
+    /// Its state.
     pub state: State,
 }
 
-/// What a layout is good for.
+/// State of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It is read.
+    /// Complete and current; it is used for reading.
     Used,
-    /// It is being made, or whoever made it was stopped.
+    /// In progress, or interrupted.
     Unfinished,
-    /// The dataset is another one since: it is not read.
+    /// The dataset changed since, so it is not read.
     Stale,
 }
 
-/// The layouts of a file of this machine.
+/// Returns the layouts of a local file.
 ///
 /// # Errors
-/// Those of opening the file; Io.
+/// Errors of opening the file; Io.
 pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     let options = OpenOptions { ignore_layouts: true, ..OpenOptions::default() };
     let file = File::open(path, &options)?;
@@ -80,10 +81,11 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// Deletes a layout, whether it is finished or not; the file itself stays as it is. Who reads it goes on with the file.
+/// Deletes a layout, finished or not; the file itself is not changed. Readers of the layout
+/// continue with the file.
 ///
 /// # Errors
-/// NotFound if there is none of that name, or several begin so; Io.
+/// NotFound if no layout, or more than one, has an id with this prefix; Io.
 pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
     let path = &*real_file(path);
     let folder = folder_of(path).join(FOLDER).join(find(path, id)?);
@@ -91,13 +93,13 @@ pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
         Error::new(ErrorKind::Io, format!("cannot delete the layout: {error}")).file(folder.display())
     };
     std::fs::remove_dir_all(&folder).map_err(refused)?;
-    // What is empty needs no folder.
+    // Succeeds only for empty folders.
     drop(std::fs::remove_dir(folder_of(path).join(FOLDER)));
     drop(std::fs::remove_dir(folder_of(path)));
     Ok(folder)
 }
 
-/// The layout whose name begins so.
+/// Returns the layout whose id has this prefix.
 pub(super) fn find(path: &Path, id: &str) -> Result<String> {
     let none = |message: &str| Error::new(ErrorKind::NotFound, message).file(path.display());
     let all = folders(path, &Trust::of_path(path))?;
@@ -110,7 +112,8 @@ pub(super) fn find(path: &Path, id: &str) -> Result<String> {
     }
 }
 
-/// The folders of layouts, in order of their names. Those that others could have made do not count.
+/// Returns the folders of layouts, sorted by name. Folders that other users could have made are
+/// ignored.
 fn folders(path: &Path, trust: &Trust) -> Result<Vec<(String, PathBuf)>> {
     let folder = folder_of(path).join(FOLDER);
     let counts = |folder: &Path| {
@@ -155,19 +158,19 @@ fn size_of(folder: &Path) -> u64 {
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).fold(0, u64::saturating_add)
 }
 
-/// The dataset of a request, in a file that is open.
+/// Opens the dataset of a request in an open file.
 fn dataset_of(file: &File, request: &Request) -> Result<Dataset> {
     file.root()?.named("/").group()?.get(request.dataset.as_bytes())?.dataset()
 }
 
-/// Whether a layout is of what a file is now.
+/// Returns whether a layout matches the current version of a file.
 fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) -> Result<bool> {
     if identity.starts_with("store:") {
         let dataset = dataset_of(file, request)?;
         return Ok(dataset.store().is_some() && source::identity(&dataset)? == identity);
     }
     let is = |identity: &str| -> Result<bool> {
-        // Most that changed is seen without reading anything.
+        // Most changes are detected without reading data.
         if source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
             return Ok(false);
         }
@@ -207,7 +210,7 @@ fn note(folder: &Path, name: &str, trust: &Trust) -> Option<(String, LocalFile)>
     Some((text, opened))
 }
 
-/// The layouts of an open file that can be read in place of its datasets.
+/// Layouts of an open file that can be read in place of its datasets.
 #[derive(Debug, Default)]
 pub(crate) struct Layouts(OnceLock<HashMap<u64, Vec<Arc<Usable>>>>);
 
@@ -222,7 +225,8 @@ struct Usable {
 }
 
 impl Layouts {
-    /// A layout that serves a selection of a dataset for less than the dataset itself.
+    /// Returns the layout that serves a selection at the lowest cost, if it is cheaper than the
+    /// dataset itself.
     pub(crate) fn cheapest(&self, dataset: &Dataset, choice: &Choice) -> Option<Dataset> {
         let file = dataset.object().file();
         let all = self.0.get_or_init(|| load(file).unwrap_or_default());
@@ -246,7 +250,7 @@ impl Layouts {
             }
         }
         let (_, usable) = best?;
-        // What is of an epoch stays what it is; a file may be written to at any time.
+        // Epochs are immutable; a file may be written to at any time.
         if dataset.store().is_none() && !source::is_same(file).unwrap_or(false) {
             return None;
         }
@@ -255,13 +259,13 @@ impl Layouts {
 }
 
 impl Usable {
-    /// It, opened; `None` if it is not what it should be.
+    /// Opens the layout; `None` if it is invalid.
     fn dataset(&self, of: &Dataset) -> Option<Dataset> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let open = || {
             let mut options = of.object().file().options().clone();
             options.ignore_layouts = true;
-            // What we made leads nowhere else.
+            // Our layouts do not refer to other files.
             options.external = ExternalPolicy::Never;
             options.epoch = None;
             options.index = crate::index::IndexOption::Never;
@@ -270,7 +274,7 @@ impl Usable {
             let file = File::from_source(opened, Some(self.path.clone()), &options).ok()?;
             let dataset = dataset_of(&file, &self.request).ok()?;
             let same = dataset.dims() == of.dims() && dataset.datatype() == of.datatype();
-            // What we made is chunks of this file, and nothing else.
+            // Our layouts are plain chunked datasets of this file.
             let plain = dataset.chunked().is_some() && !dataset.is_live() && dataset.store().is_none();
             let here = dataset.object().file().path() == Some(self.path.as_path());
             Some(dataset).filter(|_| same && plain && here)
@@ -279,7 +283,7 @@ impl Usable {
     }
 }
 
-/// All layouts of a file that are of what it is now.
+/// Loads all layouts that match the current version of a file.
 fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     let mut all: HashMap<u64, Vec<Arc<Usable>>> = HashMap::new();
     let options = file.options();
@@ -308,9 +312,9 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     Ok(all)
 }
 
-/// What reading a box costs: bytes, and bytes for operations.
+/// Estimates the cost of reading a box: bytes, and operations expressed in bytes.
 fn cost(extent: &[u64], bounds: &[Range<u64>], chunk: &[u64], element: u64, decoded: bool) -> f64 {
-    // Over all dimensions: how many chunks; in how many runs in one of them; of how many elements each.
+    // Over all dimensions: number of chunks, runs per chunk, and elements per run.
     let (mut chunks, mut whole, mut runs, mut run) = (1.0, element as f64, 1.0, 1.0);
     let mut inside = true;
     for ((range, chunk), extent) in bounds.iter().zip(chunk).zip(extent).rev() {

@@ -1,4 +1,4 @@
-//! The end: the layout becomes an HDF5 file with the dataset at its path.
+//! Commit of a layout: it becomes an HDF5 file with the dataset at its path.
 
 use super::boxes::Grid;
 use super::job::{FIRST, Files, Job, read_request};
@@ -18,26 +18,26 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// So many bytes of chunks are copied at once.
+/// Number of bytes of chunks copied at a time.
 const BATCH: u64 = 4 << 20;
 
-/// What became of a layout.
+/// Result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
-    /// Where it lies.
+    /// Path of the layout.
     pub path: PathBuf,
-    /// Whether this call made it whole; if not, it was before.
+    /// True if this call completed it; false if it was complete before.
     pub now: bool,
-    /// Attributes that lead to other places of the source, and were left out.
+    /// Attributes that refer to other objects of the source, and were left out.
     pub left_out: Vec<String>,
 }
 
 impl Job {
-    /// Makes the layout's file, when all tasks are done. Anybody may, more than once.
+    /// Writes the layout's file, once all tasks are done. Any process may call it, also repeatedly.
     ///
     /// # Errors
-    /// Invalid if tasks are not done; Changed if the source was written to; those of writing.
+    /// Invalid if tasks are not done; Changed if the source was written to; errors of writing.
     pub fn commit(&self, sync: Sync) -> Result<Committed> {
         let before = || Ok(Committed { path: self.result(), now: false, left_out: Vec::new() });
         if self.result().exists() {
@@ -45,7 +45,8 @@ impl Job {
             self.supersede()?;
             return before();
         }
-        // A file of its own is what the user makes of it; one beside the source is read by whoever reads that.
+        // For a separate output file, durability is up to the user; a layout next to the source is
+        // used by all readers of the source.
         let unsynced = names::unsynced(&self.folder).filter(|_| self.output.is_none() && sync == Sync::Never);
         let sync = if unsynced.is_none() && self.output.is_none() && sync == Sync::Never {
             Sync::Commit
@@ -71,7 +72,7 @@ impl Job {
             };
             match made {
                 Ok(names) => left_out = names,
-                // Somebody else was faster.
+                // Another process completed it first.
                 Err(_) if self.is_committed() => return before(),
                 Err(error) => return Err(error),
             }
@@ -85,7 +86,7 @@ impl Job {
             }
             Some(output) => {
                 match self.give(&layout, output) {
-                    // Another process of the same job was faster.
+                    // Another process of the same job completed it first.
                     Err(error) if error.kind() == io::ErrorKind::NotFound && output.exists() => {
                         return before();
                     }
@@ -111,14 +112,14 @@ impl Job {
         }
     }
 
-    /// Gives the layout the name that the user wants, unless something has it.
+    /// Renames the layout to the requested output, unless that exists.
     fn give(&self, layout: &Path, output: &Path) -> io::Result<()> {
         let ((from, unfinished), (to, name)) = (Folder::of(layout)?, Folder::of(output)?);
         from.rename(&unfinished, (&to, &name), false)
     }
 
-    /// Deletes the other layouts of the dataset, if that was asked for; not those that somebody makes. Who reads one of
-    /// them goes on with another, or with the dataset.
+    /// Deletes the other complete layouts of the dataset, if requested. Readers of one continue
+    /// with another, or with the dataset.
     fn supersede(&self) -> Result<()> {
         let all = self.folder.parent().filter(|_| !self.request.keep && self.output.is_none());
         for entry in all.and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten() {
@@ -126,7 +127,7 @@ impl Job {
             let other = folder != self.folder && names::whole(&folder).is_some();
             if other && read_request(&folder).is_ok_and(|(found, _)| found.dataset == self.request.dataset) {
                 match fs::remove_dir_all(&folder) {
-                    // Somebody else was faster.
+                    // Another process deleted it first.
                     Err(_) if !folder.exists() => {}
                     removed => removed.map_err(|error| self.refused("delete", &folder, &error))?,
                 }
@@ -135,7 +136,7 @@ impl Job {
         Ok(())
     }
 
-    /// Waits until a layout is on the disk that nobody waited for so far, and gives it its name for good.
+    /// Syncs a layout that was committed without syncing, and gives it its final name.
     fn keep(&self, sync: Sync) -> Result<()> {
         let unsynced = names::unsynced(&self.folder).filter(|path| sync != Sync::Never && path.exists());
         let Some(unsynced) = unsynced.filter(|_| self.output.is_none()) else { return Ok(()) };
@@ -144,13 +145,13 @@ impl Job {
             .and_then(|file| file.sync_all())
             .and_then(|()| fs::rename(&unsynced, &layout));
         match kept {
-            // Somebody else was faster.
+            // Another process renamed it first.
             Err(_) if layout.exists() => Ok(()),
             kept => kept.map_err(|error| self.refused("keep", &unsynced, &error)),
         }
     }
 
-    /// Writes the structure around chunks that have their places.
+    /// Writes the structure around chunks that are already in place.
     fn surround(&self, layout: &Path, sync: Sync) -> Result<Vec<String>> {
         let end = FIRST + self.chunks.len() * self.chunk_bytes;
         let writer = Writer::around(&self.folder.join(PARTIAL), layout, end, &self.options(sync)?)?;
@@ -164,9 +165,9 @@ impl Job {
         Ok(left_out)
     }
 
-    /// Copies chunks that went through filters to one file, in their order.
+    /// Copies filtered chunks to one file, in order.
     fn gather(&self, files: &Files, layout: &Path, sync: Sync) -> Result<Vec<String>> {
-        // Whoever else does it, does it elsewhere.
+        // A unique name, since other processes may do the same.
         let own = self.folder.join(format!("{PARTIAL}.{}", crate::store::WriterId::new()));
         let writer = Writer::create(&own, &self.options(sync)?)?;
         let made = self.make(&writer).and_then(|(dataset, left_out)| {
@@ -206,13 +207,13 @@ impl Job {
             newest: Oldest::V200,
             sync,
             replace: true,
-            // It is made in one go, or again.
+            // It is written in one go, or again.
             journal: false,
             ..CreateOptions::default()
         })
     }
 
-    /// Makes the dataset, and the groups that lead to it.
+    /// Creates the dataset and its parent groups.
     fn make(&self, writer: &Writer) -> Result<(DatasetWriter, Vec<String>)> {
         let source = &self.source.dataset;
         let dims = source.dims().to_vec();
@@ -249,7 +250,7 @@ impl Job {
     }
 }
 
-/// The chunks as they lie, by their numbers.
+/// Returns the chunks' numbers in the order of the file.
 fn in_order(slots: &Slots, chunks: &Grid) -> Vec<u64> {
     let mut all: Vec<(u64, u64)> =
         (0..chunks.len()).map(|number| (slots.of(chunks, &chunks.place(number)), number)).collect();

@@ -1,4 +1,4 @@
-//! A layout that is being made: what is asked for, of which source, and how far it is.
+//! A layout in progress: request, source, plan and state.
 
 use super::boxes::Grid;
 use super::marks::{self, Mark};
@@ -23,18 +23,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_64;
 
-/// Where chunks begin in a file of them: what lies before is the superblock's.
+/// Offset of the first chunk in a file of chunks; the space before it is for the superblock.
 pub(super) const FIRST: u64 = 4096;
-/// What is kept of a chunk while a layout is made and its file is finished, in bytes.
+/// Memory per chunk, in bytes, while a layout is made and its file is finished.
 const OF_A_CHUNK: u64 = 320;
-/// What a process uses whatever is restructured, in bytes.
+/// Fixed memory of a process, in bytes.
 const ANYWAY: u64 = 1 << 20;
-/// What a request over a network costs, in bytes that could be read meanwhile.
+/// Cost of a network request, expressed in bytes that could be read meanwhile.
 const REQUEST: u64 = 1 << 20;
-/// The request, in the layout's folder.
+/// Name of the file with the request, in the layout's folder.
 const REQUEST_FILE: &str = "request.json";
 
-/// A layout that is being made.
+/// A layout in progress.
 #[derive(Debug)]
 pub struct Job {
     pub(super) source: Source,
@@ -50,44 +50,46 @@ pub struct Job {
     pub(super) chunk_bytes: u64,
 }
 
-/// The files of a layout that is being made.
+/// Open files of a layout in progress.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     raw: Option<File>,
     encoded: Option<File>,
     sizes: Option<File>,
     marks: Option<File>,
-    /// What marks are hashed with.
+    /// Seed of the hashes of marks.
     pub(super) seed: u64,
 }
 
-/// What was done.
+/// Result of a call of [`Job::work`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Worked {
-    /// So many tasks were done.
+    /// Number of tasks done by this call.
     pub done: u64,
-    /// So many were done before.
+    /// Number of tasks that were done before.
     pub skipped: u64,
 }
 
-/// How far a layout is.
+/// Progress of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether it is whole and can be read.
+    /// True if it is complete and can be read.
     pub committed: bool,
-    /// How many tasks are done.
+    /// Number of tasks done.
     pub done: u64,
-    /// Of how many.
+    /// Total number of tasks.
     pub tasks: u64,
 }
 
 impl Job {
-    /// What a request asks for of a file, by its path or URL. Nothing is written yet. With `output`, the layout becomes a
-    /// file of that name instead of one in the file's folder.
+    /// Prepares the layout that a request describes, for a file given by its path or URL. Nothing
+    /// is written yet. With `output`, the layout becomes a file of that name instead of one in the
+    /// file's folder.
     ///
     /// # Errors
-    /// NotFound, or those of opening the file; Unsupported for datasets whose layout cannot be changed; Invalid if the
-    /// request makes no sense for it; Limit if the memory is not enough, with how much is.
+    /// NotFound, or errors of opening the file; Unsupported for datasets whose layout cannot be
+    /// changed; Invalid if the request does not suit the dataset; Limit if the memory is
+    /// insufficient, with the required amount.
     pub fn new(name: &str, request: Request, output: Option<&Path>, options: &OpenOptions) -> Result<Self> {
         if output.is_some() && !request.keep {
             let message = "a file of its own takes no layout's place: keep and output do not go together";
@@ -110,10 +112,11 @@ impl Job {
         Self::of(source, request, id, folder, output.map(Path::to_owned))
     }
 
-    /// One that was begun, by its name: that of its folder, or the first digits of it.
+    /// Opens a job that was started, by its id or a prefix of it.
     ///
     /// # Errors
-    /// NotFound if there is none, or several begin so; Changed if the file is another one since; as [`Job::new`].
+    /// NotFound if no layout, or more than one, has an id with this prefix; Changed if the file was
+    /// replaced or changed since; as [`Job::new`].
     pub fn open(name: &str, id: &str, options: &OpenOptions) -> Result<Self> {
         let path = source::beside(name)?;
         let id = super::catalogue::find(&path, id)?;
@@ -161,38 +164,38 @@ impl Job {
         Ok(Self { source, request, id, folder, output, plan, chunks, slots, pipeline, element, chunk_bytes })
     }
 
-    /// Its name: 32 hexadecimal digits, which follow from the request and the source.
+    /// Returns its id: 32 hexadecimal digits, derived from the request and the source.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What is asked for.
+    /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// How it is made.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The shape of its chunks.
+    /// Returns the shape of its chunks.
     #[must_use]
     pub fn chunk(&self) -> &[u64] {
         self.chunks.cell()
     }
 
-    /// How many bytes the dataset has.
+    /// Returns the size of the dataset in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.source.dataset.dims().iter().fold(self.element, |size, dim| size.saturating_mul(*dim))
     }
 
-    /// Leaves what was made beside the file to those who may write to the file: the folder of a layout, with those above, or
-    /// what is in it.
+    /// Removes the write permission of users who may not write to the file, from the given path and
+    /// its parents up to the file's folder.
     pub(super) fn tighten(&self, path: &Path) {
         let Some(of) = self.beside() else { return companion::tighten(path, Path::new("")) };
         let folder = folder_of(&of);
@@ -201,20 +204,20 @@ impl Job {
             .for_each(|path| companion::tighten(path, &of));
     }
 
-    /// Where it lies when it is whole.
+    /// Returns its path when complete.
     #[must_use]
     pub fn result(&self) -> PathBuf {
         let output = self.output.clone().or_else(|| names::whole(&self.folder));
         output.unwrap_or_else(|| self.folder.join(LAYOUT))
     }
 
-    /// Whether it is whole.
+    /// Returns whether it is complete.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         self.result().exists() || names::whole(&self.folder).is_some()
     }
 
-    /// It and its plan as JSON, for people and programs; `threads` as for [`Job::work`].
+    /// Returns the job and its plan as JSON; `threads` as for [`Job::work`].
     #[must_use]
     pub fn to_json(&self, threads: usize) -> Value {
         let passes: Vec<Value> = self
@@ -237,10 +240,11 @@ impl Job {
         })
     }
 
-    /// Makes the folder and what tasks write to. Whoever does it first; for the others there is nothing to do.
+    /// Creates the folder and the files that tasks write to. Concurrent and repeated calls are
+    /// harmless.
     ///
     /// # Errors
-    /// Io; Corrupt if something else lies there; Invalid if something has the output's name.
+    /// Io; Corrupt if the folder has another request; Invalid if the output exists.
     pub fn start(&self) -> Result<()> {
         if let Some(output) = &self.output {
             output::check_new(output)?;
@@ -286,8 +290,8 @@ impl Job {
         Ok(())
     }
 
-    /// The folders of the layout, down from the source's. Those of others are refused: what lies in one becomes the values
-    /// that are read, and is written to.
+    /// Creates the folders of the layout, from the source's folder down. Folders of other users are
+    /// refused, since their content would become the values that are read, and be written to.
     fn make_folders(&self) -> Result<()> {
         let (trust, of) = self.trust();
         let top = self.beside().map_or_else(|| self.folder.clone(), |of| folder_of(&of));
@@ -297,12 +301,12 @@ impl Job {
         folders.into_iter().try_for_each(|folder| trust.make_folder(folder, &of))
     }
 
-    /// The file that the layout lies beside, if it has none of its own.
+    /// Returns the file that the layout belongs to, unless it has an output of its own.
     fn beside(&self) -> Option<PathBuf> {
         self.folder.parent().filter(|_| self.output.is_none()).and_then(owner_of_log)
     }
 
-    /// Whose folders count, and beside which file they lie.
+    /// Returns the trust rules for folders, and the file next to which they are.
     fn trust(&self) -> (Trust, PathBuf) {
         match self.beside() {
             Some(of) => (Trust::of_writer(&of), of),
@@ -310,7 +314,7 @@ impl Job {
         }
     }
 
-    /// Its folder, which counts.
+    /// Opens its folder and checks its permissions.
     fn opened(&self) -> Result<Folder> {
         let folder =
             Folder::open(&self.folder).map_err(|error| self.refused("open", &self.folder, &error))?;
@@ -323,7 +327,7 @@ impl Job {
         !self.pipeline.is_empty()
     }
 
-    /// Whether chunks are stored as they are, at least for a while.
+    /// Returns whether unfiltered chunks are stored, at least temporarily.
     fn has_raw(&self) -> bool {
         !self.is_encoded() || self.plan.passes.len() > 1
     }
@@ -337,7 +341,7 @@ impl Job {
         Error::new(kind, format!("cannot {what} it: {error}")).file(path.display())
     }
 
-    /// Its files; `None` if it was committed meanwhile.
+    /// Opens its files; `None` if it was committed in the meantime.
     pub(super) fn files(&self) -> Result<Option<Files>> {
         let folder = match self.opened() {
             Err(_) if self.is_committed() => return Ok(None),
@@ -368,7 +372,8 @@ impl Job {
         }
     }
 
-    /// What marks are hashed with: marks of tasks that are cut otherwise, or of files that are gone, are none.
+    /// Returns the seed of the marks' hashes. It invalidates marks of tasks that were split
+    /// differently, or of deleted files.
     fn seed(&self, files: &Files) -> Result<u64> {
         let mut text = self.id.clone();
         for pass in &self.plan.passes {
@@ -381,12 +386,12 @@ impl Job {
         Ok(XxHash3_64::oneshot(text.as_bytes()))
     }
 
-    /// Does some tasks of a pass, those that are not done yet, on as many threads as its memory allows. `each` is told how
-    /// many bytes of the dataset are done.
+    /// Executes those tasks of a range of a pass that are not done yet, on as many threads as the
+    /// memory allows. `each` is called with the number of bytes of the dataset just completed.
     ///
     /// # Errors
-    /// NotFound before [`Job::start`]; Invalid if the pass before is not done; Changed if the source was written to; those
-    /// of reading it and of writing.
+    /// NotFound before [`Job::start`]; Invalid if the previous pass is not done; Changed if the
+    /// source was written to; errors of reading it and of writing.
     pub fn work(
         &self,
         pass: usize,
@@ -428,8 +433,8 @@ impl Job {
         Ok(Worked { done: done.into_inner(), skipped: skipped.into_inner() })
     }
 
-    /// Whether a task is done: it says so, and what it has written is there. What this machine wrote since it started, the
-    /// system has.
+    /// Returns whether a task is done: it has a mark, and its output is intact. Output of this
+    /// machine since its boot is not checked, since the system still has it.
     fn is_done(&self, files: &Files, pass: usize, number: u64, scratch: &mut Scratch) -> Result<bool> {
         let about = &self.plan.passes[pass];
         let Some(mark) = marks::read(files.marks()?, files.seed, self.plan.first(pass) + number)? else {
@@ -442,7 +447,7 @@ impl Job {
         Ok(self.written(about.way, &slab, files, scratch).is_ok_and(|hash| hash == mark.hash))
     }
 
-    /// How many tasks of a pass are not done.
+    /// Returns the number of tasks of a pass that are not done.
     pub(super) fn missing(&self, files: &Files, pass: usize) -> Result<u64> {
         let mut scratch = Scratch::default();
         let mut missing = 0;
@@ -452,7 +457,7 @@ impl Job {
         Ok(missing)
     }
 
-    /// How far it is.
+    /// Returns the progress.
     ///
     /// # Errors
     /// Io.
@@ -468,7 +473,7 @@ impl Job {
     }
 }
 
-/// What tells a file from one of the same name that was made later.
+/// Returns a number that distinguishes a file from a later one of the same name.
 #[cfg(unix)]
 fn number_of(file: &File) -> io::Result<u64> {
     Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata()?))
@@ -480,7 +485,7 @@ fn number_of(file: &File) -> io::Result<u128> {
     Ok(made.map_or(0, |made| made.as_nanos()))
 }
 
-/// The chunks of a source; its extent if it is in one piece.
+/// Returns the chunk shape of a source; its extent if it is contiguous.
 pub(super) fn chunk_of(dataset: &Dataset) -> Vec<u64> {
     match dataset.layout() {
         Layout::Chunked(chunked) => chunked.dims.clone(),
@@ -488,14 +493,14 @@ pub(super) fn chunk_of(dataset: &Dataset) -> Vec<u64> {
     }
 }
 
-/// The request in a layout's folder, and what it was made of.
+/// Reads the request in a layout's folder, and the identity of its source.
 pub(super) fn read_request(folder: &Path) -> Result<(Request, String)> {
     let owner =
         folder.parent().and_then(Path::parent).and_then(|logs| owner_of_log(&logs.join(REQUEST_FILE)));
     request_in(folder, &owner.map_or_else(Trust::of_reader, |owner| Trust::of_path(&owner)))
 }
 
-/// The same, by what is known of the file that the folder lies beside.
+/// As [`read_request`], with known trust rules.
 pub(super) fn request_in(folder: &Path, trust: &Trust) -> Result<(Request, String)> {
     let path = folder.join(REQUEST_FILE);
     let named = |error: Error| error.file(path.display());
@@ -504,7 +509,7 @@ pub(super) fn request_in(folder: &Path, trust: &Trust) -> Result<(Request, Strin
         named(Error::new(kind, format!("cannot read the request: {error}")))
     };
     let mut text = String::new();
-    // A request is short, whatever lies there.
+    // Bounded, since the file may be anything.
     let opened = trust.open(&path, 0)?.ok_or_else(|| refused(io::ErrorKind::NotFound.into()))?;
     io::Read::read_to_string(&mut io::Read::take(opened.as_file(), 128 << 10), &mut text).map_err(refused)?;
     let wrong = || named(Error::corrupt("no request"));

@@ -1,5 +1,5 @@
-//! Which tasks are done: a mark for each, written when all of its bytes are. Nobody waits for anybody: marks are in places
-//! of their own.
+//! Marks of completed tasks, each written after all output of its task. Each has its own place, so
+//! no locks are needed.
 
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::{Error, ErrorKind, Result};
@@ -8,32 +8,33 @@ use std::io;
 use std::sync::OnceLock;
 use twox_hash::XxHash3_64;
 
-/// How many bytes a mark has.
+/// Size of a mark in bytes.
 pub(super) const SIZE: u64 = 32;
 const BYTES: usize = 32;
 
-/// A task that was done.
+/// Mark of a completed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// xxh3 of what it wrote.
+    /// xxh3 of its output.
     pub(super) hash: u64,
-    /// Which run of which machine it was done in; 0 if that is not known.
+    /// Hash of the machine's boot id at that time; 0 if unknown.
     pub(super) boot: u64,
 }
 
 impl Mark {
-    /// That of a task that was done just now.
+    /// Makes the mark of a task that was just completed.
     pub(super) fn of(hash: u64) -> Self {
         Self { hash, boot: boot() }
     }
 
-    /// Whether what was written cannot be lost any more without this process going with it.
+    /// Returns whether it is from the current boot of this machine, so that its output is still in
+    /// the page cache or on disk.
     pub(super) fn is_of_here(&self) -> bool {
         self.boot != 0 && self.boot == boot()
     }
 }
 
-/// Reads the mark of a task; `None` if it is not done, or its mark was torn.
+/// Reads the mark of a task; `None` if it is not done, or its mark is torn.
 pub(super) fn read(file: &File, seed: u64, task: u64) -> Result<Option<Mark>> {
     let mut bytes = [0; BYTES];
     match read_exact_at(file, task.saturating_mul(SIZE), &mut bytes) {
@@ -49,7 +50,7 @@ pub(super) fn read(file: &File, seed: u64, task: u64) -> Result<Option<Mark>> {
     Ok(whole.then(|| Mark { hash: number(0), boot: number(8) }))
 }
 
-/// Says that a task is done.
+/// Writes the mark of a task.
 pub(super) fn write(file: &File, seed: u64, task: u64, mark: Mark) -> Result<()> {
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(&mark.hash.to_le_bytes());
@@ -64,7 +65,7 @@ fn refused(what: &str, error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} the marks of tasks: {error}"))
 }
 
-/// Which run of this machine it is; 0 where that is not known.
+/// Returns a hash of this machine's boot id; 0 if unknown.
 pub(super) fn boot() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| {

@@ -1,16 +1,19 @@
-//! Restructuring: another layout of a dataset, asked for in about a hundred bytes, however large it is.
+//! Restructuring: other layouts of a dataset, made from requests of about a hundred bytes,
+//! independent of its size.
 //!
-//! A layout is an HDF5 file in the folder `layouts` of the file's folder `.d`, or a file of its own. From the request and
-//! the source follows a plan ([`plan`]), and from that a list of tasks, which is never written down: each reads a box and
-//! writes it to places that no other one writes to. So any number of processes, on any machines, do any of them, in any
-//! order, more than once; a mark says that one is done. When all are, anybody makes the file whole. Whoever opens the
-//! dataset reads from the layout that is the cheapest for the selection.
+//! A layout is an HDF5 file in the folder `layouts` of the file's `.d` folder, or a separate file.
+//! The request and the source determine a plan ([`plan`]), and the plan determines a list of tasks,
+//! which is never stored: each task reads a box and writes it to places that no other task writes
+//! to. So any number of processes, on any machines, can execute any of them, in any order and
+//! repeatedly; a mark records that one is done. When all are done, any process can complete the
+//! file. Reads of the dataset use the layout that is cheapest for the selection.
 //!
-//! **Invariant:** a layout is read only in place of what it was made of: it names that, and a file that was written to
-//! since, or an epoch that has other parts of the dataset, is something else.
+//! **Invariant:** a layout is read only in place of its source: it records the source's identity,
+//! and a file that was written to since, or an epoch with other parts of the dataset, does not
+//! match.
 //!
-//! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, which proposes to restructure
-//! by requests of constant size; the passes are those of rechunker.
+//! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, which
+//! proposes to restructure by requests of constant size; the passes follow rechunker.
 
 mod boxes;
 mod catalogue;
@@ -34,18 +37,18 @@ pub use order::Order;
 pub use request::{Chunking, Request, bytes_of};
 pub use share::cut;
 
-/// Where layouts are, in the folder of a file.
+/// Name of the folder of layouts, in the folder of a file.
 const FOLDER: &str = "layouts";
-/// A layout that is whole, in its own folder.
+/// File name of a complete layout, in its own folder.
 const LAYOUT: &str = "layout.h5";
 /// In that folder, the digest of the file that it was made of.
 const CONTENTS: &str = "contents";
 /// In that folder, which copy of that file it was found to be of, too.
 const ADOPTED: &str = "adopted";
-/// Its name before that.
+/// File name of a layout in progress.
 const PARTIAL: &str = "layout.h5.partial";
 
-/// How many threads work; 0 for as many as there are processors.
+/// Returns the number of threads; 0 means one per processor.
 fn threads_of(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

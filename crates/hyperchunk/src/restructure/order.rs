@@ -1,12 +1,12 @@
-//! In which order the chunks of a layout lie in their file.
+//! Order of a layout's chunks in their file.
 
 use super::boxes::Grid;
 use crate::{Error, Result};
 
-/// More chunks than this are not sorted along a curve.
+/// Maximum number of chunks that are sorted along a curve.
 const MOST_SORTED: u64 = 1 << 27;
 
-/// The order in which chunks lie, and in which they grow if no shape is given.
+/// Order of the chunks, and of their growth if no shape is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// The last dimension changes fastest.
@@ -15,12 +15,12 @@ pub enum Order {
     Column,
     /// Dimensions, the slowest first.
     Axes(Vec<usize>),
-    /// Along Hilbert's curve: what is near in all dimensions is near in the file.
+    /// Along Hilbert's curve: neighbours in all dimensions are close in the file.
     Hilbert,
 }
 
 impl Order {
-    /// The dimensions of `rank`, the slowest first; `None` along a curve.
+    /// Returns the dimensions of `rank`, the slowest first; `None` along a curve.
     ///
     /// # Errors
     /// Invalid if the axes are not all of the dataset's, each once.
@@ -42,12 +42,12 @@ impl Order {
     }
 }
 
-/// The place of each chunk among all.
+/// Position of each chunk in the file.
 #[derive(Debug, Clone)]
 pub(super) enum Slots {
     /// Dimensions, the slowest first.
     Axes(Vec<usize>),
-    /// By the number in row-major order.
+    /// Positions by the chunk's number in row-major order.
     Sorted(Vec<u64>),
 }
 
@@ -79,7 +79,7 @@ impl Slots {
         Ok(Self::Sorted(slots))
     }
 
-    /// The place of a chunk.
+    /// Returns the position of a chunk.
     pub(super) fn of(&self, grid: &Grid, place: &[u64]) -> u64 {
         match self {
             Self::Axes(axes) => axes.iter().fold(0, |slot, axis| slot * grid.counts()[*axis] + place[*axis]),
@@ -91,14 +91,14 @@ impl Slots {
         }
     }
 
-    /// How many bytes finding them takes, for so many chunks.
+    /// Returns the memory in bytes that computing positions takes.
     pub(super) fn bytes(order: &Order, chunks: u64) -> u64 {
-        // While they are sorted, a key and a number; then a place.
+        // A key and a number while they are sorted; then a position.
         if *order == Order::Hilbert { chunks.saturating_mul(40) } else { 0 }
     }
 }
 
-/// How far along Hilbert's curve a place is, in a cube of 2^bits places a side.
+/// Returns the distance of a point along Hilbert's curve, in a cube of side 2^bits.
 ///
 /// Source: J. Skilling, *Programming the Hilbert curve*, AIP Conference Proceedings 707 (2004).
 fn hilbert(mut place: Vec<u64>, bits: u32) -> u128 {

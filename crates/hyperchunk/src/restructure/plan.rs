@@ -1,111 +1,114 @@
-//! How a layout is made: which tiles, in how many passes, in how much memory. A pure function of what the source and the
-//! layout are like, so that everybody who works on it has the same list of tasks without being told.
+//! Planning of a layout: shape of the tiles, number of passes, memory. A pure function of the
+//! source's and the layout's geometry, so that all participating processes derive the same list of
+//! tasks without communication.
 //!
-//! A tile is a box that one task reads, and writes to wherever it belongs. Where a layout's chunks are stored as they are,
-//! they have their places before anything is written: tiles may be of any shape, and one pass is enough. Chunks that go
-//! through filters are made whole: their tiles are made of whole chunks. If that would decode the source's chunks too
-//! often, there are two passes: first into chunks that are stored as they are, then each through its filters.
+//! A tile is a box that one task reads and writes to its destination. Unfiltered chunks have known
+//! places before anything is written, so tiles may have any shape and one pass is enough. Filtered
+//! chunks must be complete when they are written, so their tiles consist of whole chunks. If that
+//! would decode the source's chunks too often, there are two passes: the first writes unfiltered
+//! chunks, the second filters each.
 
 use super::boxes::Grid;
 use crate::{Error, ErrorKind, Result};
 
-/// What one operation on a file of this machine costs, in bytes that could be copied meanwhile.
+/// Cost of an operation on a local file, expressed in bytes that could be copied meanwhile.
 pub(super) const OPERATION: f64 = 4096.0;
-/// What a task costs.
+/// Cost of a task, in bytes.
 const TASK: f64 = 16_384.0;
-/// What a tile has at most to be in the processor's cache between reading and writing.
+/// Maximum size in bytes of a tile that stays in the processor's cache between reading and writing.
 const CACHE: u64 = 4 << 20;
-/// How much more the bytes of larger tiles cost.
+/// Relative cost of bytes of larger tiles.
 const BEYOND_CACHE: f64 = 1.25;
-/// What a read of a source needs beside the tile, in bytes.
+/// Memory for reading the source in addition to the tile, in bytes.
 const READING: u64 = 5 << 20;
-/// What is gathered for one write, in bytes.
+/// Number of bytes gathered for one write.
 pub(super) const GATHERED: u64 = 1 << 20;
-/// Chunks of so many bytes go through their filters in one task.
+/// Maximum number of bytes of chunks that are filtered in one task.
 const TOGETHER: u64 = 16 << 20;
-/// So many shapes of tiles are compared.
+/// Maximum number of tile shapes that are compared exhaustively.
 const MOST_SHAPES: usize = 100_000;
-/// More tasks than this are refused.
+/// Maximum number of tasks.
 const MOST_TASKS: u64 = 1 << 31;
-/// Two passes are taken if one would cost so many times as much.
+/// Cost ratio from which two passes are preferred over one.
 const WORTH_A_PASS: f64 = 1.2;
 
-/// What decides how a layout is made.
+/// Input of the planner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Geometry {
-    /// The extent of the dataset.
+    /// Extent of the dataset.
     pub extent: Vec<u64>,
-    /// How many bytes an element has.
+    /// Size of an element in bytes.
     pub element: u64,
-    /// The chunks of the source; its extent if it is in one piece.
+    /// Chunk shape of the source; its extent if it is contiguous.
     pub source: Vec<u64>,
-    /// Whether a chunk of the source is read whole: it goes through filters.
+    /// True if the source's chunks must be read as a whole, because they are filtered.
     pub decoded: bool,
-    /// What an operation on the source costs, in bytes; 0 for a file of this machine.
+    /// Cost of an operation on the source, in bytes; 0 for a local file.
     pub operation: u64,
-    /// The chunks of the layout.
+    /// Chunk shape of the layout.
     pub target: Vec<u64>,
-    /// Whether they go through filters.
+    /// True if the layout's chunks are filtered.
     pub encoded: bool,
-    /// How many bytes a process may use.
+    /// Memory limit of a process in bytes.
     pub memory: u64,
-    /// How many of them are used whatever the tiles are.
+    /// Memory in bytes that is used independent of the tiles.
     pub fixed: u64,
 }
 
-/// Where a pass reads from, and where it writes to.
+/// Input and output of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// From the source to chunks that are stored as they are.
+    /// From the source to unfiltered chunks.
     Scatter,
-    /// From the source through filters.
+    /// From the source to filtered chunks.
     Encode,
-    /// From chunks that are stored as they are through filters.
+    /// From unfiltered chunks to filtered ones.
     Finish,
 }
 
 /// One pass over all data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pass {
-    /// From where to where.
+    /// Input and output.
     pub way: Way,
-    /// Its tasks: each a tile.
+    /// Its tiles, one per task.
     pub tiles: Grid,
-    /// What it is estimated to read and to write.
+    /// Estimated cost.
     pub cost: Cost,
-    /// How many bytes each thread uses.
+    /// Memory per thread in bytes.
     pub thread_bytes: u64,
 }
 
-/// An estimate.
+/// Estimated cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// How many bytes are read, before their filters are undone.
+    /// Number of bytes read, before filters are undone.
     pub read: f64,
-    /// How many bytes are written, before they go through filters.
+    /// Number of bytes written, before filters are applied.
     pub written: f64,
-    /// In how many operations they are read.
+    /// Number of read operations.
     pub reads: f64,
-    /// In how many operations they are written.
+    /// Number of write operations.
     pub writes: f64,
 }
 
-/// How a layout is made.
+/// Plan of a layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// One pass, or two.
     pub passes: Vec<Pass>,
-    /// How many bytes are used whatever the tiles are.
+    /// Memory in bytes that is used independent of the tiles.
     pub fixed: u64,
-    /// How many bytes a process may use.
+    /// Memory limit of a process in bytes.
     pub memory: u64,
 }
 
 impl Plan {
-    /// The cheapest way.
+    /// Finds the cheapest plan.
     ///
     /// # Errors
-    /// Invalid if what is said makes no sense; Limit if the memory is not enough, with how much is.
+    /// Invalid for an invalid geometry; Limit if the memory is insufficient, with the required
+    /// amount.
     pub fn new(geometry: &Geometry) -> Result<Self> {
         geometry.check()?;
         if !geometry.encoded {
@@ -127,33 +130,33 @@ impl Plan {
         }
     }
 
-    /// How many tasks there are, of all passes.
+    /// Returns the number of tasks of all passes.
     #[must_use]
     pub fn tasks(&self) -> u64 {
         self.passes.iter().map(|pass| pass.tiles.len()).sum()
     }
 
-    /// The number of the first task of a pass.
+    /// Returns the number of the first task of a pass.
     #[must_use]
     pub fn first(&self, pass: usize) -> u64 {
         self.passes.iter().take(pass).map(|pass| pass.tiles.len()).sum()
     }
 
-    /// How many threads a pass may have in its memory, of `wanted`.
+    /// Returns the number of threads that fit into the memory for a pass, at most `wanted`.
     #[must_use]
     pub fn threads(&self, pass: &Pass, wanted: usize) -> usize {
         let room = self.memory.saturating_sub(self.fixed) / pass.thread_bytes.max(1);
         wanted.max(1).min(usize::try_from(room).unwrap_or(usize::MAX).max(1))
     }
 
-    /// How many bytes a process uses at most, with so many threads.
+    /// Returns the maximum memory of a process in bytes, with up to `wanted` threads.
     #[must_use]
     pub fn needs(&self, wanted: usize) -> u64 {
         let most = self.passes.iter().map(|pass| self.threads(pass, wanted) as u64 * pass.thread_bytes);
         self.fixed + most.max().unwrap_or(0)
     }
 
-    /// What all passes read and write.
+    /// Returns the total cost of all passes.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.passes.iter().fold(Cost::default(), |sum, pass| Cost {
@@ -196,7 +199,7 @@ impl Geometry {
         Ok(plan)
     }
 
-    /// The best tiles of a pass.
+    /// Plans a pass with the best tiles.
     fn pass(&self, way: Way) -> Result<Pass> {
         let unit = self.unit(way);
         let room = self.memory.saturating_sub(self.fixed);
@@ -209,7 +212,7 @@ impl Geometry {
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        // Two threads at least, if that is possible.
+        // Leave memory for two threads, if possible.
         let room = if least <= room / 2 { room / 2 } else { room };
         let choices: Vec<Vec<u64>> =
             (0..unit.len()).map(|axis| self.choices(way, axis, unit[axis])).collect();
@@ -224,11 +227,11 @@ impl Geometry {
         Ok(Pass { way, cost: self.cost(way, &tile), tiles, thread_bytes })
     }
 
-    /// What a tile is made of.
+    /// Returns the unit of which tiles are multiples.
     fn unit(&self, way: Way) -> Vec<u64> {
         match way {
             Way::Encode | Way::Finish => self.target.clone(),
-            // Of whole chunks of the source, if they must be read whole.
+            // Whole chunks of the source, if they must be read as a whole.
             Way::Scatter if self.decoded => {
                 self.source.iter().zip(&self.extent).map(|(source, extent)| (*source).min(*extent)).collect()
             }
@@ -236,7 +239,7 @@ impl Geometry {
         }
     }
 
-    /// How long a tile may be along an axis.
+    /// Returns the possible lengths of a tile along an axis.
     fn choices(&self, way: Way, axis: usize, unit: u64) -> Vec<u64> {
         let extent = self.extent[axis];
         let whole = extent.div_ceil(unit).saturating_mul(unit);
@@ -255,7 +258,7 @@ impl Geometry {
         choices
     }
 
-    /// The cheapest of all.
+    /// Returns the cheapest tile by exhaustive search.
     fn best(&self, way: Way, choices: &[Vec<u64>], unit: &[u64], room: u64) -> Vec<u64> {
         let mut best = (unit.to_vec(), self.total(way, unit));
         let mut index = vec![0; choices.len()];
@@ -282,7 +285,8 @@ impl Geometry {
         }
     }
 
-    /// A good one, step by step along the axis that gains most: where there are too many to look at all.
+    /// Returns a good tile by greedy growth along the most profitable axis, used if there are too
+    /// many shapes.
     fn grown(&self, way: Way, choices: &[Vec<u64>], unit: Vec<u64>, room: u64) -> Vec<u64> {
         let mut tile = unit;
         let mut total = self.total(way, &tile);
@@ -306,13 +310,13 @@ impl Geometry {
         }
     }
 
-    /// Whether tiles of a shape are small enough.
+    /// Returns whether tiles of a shape are small enough.
     fn fits(&self, way: Way, tile: &[u64], room: u64) -> bool {
         let bytes = tile.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
         self.thread_bytes(way, tile) <= room && (way != Way::Finish || bytes <= TOGETHER)
     }
 
-    /// How many bytes a thread uses for tiles of a shape.
+    /// Returns the memory of a thread in bytes for tiles of a shape.
     fn thread_bytes(&self, way: Way, tile: &[u64]) -> u64 {
         let bytes = |shape: &[u64]| shape.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
         let within: Vec<u64> =
@@ -320,21 +324,21 @@ impl Geometry {
         let tile = bytes(&within);
         let reading = match (way, self.decoded) {
             (Way::Finish, _) => 0,
-            // As it is stored, and what two filters make of it.
+            // The stored chunk, and the output of two filters.
             (_, true) => bytes(&self.source).saturating_mul(3).saturating_add(READING),
             (_, false) => READING,
         };
         let writing = match way {
-            // One row of a chunk is gathered at least.
+            // At least one row of a chunk is gathered.
             Way::Scatter => tile.min(GATHERED.max(self.row())),
-            // The chunk, and what two filters make of it; none of them makes it much larger.
+            // The chunk, and the output of two filters; no filter enlarges it much.
             _ => bytes(&self.target).saturating_mul(7) / 2 + GATHERED,
         };
         let tile = if way == Way::Finish { 0 } else { tile };
         tile.saturating_add(reading).saturating_add(writing)
     }
 
-    /// The bytes of all of a chunk of the layout but its first dimension.
+    /// Returns the size in bytes of one index of the first dimension of the layout's chunks.
     fn row(&self) -> u64 {
         self.target.iter().skip(1).fold(self.element, |size, dim| size.saturating_mul(*dim))
     }
@@ -378,7 +382,8 @@ impl Geometry {
         self.extent.iter().zip(chunk).map(|(extent, chunk)| extent.div_ceil(*chunk) as f64).product()
     }
 
-    /// How many times a chunk is touched by a tile, of all of both; and the bytes of all of these chunks.
+    /// Returns the total number of intersections of tiles and chunks, and the total size of the
+    /// intersected chunks in bytes.
     fn pieces(&self, tile: &[u64], chunk: &[u64]) -> (f64, f64) {
         let mut pieces = 1.0;
         let mut bytes = self.element as f64;
@@ -390,13 +395,13 @@ impl Geometry {
         (pieces, bytes)
     }
 
-    /// In how many pieces the parts that tiles and chunks have in common lie in the chunks.
+    /// Returns the number of contiguous runs in chunks of all intersections with tiles.
     fn runs(&self, tile: &[u64], chunk: &[u64]) -> f64 {
         let (pieces, _) = self.pieces(tile, chunk);
         let mut runs = 1.0;
         let mut whole = true;
         for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk).rev() {
-            // About so many elements along this axis have a tile and a chunk in common.
+            // Average length of an intersection along this axis, in elements.
             let common = *extent as f64 / touched(*extent, *tile, *chunk);
             if !whole {
                 runs *= common;
@@ -407,10 +412,10 @@ impl Geometry {
     }
 }
 
-/// Along an axis that is cut at multiples of one length and at multiples of another: how many parts there are.
+/// Returns the number of parts of an axis that is cut at the multiples of two lengths.
 fn touched(extent: u64, one: u64, other: u64) -> f64 {
     let cuts = |length: u64| (extent - 1) / length;
-    // What is a cut of both counts once.
+    // Common cuts count once.
     let both = match one.checked_mul(other / common(one, other)) {
         Some(length) => cuts(length),
         None => 0,
@@ -418,7 +423,7 @@ fn touched(extent: u64, one: u64, other: u64) -> f64 {
     (cuts(one) + cuts(other) - both + 1) as f64
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn common(mut one: u64, mut other: u64) -> u64 {
     while other > 0 {
         (one, other) = (other, one % other);

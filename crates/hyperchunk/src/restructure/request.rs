@@ -1,4 +1,4 @@
-//! What a layout is to be like: about a hundred bytes, however large the dataset is.
+//! Requests for layouts: about a hundred bytes, independent of the size of the dataset.
 
 use super::order::Order;
 use crate::{Error, Result};
@@ -7,51 +7,53 @@ use hyperchunk_format::model::{Datatype, FillWhen, Pipeline};
 use serde_json::{Map, Value, json};
 use twox_hash::XxHash3_128;
 
-/// What a chunk has, if nothing else is said, in bytes.
+/// Default size of a chunk in bytes.
 const USUAL_CHUNK: u64 = 1 << 20;
-/// What a process may use, if nothing else is said, in bytes.
+/// Default memory of a process in bytes.
 const USUAL_MEMORY: u64 = 256 << 20;
-/// No request is longer.
+/// Maximum length of a request in bytes.
 const LONGEST: usize = 64 << 10;
-/// Chunks of more bytes are for no reader of all ages.
+/// Maximum size of a chunk in bytes; readers of some versions do not support larger ones.
 const LARGEST_CHUNK: u64 = (4 << 30) - 1;
 
-/// What a layout is to be like.
+/// A request for a layout.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The path of the dataset.
+    /// Path of the dataset.
     pub dataset: String,
-    /// In which order chunks lie.
+    /// Order of the chunks.
     pub order: Order,
-    /// What chunks are like.
+    /// Shape of the chunks.
     pub chunk: Chunking,
-    /// The filters: `none`, a preset ([`crate::codec::PRESETS`]), or `gzip:4`, `zstd:3`, `lz4`, `lzf`, behind a byte shuffle.
+    /// Filters: `none`, a preset ([`crate::codec::PRESETS`]), or `gzip:4`, `zstd:3`, `lz4`, `lzf`,
+    /// after a byte shuffle.
     pub codec: String,
-    /// How many bytes a process that works on it may use for that.
+    /// Memory limit in bytes of a process that works on the layout.
     pub memory: u64,
-    /// Whether other layouts of the dataset stay once this one is whole. The dataset itself always does.
+    /// Keep other layouts of the dataset once this one is complete. The dataset itself is always
+    /// kept.
     pub keep: bool,
-    /// Of a sharded store: which epoch; the newest if none is named.
+    /// Epoch of a sharded store; the newest if `None`.
     pub epoch: Option<u64>,
 }
 
-/// What chunks are to be like.
+/// Shape of chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chunking {
-    /// So many elements along each dimension.
+    /// Number of elements along each dimension.
     Shape(Vec<u64>),
-    /// Of about so many bytes, longest along the dimensions that are named, the first of them first.
+    /// Chunks of a given size, longest along the named dimensions, in order of priority.
     Target {
-        /// How many bytes.
+        /// Approximate size in bytes.
         bytes: u64,
-        /// Which dimensions.
+        /// The preferred dimensions.
         favor: Vec<usize>,
     },
 }
 
 impl Request {
-    /// The usual one for a dataset.
+    /// Returns the default request for a dataset.
     #[must_use]
     pub fn new(dataset: &str) -> Self {
         Self {
@@ -65,10 +67,10 @@ impl Request {
         }
     }
 
-    /// A request as JSON.
+    /// Parses a request in JSON.
     ///
     /// # Errors
-    /// Invalid if it is none, with what is wrong.
+    /// Invalid for an invalid request, with the reason.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > LONGEST {
             return Err(Error::limit(format!("a request of {} bytes", text.len())));
@@ -97,7 +99,7 @@ impl Request {
         Ok(request)
     }
 
-    /// It as JSON, always in the same words.
+    /// Returns the request as JSON in a canonical form.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = |value: &Value| value.to_string();
@@ -113,7 +115,7 @@ impl Request {
                 format!("{{\"target\":{bytes},\"favor\":{}}}", text(&json!(favor)))
             }
         };
-        // By hand: the order of the members is part of what is hashed.
+        // Formatted by hand, since the order of the members affects the hash.
         let mut out = format!(
             "{{\"dataset\":{},\"order\":{},\"chunk\":{chunk},\"codec\":{},\"memory\":{},\"keep\":{}",
             text(&json!(self.dataset)),
@@ -128,17 +130,17 @@ impl Request {
         out + "}"
     }
 
-    /// The name of the layout of a source that this asks for: 32 hexadecimal digits.
+    /// Returns the id of the requested layout for a source: 32 hexadecimal digits.
     #[must_use]
     pub fn id(&self, source: &str) -> String {
         let text = format!("{}\n{source}", self.to_json());
         format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
     }
 
-    /// The shape of the chunks for a dataset of this extent.
+    /// Returns the shape of the chunks for a dataset of this extent.
     ///
     /// # Errors
-    /// Invalid if the request is for another number of dimensions; Limit for chunks that are too large.
+    /// Invalid if the request is for another rank; Limit for chunks that are too large.
     pub fn shape(&self, dims: &[u64], element: u64) -> Result<Vec<u64>> {
         let rank = dims.len();
         let axes = self.order.axes(rank)?;
@@ -148,7 +150,7 @@ impl Request {
                     let message = format!("chunks of {shape:?} elements for a dataset of {dims:?}");
                     return Err(Error::invalid(message));
                 }
-                // No chunk of a dataset that does not grow is larger than it.
+                // A dataset of fixed extent needs no chunk larger than itself.
                 shape.iter().zip(dims).map(|(shape, dim)| (*shape).min((*dim).max(1))).collect()
             }
             Chunking::Target { bytes, favor } => {
@@ -174,10 +176,10 @@ impl Request {
         Ok(shape)
     }
 
-    /// The filters of the chunks.
+    /// Returns the filters of the chunks.
     ///
     /// # Errors
-    /// Invalid if there is no such codec, or it cannot take such elements.
+    /// Invalid if there is no such codec, or it does not support such elements.
     pub fn pipeline(&self, datatype: &Datatype, chunk: &[u64], fill: &FillWhen) -> Result<Pipeline> {
         let target = Target { datatype, chunk, fill };
         let (name, level) = match self.codec.split_once(':') {
@@ -203,7 +205,7 @@ impl Request {
     }
 }
 
-/// As long as possible along the first axes.
+/// Returns a shape as long as possible along the first axes.
 fn long(dims: &[u64], mut room: u64, axes: impl Iterator<Item = usize>) -> Vec<u64> {
     let mut shape = vec![1; dims.len()];
     for axis in axes {
@@ -213,7 +215,7 @@ fn long(dims: &[u64], mut room: u64, axes: impl Iterator<Item = usize>) -> Vec<u
     shape
 }
 
-/// As long along one axis as along another.
+/// Returns a shape of similar length along all axes.
 fn cube(dims: &[u64], room: u64) -> Vec<u64> {
     let mut shape: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
     while shape.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim)) > room {
@@ -275,7 +277,7 @@ fn bytes(value: &Value) -> Option<u64> {
     }
 }
 
-/// A number of bytes as people write it: `64 MiB`, `1GB`, `4096`.
+/// Parses a number of bytes with a unit: `64 MiB`, `1GB`, `4096`.
 #[must_use]
 pub fn bytes_of(text: &str) -> Option<u64> {
     let text = text.trim();

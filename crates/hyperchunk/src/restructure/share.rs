@@ -1,14 +1,14 @@
-//! A share of the work: one of so many processes, which know nothing of each other.
+//! Static distribution of the tasks over a number of processes that do not communicate.
 
 use super::{Committed, Job, Worked};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
-/// How often a process looks whether the others have done their tasks.
+/// Interval between checks of the other processes' progress.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where the share of process `part` of `of` begins in so many tasks.
+/// Returns the first task of process `part` of `of`.
 #[must_use]
 pub fn cut(tasks: u64, part: u64, of: u64) -> u64 {
     let task = u128::from(tasks) * u128::from(part) / u128::from(of.max(1));
@@ -16,11 +16,13 @@ pub fn cut(tasks: u64, part: u64, of: u64) -> u64 {
 }
 
 impl Job {
-    /// Does the tasks of process `part` of `of`, counted from 0, in all passes. Before the second pass it waits for the
-    /// others, as long as they get further within `patience`. `each` as for [`Job::work`].
+    /// Executes the tasks of process `part` of `of`, counted from 0, in all passes. Before the
+    /// second pass it waits for the other processes, as long as they make progress within
+    /// `patience`. `each` as for [`Job::work`].
     ///
     /// # Errors
-    /// Invalid if there is no such part, or the others do not get further: what was done stays done; as [`Job::work`].
+    /// Invalid if there is no such part, or the others make no progress: completed tasks stay
+    /// completed; as [`Job::work`].
     pub fn share(
         &self,
         part: u64,

@@ -1,4 +1,4 @@
-//! What a layout is made of, and whether it is still that.
+//! Source of a layout, and the detection of changes to it.
 
 use super::Request;
 use crate::store::{Manifest, Stored};
@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use twox_hash::XxHash3_128;
 
-/// So many places of a file are looked at to tell it from another of the same size and time.
+/// Number of samples of a file that are hashed to distinguish it from another of the same size and
+/// time.
 const SAMPLES: u64 = 64;
-/// So many bytes of each.
+/// Size of a sample in bytes.
 const SAMPLE: u64 = 4096;
-/// A file that changed more recently may change again without another time.
+/// Age of a file below which another change might not alter its time stamp.
 const SETTLED: Duration = Duration::from_millis(40);
-/// As long, where times are of whole seconds.
+/// The same, for time stamps in whole seconds.
 const SETTLED_SECONDS: Duration = Duration::from_millis(2100);
 
-/// The dataset that a layout is made of.
+/// The source dataset of a layout.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) file: File,
@@ -26,7 +27,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The dataset of a request in the file at a path or URL.
+    /// Opens the dataset of a request in the file at a path or URL.
     pub(super) fn open(name: &str, request: &Request, options: &OpenOptions) -> Result<Self> {
         let mut options = options.clone();
         options.ignore_layouts = true;
@@ -41,7 +42,7 @@ impl Source {
         Ok(Self { file, dataset, identity })
     }
 
-    /// Fails if the file is not the one any more that was opened. What is of an epoch of a store never changes.
+    /// Fails if the file changed since it was opened. Epochs of a store never change.
     pub(super) fn still(&self) -> Result<()> {
         if self.dataset.store().is_some() || is_same(&self.file)? {
             return Ok(());
@@ -51,7 +52,7 @@ impl Source {
     }
 }
 
-/// Whether its layout can be changed at all.
+/// Checks that the dataset can have other layouts.
 fn check(dataset: &Dataset) -> Result<()> {
     let datatype = dataset.datatype();
     if datatype.any(&mut |part| {
@@ -76,7 +77,7 @@ fn check(dataset: &Dataset) -> Result<()> {
     }
 }
 
-/// What tells the contents of a dataset from all others: the same text, the same values.
+/// Returns the identity of a dataset's contents: equal identities mean equal values.
 pub(super) fn identity(dataset: &Dataset) -> Result<String> {
     if let Some((manifest, stored)) = dataset.0.sharded.as_ref().and_then(|sharded| sharded.stored()) {
         return Ok(of_store(manifest, stored));
@@ -91,7 +92,8 @@ pub(super) fn identity(dataset: &Dataset) -> Result<String> {
     Ok(format!("{version}:{:032x}", sampled(file)?))
 }
 
-/// What a dataset of an epoch is made of. Another epoch that has the same parts has the same values.
+/// Returns the identity of a dataset of an epoch, from its parts. Other epochs with the same parts
+/// have the same values.
 fn of_store(manifest: &Manifest, stored: &Stored) -> String {
     let mut bytes = manifest.store.0.to_vec();
     bytes.extend(stored.id.0);
@@ -105,13 +107,13 @@ fn of_store(manifest: &Manifest, stored: &Stored) -> String {
     format!("store:{:032x}", XxHash3_128::oneshot(&bytes))
 }
 
-/// What is known of a file without reading it.
+/// Returns the part of a file's identity that needs no reading.
 pub(super) fn quick(file: &File) -> Option<String> {
     let version = file.0.source.version()?;
     Some(format!("file:{}:{version}", file.size()))
 }
 
-/// A file of this machine that is open: whether it has the size and the time that it was opened with.
+/// Returns whether a local file still has the size and the time that it was opened with.
 pub(super) fn is_same(file: &File) -> Result<bool> {
     let Some(on_disk) = file.on_disk() else { return Ok(true) };
     let now = crate::io::now(on_disk);
@@ -119,7 +121,7 @@ pub(super) fn is_same(file: &File) -> Result<bool> {
     Ok(now.0 == file.size() && Some(now.1) == file.0.source.version())
 }
 
-/// A hash of some of its bytes: of two files of one size and time, whoever made them in the same moment.
+/// Returns a hash of samples of a file, which distinguishes files of the same size and time.
 fn sampled(file: &File) -> Result<u128> {
     let size = file.size();
     let mut bytes = Vec::new();
@@ -140,7 +142,7 @@ fn sampled(file: &File) -> Result<u128> {
     Ok(XxHash3_128::oneshot(&bytes))
 }
 
-/// Waits until a change of the file would change its time.
+/// Waits until a further change of the file would alter its time stamp.
 fn settle(file: &File) -> Result<()> {
     let Some(modified) = file.on_disk().and_then(|file| file.metadata().ok()?.modified().ok()) else {
         return Ok(());
@@ -161,7 +163,7 @@ fn settle(file: &File) -> Result<()> {
     )))
 }
 
-/// The path of a file whose layouts lie beside it.
+/// Returns the path of the file next to which the layouts are stored.
 pub(super) fn beside(name: &str) -> Result<PathBuf> {
     if crate::io::local_path(name).is_none() {
         let message = "a file over a network has no folder for layouts: name a new file (output)";

@@ -1,4 +1,4 @@
-//! Doing one task: a tile is read, and written to where it belongs.
+//! Execution of a task: reads a tile and writes it to its destination.
 
 use super::boxes::{Grid, Within, copy, offset, spans};
 use super::job::{FIRST, Files, Job};
@@ -14,10 +14,10 @@ use std::hash::Hasher as _;
 use std::io;
 use twox_hash::XxHash3_64;
 
-/// How many bytes are kept of a chunk that went through filters: its size and its mask.
+/// Size in bytes of the entry of a filtered chunk: its size and its filter mask.
 pub(super) const ENTRY: u64 = 16;
 
-/// What a thread keeps from task to task.
+/// Buffers that a thread reuses.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     tile: Vec<u8>,
@@ -25,13 +25,13 @@ pub(super) struct Scratch {
     encoder: Encoder,
 }
 
-/// A part of a tile that lies in one piece in the chunks.
+/// A part of a tile that is contiguous in the chunks.
 struct Part {
-    /// Where in the file of chunks.
+    /// Offset in the file of chunks.
     at: u64,
     bytes: usize,
     count: Vec<u64>,
-    /// Where it begins in the tile.
+    /// Start in the tile.
     start: Vec<u64>,
 }
 
@@ -48,7 +48,7 @@ fn write(file: &File, at: u64, bytes: &[u8]) -> Result<()> {
 }
 
 impl Job {
-    /// Does a task of a pass; returns the hash of what was written.
+    /// Executes a task of a pass; returns the hash of its output.
     pub(super) fn task(&self, way: Way, slab: &Slab, files: &Files, scratch: &mut Scratch) -> Result<u64> {
         let mut hash = XxHash3_64::new();
         let Scratch { tile, gathered, encoder } = scratch;
@@ -100,7 +100,7 @@ impl Job {
             }
             let (mut bytes, mut mask) = encoder.encode(&self.pipeline, gathered)?;
             if bytes.len() as u64 > self.chunk_bytes {
-                // As it is: all of its filters are left out.
+                // Store it unfiltered: the mask skips all filters.
                 (bytes, mask) = (&gathered[..], u32::MAX >> (32 - self.pipeline.len().clamp(1, 32)));
             }
             let entry = entry(bytes.len() as u64, mask);
@@ -112,7 +112,7 @@ impl Job {
         Ok(hash.finish())
     }
 
-    /// The hash of what a task has written, from the disk.
+    /// Returns the hash of a task's output, read from the disk.
     pub(super) fn written(&self, way: Way, slab: &Slab, files: &Files, scratch: &mut Scratch) -> Result<u64> {
         let mut hash = XxHash3_64::new();
         if way == Way::Scatter {
@@ -136,7 +136,8 @@ impl Job {
         Ok(hash.finish())
     }
 
-    /// The size of an encoded chunk, and its mask. It is no larger than a chunk is.
+    /// Returns the size of an encoded chunk and its mask. The size is at most the size of an
+    /// unfiltered chunk.
     pub(super) fn entry(&self, files: &Files, slot: u64) -> Result<(u64, u32)> {
         let mut bytes = [0; 16];
         read(files.sizes()?, slot * ENTRY, &mut bytes)?;
@@ -149,7 +150,7 @@ impl Job {
         Ok((length, u32::from_le_bytes([i, j, k, l])))
     }
 
-    /// The parts of a tile, each in one piece in the file of chunks.
+    /// Calls `each` with the parts of a tile that are contiguous in the file of chunks.
     fn parts(&self, slab: &Slab, mut each: impl FnMut(Part) -> Result<()>) -> Result<()> {
         let chunk = self.chunks.cell();
         let most = GATHERED / self.element.max(1);
@@ -176,16 +177,16 @@ impl Job {
         usize::try_from(value).map_err(|_| Error::limit(format!("{value} bytes at once")))
     }
 
-    /// The tile of a task of a pass.
+    /// Returns the tile of a task of a pass.
     pub(super) fn tile(tiles: &Grid, number: u64) -> Slab {
         tiles.slab(&tiles.place(number))
     }
 }
 
-/// Whether a part lies in one piece in its tile.
+/// Returns whether a part is contiguous in its tile.
 fn in_one_piece(dims: &[u64], part: &Part) -> bool {
     let whole = dims.iter().zip(&part.count).rev().take_while(|(dim, count)| dim == count).count();
-    // Of the dimension before those that are whole, some; of those before it, one.
+    // After the complete dimensions, one may be partial; all slower ones must have a count of 1.
     part.count.iter().rev().skip(whole + 1).all(|count| *count == 1)
 }
 

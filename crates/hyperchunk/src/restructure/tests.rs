@@ -34,7 +34,7 @@ fn values(dims: &[u64]) -> Vec<u8> {
     (0..count).flat_map(|value| (value as u32).wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
 
-/// A file with the dataset `/g/x`: in one piece, in chunks, or in chunks that go through filters.
+/// Creates a file with the dataset `/g/x`: contiguous, chunked, or chunked with filters.
 fn file(path: &Path, dims: &[u64], chunk: Option<&[u64]>, filtered: bool) {
     let options = CreateOptions { sync: Sync::Never, journal: false, ..CreateOptions::default() };
     let writer = Writer::create(path, &options).unwrap();
@@ -70,7 +70,7 @@ fn job(path: &Path, text: &str) -> Job {
     Job::new(path.to_str().unwrap(), request, None, &OpenOptions::default()).unwrap()
 }
 
-/// All that is left to do.
+/// Executes all remaining tasks.
 fn finish(job: &Job) -> Worked {
     job.start().unwrap();
     let mut sum = Worked::default();
@@ -176,7 +176,7 @@ fn tasks_are_done_by_anybody_in_any_order() {
     };
     assert_eq!(two.work(0, 1..tasks, 2, &add).unwrap(), Worked { done: tasks - 2, skipped: 1 });
     assert_eq!(two.progress().unwrap(), Progress { committed: false, done: tasks - 1, tasks });
-    // Of another machine: what they say of a task counts only if its bytes are there.
+    // Marks of another machine count only if the output exists.
     let files = one.files().unwrap().unwrap();
     let (marks, seed) = (files.marks().unwrap(), files.seed);
     let last = marks::read(marks, seed, tasks - 1).unwrap().unwrap();
@@ -189,7 +189,7 @@ fn tasks_are_done_by_anybody_in_any_order() {
         bytes.into_inner(),
         4 * (4000 * 1000) * 2 - three.plan.passes[0].tiles.slab(&[0, 0]).elements().unwrap() * 4
     );
-    // Marks say nothing of a file that was made anew.
+    // Marks do not count for a file that was created again.
     let partial = one.folder.join(PARTIAL);
     let kept = one.folder.join("kept");
     std::fs::rename(&partial, &kept).unwrap();
@@ -255,14 +255,14 @@ fn what_may_be_lost_is_of_this_run_of_the_machine() {
         assert_eq!((made.now, &made.path), (true, &of_run));
         assert_eq!(layouts(&path).unwrap()[0].path.as_ref(), Some(&of_run));
         assert_eq!(read(&made.path), values(&dims));
-        // The machine was started anew.
+        // After a reboot.
         let lost = of_run.with_file_name("layout.0123456789abcdef.h5");
         std::fs::rename(&of_run, &lost).unwrap();
         assert_eq!(layouts(&path).unwrap()[0].state, State::Unfinished);
         assert!(!job().is_committed());
         assert!(make(Sync::Never).now);
         assert!(!lost.exists() && of_run.exists());
-        // Who waits for the disk makes it last.
+        // A commit with sync makes the layout durable.
         let kept = make(Sync::Commit);
         assert_eq!((kept.now, &kept.path), (false, &of_run.with_file_name(LAYOUT)));
         assert!(!of_run.exists());
@@ -305,7 +305,7 @@ fn the_reader_takes_what_costs_least() {
     file(&path, &dims, None, false);
     let made = job(&path, r#"{"dataset":"/g/x","order":"column","chunk":[3000,5]}"#);
     finish(&made);
-    // In the layout, other values: what is read says where it comes from.
+    // Change the values in the layout, to see if reads use it.
     let layout = std::fs::read(made.result()).unwrap();
     std::fs::write(made.result(), layout.iter().map(|byte| byte ^ 255).collect::<Vec<u8>>()).unwrap();
     let open = || {
@@ -318,7 +318,7 @@ fn the_reader_takes_what_costs_least() {
     let mut out = vec![0; 12_000];
     open().read(&column, &mut out).unwrap();
     assert_eq!(out, expected, "a layout that cannot be read is none");
-    // Only the data are other ones.
+    // Only the data differ.
     let mut damaged = layout.clone();
     let end = 4096 + 3000 * 500 * 4;
     damaged[4096..end].iter_mut().for_each(|byte| *byte ^= 255);
@@ -334,7 +334,7 @@ fn the_reader_takes_what_costs_least() {
     let mut line = vec![0; 2000];
     dataset.read(&row, &mut line).unwrap();
     assert_eq!(line, values(&dims)[14_000..16_000]);
-    // A file that is written to is read itself; who has it open is told.
+    // After a write to the file, it is read itself; a file that was open gets an error.
     let writing = std::fs::File::options().append(true).open(&path).unwrap();
     std::io::Write::write_all(&mut &writing, b" ").unwrap();
     assert_eq!(dataset.read(&column, &mut out).unwrap_err().kind(), ErrorKind::Changed);
@@ -421,7 +421,7 @@ fn what_lies_in_the_folder_is_not_believed() {
     }
     std::fs::write(&request, &good).unwrap();
     assert_eq!(check(true), 1);
-    // Another file in its place, with the same path in it but not the same extent.
+    // Another file in its place, with the same path in it but another extent.
     file(&made.result(), &[300, 900], None, false);
     check(false);
     file(&made.result(), &dims, None, false);

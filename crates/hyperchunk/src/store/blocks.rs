@@ -1,4 +1,5 @@
-//! A dataset of a store block by block: for each block of a grid, what lies there, ready to be copied or painted.
+//! A committed dataset cut into the blocks of a regular grid; each block can be copied as stored or
+//! composed from its layers.
 
 use super::manifest::Stored;
 use super::overlap::{Layer, layers, paint, rows};
@@ -8,27 +9,27 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A dataset, cut into blocks.
+/// A dataset cut into blocks.
 #[derive(Debug)]
 pub(super) struct Blocks<'a> {
     stored: &'a Stored,
     block: Vec<u64>,
     layers: Vec<Layer>,
     logs: &'a Pool<'a>,
-    /// For each block that something was written to, its layers from the bottom up.
+    /// Layers of each block that has written data, lowest first, by number in `layers`.
     touched: BTreeMap<Vec<u64>, Vec<u32>>,
 }
 
-/// What lies in a block.
+/// Content of a block.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
-    /// A chunk, as its writer left it: its bytes, and which filters were left out.
+    /// A chunk as its writer stored it: its bytes and its filter mask.
     Chunk(&'a [u8], u32),
-    /// Elements of the whole block.
+    /// Decoded elements of the whole block.
     Elements(&'a [u8]),
 }
 
-/// One thread's buffers.
+/// Buffers of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     bytes: Vec<u8>,
@@ -39,7 +40,7 @@ fn narrow(size: u64) -> Result<usize> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Cuts a dataset of an epoch into blocks of this extent.
+    /// Cuts a dataset of an epoch into blocks of the given extent.
     pub(super) fn new(logs: &'a Pool<'a>, stored: &'a Stored, block: Vec<u64>) -> Result<Self> {
         let layers: Vec<Layer> = layers(stored).collect();
         let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
@@ -65,18 +66,19 @@ impl<'a> Blocks<'a> {
         Ok(Self { stored, block, layers, logs, touched })
     }
 
-    /// The blocks that something was written to, in order.
+    /// Returns the keys (grid coordinates) of the blocks that have written data, in order.
     pub(super) fn keys(&self) -> Vec<&[u64]> {
         self.touched.keys().map(|key| &**key).collect()
     }
 
-    /// Where a block lies; it may reach beyond the extent.
+    /// Returns the box of a block, which may reach past the extent.
     pub(super) fn slab(&self, key: &[u64]) -> Slab {
         let start: Vec<u64> = key.iter().zip(&self.block).map(|(key, block)| key * block).collect();
         Slab::new(start, self.block.clone())
     }
 
-    /// The layers of a block that are to be seen: without those that one lies over as a whole.
+    /// Returns the visible layers of a block, lowest first. Layers below one that covers the whole
+    /// block are left out.
     fn visible(&self, key: &[u64], within: &Slab) -> Vec<&Layer> {
         let all = self.touched.get(key).map(Vec::as_slice).unwrap_or_default();
         let layers: Vec<&Layer> = all.iter().filter_map(|number| self.layers.get(*number as usize)).collect();
@@ -92,7 +94,8 @@ impl<'a> Blocks<'a> {
         self.logs.get(part.ok_or_else(|| Error::corrupt("a part without a log"))?.log)
     }
 
-    /// What lies in a block. With `whole`, chunks that are all of it come as they are.
+    /// Returns the content of a block, or `None` outside the extent. With `whole`, a chunk that is
+    /// the entire block is returned as stored.
     pub(super) fn content<'s>(
         &self,
         key: &[u64],
@@ -123,7 +126,7 @@ impl<'a> Blocks<'a> {
         Ok(Some(Content::Elements(&scratch.bytes)))
     }
 
-    /// The boxes of a block that something was written to; they do not overlap.
+    /// Returns the written boxes of a block; they do not overlap.
     pub(super) fn written(&self, key: &[u64]) -> Result<Vec<Slab>> {
         let Some(within) = self.slab(key).clipped(&self.stored.extent) else { return Ok(Vec::new()) };
         let layers = self.visible(key, &within);
@@ -149,7 +152,7 @@ impl<'a> Blocks<'a> {
         Ok(boxes)
     }
 
-    /// Fills the bytes of a box with the fill value.
+    /// Fills a buffer for the elements of a box with the fill value.
     fn fill(&self, slab: &Slab, bytes: &mut Vec<u8>) -> Result<()> {
         let definition = &self.stored.definition;
         let size = slab.elements()?.checked_mul(definition.element_size());
@@ -163,16 +166,17 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// The boxes that elements of a box are that follow each other in row-major order.
+/// Appends the boxes that together are `length` consecutive elements of a box, from `first` on in
+/// row-major order.
 pub(crate) fn boxes_of(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
     let rank = slab.count.len();
-    // How many elements lie below an index of each axis.
+    // Number of elements in one index of each axis.
     let mut below = vec![1_u64; rank];
     for axis in (1..rank).rev() {
         below[axis - 1] = below[axis].saturating_mul(slab.count[axis]);
     }
     while length > 0 {
-        // The outermost axis along which there are whole indices.
+        // The outermost axis along which the run holds whole indices.
         let axis = (0..rank).find(|axis| first.is_multiple_of(below[*axis]) && length >= below[*axis]);
         let Some(axis) = axis else {
             boxes.push(slab.clone());

@@ -1,24 +1,25 @@
-//! Boxes that are found by where they are: a tree of boxes around boxes, without pointers.
+//! An R-tree over boxes, stored as flat arrays without pointers.
 #![expect(clippy::cast_possible_truncation, reason = "numbers of boxes are made as 32 bits")]
 
-/// How many boxes one box of the next level holds.
+/// Number of children of a tree node.
 const WIDTH: usize = 8;
 
-/// Boxes, each with a number. A box is `2 × rank` numbers: where it starts and where it ends, dimension by dimension.
+/// Boxes, each with a number. A box is `2 × rank` values: start and end of each dimension.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bounds {
     rank: usize,
     numbers: Vec<u32>,
-    /// The boxes in order of their start; the boxes around each `WIDTH` of them; and so on.
+    /// The boxes in order of their start; the bounding boxes of each `WIDTH` of them; and so on up
+    /// to the root.
     levels: Vec<Vec<u64>>,
 }
 
-/// Whether two boxes have an element in common.
+/// Returns whether two boxes have an element in common.
 pub(super) fn meet(a: &[u64], b: &[u64]) -> bool {
     a.chunks_exact(2).zip(b.chunks_exact(2)).all(|(a, b)| a[0] < b[1] && b[0] < a[1])
 }
 
-/// Whether the first box holds the second.
+/// Returns whether the first box contains the second.
 pub(super) fn holds(outer: &[u64], inner: &[u64]) -> bool {
     outer
         .chunks_exact(2)
@@ -27,7 +28,7 @@ pub(super) fn holds(outer: &[u64], inner: &[u64]) -> bool {
 }
 
 impl Bounds {
-    /// Of as many boxes as there are numbers.
+    /// Builds the tree; `boxes` holds one box for each of `numbers`.
     pub(super) fn new(rank: usize, boxes: &[u64], numbers: &[u32]) -> Self {
         let width = 2 * rank;
         let of = |at: u32| &boxes[at as usize * width..(at as usize + 1) * width];
@@ -57,18 +58,19 @@ impl Bounds {
         Self { rank, numbers, levels }
     }
 
-    /// How many boxes there are.
+    /// Returns the number of boxes.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The numbers and the boxes, to be put together with others.
+    /// Appends the boxes and their numbers to the given lists, to build a larger tree of them.
     pub(super) fn take_into(self, boxes: &mut Vec<u64>, numbers: &mut Vec<u32>) {
         numbers.extend(self.numbers);
         boxes.extend(self.levels.into_iter().next().unwrap_or_default());
     }
 
-    /// Calls `each` with the number of every box that meets `wanted`, until it returns an error.
+    /// Calls `each` with the number of every box that intersects `wanted`, until it returns an
+    /// error.
     pub(super) fn each<E>(
         &self,
         wanted: &[u64],
@@ -79,7 +81,7 @@ impl Bounds {
         }
         let top = self.levels.len().saturating_sub(1);
         let width = 2 * self.rank;
-        // Level and place of what is still to be looked at.
+        // Level and position of the nodes still to be visited.
         let mut left: Vec<(usize, usize)> =
             (0..self.levels[top].len() / width).rev().map(|at| (top, at)).collect();
         while let Some((level, at)) = left.pop() {

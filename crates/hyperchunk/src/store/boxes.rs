@@ -1,17 +1,18 @@
-//! Selections as boxes: what a log knows.
+//! Selections converted to boxes, the form that a log stores.
 
 use super::piece::Slab;
 use super::{LogWriter, Own};
 use crate::{Error, Result};
 use hyperchunk_format::select::{Axis, Choice, runs};
 
-/// No write is of more boxes.
+/// Maximum number of boxes of one write.
 const MOST: usize = 1 << 26;
 
-/// A selection as boxes whose elements, one box after another and each in C order, are those of the selection in its order.
+/// Converts a selection to boxes. Their elements, box after box and each in C order, are the
+/// selection's elements in its order.
 ///
 /// # Errors
-/// Invalid if it does not suit the extent; Limit for more than 2²⁶ boxes.
+/// Invalid if the selection does not suit the extent; Limit for more than 2²⁶ boxes.
 pub fn boxes(choice: &Choice, dims: &[u64]) -> Result<Vec<Slab>> {
     choice.check(dims)?;
     if let Some(only) = only_box(choice, dims) {
@@ -21,7 +22,8 @@ pub fn boxes(choice: &Choice, dims: &[u64]) -> Result<Vec<Slab>> {
     let rank = dims.len();
     for (mut at, mut length) in runs(choice, dims)? {
         while length > 0 {
-            // As many whole planes as there are, of the slowest dimension that begins here; else a part of a row.
+            // Take as many whole planes of the slowest dimension that begins here as possible, else
+            // a part of a row.
             let mut place = vec![0; rank];
             let mut left = at;
             for (place, dim) in place.iter_mut().zip(dims).rev() {
@@ -72,10 +74,11 @@ fn only_box(choice: &Choice, dims: &[u64]) -> Option<Slab> {
 }
 
 impl LogWriter {
-    /// Writes the elements of a selection, in its order and as the dataset's datatype has them.
+    /// Writes the elements of a selection, in its order and in the dataset's datatype.
     ///
     /// # Errors
-    /// Invalid if the selection does not suit the extent, or the bytes are not as many as it needs; Io.
+    /// Invalid if the selection does not suit the extent, or the number of bytes is not the one
+    /// that it needs; Io.
     pub fn write(&self, dataset: u32, choice: &Choice, bytes: &[u8]) -> Result<()> {
         let Own { definition, dims, .. } = self.dataset(dataset)?;
         let boxes = boxes(choice, &dims).map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;

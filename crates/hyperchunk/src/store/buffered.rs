@@ -1,4 +1,5 @@
-//! What a writer wrote and did not flush yet, in shared memory: it is written to its files later, all at once.
+//! Write-back buffer of a writer in shared memory: writes are held until they are spilled to their
+//! files together.
 
 use super::log::refused;
 use crate::Result;
@@ -8,12 +9,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The pool that the memory is of.
+/// Name of the shared-memory pool that the buffers come from.
 const POOL: &str = "buffers";
-/// So many writes wait at most.
+/// Maximum number of pending writes.
 const ENTRIES: usize = 1 << 20;
 
-/// See the module.
+/// The buffer of one writer.
 #[derive(Debug)]
 pub(super) struct Buffer {
     memory: PoolWriter,
@@ -21,7 +22,7 @@ pub(super) struct Buffer {
     waiting: Vec<Write>,
 }
 
-/// A write that waits.
+/// A pending write.
 #[derive(Debug)]
 struct Write {
     file: Arc<File>,
@@ -32,13 +33,14 @@ struct Write {
 }
 
 impl Buffer {
-    /// So many bytes of memory, or more.
+    /// Allocates a buffer of at least `size` bytes.
     pub(super) fn new(size: u64) -> Result<Self> {
         let pool = Pool::open_or_create(POOL, &PoolOptions::default())?;
         Ok(Self { memory: pool.begin("of a writer", size)?, used: 0, waiting: Vec::new() })
     }
 
-    /// Keeps what is to be written to a file.
+    /// Queues a write to a file. Spills first if there is no room; a write larger than the buffer
+    /// goes to the file at once.
     pub(super) fn write(&mut self, file: &Arc<File>, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.memory.room() - self.used || self.waiting.len() >= ENTRIES {
             self.spill()?;
@@ -65,7 +67,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Writes everything to its file, in the order in which it came.
+    /// Writes all pending data to their files, in the order of the writes.
     pub(super) fn spill(&mut self) -> Result<()> {
         let memory = self.memory.memory();
         for write in &self.waiting {

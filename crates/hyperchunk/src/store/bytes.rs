@@ -1,14 +1,15 @@
-//! Bytes of logs and manifests: little-endian numbers, and numbers of as many bytes as they need.
+//! Byte-level encoding of logs and manifests: little-endian numbers of fixed width and
+//! variable-length numbers (varints).
 
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
-/// No list in a log or a manifest is longer.
+/// Maximum length of a list in a log or a manifest.
 pub(super) const LONGEST_LIST: u64 = 1 << 28;
-/// No dataspace has more dimensions (specification §IV.A.2.b: `H5S_MAX_RANK`).
+/// Maximum number of dimensions of a dataspace (specification §IV.A.2.b: `H5S_MAX_RANK`).
 pub(super) const LARGEST_RANK: usize = 32;
 
-/// Appends values to bytes.
+/// An output buffer that values are appended to.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Out(pub(super) Vec<u8>);
 
@@ -29,7 +30,8 @@ impl Out {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Seven bits a byte, the lowest first; the last byte has its highest bit clear.
+    /// Appends a varint: seven bits a byte, the lowest first; the last byte has its highest bit
+    /// clear.
     pub(super) fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push((value & 0x7f) as u8 | 0x80);
@@ -38,19 +40,20 @@ impl Out {
         self.0.push((value & 0x7f) as u8);
     }
 
-    /// A difference of two numbers that wrapped around: small ones of either sign are short.
+    /// Appends a wrapped difference of two numbers in zigzag encoding, so that small ones of either
+    /// sign are short.
     pub(super) fn difference(&mut self, value: u64) {
         let signed = value.cast_signed();
         self.number(((signed << 1) ^ (signed >> 63)).cast_unsigned());
     }
 
-    /// Bytes with their length before them.
+    /// Appends bytes after their length.
     pub(super) fn blob(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.bytes(bytes);
     }
 
-    /// Numbers with their count before them.
+    /// Appends numbers after their count.
     pub(super) fn numbers(&mut self, numbers: &[u64]) {
         self.number(numbers.len() as u64);
         for number in numbers {
@@ -80,7 +83,7 @@ pub(super) fn difference(cursor: &mut Cursor<'_>) -> Result<u64> {
     Ok((value >> 1) ^ (value & 1).wrapping_neg())
 }
 
-/// How many values follow, of which each takes at least `least` bytes.
+/// Reads a count and checks that as many values of at least `least` bytes each can follow.
 pub(super) fn count(cursor: &mut Cursor<'_>, least: usize) -> Result<usize> {
     let count = number(cursor)?;
     let possible = (cursor.left() / least.max(1)) as u64;
@@ -100,7 +103,7 @@ pub(super) fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     (0..count).map(|_| number(cursor)).collect()
 }
 
-/// The extents of as many dimensions as a dataspace can have.
+/// Reads an extent, of at most as many dimensions as a dataspace can have.
 pub(super) fn extents(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     let numbers = numbers(cursor)?;
     if numbers.len() > LARGEST_RANK {

@@ -1,4 +1,4 @@
-//! Checksums of records that are read whole.
+//! Checksum verification of records that are read whole.
 
 use super::fragment::{FRAGMENT, is_in};
 use super::record;
@@ -7,22 +7,22 @@ use crate::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many records' checksums are kept.
+/// Maximum number of records whose checksums are cached.
 const KEPT: usize = 1 << 17;
-/// So much is read of a header at first.
+/// Number of bytes of a batch header that the first read requests.
 const FIRST: u64 = 4 << 10;
 
-/// The batch that was looked at last.
+/// Key and records of the last batch that was looked up.
 pub(super) type Last = Option<((u64, u64), Arc<Batch>)>;
 
 /// The records of a batch.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Where the payload of each begins, how long it is, and its checksum; 0 where none was wanted.
+    /// Offset, length and checksum of each payload; a checksum of 0 means that the record has none.
     records: Vec<(u64, u64, u64)>,
 }
 
-/// What is known of batches, by the number of the log and the batch's place there.
+/// Cache of batch headers, by the number of the log and the offset of the batch.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     kept: Mutex<Kept>,
@@ -34,7 +34,8 @@ struct Kept {
     records: usize,
 }
 
-/// What was read whole, and the headers that say what it should be: they come in any order.
+/// Records that were read whole and the headers with their expected checksums, matched up in any
+/// order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     batches: Mutex<HashMap<(u64, u64), Waiting>>,
@@ -46,7 +47,7 @@ struct Waiting {
     records: Vec<Record>,
 }
 
-/// The payload of a record, as it was read.
+/// A record's payload as it was read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
     pub(super) place: u64,
@@ -72,7 +73,8 @@ impl Batch {
         Ok(Self { records })
     }
 
-    /// The checksum of a record; `None` if none was wanted, or that is no record: boxes of one that has others, too.
+    /// Returns the checksum of a record. `None` if the record has none, or if the range is not
+    /// exactly one record: for example, one box of a record with several.
     fn expected(&self, place: u64, length: u64) -> Option<u64> {
         let from = self.records.partition_point(|(at, ..)| *at < place);
         let mut here = self.records[from..].iter().take_while(|(at, ..)| *at == place);
@@ -89,7 +91,7 @@ impl Batch {
 }
 
 impl Record {
-    /// Whether it is as it was written.
+    /// Compares the checksum with the expected one.
     pub(super) fn check(&self, expected: u64) -> Result<()> {
         if self.checksum == expected {
             return Ok(());
@@ -114,8 +116,8 @@ impl Headers {
         kept.batches.insert(key, Arc::clone(batch));
     }
 
-    /// The checksum of a record, if it has one; the header, which ends before it, is read from the log if it is not known.
-    /// `last` is the batch that was looked at last.
+    /// Returns the checksum of a record, if it has one. Reads the batch header from the log if it
+    /// is not cached; the header ends before the record. `last` caches the last batch looked up.
     pub(super) fn expected(
         &self,
         key: (u64, u64),
@@ -139,7 +141,8 @@ impl Headers {
 
     fn read(&self, key: (u64, u64), log: &dyn Source, place: u64) -> Result<Arc<Batch>> {
         let head = key.1;
-        // Rows in a fragment may lie anywhere, and the header is no longer than the log.
+        // Rows in a fragment can be at any offset there; the only bound on the header is the size
+        // of the log.
         let place = if is_in(place) { log.size() } else { place };
         let most =
             place.checked_sub(head).ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
@@ -161,7 +164,7 @@ impl Headers {
 }
 
 impl Checks {
-    /// Whether the header of a batch must be read.
+    /// Returns whether the header of a batch still has to be read.
     pub(super) fn lacks(&self, headers: &Headers, key: (u64, u64)) -> bool {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = batches.entry(key).or_default();
@@ -171,7 +174,7 @@ impl Checks {
         waiting.header.is_none()
     }
 
-    /// Checks a record, now or when its header is there.
+    /// Checks a record now, or as soon as its header arrives.
     pub(super) fn found(&self, key: (u64, u64), found: Record) -> Result<()> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = batches.entry(key).or_default();
@@ -184,7 +187,8 @@ impl Checks {
         }
     }
 
-    /// The header of a batch is there: `bytes` begin with it.
+    /// Accepts the header of a batch, which `bytes` begin with, and checks the records that were
+    /// waiting for it.
     pub(super) fn header(&self, headers: &Headers, key: (u64, u64), bytes: &[u8]) -> Result<()> {
         let length = usize::try_from(header_length(bytes, key.1)?).unwrap_or(usize::MAX);
         let header = bytes.get(..length);

@@ -1,7 +1,8 @@
-//! Collective writes: the same data, written first by all writers of a dataset.
+//! Collective writes: data that all writers of a dataset wrote first and identically.
 //!
-//! Programs that run once a rank often fill a dataset on every rank (`f["x"] = zeros`) and then write a part each. The fill is
-//! one write then, and lies below what each rank wrote after it: else every part would be in conflict with the others' fill.
+//! Programs that run once a rank often fill a dataset on every rank (`f["x"] = zeros`), and each
+//! rank then writes a part. The identical fills are treated as one write below the parts; otherwise
+//! every part would conflict with the fills of the other ranks.
 
 use super::manifest::Stored;
 use super::overlap::same;
@@ -11,11 +12,12 @@ use super::{DatasetId, Manifest, PackedPieces, Part, Piece, Written};
 use crate::Result;
 use std::collections::HashSet;
 
-/// The most pieces at the beginning that are compared.
+/// Maximum number of leading pieces that are compared.
 const MAX_PIECES: usize = 64;
 
-/// Puts what all writers of the newest epoch wrote first below everything that they wrote after it.
-/// Returns the datasets of which that is so: it is the first of their parts of that epoch.
+/// Moves the identical first writes of all writers of the newest epoch below everything else that
+/// they wrote. Returns the datasets for which that was done: the common part is the first of their
+/// parts of that epoch.
 pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<DatasetId>> {
     let mut lowered = Vec::new();
     {
@@ -59,7 +61,8 @@ pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<D
     Ok(ids)
 }
 
-/// How many pieces at the beginning are the same in all parts of the newest epoch, of which there are several.
+/// Returns the number of leading pieces that all parts of the newest epoch have in common; 0 unless
+/// there are several writers of equal priority.
 fn common(manifest: &Manifest, stored: &Stored, logs: &Pool<'_>) -> Result<usize> {
     let of_epoch = || stored.parts.iter().filter(|part| part.epoch == manifest.number);
     let parts: Vec<&Part> = of_epoch().filter(|part| !part.written.pieces.is_empty()).collect();
@@ -68,12 +71,12 @@ fn common(manifest: &Manifest, stored: &Stored, logs: &Pool<'_>) -> Result<usize
     writers.dedup();
     let priority = |part: &&Part| manifest.logs.get(part.log as usize).map(|log| log.priority);
     let alike = parts.windows(2).all(|two| priority(&two[0]) == priority(&two[1]));
-    // An extent that changed clips what came before it.
+    // A change of extent clips earlier pieces, so their order matters.
     let resized = of_epoch().any(|part| !part.written.extents.is_empty());
     if writers.len() < 2 || writers.len() < parts.len() || !alike || resized {
         return Ok(0);
     }
-    // Nearly always the first pieces differ, and nothing is read.
+    // Nearly always the first pieces already differ, and no data are read.
     let lists: Vec<Vec<Piece>> =
         parts.iter().map(|part| part.written.pieces.iter().take(MAX_PIECES).collect()).collect();
     let Some((first, others)) = lists.split_first() else { return Ok(0) };

@@ -1,8 +1,9 @@
-//! Making an epoch of what writers have finished.
+//! Commits: an epoch made from the logs of finished writers.
 //!
-//! Whoever commits reads the newest epoch, looks for logs that have something new, decides what lies over what, and writes one
-//! manifest under the next number. If somebody else was faster, it begins again. The new skeleton takes the place of the file
-//! at the user's path last: it is a copy of what the manifest has.
+//! A commit reads the newest epoch, finds logs with new content, determines the precedence of all
+//! writes, and publishes one manifest under the next number. If another commit published that
+//! number first, it begins again. Last, the new skeleton, a copy of the one in the manifest,
+//! replaces the file at the user's path.
 
 mod attempt;
 mod ends;
@@ -28,40 +29,42 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use stopped::last_flushes;
 
-/// How often it is begun again when others are faster.
+/// Maximum number of attempts when other commits are faster.
 const TRIES: usize = 1000;
-/// How long a manifest that is not whole may still be being written.
+/// Age up to which an incomplete manifest counts as still being written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is committed, and how.
+/// Options of a commit: the logs to include, and how the epoch is made.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CommitOptions {
-    /// Only these writers, each up to its ticket; if there are none, all that are done.
+    /// Only these writers, each up to its ticket. If empty, all finished writers.
     pub tickets: Vec<Ticket>,
-    /// What the writers of those tickets reported: their logs need not be looked at.
+    /// Reports of the writers of those tickets, which save reading their logs.
     pub reports: Vec<Report>,
-    /// The store as it was made, if nothing was committed to it since: it need not be looked at either.
+    /// The store as it was created, if nothing was committed to it since; saves reading it.
     pub fresh: Option<Fresh>,
-    /// Besides: writers that were stopped, each up to its last flush ([`last_flushes`]).
+    /// In addition, writers that were stopped, each up to its last flush ([`last_flushes`]).
     pub ended: Vec<Ticket>,
     /// Only writers of this session.
     pub session: Option<Session>,
-    /// Also writers that go on, up to where they flushed last.
+    /// Also include writers still at work, up to their last flush.
     pub flushed: bool,
-    /// Also writers that were stopped, up to the last thing that they did whole. Of one that is still at work, that is what
-    /// it did until now. What they wrote lies under what was committed since they began, or were committed last.
+    /// Also include writers that were stopped, up to their last complete record. A writer still at
+    /// work is included up to now. Everything committed since such a writer began, or since it was
+    /// last committed, takes precedence over its data.
     pub salvage: bool,
-    /// Whether it is an error if writers wrote different things to the same place.
+    /// Treat it as an error if writers wrote different data to the same place.
     pub conflicts_are_errors: bool,
-    /// Whether logs whose structure cannot be merged give their raw data: the datasets that they define, at the paths that
-    /// they were defined with. Else such logs are set aside as a whole.
+    /// Take the raw data of logs whose structure cannot be merged: the datasets that they define,
+    /// at the paths of their definitions. Otherwise such logs are set aside as a whole.
     pub data_only: bool,
-    /// Whether what a program without hyperchunk changed in the file is an epoch, also if no writer has anything new.
+    /// Make an epoch of changes that a program without hyperchunk made to the file, even if no
+    /// writer has new content.
     pub edits: bool,
-    /// How plain libhdf5 finds the data.
+    /// Linking of the data for plain libhdf5.
     pub link: Linking,
-    /// When the epoch must have reached the disk.
+    /// Point at which the epoch must be on disk.
     pub sync: Sync,
 }
 
@@ -84,70 +87,71 @@ impl Default for CommitOptions {
     }
 }
 
-/// An epoch that was made.
+/// A published epoch.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Committed {
     /// Its manifest.
     pub manifest: Arc<Manifest>,
-    /// The writers that it has something new of.
+    /// Writers whose new content it includes.
     pub writers: Vec<WriterId>,
-    /// Logs that have something that is not committed.
+    /// Logs with content that is not committed.
     pub left: Vec<Waiting>,
-    /// Logs that nobody can read: their headers are damaged.
+    /// Unreadable logs, with damaged headers.
     pub damaged: Vec<WriterId>,
-    /// What plain libhdf5 can read.
+    /// Datasets that plain libhdf5 can read.
     pub links: Links,
-    /// Logs that are not in the epoch because of what they hold.
+    /// Logs left out of the epoch because of their content.
     pub set_aside: Vec<SetAside>,
 }
 
-/// A log that is left out of an epoch, so that it keeps nobody else from committing. It stays where it is: a later commit
-/// tries it again.
+/// A log left out of an epoch so that it does not block the others. It stays in place, and a later
+/// commit tries it again.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SetAside {
-    /// Whose log it is.
+    /// Writer of the log.
     pub writer: WriterId,
-    /// Which processes its writer belongs together with.
+    /// Session of the writer.
     pub session: Session,
-    /// Why it cannot be committed.
+    /// Reason why it cannot be committed.
     pub reason: Error,
-    /// Whether its raw data are in the epoch, and only its structure is not ([`CommitOptions::data_only`]).
+    /// True if its raw data are in the epoch and only its structure is not
+    /// ([`CommitOptions::data_only`]).
     pub has_data: bool,
-    /// Whether it began the file anew: without it, what it hides is to be committed.
+    /// True if it truncated the file: with it set aside, the logs that it hides are committed.
     truncates: bool,
-    /// Whether it is good, and of a file that is not there any more.
+    /// True if it is intact but belongs to a file that no longer exists.
     is_of_other_file: bool,
 }
 
-/// What became of a commit.
+/// Result of a commit.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Outcome {
     /// The epoch; `None` if nothing was committed.
     pub made: Option<Committed>,
-    /// Logs that were set aside: those of the epoch, or of the try to make one.
+    /// Logs that were set aside from the epoch, or from the attempt to make one.
     pub set_aside: Vec<SetAside>,
-    /// Stopped writers that are outdated by now: they are for a round of their own.
+    /// Stopped writers that became outdated; they need a round of their own.
     outdated: Vec<WriterId>,
 }
 
-/// A log that has something that is not committed, or may get it.
+/// A log that has, or may get, content that is not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// What it says of itself.
+    /// Header of the log.
     pub header: LogHeader,
-    /// How it ends.
+    /// State of the end of the log.
     pub ending: Ending,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
-    /// How many of them are committed.
+    /// Number of bytes that are committed.
     pub committed: u64,
 }
 
-/// The writers that have logs in the folder of a store, in order.
+/// Returns the writers that have logs in the folder of a store, in order.
 pub(super) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
     let names = site.at().list()?;
     let mut found: Vec<WriterId> =
@@ -156,9 +160,9 @@ pub(super) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
     Ok(found)
 }
 
-/// The logs that have something that `manifest` has not, or may get it: for whoever decides when to commit. Only the first
-/// and last bytes of each are read. Logs without a header, whose writers were stopped at once, are left out, and so are those
-/// whose header is damaged.
+/// Returns the logs that have, or may get, content that `manifest` does not include; used to decide
+/// when to commit. Reads only the first and last bytes of each log. Leaves out logs without a
+/// header, whose writers were stopped at once, and logs with a damaged header.
 ///
 /// # Errors
 /// Io.
@@ -166,7 +170,8 @@ pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Re
     waiting_and_damaged(site.into(), manifest).map(|(waiting, _)| waiting)
 }
 
-/// As [`waiting`], of other sessions alone: logs whose names say that they are of this one are not looked at.
+/// As [`waiting`], for other sessions only. Logs whose names show that they belong to this session
+/// are not read.
 ///
 /// # Errors
 /// Io.
@@ -183,8 +188,9 @@ pub fn waiting_of_others<'a>(site: impl Into<Site<'a>>, session: Session) -> Res
     waiting_among(site, others, manifest.as_deref()).map(|(waiting, _)| waiting)
 }
 
-/// Whether so many writers of a session are done and not committed yet. Names are counted first, and nothing more is looked at
-/// than it takes to know that there are too few: all of many writers may ask this when they close.
+/// Returns whether at least `writers_of_it` writers of a session are finished and not committed.
+/// Counts names first and stops reading as soon as the answer is known, since every one of many
+/// writers may ask this when it closes.
 ///
 /// # Errors
 /// Io.
@@ -196,7 +202,7 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: 
         return Ok(false);
     }
     let manifest = Manifest::newest(site)?;
-    // Not all begin with the same one.
+    // Concurrent callers begin with different logs.
     let first = std::process::id() as usize % ours.len().max(1);
     ours.rotate_left(first);
     let mut left = ours.len();
@@ -213,7 +219,7 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: 
     Ok(done >= needed)
 }
 
-/// As [`waiting`]; and the writers whose logs have damaged headers.
+/// As [`waiting`]; also returns the writers whose logs have damaged headers.
 fn waiting_and_damaged(site: Site<'_>, manifest: Option<&Manifest>) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
     waiting_among(site, writers(site)?, manifest)
 }
@@ -235,7 +241,7 @@ fn waiting_among(
         let known = manifest.and_then(|manifest| manifest.log(&writer));
         let (header, ending, size) = match peeked {
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => continue,
-            // One that nobody can read must not keep the others from being committed.
+            // An unreadable log must not block the commit of the others.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 damaged.push(writer);
                 continue;
@@ -245,7 +251,8 @@ fn waiting_among(
         if header.session == super::compact::session() {
             continue;
         }
-        // Of one that could not write something, what it has is looked at.
+        // The log of a writer that had a write error counts as unfinished, even if it ends with a
+        // trailer.
         let ending = if header.failed { Ending::Unfinished } else { ending };
         let committed = known.map_or(0, |log| log.length);
         all.push(Waiting { header, ending, size, committed });
@@ -253,11 +260,12 @@ fn waiting_among(
     Ok((all, damaged))
 }
 
-/// Makes an epoch of what is new; `None` if nothing is. As [`commit_all`], and logs that are set aside are an error if nothing
-/// else was committed, or if a ticket is of one.
+/// Makes an epoch of the new content; `None` if there is no new content. As [`commit_all`], but a
+/// log that was set aside is an error if nothing else was committed or if a ticket is for it.
 ///
 /// # Errors
-/// As [`commit_all`]; the reason why a log was set aside. What else is new is committed then.
+/// As [`commit_all`]; the reason why a log was set aside. Other new content is committed in that
+/// case.
 pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Option<Committed>> {
     let outcome = commit_all(site, options)?;
     let asked = |aside: &&SetAside| options.tickets.iter().any(|ticket| ticket.writer == aside.writer);
@@ -277,7 +285,7 @@ impl SetAside {
         Self { writer, session, reason, has_data: false, truncates: false, is_of_other_file: false }
     }
 
-    /// The reason, with what can be done.
+    /// Returns the reason as an error that also says how to proceed.
     #[must_use]
     pub fn error(&self) -> Error {
         if self.is_of_other_file {
@@ -297,11 +305,13 @@ impl SetAside {
     }
 }
 
-/// Makes an epoch of what is new. A log that cannot be part of it because of what it holds is set aside.
+/// Makes an epoch of the new content. A log that cannot be included because of its content is set
+/// aside.
 ///
 /// # Errors
-/// Corrupt or Truncated if the newest epoch or the file at the store's path is damaged; NotFound for tickets of logs that are
-/// not there; Invalid if writers do not agree and that is to be an error, or if the file at `path` is no HDF5 file; Io.
+/// Corrupt or Truncated if the newest epoch or the file at the store's path is damaged; NotFound
+/// for tickets of missing logs; Invalid if writers conflict and conflicts are errors, or if the
+/// file at `path` is not HDF5; Io.
 pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Outcome> {
     let site = site.into().absolute()?;
     let site = site.site();
@@ -330,7 +340,7 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
             };
         }
         let set_aside: HashSet<WriterId> = all.set_aside.iter().map(|aside| aside.writer).collect();
-        // Else somebody committed between the two.
+        // Otherwise another process committed between the two rounds.
         if all.outdated.iter().all(|writer| set_aside.contains(writer)) {
             break;
         }
@@ -338,8 +348,8 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
     Ok(all)
 }
 
-/// The tickets of the last flushes of writers that wrote on since, if those are asked for. What a writer flushed that could not
-/// write all is not taken without a word ([`refuse_failed`]).
+/// Returns tickets for the last flushes of writers still at work, if the options ask for them.
+/// Leaves out writers that had a write error; [`refuse_failed`] reports them.
 fn flushed_tickets(site: Site<'_>, options: &CommitOptions) -> Result<Vec<Ticket>> {
     if !options.flushed || !options.tickets.is_empty() {
         return Ok(Vec::new());
@@ -353,7 +363,7 @@ fn flushed_tickets(site: Site<'_>, options: &CommitOptions) -> Result<Vec<Ticket
 }
 
 impl Committed {
-    /// This epoch, with the writers and conflicts of one that the same commit made before.
+    /// Adds the writers and conflicts of an earlier epoch that the same commit made.
     fn after(mut self, earlier: Committed) -> Self {
         let mut manifest = Manifest::clone(&self.manifest);
         manifest.conflicts = [earlier.manifest.conflicts.clone(), manifest.conflicts].concat();
@@ -365,7 +375,7 @@ impl Committed {
 
 fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result<Outcome> {
     let named = |error: Error| error.file(site.at().path().display());
-    // From here on until it is replaced, the file is as it is looked at.
+    // The file does not change from this read until it is replaced.
     let _held = site.at().hold()?;
     let mut made: Option<Committed> = None;
     let mut set_aside: Vec<SetAside> = Vec::new();
@@ -381,7 +391,7 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
         {
             break;
         }
-        // Else somebody went on from the epoch before this one, and did not see it.
+        // Otherwise another commit started from the epoch before this one, without seeing it.
         let before = std::mem::take(&mut set_aside);
         let known: HashSet<WriterId> = before.iter().map(|aside| aside.writer).collect();
         let attempt = Attempt::new(site, (base.clone(), number), options, (round, before)).map_err(named)?;
@@ -413,20 +423,20 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
     Ok(Outcome { made, set_aside, outdated })
 }
 
-/// Makes an epoch of what a program without hyperchunk changed in the file since the last one, if it did: who begins to write
-/// sees it then.
+/// Makes an epoch of the changes that a program without hyperchunk made to the file since the last
+/// one, if there are any, so that a new writer sees them.
 ///
 /// # Errors
 /// As [`commit_all`].
 pub fn commit_edits<'a>(site: impl Into<Site<'a>>) -> Result<()> {
     let site = site.into();
-    // Of no writer.
+    // A session that no writer has.
     let session = Some(Session::named(&format!("edits {}", WriterId::new())));
     let options = CommitOptions { edits: true, session, ..CommitOptions::default() };
     commit_all(site, &options).map(drop)
 }
 
-/// The finished logs that a commit would set aside now. Nothing is changed.
+/// Returns the finished logs that a commit would set aside now, without changing anything.
 ///
 /// # Errors
 /// As [`commit_all`].
@@ -438,7 +448,8 @@ pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<SetAside>> {
     Ok(Attempt::new(site, newest, &options, (Round::All, Vec::new()))?.finish()?.1)
 }
 
-/// Refuses to say that there is nothing new where a writer could not write what it was given, and nobody has taken what is whole.
+/// Returns an error instead of "nothing new" if a writer had a write error and its intact part is
+/// not committed.
 fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Session>) -> Result<()> {
     let waiting = waiting(site, base)?;
     let is_taken = |log: &Waiting| {
@@ -462,8 +473,9 @@ fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Sessio
         .file(site.at().place(&super::site::log_name(first.header.writer)).display()))
 }
 
-/// The newest epoch, one that somebody is writing at this moment being waited for; and the number that comes next: who takes
-/// it knows that nobody else went on from there.
+/// Returns the newest epoch and the number of the next one. Waits for a manifest that is being
+/// written at the moment; taking the returned number therefore proves that no other epoch follows
+/// the newest one.
 pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
     loop {
         let last = Manifest::numbers(site)?.pop().unwrap_or(0);
@@ -473,7 +485,8 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
             return Ok((newest, number + 1));
         }
         if site.bucket().is_some() {
-            // There, a manifest is whole or not there. To go on from an earlier epoch would lose this one.
+            // In a bucket, a manifest is complete or absent. Continuing from an earlier epoch would
+            // lose this one.
             let message = format!("epoch {last} is there, and cannot be read");
             return Err(Error::corrupt(message).file(Manifest::path(site, last).display()));
         }
@@ -485,7 +498,7 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
     }
 }
 
-/// Whether an epoch has all of another.
+/// Returns whether an epoch includes all of another.
 fn holds(manifest: &Manifest, other: &Committed) -> bool {
     manifest.number == other.manifest.number
         || other.writers.iter().all(|writer| {
@@ -499,7 +512,7 @@ pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Resu
     let mut shown = Arc::clone(manifest);
     loop {
         site.at().replace(&shown.image, None, sync)?;
-        // A faster one may have been replaced by this one.
+        // This call may have overwritten a newer one.
         if Manifest::numbers(site)?.last().is_none_or(|last| *last <= shown.number) {
             return Ok(());
         }
@@ -510,10 +523,12 @@ pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Resu
     }
 }
 
-/// Shows an epoch whose maker was stopped before it could: then the file at the user's path is that of an older one.
+/// Shows an epoch whose commit was stopped before it replaced the file at the user's path, which
+/// still is the skeleton of an older epoch.
 fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let (Ok(bytes), Ok(file)) = (site.at().file(), at(site)) else { return Ok(()) };
-    // Else it is another file, or one that waits for the commit of those who began it anew.
+    // Otherwise it is another file, or one that waits for the commit of the writers that truncated
+    // it.
     if stamp::epoch_of(&bytes, &file)?.is_some_and(|shown| shown > 0 && shown < newest.number) {
         show(site, newest, sync)
     } else {
@@ -521,20 +536,20 @@ fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     }
 }
 
-/// The file at the user's path.
+/// State of the file at the user's path.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The skeleton as it was committed, or nothing that can be read.
+    /// The skeleton as committed, or an unreadable file.
     Unchanged,
-    /// The skeleton of that epoch; somebody changed it since, with a program that knows nothing of stores.
+    /// The skeleton of that epoch, changed since by a program that does not know stores.
     Edited(File),
-    /// The skeleton of another epoch, or a file without anything in it: it waits for a first commit.
+    /// The skeleton of another epoch, or a file without objects: it waits for a first commit.
     Waiting,
-    /// A file with objects that are none of the store's.
+    /// A file with objects that do not belong to the store.
     Foreign,
 }
 
-/// The error where a file that is none of the store's would be replaced.
+/// Returns the error for a file that is not the store's and would be replaced.
 pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
     let path = site.at().path().display();
     Error::invalid(format!(
@@ -544,10 +559,11 @@ pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
     ))
 }
 
-/// Refuses a file at the store's path that is none of the store's: another one was put there. `verb` is what is to be done.
+/// Refuses a file at the store's path that is not the store's. `verb` names the operation for the
+/// message.
 ///
 /// # Errors
-/// Invalid if it is; those of reading the newest epoch and the file.
+/// Invalid if it is another file; errors of reading the newest epoch and the file.
 pub fn check_file<'a>(site: impl Into<Site<'a>>, verb: &str) -> Result<()> {
     let site = site.into();
     match Manifest::newest(site)? {
@@ -556,7 +572,7 @@ pub fn check_file<'a>(site: impl Into<Site<'a>>, verb: &str) -> Result<()> {
     }
 }
 
-/// Looks at the file at the user's path.
+/// Compares the file at the user's path with an epoch.
 pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
     let bytes = match site.at().file() {
         Ok(bytes) => bytes,
@@ -576,7 +592,7 @@ pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
     }
     match stamp::epoch_of(&bytes, &file)? {
         Some(number) if number == epoch.number => {
-            // A stamp of an earlier version does not say of which store it is.
+            // Stamps of earlier versions do not name the store.
             let is_known = |(_, marker, _): &(_, Marker, _)| epoch.dataset(&marker.dataset).is_some();
             let is_foreign = stamp::store_of(&bytes).is_none() && !Marker::all(&file)?.iter().all(is_known);
             return Ok(if is_foreign { Found::Foreign } else { Found::Edited(file) });
@@ -585,12 +601,12 @@ pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
         None => {}
     }
     let has_objects = !file.root()?.group()?.links()?.is_empty();
-    // One that an earlier version made, without datasets, cannot be known.
+    // A skeleton without datasets that an earlier version made cannot be recognized.
     let known = has_objects && stamp::epoch_of(&epoch.image, &open(epoch.image.clone())?)?.is_some();
     Ok(if known { Found::Foreign } else { Found::Waiting })
 }
 
-/// The file at the user's path, if it is the skeleton of that epoch and somebody changed it since.
+/// Returns the file at the user's path, if it is the skeleton of that epoch and was changed since.
 fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
     match found(site, epoch)? {
         Found::Edited(file) => Ok(Some(file)),
@@ -598,7 +614,8 @@ fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
     }
 }
 
-/// The skeleton of an epoch, of the newest one with what somebody changed in it.
+/// Returns the skeleton of an epoch. With `newest`, changes made to the file at the user's path are
+/// included.
 pub(super) fn skeleton(site: Site<'_>, epoch: &Manifest, newest: bool) -> Result<File> {
     if newest && let Some(file) = edited(site, epoch)? {
         return Ok(file);
@@ -607,7 +624,7 @@ pub(super) fn skeleton(site: Site<'_>, epoch: &Manifest, newest: bool) -> Result
     File::from_source(source, Some(site.at().path().to_owned()), &plain())
 }
 
-/// The file at the user's path, as it is.
+/// Opens the file at the user's path.
 pub(super) fn at(site: Site<'_>) -> Result<File> {
     match site.local() {
         Some(path) => File::open(path, &plain()),
@@ -629,9 +646,9 @@ pub(super) fn now() -> u64 {
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
-/// For skeletons, whose datasets are markers, and of which there are no indexes.
+/// Returns options for opening skeletons, whose datasets are markers and which have no indexes.
 pub(super) fn plain() -> OpenOptions {
-    // The program that has it open may be this one, through libhdf5. Commits have locks of their own.
+    // This very program may have the file open through libhdf5. Commits use locks of their own.
     let locking = Locking::Never;
     OpenOptions { ignore_stores: true, index: IndexOption::Never, locking, ..OpenOptions::default() }
 }

@@ -1,4 +1,4 @@
-//! A committed store, as a file's datasets are read from it.
+//! Reading the datasets of a committed store.
 
 use super::bucket::parts;
 use super::checks::Headers;
@@ -23,37 +23,37 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How many logs are kept open.
+/// Maximum number of logs that are kept open.
 const OPEN: usize = 512;
-/// No manifest is larger.
+/// Maximum size of a manifest in bytes.
 const LARGEST: u64 = 1 << 34;
 
-/// The stores that a file's datasets are in: one, but for files that were put together by hand.
+/// The stores of a file's datasets, by epoch: one, except for files that were assembled by hand.
 #[derive(Debug, Default)]
 pub(crate) struct Stores(Mutex<HashMap<u64, Arc<Store>>>);
 
-/// Where a file with stores is.
+/// Location of a file that has datasets in stores.
 pub(crate) struct Home<'f> {
     pub(crate) path: Option<&'f Path>,
     pub(crate) source: &'f Arc<dyn Source>,
     pub(crate) external: ExternalPolicy,
 }
 
-/// A log, and a table of its writer.
+/// Number of a log, and name of a table of its writer.
 type OfTable = (u32, Arc<str>);
 
 /// An epoch of a store.
 pub(crate) struct Store {
     manifest: Arc<Manifest>,
-    /// Where the logs are: the folder of a file of this machine, or the file whose siblings they are.
+    /// Location of the logs: the folder of a local file, or the siblings of a remote one.
     place: Place,
     logs: Mutex<HashMap<u32, Arc<dyn Source>>>,
-    /// Logs and fragments, by the log and the table.
+    /// Logs joined with their fragments, by log and table.
     joined: Mutex<HashMap<OfTable, Arc<fragment::Joined>>>,
     datasets: Vec<OnceLock<Arc<Known>>>,
     headers: Headers,
     chunks: ChunkCache,
-    /// How many bytes its manifest has.
+    /// Size of the manifest in bytes.
     size: u64,
 }
 
@@ -62,12 +62,12 @@ enum Place {
     Beside(Arc<dyn Source>, String),
 }
 
-/// What is known of a dataset of an epoch.
+/// A dataset of an epoch, prepared for reading.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(super) about: Arc<About>,
     pieces: Pieces,
-    /// The table that it is a column of, and whether any of its pieces lie in fragments.
+    /// Table that it is a column of, and whether any of its pieces are in fragments.
     table: Option<Arc<str>>,
     in_fragments: bool,
 }
@@ -82,12 +82,12 @@ pub(crate) struct Sharded {
 #[derive(Debug, Clone)]
 pub(super) enum State {
     Committed(Arc<Store>, usize),
-    /// Why it cannot be read.
+    /// Reason why it cannot be read.
     Missing(Error),
 }
 
 impl Stores {
-    /// The epoch that a file is the skeleton of.
+    /// Makes the set of one epoch: the one whose skeleton the file is.
     pub(crate) fn with(store: Store) -> Self {
         Self(Mutex::new(HashMap::from([(store.manifest.number, Arc::new(store))])))
     }
@@ -104,7 +104,8 @@ impl Stores {
 }
 
 impl Sharded {
-    /// The dataset of a marker. Its header gets what the dataset is, in place of what stands for it.
+    /// Opens the dataset of a marker. Replaces the stub's description in the header by the
+    /// dataset's own.
     pub(crate) fn open(
         stores: &Stores,
         home: &Home<'_>,
@@ -161,17 +162,17 @@ impl Sharded {
         Ok(Self { marker, state: State::Committed(store, number) })
     }
 
-    /// Whether its store is there.
+    /// Returns whether the store was found.
     pub(crate) fn is_committed(&self) -> bool {
         matches!(self.state, State::Committed(..))
     }
 
-    /// Whether its store is there and does not count: others may have changed it.
+    /// Returns whether the store exists but is not trusted, since other users may have changed it.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(&self.state, State::Missing(error) if is_distrust(&error.to_string()))
     }
 
-    /// Whether its logs are reached over a network.
+    /// Returns whether the logs are reached over a network.
     pub(crate) fn is_remote(&self) -> bool {
         match &self.state {
             State::Committed(store, _) => match &store.place {
@@ -182,25 +183,25 @@ impl Sharded {
         }
     }
 
-    /// Which dataset of which epoch it is.
+    /// Returns the marker, which names the dataset and its epoch.
     pub(crate) fn marker(&self) -> Marker {
         self.marker
     }
 
-    /// What its epoch has of it.
+    /// Returns the epoch and its record of the dataset.
     pub(crate) fn stored(&self) -> Option<(&Manifest, &manifest::Stored)> {
         let State::Committed(store, number) = &self.state else { return None };
         Some((&store.manifest, store.manifest.datasets.get(*number)?))
     }
 
-    /// How many pieces it has.
+    /// Returns the number of its pieces.
     pub(crate) fn pieces(&self) -> u64 {
         let State::Committed(store, number) = &self.state else { return 0 };
         let parts = store.manifest.datasets[*number].parts.iter();
         parts.map(|part| part.written.pieces.len()).fold(0, u64::saturating_add)
     }
 
-    /// The places in a grid where something was written.
+    /// Returns the cells of a grid in which data were written.
     pub(crate) fn touched(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
         let (store, number) = match &self.state {
             State::Committed(store, number) => (store, *number),
@@ -228,7 +229,7 @@ impl Sharded {
 }
 
 impl Store {
-    /// An epoch of the store of a file.
+    /// Opens an epoch of the store of a file.
     pub(crate) fn open(home: &Home<'_>, epoch: u64) -> Result<Self> {
         let name = manifest::name_of(epoch);
         let absent = |error: Error| match error.kind() {
@@ -282,17 +283,17 @@ impl Store {
         Self { manifest, place, logs, joined: Mutex::default(), datasets, headers, chunks, size: 0 }
     }
 
-    /// That of a site.
+    /// Returns the epoch of a store whose site and manifest are known.
     pub(super) fn of(site: Site<'_>, manifest: &Arc<Manifest>) -> Self {
         Self::new(Arc::clone(manifest), Place::Site(site.into()))
     }
 
-    /// What is kept of the headers of its batches.
+    /// Returns the cache of batch headers.
     pub(super) fn headers(&self) -> &Headers {
         &self.headers
     }
 
-    /// How many bytes its manifest has.
+    /// Returns the size of the manifest in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -301,13 +302,13 @@ impl Store {
         &self.manifest.datasets[number]
     }
 
-    /// Who wrote a part of a dataset, and in which epoch it was committed.
+    /// Returns the writer of a part of a dataset, and the epoch that committed it.
     pub(super) fn origin(&self, part: &manifest::Part) -> Option<(super::WriterId, u64)> {
         let log = self.manifest.logs.get(part.log as usize);
         log.map(|log| (log.writer, part.epoch))
     }
 
-    /// Up to where a log is committed.
+    /// Returns the length up to which a log is committed.
     pub(super) fn committed_length(&self, number: u32) -> u64 {
         self.manifest.logs.get(number as usize).map_or(0, |part| part.length)
     }
@@ -317,13 +318,13 @@ impl Store {
         part.map_or_else(String::new, |part| self.place.name(&format!("{}.log", part.writer)))
     }
 
-    /// A dataset, if it has it.
+    /// Returns a dataset, if the epoch has it.
     pub(super) fn dataset(&self, id: &DatasetId) -> Result<Option<Arc<Known>>> {
         let number = self.manifest.datasets.iter().position(|stored| stored.id == *id);
         number.map(|number| self.known(number)).transpose()
     }
 
-    /// The skeleton that it keeps.
+    /// Returns the skeleton stored in the manifest.
     pub(crate) fn image(&self) -> &[u8] {
         &self.manifest.image
     }
@@ -336,7 +337,7 @@ impl Store {
         Ok(Arc::clone(self.datasets[number].get_or_init(|| known)))
     }
 
-    /// A log, and the fragment of its writer that has rows of a dataset.
+    /// Returns a log, joined with the fragment of its writer that has rows of the dataset.
     pub(super) fn joined(self: &Arc<Self>, number: u32, known: &Known) -> Result<Arc<dyn Source>> {
         match self.with_fragment(number, known)? {
             Some(joined) => Ok(joined),
@@ -376,7 +377,7 @@ impl Store {
         let named = |error: Error| error.file(self.place.name(&name));
         let log = self.place.open(&name);
         let log = log.and_then(|log| {
-            // Its writer may have flushed in an object store.
+            // In an object store, each flush ends a part of the log.
             parts::join(log, part.writer, Some(part.length), &|name| self.place.open(name))
         });
         let log = log.map_err(named)?;
@@ -415,7 +416,7 @@ impl Place {
     }
 }
 
-/// The last part of the name of a file over a network.
+/// Returns the last component of the name of a remote file.
 fn base_name(path: &Path) -> String {
     let text = path.to_string_lossy();
     let web = text.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"));
@@ -474,7 +475,7 @@ impl Known {
         failed.map_or_else(|| Ok(touched.into_iter().collect()), Err)
     }
 
-    /// How many layers of pieces it has.
+    /// Returns the number of layers of its pieces.
     pub(super) fn layers(&self) -> u32 {
         u32::try_from(self.pieces.layers.len()).unwrap_or(u32::MAX)
     }
@@ -483,7 +484,7 @@ impl Known {
         &self.pieces.layers[layer as usize]
     }
 
-    /// The number of the log of a layer, and how far it may be read.
+    /// Returns the number of a layer's log, and the length up to which it may be read.
     pub(super) fn extent(&self, layer: u32) -> (u64, u64) {
         let layer = self.layer(layer);
         (u64::from(layer.log), layer.length)
@@ -491,7 +492,7 @@ impl Known {
 }
 
 impl About {
-    /// What a definition says, with the extent of now.
+    /// Takes the facts from a definition, with the current extent.
     pub(super) fn new(definition: &super::Definition, dims: &[u64]) -> Result<Self> {
         let element = usize::try_from(definition.element_size());
         let element = element.map_err(|_| Error::limit("elements larger than the address space"))?;

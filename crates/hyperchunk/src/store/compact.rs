@@ -1,8 +1,9 @@
-//! Compaction: what many logs have of a store, in one.
+//! Compaction: rewrites the content of many logs to one.
 //!
-//! What is to be seen is written once more, in order, to a new log; what lies under something else is left behind. The next
-//! epoch has the same content and few pieces: it is found faster, linked with fewer segments, and the old logs can go
-//! ([`super::vacuum`]). Writers and commits go on in the meantime; what they add lies over what was compacted.
+//! The visible data are written again, in order, to a new log; overwritten data are dropped. The
+//! next epoch has the same content in few pieces: they are found faster and linked with fewer
+//! segments, and the old logs can be deleted ([`super::vacuum`]). Writers and commits continue in
+//! the meantime; their data take precedence over the compacted ones.
 
 use super::blocks::{Blocks, Content, Scratch};
 use super::commit::{self, add_log, now};
@@ -24,21 +25,21 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often the epoch is made again when others are faster.
+/// Maximum number of attempts to publish the epoch when other commits are faster.
 const TRIES: usize = 1000;
 
-/// A dataset of no more pieces of one log is left alone.
+/// Number of pieces of one log up to which a dataset is not compacted.
 const MANY: usize = 64;
 
-/// How a store is compacted.
+/// Options of a compaction.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CompactOptions {
-    /// How many bytes of data are held at a time, about.
+    /// Approximate number of bytes of data held in memory at a time.
     pub memory: u64,
-    /// When it must have reached the disk.
+    /// Point at which the result must be on disk.
     pub sync: Sync,
-    /// How plain libhdf5 finds the data.
+    /// Linking of the data for plain libhdf5.
     pub link: Linking,
 }
 
@@ -48,31 +49,33 @@ impl Default for CompactOptions {
     }
 }
 
-/// What was compacted.
+/// Result of a compaction.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Compacted {
     /// The new epoch.
     pub manifest: Arc<Manifest>,
-    /// The new log.
+    /// Writer of the new log.
     pub writer: WriterId,
-    /// How many pieces there were, and are.
+    /// Number of pieces before and after.
     pub pieces: (u64, u64),
-    /// The logs that are not needed any more, but by older epochs.
+    /// Logs that only older epochs still need.
     pub replaced: Vec<WriterId>,
-    /// What plain libhdf5 can read.
+    /// Datasets that plain libhdf5 can read.
     pub links: Links,
 }
 
-/// The session of logs that hold what others wrote: nobody but who compacts commits them.
+/// Returns the session of compacted logs, which hold other writers' data. Only the compaction
+/// commits them.
 pub(super) fn session() -> Session {
     Session::named("hyperchunk compaction")
 }
 
-/// Writes what the newest epoch of a store has to one log; `None` if it is in one already.
+/// Writes the content of the newest epoch of a store to one log; `None` if it is in one already.
 ///
 /// # Errors
-/// NotFound if nothing was committed; Io; those of reading the logs; Invalid if the file was begun anew in the meantime.
+/// NotFound if nothing was committed; Io; errors of reading the logs; Invalid if the file was
+/// truncated in the meantime.
 pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted>> {
     let path = super::real_file(path);
     let site = Site::from(&path).absolute()?;
@@ -95,7 +98,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
         return Ok(None);
     }
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
-    // What lay in Arrow files goes to one.
+    // Rows from Arrow fragments go to one Arrow fragment again.
     let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT));
     let known = Known { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions {
@@ -112,7 +115,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
         publish(&path, &base, writer.id(), options)
     });
     if made.is_err() {
-        // The first error is the one that counts.
+        // Report the first error, not one of the clean-up.
         for file in writer.fragments().into_iter().chain([writer.log().to_owned()]) {
             drop(std::fs::remove_file(file));
         }
@@ -120,13 +123,13 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     made.map(Some).map_err(named)
 }
 
-/// Whether a box is one run of elements in row-major order.
+/// Returns whether a box is one run of elements in row-major order.
 fn in_one_run(slab: &Slab, extent: &[u64]) -> bool {
     let first = slab.count.iter().position(|count| *count != 1).unwrap_or(slab.count.len());
     slab.count.iter().zip(extent).skip(first + 1).all(|(count, dim)| count == dim)
 }
 
-/// Writes all data.
+/// Writes the data of all datasets.
 fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Result<()> {
     let logs = Pool::new(path, base);
     for stored in &base.datasets {
@@ -163,8 +166,8 @@ fn dataset(logs: &Pool<'_>, stored: &Stored, writer: &LogWriter, number: u32, me
     Ok(())
 }
 
-/// Writes chunks, each as a whole: as it is, or painted. What chunks have beyond the edge of the extent is kept: it is there
-/// again when the dataset grows.
+/// Writes each chunk as a whole: as stored, or composed of its layers. Elements of a chunk past the
+/// edge of the extent are kept, since they become visible when the dataset grows.
 fn chunks(logs: &Pool<'_>, stored: &Stored, chunk: &[u64], writer: &LogWriter, number: u32) -> Result<()> {
     let mut whole = stored.clone();
     for (dim, chunk) in whole.extent.iter_mut().zip(chunk) {
@@ -186,7 +189,7 @@ fn chunks(logs: &Pool<'_>, stored: &Stored, chunk: &[u64], writer: &LogWriter, n
     Ok(())
 }
 
-/// The elements of a part of a box.
+/// Copies the elements of a part out of a box.
 fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (_, from, length) in rows(part, part, outer) {
@@ -197,7 +200,7 @@ fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Makes the epoch in which the new log takes the place of what `base` had.
+/// Publishes the epoch in which the new log replaces the content of `base`.
 fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOptions) -> Result<Compacted> {
     let log = Log::open(&super::log_of(path, writer), None, 0)?;
     for _ in 0..TRIES {
@@ -226,7 +229,7 @@ fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOpti
     Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made"))
 }
 
-/// The newest epoch, with the new log instead of the parts that `base` had.
+/// Returns the newest epoch with the new log in place of the parts that `base` had.
 fn replaced(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
     let mut manifest = Manifest {
         parent: newest.number,
@@ -246,7 +249,7 @@ fn replaced(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
         priority: 0,
     };
     let own = add_log(&mut manifest, part)?;
-    // Logs that still have something, and those that may get more.
+    // Logs that are still referenced, and logs that may grow.
     let is_new = |part: &Part| part.epoch > base.number;
     let used: HashSet<u32> = newest
         .datasets

@@ -1,4 +1,4 @@
-//! A store before anybody has written to it.
+//! Creation of stores, and their state before the first write.
 
 use super::bucket::parts;
 use super::commit::{at, writers};
@@ -20,20 +20,20 @@ use std::time::SystemTime;
 /// A path of a dataset, and its definition.
 pub type NamedDefinition = (Vec<u8>, Definition);
 
-/// A store that was just made: whoever has this need not look at it to commit to it.
+/// A store that was just created; committing with it saves reading the store.
 #[derive(Debug, Clone)]
 pub struct Fresh {
-    /// What its writers must know.
+    /// State of the store that its writers need.
     pub known: Known,
     /// The file at its path.
     pub(super) image: Arc<[u8]>,
-    /// The datasets, if nothing else is in that file.
+    /// The datasets, if the file has nothing else.
     pub(super) plain: Option<Arc<[Definition]>>,
-    /// What tells that file from a later one.
+    /// Identity of that file, to detect that it was replaced.
     pub(super) stamp: Option<Stamp>,
 }
 
-/// What tells a file from the one that was there before.
+/// Identity of a file, to tell it from an earlier one at the same path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     size: u64,
@@ -59,16 +59,16 @@ impl Stamp {
     }
 }
 
-/// A store that is about to be made: writers that know of it may begin already.
+/// A store that is about to be created. Writers that have its `known` may begin already.
 #[derive(Debug)]
 pub struct Begun {
     site: SiteBuf,
-    /// What they must know.
+    /// State of the store that its writers need.
     pub known: Known,
 }
 
-/// Looks whether a store may be made, and makes its folder. `None` where an earlier one is replaced: what its writers must know
-/// is known when it is made.
+/// Checks that a store may be created and makes its folder. Returns `None` if it replaces an
+/// earlier one: its writers' state is then known only once it is created.
 ///
 /// # Errors
 /// As [`create`].
@@ -82,10 +82,10 @@ pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<Beg
 }
 
 impl Begun {
-    /// Makes it, as [`create`] does.
+    /// Creates the store, as [`create`] does.
     ///
     /// # Errors
-    /// Io; those of reading the image.
+    /// Io; errors of reading the image.
     pub fn create(self, definitions: &[Definition], image: Option<&[u8]>, sync: Sync) -> Result<Fresh> {
         let plain = image.is_none().then(|| definitions.into());
         let store = self.known.store;
@@ -94,7 +94,7 @@ impl Begun {
             .and_then(|image| self.site.site().at().replace(&image, None, sync).map(|()| image));
         let local = self.site.site().local();
         let image = made.inspect_err(|_| {
-            // If nobody has begun to write.
+            // Succeeds only if no writer has begun.
             drop(local.map(|path| std::fs::remove_dir(folder_of(path))));
         })?;
         let stamp = local.and_then(Stamp::of);
@@ -103,7 +103,8 @@ impl Begun {
     }
 }
 
-/// The newest epoch of the store that is replaced. What stands in the way is an error.
+/// Returns the newest epoch of the store to be replaced. An existing file that must not be replaced
+/// is an error.
 fn earlier(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
     let before = Manifest::newest(site)?;
     if !replaces && (before.is_some() || site.at().has_file()?) {
@@ -117,14 +118,16 @@ fn earlier(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
     Ok(before)
 }
 
-/// Makes a store: a file at `path` that shows what will be there. `image` is an HDF5 file with groups, attributes, small data
-/// and, by their markers, the datasets of `definitions`; those that it does not have are made with the groups on their way.
+/// Creates a store: a file at `path` that shows its future content. `image` is an HDF5 file with
+/// groups, attributes, small data and, by their markers, the datasets of `definitions`; datasets
+/// that it lacks are made, with their parent groups.
 ///
-/// What is there already is an error, unless `replaces`. Then the epochs of an earlier store stay for its readers until they are
-/// removed (`vacuum`), and a new epoch begins without anything of theirs.
+/// An existing file or store is an error, unless `replaces`. In that case the epochs of the earlier
+/// store stay for its readers until they are removed (`vacuum`), and a new epoch begins without
+/// their content.
 ///
 /// # Errors
-/// Io with the message that there is something, or from the system; those of reading the image.
+/// Io if there is a file already, or from the system; errors of reading the image.
 pub fn create<'a>(
     site: impl Into<Site<'a>>,
     definitions: &[Definition],
@@ -151,7 +154,7 @@ pub fn create<'a>(
             number,
             parent: before.number,
             floor: number - 1,
-            // All that is there now.
+            // All current writers.
             hidden: writers(site)?,
             datasets: stored.clone(),
             image: merge.write((before.store, number), &shown)?,
@@ -168,8 +171,9 @@ pub fn create<'a>(
     }
 }
 
-/// What a new store has: its structure, what is shown of its datasets, and those themselves. Without an epoch, the marker is
-/// all that says what a dataset is, until somebody writes to it.
+/// Returns the content of a new store: its structure, the stubs of its datasets, and the datasets.
+/// Without an epoch (`announced`), the marker holds the only definition of a dataset until the
+/// first write.
 fn structure(
     definitions: &[Definition],
     image: Option<&[u8]>,
@@ -211,14 +215,14 @@ fn structure(
     Ok((merge, shown, stored))
 }
 
-/// What a writer of the store at `path` must know, and its datasets with their paths: of the newest epoch, or, before the first
-/// one, as the file announces them.
+/// Returns the state that a writer of the store at `path` needs, and its datasets with their paths:
+/// of the newest epoch or, before the first one, as the file announces them.
 ///
 /// # Errors
-/// NotFound; those of reading the file or the newest epoch.
+/// NotFound; errors of reading the file or the newest epoch.
 pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<NamedDefinition>)> {
     let site = site.into();
-    // Before the epoch: a commit in between is noticed then.
+    // Read before the epoch, so that a commit in between is noticed.
     let seen = site.local().and_then(FileStamp::of);
     if let Some(newest) = Manifest::newest(site)? {
         let known = Known { store: newest.store, epoch: newest.number, seen };
@@ -232,12 +236,12 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Named
     Ok((None, announced))
 }
 
-/// How many names of datasets are told, if they have more than one: hard links of groups may lead to the same ones in very many
-/// ways.
+/// Maximum number of further names of datasets that are returned: hard links of groups may reach
+/// the same datasets by very many paths.
 const FURTHER_NAMES: usize = 65_536;
 
-/// The datasets of an epoch, each with the paths that lead there now: they may have been moved or linked since they were
-/// defined, also in the file at the user's path by programs without hyperchunk.
+/// Returns the datasets of an epoch with their current paths. They may have been moved or linked
+/// since they were defined, also by a program without hyperchunk in the file at the user's path.
 pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<NamedDefinition>> {
     let file = commit::skeleton(site, epoch, true)?;
     let all = Marker::all(&file)?.into_iter();
@@ -255,7 +259,8 @@ pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
     })?;
     let first_names = named.len();
     for (link, first) in links {
-        // Of a dataset, or of all below a group, which may have further names themselves.
+        // The link is to a dataset or to a group; datasets below the group get the further name as
+        // well.
         let slash: &[u8] = if first == b"/" { b"/" } else { b"" };
         let through = |(path, definition): &NamedDefinition| {
             let rest = path.strip_prefix(&*first)?;
@@ -269,7 +274,8 @@ pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
     Ok(named)
 }
 
-/// Refuses the file of a store that nothing of is beside it: whoever wrote to it would begin another store. No epoch was found.
+/// Refuses the file of a store whose folder is missing: a writer would begin another store. Called
+/// when no epoch was found.
 fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
     let epoch = markers.iter().map(|marker| marker.epoch).max();
     let there = site.local().is_none_or(|path| folder_of(path).is_dir());
@@ -287,7 +293,8 @@ fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
     Err(Error::new(ErrorKind::NotFound, message))
 }
 
-/// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.
+/// Removes the logs of writers of which nothing was ever committed; otherwise they would be taken
+/// for the new store's.
 fn left_over(site: Site<'_>) -> Result<()> {
     if let Some(bucket) = site.bucket() {
         for name in site.at().list()?.iter().filter(|name| parts::writer_of(name).is_some()) {

@@ -1,4 +1,4 @@
-//! What a dataset is, as its writers say.
+//! Definitions of datasets, as their writers declare them.
 
 use super::bytes::{Out, blob, extents, number};
 use super::id::{DatasetId, hash};
@@ -8,31 +8,33 @@ use hyperchunk_format::encode::{Oldest, message as encode};
 use hyperchunk_format::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Pipeline};
 use hyperchunk_format::parse::message as parse;
 
-/// What a dataset is. All writers that define it alike mean the same dataset, without any agreement between them.
+/// Definition of a dataset. All writers with the same definition mean the same dataset, without any
+/// agreement between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
-    /// The absolute path that it was made with. It may be renamed later.
+    /// Absolute path at creation. The dataset may be renamed later.
     pub path: Vec<u8>,
-    /// The type of its elements.
+    /// Datatype of its elements.
     pub datatype: Datatype,
-    /// Its first extent.
+    /// Initial extent.
     pub dims: Vec<u64>,
-    /// How far each dimension may grow; `None` for any extent.
+    /// Maximum of each dimension; `None` is unlimited.
     pub max: Vec<Option<u64>>,
-    /// The extent of its chunks, if it has any.
+    /// Extent of its chunks, if it is chunked.
     pub chunk: Option<Vec<u64>>,
-    /// The filters of its chunks.
+    /// Filter pipeline of its chunks.
     pub pipeline: Pipeline,
-    /// What never-written elements are.
+    /// Fill value of elements that were never written.
     pub fill: FillValue,
-    /// How many datasets of the same definition were made and deleted before it.
+    /// Number of datasets of the same definition that were made and deleted before it.
     pub incarnation: u32,
-    /// HDF5's own encoding of the creation properties (`H5Pencode2`), if libhdf5 made it. Not part of its identity.
+    /// HDF5's own encoding of the creation properties (`H5Pencode2`), if libhdf5 made it. Not part
+    /// of its identity.
     pub native: Vec<u8>,
 }
 
 impl Definition {
-    /// A dataset of fixed extent, in one piece, that reads as zeros where it was never written.
+    /// Defines a contiguous dataset of fixed extent whose unwritten elements are zero.
     #[must_use]
     pub fn new(path: impl Into<Vec<u8>>, datatype: Datatype, dims: Vec<u64>) -> Self {
         let max = dims.iter().copied().map(Some).collect();
@@ -49,7 +51,7 @@ impl Definition {
         }
     }
 
-    /// The dataset's identity.
+    /// Returns the dataset's identity.
     ///
     /// # Errors
     /// As [`Definition::encode`].
@@ -57,7 +59,8 @@ impl Definition {
         Ok(DatasetId(hash(&self.identity()?)))
     }
 
-    /// What elements read as that nobody wrote: `None` for zeros, also where the fill value must never be written, as in libhdf5.
+    /// Returns the value of unwritten elements: `None` for zeros, also if the fill value must never
+    /// be written, as in libhdf5.
     #[must_use]
     pub fn unwritten(&self) -> Option<&[u8]> {
         match (self.fill.time, &self.fill.value) {
@@ -67,7 +70,7 @@ impl Definition {
         }
     }
 
-    /// A fill value is an element.
+    /// Checks that the fill value has the size of an element.
     pub(super) fn check_fill(&self) -> Result<()> {
         match &self.fill.value {
             FillWhen::User(value) if !value.is_empty() && value.len() as u64 != self.datatype.size => {
@@ -78,13 +81,13 @@ impl Definition {
         }
     }
 
-    /// How many bytes an element has.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub fn element_size(&self) -> u64 {
         self.datatype.size
     }
 
-    /// Its bytes.
+    /// Encodes the definition.
     ///
     /// # Errors
     /// Unsupported for a datatype that no release of HDF5 can store.
@@ -118,7 +121,7 @@ impl Definition {
         Ok(out.0)
     }
 
-    /// The definition that these bytes are.
+    /// Decodes a definition.
     ///
     /// # Errors
     /// Corrupt.

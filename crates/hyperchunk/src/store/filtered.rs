@@ -1,4 +1,4 @@
-//! Whole chunks through their filters as they are written, on as many threads as help.
+//! Filtering of whole chunks while they are written, on several threads.
 
 use super::boxes::boxes;
 use super::{LogWriter, Own, Slab};
@@ -7,10 +7,10 @@ use crate::{Error, Result};
 use hyperchunk_format::codec::Encoder;
 use hyperchunk_format::select::{Choice, Piece, pieces};
 
-/// Fewer bytes than this are not worth a thread.
+/// Minimum number of bytes per thread.
 const WORTH_A_THREAD: usize = 128 << 10;
 
-/// One thread's buffers.
+/// Buffers of one thread.
 #[derive(Default)]
 struct Scratch {
     elements: Vec<u8>,
@@ -18,12 +18,14 @@ struct Scratch {
 }
 
 impl LogWriter {
-    /// As [`LogWriter::write`], but chunks that the selection has whole go to the log through the dataset's filters, on up to
-    /// `threads` threads (0: one a processor). Parts of chunks go there as they are; a chunk at the edge of a dimension that may
-    /// grow is one, since another writer may have the rest of it. Without filters there is no difference.
+    /// As [`LogWriter::write`], but chunks that the selection covers completely are passed through
+    /// the dataset's filters, on up to `threads` threads (0: one a processor). Partly covered
+    /// chunks are stored as plain elements. A chunk at the edge of a dimension that may grow counts
+    /// as partly covered, since another writer may have the rest of it. Without filters it is the
+    /// same as `write`.
     ///
     /// # Errors
-    /// As [`LogWriter::write`]; a filter's.
+    /// As [`LogWriter::write`]; errors of a filter.
     pub fn write_filtered(&self, dataset: u32, choice: &Choice, bytes: &[u8], threads: usize) -> Result<()> {
         let Own { definition, dims, .. } = self.dataset(dataset)?;
         let name = |error: Error| error.object(String::from_utf8_lossy(&definition.path));
@@ -39,7 +41,7 @@ impl LogWriter {
             size.ok_or_else(|| Error::limit("a box larger than memory"))
         };
         if size_of(slab).map_err(name)? != bytes.len() {
-            // It says what is wrong with it.
+            // Returns the error for the wrong length.
             return self.write_boxes(dataset, &chosen, bytes);
         }
         let whole = size_of(&Slab::new(vec![0; chunk.len()], chunk)).map_err(name)?;
@@ -82,7 +84,7 @@ impl LogWriter {
     }
 }
 
-/// Some of the caller's elements.
+/// Returns the given range of the caller's elements.
 fn elements(bytes: &[u8], first: usize, count: usize, size: usize) -> Result<&[u8]> {
     let range = first.checked_mul(size).zip(count.checked_mul(size));
     let range = range.and_then(|(start, length)| Some(start..start.checked_add(length)?));
@@ -106,7 +108,8 @@ mod tests {
     use hyperchunk_format::model::{ByteOrder, Datatype, FillTime, FillWhen, Filter};
     use hyperchunk_format::select::Axis;
 
-    /// Writes a box over one of sevens, filtered and plainly: both read alike, and so many chunks are stored as such.
+    /// Writes a box over a dataset of sevens, with and without filters. Checks that both read the
+    /// same and that `chunks` chunks are stored filtered.
     #[track_caller]
     fn check(axes: [(u64, u64); 2], chunks: usize) {
         check_in([Some(250), Some(190)], axes, chunks);
@@ -156,12 +159,12 @@ mod tests {
     fn whole_chunks_are_filtered() {
         check([(0, 250), (0, 190)], 12);
         check([(100, 200), (50, 150)], 2);
-        // Chunks at the edge are whole if all of the extent is there.
+        // A chunk at the edge is whole if all of it inside the extent is written.
         check([(200, 250), (150, 190)], 1);
         check([(30, 220), (0, 190)], 4);
         check([(1, 99), (0, 190)], 0);
         check([(0, 249), (49, 190)], 6);
-        // Where the extent may grow, others may write to the rest of a chunk at the edge.
+        // If the extent may grow, others may write the rest of a chunk at the edge.
         check_in([None, Some(190)], [(0, 250), (0, 190)], 8);
         check_in([Some(1000), None], [(0, 250), (0, 190)], 6);
         check_in([Some(300), Some(200)], [(200, 250), (150, 190)], 0);

@@ -1,7 +1,7 @@
-//! Standing queries: what writers flush is looked at as it comes, before anybody commits it.
+//! Standing queries: matches in newly flushed data, before any commit.
 //!
-//! Logs are walked from batch to batch, without locks: only what lies before a trailer counts, which is what its writer flushed. Records
-//! whose statistics rule out what is asked for are not read.
+//! Logs are read batch by batch, without locks. Only data before a trailer count, since the trailer
+//! marks them as flushed. Records whose statistics exclude a match are not read.
 
 use super::commit::writers;
 use super::compact;
@@ -15,87 +15,88 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-/// So many bytes of a record are tested at a time.
+/// Number of bytes of a record tested at a time.
 const AT_ONCE: u64 = 8 << 20;
-/// A look ends when it has read so many bytes; the next one goes on there.
+/// Number of bytes that end one poll; the next one continues there.
 const A_LOOK: u64 = 64 << 20;
-/// No definition is longer.
+/// Maximum length of a definition in bytes.
 const LONGEST_DEFINITION: u64 = 64 << 20;
 
-/// A standing query. What was committed when it began is not looked at.
+/// A standing query. Data committed before it began are not searched.
 #[derive(Debug)]
 pub struct Follow {
     path: PathBuf,
     dataset: Vec<u8>,
     predicate: Predicate,
     tails: BTreeMap<WriterId, Tail>,
-    /// Whether something was committed when it began.
+    /// True if data were committed when it began.
     has_data: bool,
 }
 
-/// Values that a writer flushed.
+/// Matching values that a writer flushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
-    /// Who wrote them.
+    /// Writer of the values.
     pub writer: WriterId,
-    /// Whether they are rows that go behind what is there: their indices count from the writer's first one.
+    /// True for appended rows: their indices count from the writer's first appended row.
     pub appended: bool,
-    /// The index of each, one behind the other.
+    /// Indices of the values, concatenated.
     pub indices: Vec<u64>,
-    /// The values, as the dataset has them.
+    /// The values, in the dataset's datatype.
     pub values: Vec<u8>,
     elements: Elements,
 }
 
 impl Seen {
-    /// The values as numbers.
+    /// Returns the values as numbers.
     #[must_use]
     pub fn numbers(&self) -> Vec<Extreme> {
         self.elements.values(&self.values).numbers()
     }
 }
 
-/// What is new.
+/// Result of a poll.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Polled {
-    /// What was found.
+    /// The matches.
     pub seen: Vec<Seen>,
-    /// How many bytes of elements were read.
+    /// Number of bytes of elements read.
     pub looked_at: u64,
-    /// How many writers there are that are not committed.
+    /// Number of writers that were not committed when the query began.
     pub writers: usize,
-    /// Whether all writers that have begun are done. Before anything was written or committed, nobody has.
+    /// True if all writers that have begun are finished. Before any write or commit it is false,
+    /// since no writer has begun.
     pub done: bool,
 }
 
-/// How far a log was walked.
+/// Read position in a log.
 #[derive(Debug)]
 struct Tail {
     at: u64,
-    /// The number of the next record.
+    /// Number of the next record.
     next: u64,
-    /// Up to here it was committed when the query began.
+    /// Length that was committed when the query began.
     committed: u64,
-    /// Its datasets: those that are asked for.
+    /// Datasets of the log; `Some` for the followed ones.
     known: Vec<Option<Known>>,
-    /// Records that were not flushed yet.
+    /// Records that are not flushed yet.
     waiting: Vec<Flushed>,
-    /// Records that were, and are still to be looked at.
+    /// Flushed records that are still to be tested.
     flushed: VecDeque<Flushed>,
     done: bool,
 }
 
-/// A record that is looked at once its writer flushed it.
+/// A record, tested after its writer flushed it.
 #[derive(Debug)]
 struct Flushed {
     order: u64,
-    /// Where its batch begins, and where it lies.
+    /// Offset of its batch, and of its payload.
     head: u64,
     place: u64,
     record: Record,
-    /// What of it is to be read, and whether that is appended; `None` before it was begun.
+    /// Parts still to be read, and whether they are appended rows; `None` before it was begun.
     parts: Option<VecDeque<(Piece, bool, Slab)>>,
 }
 
@@ -107,7 +108,7 @@ struct Known {
 }
 
 impl Follow {
-    /// Begins to follow what is written to the dataset at this path of a store.
+    /// Starts to follow the writes to the dataset at this path of a store.
     ///
     /// # Errors
     /// Io; Corrupt if the newest epoch is damaged.
@@ -127,10 +128,12 @@ impl Follow {
         Ok(Self { path, dataset: dataset.to_vec(), predicate, tails, has_data })
     }
 
-    /// What was flushed since the last time; of much, a part, and the rest the next times.
+    /// Returns matches in the data flushed since the last poll. A large amount is spread over
+    /// several polls.
     ///
     /// # Errors
-    /// Io; Corrupt if what was flushed is not as it was written; Unsupported for elements that are no plain numbers.
+    /// Io; Corrupt if flushed data do not match their checksum; Unsupported for elements that are
+    /// not plain numbers.
     pub fn poll(&mut self) -> Result<Polled> {
         let mut polled = Polled { done: true, ..Polled::default() };
         for writer in writers(Site::from(&self.path))? {
@@ -139,7 +142,7 @@ impl Follow {
             if !tail.done || !tail.flushed.is_empty() {
                 let name = log_of(&self.path, writer);
                 let walked = Log::bytes_of(&name).and_then(|log| {
-                    // What it has was seen when others wrote it.
+                    // A compacted log repeats other writers' data.
                     if log.header.session == compact::session() {
                         tail.done = true;
                         return Ok(());
@@ -148,7 +151,7 @@ impl Follow {
                 });
                 match walked {
                     Ok(()) => {}
-                    // It has just begun, or is gone since it was compacted.
+                    // The log has just been created, or was deleted after a compaction.
                     Err(error) if tail.is_gone(&error) => {}
                     Err(error) => return Err(error.file(name.display())),
                 }
@@ -168,7 +171,7 @@ impl Tail {
         Self { at, next: 0, committed: 0, known, waiting, flushed, done: false }
     }
 
-    /// Whether an error says that there is no log: not yet, or no longer.
+    /// Returns whether an error means that there is no log: not yet, or no longer.
     fn is_gone(&self, error: &Error) -> bool {
         let begins = self.at == HEADER as u64 && error.kind() == ErrorKind::Truncated;
         begins || (self.flushed.is_empty() && error.kind() == ErrorKind::NotFound)
@@ -197,7 +200,7 @@ impl Tail {
             }
             let mut bytes = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
             log.read_at(self.at, &mut bytes)?;
-            // It may be being written right now.
+            // The batch may be incomplete because it is being written.
             let Ok(batch) = record::decode(&bytes, self.at) else { break };
             if batch.first != self.next {
                 return Err(Error::corrupt("a batch does not go on where the one before ended").at(self.at));
@@ -257,7 +260,7 @@ impl Tail {
                 let may = |statistics| predicate.judge(statistics, known.elements.size()).yes;
                 self.at >= self.committed && record.statistics.as_ref().is_none_or(may)
             }
-            // Elements of which there are fields are no numbers, and nothing is found in them.
+            // Single fields of compound elements are not numbers and never match.
             Body::Fields { .. } => false,
             _ => false,
         };
@@ -267,7 +270,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Reads records that were flushed, and finds what is asked for, until it has read enough for once.
+    /// Reads flushed records and tests them, until the limit of one poll is reached.
     fn look(&mut self, log: &Log, predicate: &Predicate, polled: &mut Polled) -> Result<()> {
         while let Some(flushed) = self.flushed.front_mut() {
             let Some(Some(known)) = self.known.get_mut(flushed.record.dataset as usize) else {
@@ -310,7 +313,7 @@ impl Tail {
 }
 
 impl Known {
-    /// What of a record is to be read, part by part; the record is compared with its checksum first.
+    /// Checks a record against its checksum and returns the parts of it to be read.
     fn parts(
         &self,
         log: &Log,
@@ -342,10 +345,10 @@ impl Known {
     }
 }
 
-/// A piece in parts that are read at once.
+/// Splits a piece into parts that are each read at once.
 fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Slab>> {
     let whole = match piece.place {
-        // What a chunk has beyond the extent is not seen.
+        // Elements of a chunk past the extent are not visible.
         Place::Chunk { .. } => match piece.slab.clipped(dims) {
             Some(slab) => return Ok(vec![slab]),
             None => return Ok(Vec::new()),

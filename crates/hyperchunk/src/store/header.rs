@@ -1,4 +1,4 @@
-//! The fixed parts of a log: what it begins with, and what says that it is whole.
+//! Parts of fixed size of a log: its header, and the trailers that confirm flushes.
 
 use super::bytes::Out;
 use super::id::{Session, StoreId, WriterId};
@@ -8,9 +8,9 @@ use twox_hash::XxHash3_64;
 
 const MAGIC: [u8; 8] = *b"HCLOG\r\n\x01";
 const TRAILER: [u8; 4] = *b"HCT\x01";
-/// How long a log's header is.
+/// Size of a log's header in bytes.
 pub(super) const HEADER: usize = 128;
-/// How long a trailer is.
+/// Size of a trailer in bytes.
 pub(super) const TRAILER_SIZE: usize = 64;
 
 const TRUNCATES: u32 = 1;
@@ -18,33 +18,35 @@ const EDITS_SKELETON: u32 = 2;
 const FAILED: u32 = 4;
 const CLOSED: u32 = 1;
 
-/// What a log says of itself.
+/// Header of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
-    /// Whose log it is.
+    /// Writer of the log.
     pub writer: WriterId,
-    /// Which store it belongs to; zeros where that was not known yet.
+    /// Store that it belongs to; zeros if that was not known yet.
     pub store: StoreId,
-    /// Which processes the writer belongs together with.
+    /// Session of the writer.
     pub session: Session,
-    /// What epochs up to this one have is not to be seen any more: the writer, or the one that it joined, began the file anew.
+    /// Epochs up to this one are invisible once this log is committed: the writer, or the one that
+    /// it joined, truncated the file.
     pub floor: u64,
-    /// The epoch that the writer saw; 0 for none.
+    /// Epoch that the writer started from; 0 for none.
     pub base: u64,
-    /// Between writers of one epoch, the higher one's data lie over the others'.
+    /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
-    /// The number of its process on its machine.
+    /// Process id on its machine.
     pub process: u32,
-    /// When it began, in nanoseconds since 1970. For people: nothing is decided by it.
+    /// Start time in nanoseconds since 1970. Informative only: no decision depends on it.
     pub started: u64,
-    /// Where its process number counts: the boot of its machine and its process namespace, hashed; 0 if that is not known.
+    /// Scope of the process id: hash of the machine's boot id and the process namespace; 0 if
+    /// unknown.
     pub place: u64,
-    /// Whether it began the file anew.
+    /// True if the writer truncated the file.
     pub truncates: bool,
-    /// Whether its image began as a copy of the base epoch's skeleton: links and attributes of the base that are missing in
-    /// the image were deleted. Other images hold additions only, and delete nothing.
+    /// True if its image began as a copy of the base epoch's skeleton: links and attributes of the
+    /// base that the image lacks were deleted. Other images only add, and delete nothing.
     pub edits_skeleton: bool,
-    /// Whether its writer could not write something: what it was given then is missing.
+    /// True if the writer failed to write some of its data, which are missing.
     pub failed: bool,
 }
 
@@ -105,19 +107,19 @@ impl LogHeader {
     }
 }
 
-/// What follows an index: up to here, the log is whole.
+/// Record after an index; it confirms that the log is complete up to here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trailer {
-    /// Where the index, the payload of its batch, begins.
+    /// Offset of the index, the payload of its batch.
     pub(super) index: u64,
     pub(super) length: u64,
-    /// Where the trailer before it is; 0 for none.
+    /// Offset of the previous trailer; 0 for none.
     pub(super) previous: u64,
     /// xxh3 of the index.
     pub(super) hash: [u8; 16],
-    /// The number of the next record.
+    /// Number of the next record.
     pub(super) next: u64,
-    /// Whether the writer is done.
+    /// True if the writer is finished.
     pub(super) closed: bool,
 }
 
@@ -138,7 +140,7 @@ impl Trailer {
         bytes
     }
 
-    /// The trailer that these bytes are, if they are one.
+    /// Decodes a trailer; `None` if the bytes are not a valid one.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; TRAILER_SIZE] = bytes.try_into().ok()?;
         let (body, checksum) = bytes.split_at(TRAILER_SIZE - 8);

@@ -1,4 +1,4 @@
-//! Names without a registry: of writers, of stores, of datasets.
+//! Identifiers of writers, stores, datasets and sessions, made without a registry.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -25,7 +25,7 @@ macro_rules! id {
         }
 
         impl $name {
-            /// From its 32 hexadecimal digits.
+            /// Parses 32 hexadecimal digits in lower case.
             #[must_use]
             pub fn from_hex(text: &str) -> Option<Self> {
                 let digits = text.as_bytes();
@@ -47,31 +47,33 @@ macro_rules! id {
 }
 
 id! {
-    /// A writer: a process that writes to a store, and its log. Needs no rank, no counter and no lock.
+    /// Identifier of a writer (a process that writes to a store) and of its log. Needs no rank,
+    /// counter or lock.
     WriterId
 }
 id! {
-    /// A store: tells a log of this one from a stray one.
+    /// Identifier of a store, to recognize a log that belongs to another one.
     StoreId
 }
 id! {
-    /// A dataset: the hash of its definition, so that all writers that define it alike mean the same.
+    /// Identifier of a dataset: the hash of its definition, so that writers with the same
+    /// definition mean the same dataset.
     DatasetId
 }
 id! {
-    /// The processes that belong together: the hash of a job's name. Zeros where nothing is known.
+    /// Identifier of a group of cooperating processes: the hash of a job's name. Zeros if unknown.
     Session
 }
 
 impl WriterId {
-    /// A new one.
+    /// Makes a random id.
     #[must_use]
     pub fn new() -> Self {
         Self(random())
     }
 
-    /// A new one of a session. If that is known, the name begins as the session's: who looks at names alone can tell the logs
-    /// of one session from all others.
+    /// Makes a random id for a session. If the session is known, the id begins with its first
+    /// bytes, so that names alone tell the logs of one session from all others.
     #[must_use]
     pub fn of(session: Session) -> Self {
         let mut id = Self::new();
@@ -83,7 +85,7 @@ impl WriterId {
         id
     }
 
-    /// Whether it may be of a session, by its name.
+    /// Returns whether the writer may belong to a session, judged by its id.
     #[must_use]
     pub fn may_be_of(&self, session: Session) -> bool {
         session.is_unknown() || self.0.first_chunk::<4>() == session.0.first_chunk()
@@ -91,7 +93,7 @@ impl WriterId {
 }
 
 impl StoreId {
-    /// A new one.
+    /// Makes a random id.
     #[must_use]
     pub fn new() -> Self {
         Self(random())
@@ -99,13 +101,14 @@ impl StoreId {
 }
 
 impl Session {
-    /// The session of that name.
+    /// Returns the session of that name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self(hash(name.as_bytes()))
     }
 
-    /// What the launcher of this process says: `HYPERCHUNK_SESSION`, else the job and step of an MPI or SLURM launcher.
+    /// Returns the session given by this process's launcher: `HYPERCHUNK_SESSION`, else the job and
+    /// step of an MPI or SLURM launcher.
     #[must_use]
     pub fn of_process() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -127,14 +130,14 @@ impl Session {
         Self::default()
     }
 
-    /// Whether nothing is known.
+    /// Returns whether the session is unknown.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// How many writers the launcher of this process started, if one did.
+/// Returns the number of processes that the launcher of this one started, if there is a launcher.
 #[must_use]
 pub fn launched() -> Option<u32> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
@@ -154,24 +157,27 @@ fn parent() -> u32 {
     0
 }
 
-/// When a process was started, in ticks since the machine was: tells it from one that had the number before.
+/// Returns the start time of a process in clock ticks since boot, which distinguishes it from an
+/// earlier process of the same id.
 fn started(process: u32) -> Option<String> {
     let line = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may have spaces; the start is the 20th field after it.
     line.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// xxh3 of 128 bits.
+/// Returns the xxh3 of 128 bits.
 pub(super) fn hash(bytes: &[u8]) -> [u8; 16] {
     XxHash3_128::oneshot(bytes).to_be_bytes()
 }
 
-/// Two processes never get the same: the system's randomness, the time, the process and a counter go in.
+/// Returns 16 bytes that are unique among processes, from the system's randomness, the time, the
+/// process id and a counter.
 fn random() -> [u8; 16] {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let mut bytes = Vec::new();
-    // Its keys come from the system; after a fork the process and the counter differ.
+    // The keys of `RandomState` come from the system; after a fork the process id and the counter
+    // differ.
     for salt in 0..2_u8 {
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u8(salt);

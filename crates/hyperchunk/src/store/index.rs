@@ -1,4 +1,5 @@
-//! The index of a log: where everything is, without looking at the batches. It can always be made again from them.
+//! Index of a log: the location of all content, without reading the batches. It can always be
+//! rebuilt from them.
 
 use super::bytes::{Out, blob, count, extents, number};
 use super::fragment::FRAGMENT;
@@ -11,49 +12,50 @@ use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
-/// No page is told of in fewer bytes.
+/// Minimum encoded size of a page's entry in bytes.
 const PAGE: usize = 18;
 
 /// A definition in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defined {
-    /// Its identity.
+    /// Identity of the dataset.
     pub id: DatasetId,
-    /// Its bytes ([`super::Definition::decode`]).
+    /// Encoded definition ([`super::Definition::decode`]).
     pub bytes: Vec<u8>,
 }
 
-/// The writer's groups, links, attributes and small data: an HDF5 file.
+/// Location of a writer's groups, links, attributes and small data: an HDF5 file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
-    /// Where it begins in the log.
+    /// Offset in the log.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub length: u64,
-    /// xxh3 of it.
+    /// Its xxh3.
     pub checksum: u64,
-    /// Its number among all that was done.
+    /// Number of its record.
     pub order: u64,
 }
 
-/// What was written to one dataset.
+/// Writes to one dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
     /// Its pieces.
     pub pieces: PackedPieces,
-    /// Rows that go behind what is there: their boxes count from the writer's first one. None in an epoch, where they have
-    /// their place.
+    /// Appended rows, to be placed after the existing ones: their boxes count from the writer's
+    /// first appended row. Empty in an epoch, where they have their final place.
     pub appended: PackedPieces,
-    /// Its changes of extent.
+    /// Changes of extent.
     pub extents: Vec<Extent>,
-    /// What its elements are like, if that was asked for. Places count from the first element written.
+    /// Statistics of the elements, if they were recorded. Positions count from the first element
+    /// written.
     pub statistics: Option<Statistics>,
-    /// Results about it, in the order of the records that they are about.
+    /// Pages of results, in the order of the records that they describe.
     pub pages: Vec<Page>,
 }
 
 impl Written {
-    /// Nothing, to a dataset of so many dimensions.
+    /// Returns an empty value for a dataset of the given rank.
     #[must_use]
     pub fn nothing(rank: usize) -> Self {
         Self {
@@ -65,13 +67,13 @@ impl Written {
         }
     }
 
-    /// Whether there is anything.
+    /// Returns whether there were no writes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty() && self.extents.is_empty() && self.appended.is_empty() && self.pages.is_empty()
     }
 
-    /// Takes in what was written later in the same log.
+    /// Adds later writes of the same log.
     pub(super) fn append(&mut self, later: &Self) {
         self.pieces.append(&later.pieces);
         self.appended.append(&later.appended);
@@ -121,7 +123,7 @@ impl Written {
 }
 
 impl Written {
-    /// Adds what a record has, whose payload lies at `place`.
+    /// Adds the content of a record whose payload is at `place`.
     pub(super) fn add(
         &mut self,
         record: &Record,
@@ -182,7 +184,7 @@ impl Written {
                 let (head, length, checksum) = (head.clone(), record.length, record.checksum);
                 let statistics = record.statistics;
                 self.pages.push(Page { head, offset: place, length, checksum, order, statistics });
-                // They are of what other records wrote.
+                // A page's statistics describe elements of other records.
                 return;
             }
             _ => {}
@@ -193,7 +195,7 @@ impl Written {
     }
 }
 
-/// What was done since the index before.
+/// Index of the records since the previous index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Index {
     /// New datasets; the first has the number `known`.
@@ -201,9 +203,9 @@ pub(super) struct Index {
     pub(super) defined: Vec<Defined>,
     /// By a dataset's number.
     pub(super) written: Vec<(u32, Written)>,
-    /// The last image, also if it was made earlier.
+    /// The last image, even if it is older than the previous index.
     pub(super) image: Option<Image>,
-    /// The finished writers that this one hid when it began the file anew.
+    /// Finished writers that this one hid when it truncated the file.
     pub(super) hidden: Vec<WriterId>,
 }
 

@@ -1,4 +1,4 @@
-//! What writers know of their store before they begin, and whether it is still so.
+//! State of the store that writers start from, and the check that it is still current.
 
 use super::site::Site;
 use super::{DatasetId, Definition, Manifest, StoreId};
@@ -8,31 +8,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-/// What a writer must know of its store. Who made the store knows it, and hands it to the others: then they need not look.
+/// State of a store that a writer needs. The process that created the store passes it to the
+/// others, which saves them reading it.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// The store.
     pub store: StoreId,
     /// The newest epoch; 0 for none.
     pub epoch: u64,
-    /// The file at the store's path, as it was then: a commit puts another in its place.
+    /// Identity of the file at the store's path at that time; each commit replaces the file.
     pub seen: Option<FileStamp>,
 }
 
-/// Identity of a file on this machine, also across nodes of a shared file system: inode, size, time of modification in
-/// nanoseconds since 1970.
+/// Identity of a file on this machine, also across nodes of a shared file system: inode, size, time
+/// of modification in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
-    /// Its inode.
+    /// Inode.
     pub inode: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was changed, in nanoseconds since 1970.
+    /// Time of modification, in nanoseconds since 1970.
     pub modified: u64,
 }
 
 impl FileStamp {
-    /// The file at a path; `None` if there is none.
+    /// Returns the identity of the file at a path; `None` if there is no file.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
@@ -46,8 +47,8 @@ impl FileStamp {
 }
 
 impl Known {
-    /// The newest epoch, if others have committed since this was known. One look at the file tells, where it is known as
-    /// it was; a look at the store's folder else.
+    /// Returns the newest epoch, if others have committed since. If the file's identity is known
+    /// and unchanged, nothing else is read; otherwise the store's folder is listed.
     pub(super) fn newer(&self, site: Site<'_>) -> Result<Option<Arc<Manifest>>> {
         match (site.local(), self.seen) {
             (Some(path), Some(seen)) if FileStamp::of(path) == Some(seen) => return Ok(None),
@@ -55,7 +56,7 @@ impl Known {
                 let message = "cannot write to the store: its file is gone";
                 return Err(Error::new(ErrorKind::NotFound, message).file(path.display()));
             }
-            // Told before the file was made, or the base of a compaction.
+            // The state was determined before the file was created, or is the base of a compaction.
             (Some(_), None) if self.epoch > 0 || !site.at().has_file()? => return Ok(None),
             _ => {}
         }
@@ -70,10 +71,10 @@ impl Known {
     }
 }
 
-/// What a writer knows of a dataset of its own.
+/// A writer's view of a dataset that it defined.
 #[derive(Debug, Clone)]
 pub struct Own {
-    /// What the dataset is.
+    /// Its definition.
     pub definition: Arc<Definition>,
     /// Its identity.
     pub id: DatasetId,

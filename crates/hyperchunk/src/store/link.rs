@@ -1,9 +1,10 @@
-//! Linking: the segments of logs that a dataset consists of, for those who know nothing of stores.
+//! Linking: the segments of logs that hold a dataset's data, for programs that do not know stores.
 //!
-//! HDF5 can keep the data of a dataset in other files: a list of segments, in row-major order. What lies raw in logs is such a
-//! list, so that plain libhdf5 reads it where it is. A list has room for some 2700 segments only, for it must fit into one message
-//! of 64 KiB, and none for elements that were never written: such datasets are virtual ones, over a dataset for each block of a
-//! log. Not everything can be linked: chunks that went through filters are no elements.
+//! HDF5 can keep the data of a dataset in external files: a list of segments in row-major order.
+//! Raw elements in logs form such a list, so plain libhdf5 reads them in place. A list holds only
+//! about 2,700 segments, because it must fit into one message of 64 KiB, and it cannot express
+//! elements that were never written. Such datasets become virtual datasets, with one source for
+//! each block of a log. Filtered chunks cannot be linked, since they are not plain elements.
 
 use super::fragment::{self, inside, is_in};
 use super::manifest::Stored;
@@ -20,35 +21,37 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// So many segments fit into the message of 64 KiB, with the marker.
+/// Number of segments that fit into the message of 64 KiB, with the marker.
 const MOST: usize = 2700;
-/// From so many on, it is given up.
+/// Number of segments above which linking is abandoned.
 const HOPELESS: usize = 1 << 16;
-/// Number of blocks in a skeleton, of all datasets together: each takes about 500 bytes, and each epoch has a skeleton.
+/// Maximum number of blocks in a skeleton, of all datasets together: each takes about 500 bytes,
+/// and each epoch has a skeleton.
 const MAX_BLOCKS_OF_FILE: usize = 1 << 14;
-/// Behind the end of any log: libhdf5 reads zeros there.
+/// Offset past the end of any log; libhdf5 reads zeros there.
 const NOTHING: u64 = 1 << 40;
 
-/// How segments name their logs.
+/// Form of the names by which segments refer to logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Linking {
-    /// By their whole path: read from any folder, until the store is moved.
+    /// Absolute paths: readable from any folder, until the store is moved.
     #[default]
     Absolute,
-    /// From the file's own folder: may be moved, but libhdf5 looks there only with `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
+    /// Relative to the file's folder: the store may be moved, but libhdf5 looks there only with
+    /// `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
     Relative,
-    /// Not at all: without the store, reading is an error.
+    /// No links: reading without the store is an error.
     Never,
 }
 
-/// Why a dataset cannot be linked.
+/// Reason why a dataset cannot be linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlinked {
-    /// It was not wanted.
+    /// Linking was not requested.
     NotWanted,
-    /// It has no elements.
+    /// The dataset has no elements.
     Empty,
-    /// Some of its data are chunks that went through filters, or belong to a chunk as a whole.
+    /// Some of its data are stored as chunks, which may have been filtered.
     Chunks,
     /// Some of its data are fields of elements.
     Fields,
@@ -76,14 +79,15 @@ impl fmt::Display for Unlinked {
     }
 }
 
-/// What is linked: for each dataset its path, and how many segments it has or why it has none.
+/// Result of linking: for each dataset its path, and its number of segments or the reason why it is
+/// not linked.
 pub type Links = Vec<(Vec<u8>, std::result::Result<usize, Unlinked>)>;
 
-/// Segments of logs, by where they are in the dataset; none of them overlap.
+/// Segments of logs, by their offset in the dataset in bytes; they do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Tiles(pub(super) BTreeMap<u64, Tile>);
 
-/// A segment: up to where it goes in the dataset, its log, and where it begins there.
+/// A segment: its end in the dataset, its log, and its offset in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tile {
     pub(super) end: u64,
@@ -92,7 +96,7 @@ pub(super) struct Tile {
 }
 
 impl Tiles {
-    /// Puts a segment over what is there.
+    /// Places a segment over the existing ones.
     fn put(&mut self, mut start: u64, mut tile: Tile) {
         if tile.end <= start {
             return;
@@ -108,7 +112,7 @@ impl Tiles {
                 self.0.insert(tile.end, rest);
             }
             if old.log == tile.log && old.offset + (start - first) == tile.offset {
-                // It goes on from there.
+                // The new segment continues the previous one.
                 tile.offset = old.offset;
                 start = first;
             }
@@ -133,7 +137,7 @@ impl Tiles {
     }
 }
 
-/// The segments that a dataset consists of. `name` is what a log is called.
+/// Returns the external files of a dataset. `name` returns the file name of a log or of a fragment.
 pub(super) fn segments(
     stored: &Stored,
     name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
@@ -157,7 +161,7 @@ pub(super) fn segments(
             if !fills_with_zeros(stored) {
                 return Ok(Err(Unlinked::FillValue));
             }
-            // In a log that the dataset has anyway.
+            // Unwritten elements refer past the end of a log that the dataset has anyway.
             let log = stored.parts.first().map_or(0, |part| part.log);
             files.push(file(log, NOTHING, start - at)?);
         }
@@ -169,14 +173,14 @@ pub(super) fn segments(
     Ok(if files.len() < MOST { Ok(files) } else { Err(Unlinked::Segments) })
 }
 
-/// How many bytes a dataset has.
+/// Returns the size of a dataset in bytes.
 pub(super) fn bytes_of(stored: &Stored) -> Result<u64> {
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let total = all.elements()?.checked_mul(stored.definition.element_size());
     total.ok_or_else(|| Error::limit("a dataset of 2^64 bytes"))
 }
 
-/// The segments of logs that a dataset consists of.
+/// Returns the segments of logs that a dataset consists of.
 pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlinked>> {
     if bytes_of(stored)? == 0 {
         return Ok(Err(Unlinked::Empty));
@@ -202,12 +206,13 @@ pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlink
     Ok(Ok(tiles))
 }
 
-/// Whether elements that were never written read as zeros.
+/// Returns whether elements that were never written read as zeros.
 pub(super) fn fills_with_zeros(stored: &Stored) -> bool {
     stored.definition.unwritten().is_none_or(|value| value.iter().all(|byte| *byte == 0))
 }
 
-/// What segments call the log of a writer, or its fragment that has rows of a dataset.
+/// Returns the file name by which segments refer to the log of a writer, or to its fragment with
+/// rows of a dataset.
 pub(super) fn log_name(
     path: &Path,
     linking: Linking,
@@ -238,14 +243,15 @@ fn to_name(path: &Path) -> Name {
     Name::from(&*path.to_string_lossy())
 }
 
-/// How the datasets of an epoch are shown, and what of them is linked. `paths` says where they are.
+/// Returns the stubs of the datasets of an epoch, and which of them are linked. `paths` gives their
+/// locations.
 pub(super) fn shown(
     site: Site<'_>,
     manifest: &Manifest,
     linking: Linking,
     paths: &[(DatasetId, Vec<u8>)],
 ) -> Result<(HashMap<DatasetId, Shown>, Links)> {
-    // A log may have many segments.
+    // Cached, since a log may have many segments.
     let logs: RefCell<HashMap<u32, Option<Name>>> = RefCell::default();
     let name = |log: u32, rows: Option<&Definition>| {
         let named = || log_name(site.local()?, linking, manifest.logs.get(log as usize)?.writer, rows).ok();
@@ -284,11 +290,11 @@ pub(super) fn shown(
     Ok((all, links))
 }
 
-/// Links a committed store anew, or takes its links away: the file at its path is replaced, no epoch is made. Needed when a
-/// store was moved.
+/// Links a committed store again, or removes its links. Replaces the file at its path and makes no
+/// epoch. Needed when a store was moved.
 ///
 /// # Errors
-/// NotFound if nothing was committed; those of reading and writing.
+/// NotFound if nothing was committed; errors of reading and writing.
 pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
     let path = &*super::real_file(path);
     let manifest = Manifest::newest(path)?;
@@ -296,7 +302,7 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
             .file(path.display())
     })?;
-    // With what somebody changed in it since the commit.
+    // Includes changes made to the file since the commit.
     let file = match super::commit::found(path.into(), &manifest)? {
         super::commit::Found::Foreign => return Err(super::commit::foreign(path.into(), "link")),
         _ => super::commit::skeleton(path.into(), &manifest, true)?,
@@ -308,22 +314,22 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
     Ok(links)
 }
 
-/// How a file is linked.
+/// State of the links of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Linked {
-    /// How many datasets plain libhdf5 reads.
+    /// Number of datasets that plain libhdf5 can read.
     pub linked: usize,
-    /// How many only those read who know stores.
+    /// Number of datasets that only programs with support for stores can read.
     pub unlinked: usize,
-    /// Logs that are named and not there: the store was moved, or something of it deleted.
+    /// Linked logs that do not exist: the store was moved, or files of it were deleted.
     pub missing: Vec<String>,
 }
 
 impl Linked {
-    /// How the file at `path` is linked.
+    /// Examines the links of the file at `path`.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// Errors of reading it.
     pub fn of(path: &Path) -> Result<Self> {
         let path = &*super::real_file(path);
         let file = File::open(path, &super::commit::plain())?;
@@ -345,7 +351,7 @@ impl Linked {
         }
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         for name in names.keys() {
-            // An absolute name stays what it is.
+            // Joining an absolute name leaves it unchanged.
             if !folder.join(name.to_string()).exists() {
                 found.missing.push(name.to_string());
             }
@@ -354,7 +360,7 @@ impl Linked {
     }
 }
 
-/// The logs that the blocks of a dataset lie in. `last` is a mapping to the last of them.
+/// Returns the logs that contain the blocks of a dataset. `last` is a mapping to the last block.
 fn logs_of_blocks(
     file: &File,
     marker: Marker,
@@ -386,7 +392,7 @@ mod tests {
         for round in 0..2000 {
             let (start, length) = (random(180), 1 + random(20));
             let log = u32::try_from(random(2)).unwrap();
-            // Often a neighbour in the log, too.
+            // Often adjacent in the log as well.
             let offset = if random(2) == 0 { start } else { random(1000) };
             tiles.put(start, Tile { end: start + length, log, offset });
             for at in 0..length {

@@ -1,6 +1,6 @@
-//! The locks by which HDF5 keeps programs apart: a program has the file that it writes to locked for itself (`flock`), and the
-//! file that it reads locked with other readers. A commit puts another file in the place of a store's file, so what a program
-//! without hyperchunk wrote to the old one after that would be lost.
+//! HDF5's file locks (`flock`): a program locks a file that it writes exclusively, and one that it
+//! reads shared. A commit replaces a store's file, so changes that a program without hyperchunk
+//! made to the old file after that would be lost.
 
 use crate::io::Locking;
 use crate::{Error, ErrorKind, Result};
@@ -8,17 +8,17 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a commit waits for a program that has the file open to write.
+/// Time for which a commit waits for a program that has the file open to write.
 const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 
-/// Whether HDF5 is told to lock no files (`HDF5_USE_FILE_LOCKING`).
+/// Returns whether HDF5 is told not to lock files (`HDF5_USE_FILE_LOCKING`).
 #[must_use]
 pub fn locks_are_off() -> bool {
     Locking::Default.resolved() == Locking::Never
 }
 
-/// Whether a file is the one at a path, still.
+/// Returns whether an open file is still the one at a path.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -35,13 +35,14 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Locks the file at a path until it is dropped; `None` if there is none, files are not to be locked, or the system cannot.
+/// Locks the file at a path until it is dropped. `Some(None)` if there is no file or the system
+/// cannot lock; `None` if the lock is still held by another program after the wait.
 fn locked(path: &Path, lock: fn(&File) -> std::result::Result<(), TryLockError>) -> Option<Option<File>> {
     let until = Instant::now() + PATIENCE;
     loop {
         let Ok(file) = File::open(path) else { return Some(None) };
         match lock(&file) {
-            // One that was replaced meanwhile is of no interest.
+            // Otherwise the file was replaced in the meantime; try again.
             Ok(()) if is_at(&file, path) => return Some(Some(file)),
             Ok(()) => {}
             Err(TryLockError::Error(_)) => return Some(None),
@@ -51,7 +52,7 @@ fn locked(path: &Path, lock: fn(&File) -> std::result::Result<(), TryLockError>)
     }
 }
 
-/// Keeps programs from opening the file of a store to write, while the lock lives.
+/// Prevents programs from opening the file of a store to write, as long as the lock lives.
 ///
 /// # Errors
 /// Locked if one has it open.
@@ -67,7 +68,8 @@ pub(super) fn hold(path: &Path) -> Result<Option<File>> {
     })
 }
 
-/// Keeps all programs from opening the file of a store, while the lock lives: it is about to be begun anew.
+/// Prevents all programs from opening the file of a store, as long as the lock lives, because it is
+/// about to be truncated.
 ///
 /// # Errors
 /// Locked if one has it open.

@@ -1,4 +1,4 @@
-//! A writer: one process, one log.
+//! Log writer: one process, one log.
 
 use super::bucket::log::Sent;
 use super::buffered::Buffer;
@@ -41,60 +41,65 @@ mod shown;
 use ending::Reach;
 pub(super) use fields::is_of_members;
 
-/// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
+/// Minimum size in bytes of payloads that are written straight from the caller's memory; smaller
+/// ones are gathered.
 const LARGE: usize = 64 << 10;
-/// So many bytes are gathered at most.
+/// Maximum number of gathered bytes.
 const GATHERED: usize = 256 << 10;
-/// So many records are gathered at most: a regular pattern of writes is then a regular pattern of batches.
+/// Maximum number of gathered records, so that a regular pattern of writes becomes a regular
+/// pattern of batches.
 pub(super) const RECORDS: usize = 1024;
 
-/// Whether a writer begins the file anew.
+/// Relation of a writer to the existing content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// It adds to what is there, and sees it.
+    /// Adds to the existing content, and sees it.
     #[default]
     Join,
-    /// What is there now is not to be seen any more once this is committed.
+    /// Truncates the file: existing content is invisible once this is committed.
     Truncate,
-    /// It adds to a file that another writer began anew and that is not committed yet: what epochs have, it does not see.
+    /// Adds to a file that another writer truncated and that is not committed yet; does not see the
+    /// content of epochs.
     JoinAnew,
 }
 
-/// Where a writer's rows go.
+/// Destination of a writer's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Segments {
-    /// To its log, as everything else.
+    /// The log, as for all other data.
     #[default]
     Log,
-    /// To Arrow IPC files beside it, one for each table: the datasets of one group with equally many rows.
+    /// Arrow IPC files beside the log, one for each table: the datasets of one group with the same
+    /// number of rows.
     Arrow,
 }
 
-/// How a writer writes.
+/// Options of a writer.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct WriterOptions {
-    /// Whether it begins the file anew.
+    /// Relation to the existing content: join or truncate.
     pub mode: Mode,
-    /// Which processes it belongs together with.
+    /// Session of the writer.
     pub session: Session,
-    /// Whether each write gets a checksum.
+    /// Record a checksum of each write.
     pub checksum: bool,
-    /// Whether smallest and largest value, sum and the like are found while writing.
+    /// Record statistics (minimum, maximum, sum and others) while writing.
     pub statistics: bool,
-    /// When data must have reached the disk.
+    /// Point at which data must be on disk.
     pub sync: Sync,
-    /// Between writers of one epoch, the higher one's data lie over the others'.
+    /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
-    /// What is known of the store; looked up if nothing is.
+    /// State of the store, if known; otherwise it is looked up.
     pub known: Option<Known>,
-    /// Where rows go.
+    /// Destination of rows.
     pub segments: Segments,
-    /// Whether the images that it will put begin as a copy of the skeleton of its base ([`LogHeader::edits_skeleton`]).
+    /// The images to be stored begin as a copy of the skeleton of the base
+    /// ([`LogHeader::edits_skeleton`]).
     pub edits_skeleton: bool,
-    /// So many bytes are kept in shared memory, and written to files when they are taken, when the writer flushes and when it
-    /// is closed: of a writer that is killed before that, they are lost. With it nothing is written at once, whatever
-    /// `sync` says.
+    /// Size in bytes of a write buffer in shared memory. It is written to the files when it is
+    /// full, when the writer flushes and when it is closed; if the writer is killed before that,
+    /// its data are lost. With a buffer, writes never reach the disk at once, regardless of `sync`.
     pub memory: Option<u64>,
 }
 
@@ -115,8 +120,8 @@ impl Default for WriterOptions {
     }
 }
 
-/// A writer: one process, one log. Cheap to clone; all clones may be used from many threads at once. A process that was
-/// forked from the writer's must make its own.
+/// A writer: one process, one log. Cheap to clone; all clones may be used from many threads at
+/// once. A process that was forked from the writer's must make its own.
 ///
 /// ```no_run
 /// use hyperchunk::model::{ByteOrder, Datatype};
@@ -144,25 +149,25 @@ struct Inner {
     base: Option<Arc<Manifest>>,
     process: u32,
     state: Mutex<State>,
-    /// The epoch that it adds to, to be read.
+    /// The epoch that it adds to, opened for reading.
     store: OnceLock<Arc<Store>>,
     chunks: ChunkCache,
-    /// Who looks at what is written.
+    /// Observer of the written data.
     observer: OnceLock<Arc<dyn Observer>>,
-    /// Why nothing more is written.
+    /// Error after which further writes are refused.
     failed: OnceLock<Error>,
-    /// Up to here, the log has whole batches.
+    /// Length up to which the log has complete batches.
     whole: AtomicU64,
 }
 
-/// Where a log goes.
+/// Destination of a log.
 #[derive(Debug)]
 enum Target {
     File(Arc<File>),
     Object(Sent),
 }
 
-/// Where something of a writer goes.
+/// File of a writer that a write goes to.
 #[derive(Debug, Clone, Copy)]
 enum To<'a> {
     Log,
@@ -171,31 +176,31 @@ enum To<'a> {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where the next batch goes.
+    /// Offset of the next batch.
     end: u64,
-    /// The number of the next record, those that wait included.
+    /// Number of the next record, including the gathered ones.
     next: u64,
-    /// What waits to be written together.
+    /// Gathered records, to be written as one batch.
     waiting: Vec<Record>,
     payload: Vec<u8>,
     datasets: Vec<Dataset>,
     ids: HashMap<DatasetId, u32>,
-    /// How many datasets the last index knew.
+    /// Number of datasets in the last index.
     indexed: usize,
     image: Option<Image>,
     hidden: Vec<WriterId>,
     trailer: u64,
     ticket: Option<Ticket>,
-    /// What the ticket leads to, as long as the log has one index.
+    /// Report for the ticket, as long as the log has one index.
     report: Option<Report>,
-    /// Whether there is anything that the last index does not have.
+    /// True if there are changes since the last index.
     changed: bool,
     closed: bool,
-    /// The dataset that something was to be done with last.
+    /// Dataset of the last operation.
     now: Option<u32>,
-    /// Those that rows go to Arrow files of.
+    /// Tables whose rows go to Arrow files.
     tables: Vec<fragment::Table>,
-    /// The zones of large records that wait, by the records' numbers.
+    /// Zones of large records that are waiting, by record number.
     cuts: Vec<(u64, Vec<Statistics>)>,
 }
 
@@ -206,22 +211,22 @@ struct Dataset {
     id: DatasetId,
     dims: Vec<u64>,
     looks: Looks,
-    /// How many rows were appended.
+    /// Number of rows that were appended.
     appended: u64,
-    /// Since the last index.
+    /// Writes since the last index.
     written: Written,
-    /// Before it.
+    /// Writes before the last index.
     before: Written,
-    /// All of it, once it is read.
+    /// Everything needed to read the dataset, once it was read.
     reading: Option<Reading>,
-    /// The table that it is a column of.
+    /// Table that it is a column of.
     table: Option<usize>,
-    /// What was written is like, where no page has it yet.
+    /// Zone statistics that no page has yet.
     zones: Zones,
 }
 
 impl LogWriter {
-    /// Begins a log for the store of the file at `path`. The store's folder is made if it is not there.
+    /// Creates a log for the store of the file at `path`, and the store's folder if necessary.
     ///
     /// # Errors
     /// Io from the system; Corrupt if the store's newest epoch cannot be read.
@@ -265,7 +270,7 @@ impl LogWriter {
             edits_skeleton: options.edits_skeleton && !truncates,
             failed: false,
         };
-        // First: without memory there is no writer.
+        // Allocate first: a writer without its buffer must not be created.
         let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
         let log = site.site().at().place(&log_name(header.writer));
         let target = match site.site().bucket() {
@@ -301,52 +306,52 @@ impl LogWriter {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Where the store is.
+    /// Returns the location of the store.
     #[must_use]
     pub fn site(&self) -> Site<'_> {
         self.0.site.site()
     }
 
-    /// The file that the store belongs to.
+    /// Returns the file that the store belongs to.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Its log.
+    /// Returns the path of the log.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.0.log
     }
 
-    /// What its log says of it.
+    /// Returns the header of the log.
     #[must_use]
     pub fn header(&self) -> &LogHeader {
         &self.0.header
     }
 
-    /// Its name.
+    /// Returns the writer's id.
     #[must_use]
     pub fn id(&self) -> WriterId {
         self.0.header.writer
     }
 
-    /// The datasets of the epoch that it adds to, each with a path; `None` if it adds to none.
+    /// Returns the datasets of the base epoch with their paths; `None` if there is no base.
     ///
     /// # Errors
-    /// Those of reading that epoch's skeleton.
+    /// Errors of reading that epoch's skeleton.
     pub fn base_datasets(&self) -> Result<Option<Vec<super::NamedDefinition>>> {
         let base = self.0.base.as_ref();
         base.map(|base| super::create::named_datasets(self.site(), base)).transpose()
     }
 
-    /// The epoch that it adds to.
+    /// Returns the epoch that it adds to.
     #[must_use]
     pub fn base(&self) -> Option<&Arc<Manifest>> {
         self.0.base.as_ref()
     }
 
-    /// Whether this is the process that made it.
+    /// Returns whether this is the process that created the writer.
     #[must_use]
     pub fn is_of_this_process(&self) -> bool {
         self.0.process == std::process::id()
@@ -368,10 +373,11 @@ impl LogWriter {
         Ok(state)
     }
 
-    /// Says what a dataset is; returns its number in this log. Saying it again changes nothing.
+    /// Defines a dataset and returns its number in this log. Defining it again has no effect.
     ///
     /// # Errors
-    /// Unsupported for a datatype that cannot be stored; Invalid for one whose elements lie elsewhere; Io.
+    /// Unsupported for a datatype that cannot be stored; Invalid for one whose elements are stored
+    /// elsewhere; Io.
     pub fn define(&self, definition: &Definition) -> Result<u32> {
         let id = definition.id()?;
         let mut state = self.state()?;
@@ -414,7 +420,7 @@ impl LogWriter {
         Ok(number)
     }
 
-    /// What a dataset of that number is.
+    /// Returns the writer's view of the dataset of that number.
     ///
     /// # Errors
     /// NotFound.
@@ -424,7 +430,7 @@ impl LogWriter {
         Ok(Own { definition: Arc::clone(&dataset.definition), id: dataset.id, dims: dataset.dims.clone() })
     }
 
-    /// The number of a dataset that was defined here.
+    /// Returns the number of a dataset that was defined here.
     ///
     /// # Errors
     /// Invalid after a fork, or once it is closed.
@@ -432,15 +438,15 @@ impl LogWriter {
         Ok(self.state()?.ids.get(id).copied())
     }
 
-    /// Writes elements of a box, in C order and as the dataset's datatype has them.
+    /// Writes elements of a box, in C order and in the dataset's datatype.
     ///
     /// # Errors
-    /// Invalid for a box outside the extent or bytes that are not as many as it needs; Io.
+    /// Invalid for a box outside the extent or a wrong number of bytes; Io.
     pub fn write_box(&self, dataset: u32, start: &[u64], count: &[u64], bytes: &[u8]) -> Result<()> {
         self.write_boxes(dataset, &[Slab::new(start, count)], bytes)
     }
 
-    /// Writes elements of many boxes at once, one behind the other: they share a checksum.
+    /// Writes elements of many boxes at once, box after box, as one record with one checksum.
     ///
     /// # Errors
     /// As [`LogWriter::write_box`].
@@ -449,7 +455,7 @@ impl LogWriter {
         self.show(dataset, boxes, false, Some(bytes))
     }
 
-    /// As [`LogWriter::write_boxes`], shown to nobody.
+    /// As [`LogWriter::write_boxes`], without calling the observer.
     pub(super) fn put_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
@@ -464,11 +470,13 @@ impl LogWriter {
         self.put(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
     }
 
-    /// Writes rows that go behind what is there when this is committed, wherever that ends: no two writers need agree. Rows of
-    /// one writer stay in their order; those of several follow each other in the order of the writers' priorities and ids.
+    /// Appends rows after the existing ones, at the end that the dataset has when this is
+    /// committed; writers need no agreement. Rows of one writer stay in their order; rows of
+    /// several writers follow each other in the order of the writers' priorities and ids.
     ///
     /// # Errors
-    /// Invalid if the dataset cannot grow along its first dimension, or the bytes are not whole rows; Io.
+    /// Invalid if the dataset cannot grow along its first dimension, or the bytes are not whole
+    /// rows; Io.
     pub fn append(&self, dataset: u32, bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
@@ -510,11 +518,12 @@ impl LogWriter {
         self.show(dataset, &[slab], true, Some(bytes))
     }
 
-    /// Writes a chunk as it is to be stored: through the filters of the dataset that the mask does not leave out. The bytes
-    /// are not looked at.
+    /// Writes a chunk in its stored form, already passed through the dataset's filters except those
+    /// in the mask. The bytes are not checked.
     ///
     /// # Errors
-    /// Invalid if the dataset has no chunks, or the offset is not that of one inside the extent; Io.
+    /// Invalid if the dataset has no chunks, or no chunk inside the extent begins at the offset;
+    /// Io.
     pub fn write_chunk(&self, dataset: u32, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
         self.put_chunk(dataset, offset, mask, bytes)?;
         if self.0.observer.get().is_none() {
@@ -526,7 +535,7 @@ impl LogWriter {
         self.show(dataset, &inside, false, None)
     }
 
-    /// As [`LogWriter::write_chunk`], shown to nobody.
+    /// As [`LogWriter::write_chunk`], without calling the observer.
     pub(super) fn put_chunk(&self, dataset: u32, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
@@ -544,10 +553,11 @@ impl LogWriter {
         self.put(&mut state, dataset, Body::Chunk { offset: offset.to_vec(), mask }, bytes, None)
     }
 
-    /// Gives a dataset another extent. Shrinking forgets what lies outside, also if it grows again.
+    /// Changes the extent of a dataset. Shrinking discards the data outside, even if the dataset
+    /// grows again.
     ///
     /// # Errors
-    /// Invalid for an extent beyond the largest one; Io.
+    /// Invalid for an extent above the maximum; Io.
     pub fn set_extent(&self, dataset: u32, dims: &[u64]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
@@ -564,7 +574,8 @@ impl LogWriter {
         self.put(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)
     }
 
-    /// Keeps the writer's own file: its groups, links, attributes and small data. The last one counts.
+    /// Stores the writer's image: its groups, links, attributes and small data as an HDF5 file. The
+    /// last image counts.
     ///
     /// # Errors
     /// Io.
@@ -573,7 +584,7 @@ impl LogWriter {
         self.put(&mut state, 0, Body::Image, hdf5, None)
     }
 
-    /// Says that what finished writers left, which nobody has committed, is not to be seen: this writer began the file anew.
+    /// Hides finished writers that were never committed; only for a writer that truncated the file.
     ///
     /// # Errors
     /// Invalid if it did not; Io.
@@ -587,7 +598,8 @@ impl LogWriter {
         self.put(&mut state, 0, Body::Hides, &bytes, None)
     }
 
-    /// What this writer wrote to a dataset: a later piece lies over an earlier one, and an extent clips what is before it.
+    /// Returns this writer's writes to a dataset: a later piece covers an earlier one, and an
+    /// extent clips everything before it.
     ///
     /// # Errors
     /// NotFound; Io.
@@ -600,7 +612,7 @@ impl LogWriter {
         Ok(written)
     }
 
-    /// What must be known to read a dataset: everything that waited is in the log then.
+    /// Returns everything needed to read a dataset. Writes all gathered records to the log first.
     pub(super) fn reading(&self, number: u32) -> Result<Reading> {
         let mut state = self.state()?;
         self.settle(&mut state)?;
@@ -626,7 +638,7 @@ impl LogWriter {
         Ok(reading)
     }
 
-    /// Reads what is in its log.
+    /// Reads from the log.
     pub(super) fn read_log(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match &self.0.target {
             Target::File(file) => read_exact_at(file, offset, out)
@@ -635,7 +647,7 @@ impl LogWriter {
         }
     }
 
-    /// Chunks that were decoded last.
+    /// Returns the cache of decoded chunks.
     pub(super) fn chunks(&self) -> &ChunkCache {
         &self.0.chunks
     }
@@ -651,7 +663,7 @@ impl LogWriter {
         self.read_log(offset, out)
     }
 
-    /// Writes everything that waits and an index of it. The ticket leads to what was written until now.
+    /// Writes everything that is gathered and an index. Returns the ticket of all writes until now.
     ///
     /// # Errors
     /// Io.
@@ -662,7 +674,7 @@ impl LogWriter {
         self.noted(ended)
     }
 
-    /// As [`LogWriter::flush`]; nothing more will be written.
+    /// As [`LogWriter::flush`], and ends the log.
     ///
     /// # Errors
     /// Io; Invalid if it is closed already.
@@ -676,14 +688,15 @@ impl LogWriter {
         Ok(ticket)
     }
 
-    /// What the last ticket leads to: whoever has it need not look at the log. `None` if it was flushed more than once.
+    /// Returns the content that the last ticket refers to, which saves reading the log. `None` if
+    /// the writer flushed more than once.
     #[must_use]
     pub fn report(&self) -> Option<Report> {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.report.clone()
     }
 
-    /// One thing that was done: straight to the log if it is large, else together with others.
+    /// Adds a record: straight to the log if it is large, else gathered with others.
     fn put(
         &self,
         state: &mut State,
@@ -748,7 +761,7 @@ impl LogWriter {
     }
 }
 
-/// Begins a log that is a file.
+/// Creates a log that is a file.
 fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
     let open = || File::options().create_new(true).read(true).write(true).open(log);
     let file = match open() {
@@ -760,7 +773,7 @@ fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
     };
     let file = file.map_err(|error| refused("create", log, &error))?;
     write_all_at(&file, 0, &header.encode()).map_err(|error| {
-        // Without a header it is no log.
+        // A file without a header is not a log.
         drop(std::fs::remove_file(log));
         refused("write to", log, &error)
     })?;

@@ -1,4 +1,4 @@
-//! Epochs: each one manifest, which says everything that a reader must know.
+//! Manifests: each epoch is one file that contains everything that a reader needs.
 
 use super::Definition;
 use super::bytes::{Out, blob, count, extents, number};
@@ -14,51 +14,51 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"HCEPOCH\x01";
-/// No manifest is larger.
+/// Maximum size of a manifest in bytes.
 const LARGEST: u64 = 1 << 34;
 
-/// What a store is at one time: all that a reader must know.
+/// An epoch: the state of a store after one commit, with everything that a reader needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
     /// The store.
     pub store: StoreId,
-    /// The epoch's number, from 1.
+    /// Number of the epoch, from 1.
     pub number: u64,
-    /// The epoch that it goes on from; 0 for none.
+    /// Epoch that it continues; 0 for none.
     pub parent: u64,
-    /// Nothing of the epochs up to this one is to be seen.
+    /// Content of epochs up to this one is invisible.
     pub floor: u64,
-    /// When it was made, in nanoseconds since 1970. For people: nothing is decided by it.
+    /// Time of creation, in nanoseconds since 1970. Informative only: no decision depends on it.
     pub time: u64,
-    /// The logs that it has something of.
+    /// Logs that it includes content of.
     pub logs: Vec<LogPart>,
-    /// Finished logs that a later writer hid by beginning the file anew.
+    /// Finished logs that a later writer hid by truncating the file.
     pub hidden: Vec<WriterId>,
     /// The datasets.
     pub datasets: Vec<Stored>,
-    /// Where writers of one epoch wrote different things.
+    /// Places where writers of one epoch wrote different data.
     pub conflicts: Vec<Conflict>,
-    /// The skeleton: an HDF5 file with everything but the data of those datasets.
+    /// The skeleton: an HDF5 file with everything except the data of the datasets.
     pub image: Vec<u8>,
     pub(super) numbers: HashMap<DatasetId, usize>,
 }
 
-/// How far a log is committed.
+/// Committed extent of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogPart {
-    /// Whose log it is.
+    /// Writer of the log.
     pub writer: WriterId,
-    /// Up to here it is committed.
+    /// Length that is committed, in bytes.
     pub length: u64,
-    /// The last trailer that is committed; 0 where none is.
+    /// Offset of the last committed trailer; 0 for none.
     pub trailer: u64,
-    /// The epoch that committed something of it last.
+    /// Last epoch that committed content of it.
     pub epoch: u64,
-    /// Whether its writer was done.
+    /// True if its writer was finished.
     pub finished: bool,
-    /// Whether it was read from its batches, its writer being stopped.
+    /// True if it was read from its batches, because its writer was stopped.
     pub salvaged: bool,
-    /// Between writers of one epoch, the higher one's data lie over the others'.
+    /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
 }
 
@@ -67,42 +67,43 @@ pub struct LogPart {
 pub struct Stored {
     /// Its identity.
     pub id: DatasetId,
-    /// What it is.
+    /// Its definition.
     pub definition: Definition,
     /// Its extent.
     pub extent: Vec<u64>,
-    /// What was written to it. A later part lies over an earlier one.
+    /// Writes to it. A later part covers an earlier one.
     pub parts: Vec<Part>,
 }
 
-/// What was written to a dataset by one writer in one epoch.
+/// Writes to a dataset by one writer in one epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Its log, by its number in [`Manifest::logs`].
+    /// Number of its log in [`Manifest::logs`].
     pub log: u32,
-    /// The epoch that committed it.
+    /// Epoch that committed it.
     pub epoch: u64,
-    /// What was written.
+    /// The writes.
     pub written: Written,
 }
 
-/// Two writers of one epoch wrote different things to the same place.
+/// A conflict: two writers of one epoch wrote different data to the same place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The path of the object.
+    /// Path of the object.
     pub path: Vec<u8>,
-    /// Where, in a dataset; nothing for definitions, attributes and links.
+    /// Box in a dataset; empty for definitions, attributes and links.
     pub slab: Slab,
-    /// What the conflict is about.
+    /// Description of the conflict.
     pub what: String,
-    /// Whose data are seen; zeros for later epochs than the one that the other began with.
+    /// Writer whose data are visible; zeros for epochs later than the one that the other writer
+    /// began with.
     pub kept: WriterId,
-    /// Whose are not.
+    /// Writer whose data are not visible.
     pub other: WriterId,
 }
 
 impl Conflict {
-    /// Whose data are seen, and whose are not, in words.
+    /// Describes in words whose data are visible, and whose are not.
     #[must_use]
     pub fn outcome(&self) -> String {
         let kept = match self.kept == WriterId::default() {
@@ -127,7 +128,7 @@ impl fmt::Display for Conflict {
 }
 
 impl Manifest {
-    /// The newest epoch of the store of a file; `None` if nothing was ever committed.
+    /// Reads the newest epoch of the store of a file; `None` if nothing was ever committed.
     ///
     /// # Errors
     /// Io; Unsupported for a manifest of a later version.
@@ -137,7 +138,7 @@ impl Manifest {
         while let Some(number) = numbers.pop() {
             match Self::epoch(site, number) {
                 Ok(manifest) => return Ok(Some(manifest)),
-                // Whoever made it was stopped: there is no such epoch.
+                // The commit was stopped while writing it, so this epoch does not exist.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }
@@ -145,7 +146,7 @@ impl Manifest {
         Ok(None)
     }
 
-    /// The numbers of all epochs that were begun, in order.
+    /// Returns the numbers of all manifests, complete or not, in order.
     ///
     /// # Errors
     /// Io.
@@ -156,23 +157,23 @@ impl Manifest {
         Ok(numbers)
     }
 
-    /// An epoch by its number.
+    /// Reads an epoch by its number.
     ///
     /// # Errors
-    /// NotFound if there is none; Truncated if whoever made it was stopped; Corrupt; Io.
+    /// NotFound if it does not exist; Truncated if its commit was stopped; Corrupt; Io.
     pub fn epoch<'a>(site: impl Into<Site<'a>>, number: u64) -> Result<Arc<Self>> {
         let (site, name) = (site.into(), name_of(number));
         let bytes = site.at().read(&name, LARGEST)?;
         Self::decode(&bytes).map(Arc::new).map_err(|error| error.file(site.at().place(&name).display()))
     }
 
-    /// Where the manifest of an epoch is.
+    /// Returns the path of the manifest of an epoch.
     #[must_use]
     pub fn path<'a>(site: impl Into<Site<'a>>, number: u64) -> PathBuf {
         site.into().at().place(&name_of(number))
     }
 
-    /// Makes it an epoch, if no other has its number. Returns whether it is one now.
+    /// Writes the manifest as an epoch, unless its number is taken. Returns whether it was written.
     ///
     /// # Errors
     /// Io.
@@ -180,24 +181,24 @@ impl Manifest {
         site.into().at().create(&name_of(self.number), &self.encode()?, sync)
     }
 
-    /// The dataset of that identity.
+    /// Returns the dataset of that identity.
     #[must_use]
     pub fn dataset(&self, id: &DatasetId) -> Option<&Stored> {
         self.datasets.get(*self.numbers.get(id)?)
     }
 
-    /// How far a writer's log is committed.
+    /// Returns the committed extent of a writer's log.
     #[must_use]
     pub fn log(&self, writer: &WriterId) -> Option<&LogPart> {
         self.logs.iter().find(|log| log.writer == *writer)
     }
 
-    /// Must be called when `datasets` was changed.
+    /// Rebuilds the lookup table; must be called after `datasets` changed.
     pub fn renumber(&mut self) {
         self.numbers = self.datasets.iter().enumerate().map(|(number, stored)| (stored.id, number)).collect();
     }
 
-    /// Its bytes.
+    /// Encodes the manifest.
     ///
     /// # Errors
     /// As [`Definition::encode`].
@@ -246,10 +247,11 @@ impl Manifest {
         Ok(out.0)
     }
 
-    /// The manifest that these bytes are.
+    /// Decodes a manifest.
     ///
     /// # Errors
-    /// Truncated if its checksum does not hold: there is no such epoch; Corrupt; Unsupported for a later version.
+    /// Truncated if its checksum does not match, in which case the epoch does not exist; Corrupt;
+    /// Unsupported for a later version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let body = bytes.split_last_chunk::<16>();
         let Some((body, _)) = body.filter(|(body, checksum)| hash(body) == **checksum) else {
@@ -315,7 +317,7 @@ impl Manifest {
     }
 }
 
-/// The name of an epoch's manifest in the store's folder.
+/// Returns the name of an epoch's manifest in the store's folder.
 #[must_use]
 pub(super) fn name_of(number: u64) -> String {
     format!("epoch-{number:010}.manifest")

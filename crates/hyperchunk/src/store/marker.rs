@@ -1,34 +1,36 @@
-//! How a dataset of a store looks to those who know nothing of stores.
+//! Markers: the representation of a store's dataset for programs that do not know stores.
 //!
-//! In every skeleton it is a contiguous dataset whose data lie in external files. The last of them is the marker: its name
-//! says which dataset of the store this is, and of which epoch. Renaming, further links and references need no bookkeeping:
-//! who opens the dataset finds the marker. Alone, without a bound, it makes libhdf5 fail, reading and writing; behind
-//! segments of logs that hold all data, nobody looks at it. A dataset of more segments than the list has room for is a virtual
-//! one instead, over blocks whose paths are the marker (`virtual_blocks`).
+//! In every skeleton it is a contiguous dataset whose data are in external files. The last of these
+//! is the marker: its name gives the dataset's id in the store and the epoch. Renaming, further
+//! links and references need no bookkeeping, because opening the dataset finds the marker. If the
+//! marker is the only external file, it has no size limit and makes libhdf5 fail on reads and
+//! writes; after segments of logs that hold all data, it is never read. A dataset with more
+//! segments than the list has room for is a virtual dataset instead, over blocks whose paths are
+//! the marker (`virtual_blocks`).
 
 use super::{DatasetId, Definition, MARKER};
 use crate::walk::{Found, Next};
 use crate::{Dataset, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, ObjectKind, VirtualMapping};
 
-/// What to do when a program fails with this name.
+/// Advice to the user, contained in the name that a failing program reports.
 const ADVICE: &str =
     "these data are in a sharded store: read them with hyperchunk, or run hyperchunk store link or pack";
 
-/// What comes before the bytes of a definition.
+/// Prefix of an encoded definition in the name.
 const DEFINITION: &str = "definition/";
 
-/// Which dataset of a store a native dataset stands for.
+/// Identity of the store's dataset that a native dataset (the stub) represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Marker {
     /// The dataset.
     pub dataset: DatasetId,
-    /// The epoch whose skeleton it is in; 0 in one that is not committed.
+    /// Epoch whose skeleton it is in; 0 in one that is not committed.
     pub epoch: u64,
 }
 
 impl Marker {
-    /// The marker of a dataset with these external files; `None` if it belongs to no store.
+    /// Returns the marker of a dataset with these external files; `None` if it belongs to no store.
     #[must_use]
     pub fn of(files: &[ExternalFile]) -> Option<Self> {
         let name = files.last()?.name.as_str()?.strip_prefix(MARKER)?;
@@ -38,20 +40,21 @@ impl Marker {
         Some(Self { dataset, epoch })
     }
 
-    /// The marker of a dataset of a skeleton, which is a virtual one where it has too many pieces for a list of external files.
+    /// Returns the marker of a dataset of a skeleton, which is a virtual one if it has too many
+    /// pieces for a list of external files.
     #[must_use]
     pub fn of_dataset(dataset: &Dataset) -> Option<Self> {
         Self::of(dataset.external()).or_else(|| Self::of_sources(dataset.mappings()))
     }
 
-    /// The marker of a virtual dataset over blocks of logs.
+    /// Returns the marker of a virtual dataset over blocks of logs.
     pub(crate) fn of_sources(mappings: &[VirtualMapping]) -> Option<Self> {
         let first = mappings.first()?;
         let ([file], [dataset]) = (&*first.file.parts, &*first.dataset.parts) else { return None };
         Self::of_block((file.as_str()? == ".").then_some(dataset.as_str())??)
     }
 
-    /// The marker of a virtual dataset, of the path of one of the blocks that it is over.
+    /// Parses the marker of a virtual dataset from the path of one of its source blocks.
     #[must_use]
     pub fn of_block(path: &str) -> Option<Self> {
         let mut parts = path.strip_prefix(MARKER)?.split('/');
@@ -61,15 +64,15 @@ impl Marker {
         parts.next().is_none().then_some(Self { dataset, epoch })
     }
 
-    /// Path of a block of the dataset.
+    /// Returns the path of a block of the dataset.
     pub(crate) fn block(&self, number: usize) -> String {
         format!("{MARKER}{}/{}/{number}", self.dataset, self.epoch)
     }
 
-    /// All datasets of stores that a file leads to, each with a path.
+    /// Returns all datasets of stores that are reachable in a file, each with a path.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Errors of reading the file.
     pub fn all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
         let mut all = Vec::new();
         file.walk(&file.root()?, b"/", &mut |visit| {
@@ -86,14 +89,16 @@ impl Marker {
         Ok(all)
     }
 
-    /// It as an external file: behind segments that hold all data, or alone.
+    /// Returns the marker as an external file: after segments that hold all data (`linked`), or
+    /// alone.
     #[must_use]
     pub fn entry(&self, linked: bool) -> ExternalFile {
         let name = format!("{MARKER}{}/{}/{ADVICE}", self.dataset, self.epoch);
         ExternalFile { name: Name::from(&*name), offset: 0, size: linked.then_some(1) }
     }
 
-    /// It as an external file that says what the dataset is: where no log and no epoch does yet.
+    /// Returns the marker as an external file that contains the dataset's definition, for use
+    /// before the first log and epoch.
     ///
     /// # Errors
     /// As [`Definition::encode`].
@@ -103,7 +108,7 @@ impl Marker {
         Ok(ExternalFile { name: Name::from(&*name), offset: 0, size: None })
     }
 
-    /// What the dataset is, if its marker says so.
+    /// Returns the definition contained in the marker, if there is one.
     #[must_use]
     pub fn definition(files: &[ExternalFile]) -> Option<Definition> {
         let marker = Self::of(files)?;

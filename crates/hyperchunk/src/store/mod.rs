@@ -1,12 +1,13 @@
 //! Sharded stores: any number of processes write one logical file, each to a log of its own.
 //!
-//! Beside the file at the user's path, the *skeleton*, lies a folder of the same name with `.d` behind. Each writer has one log
-//! there and appends to it what it writes: raw elements, chunks, definitions of datasets, its own small HDF5 file with groups
-//! and attributes. Nobody waits for anybody. A commit makes an *epoch*: one manifest, which names what of which log belongs to
-//! it, and says where everything lies; and a new skeleton.
+//! The folder of a store is next to the file at the user's path, the *skeleton*, and has the same
+//! name followed by `.d`. Each writer appends to its own log there: raw elements, chunks,
+//! definitions of datasets, and a small HDF5 file with its groups and attributes. Writers never
+//! wait for each other. A commit makes an *epoch*: one manifest, which records the parts of logs
+//! that belong to it and the location of all data; and a new skeleton.
 //!
-//! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, of which this keeps the idea, a
-//! log a process, and not the layout, a container a dataset.
+//! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*. The
+//! idea, a log per process, is taken from it; the layout, a container per dataset, is not.
 
 mod blocks;
 mod bounds;
@@ -96,24 +97,24 @@ pub(crate) use virtual_blocks::GROUP as BLOCKS;
 
 use std::path::{Path, PathBuf};
 
-/// What a writer hands to whoever commits: it leads to what was written until then.
+/// Receipt of a flush, passed to a commit to include everything written until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// The writer.
     pub writer: WriterId,
-    /// Where in its log the trailer of the last index is.
+    /// Offset of the last index's trailer in the log.
     pub(crate) trailer: u64,
     /// xxh3 of the trailer.
     pub(crate) hash: [u8; 16],
 }
 
 impl Ticket {
-    /// How many bytes it has ([`Ticket::to_bytes`]).
+    /// Encoded size in bytes ([`Ticket::to_bytes`]).
     pub const SIZE: usize = 40;
 }
 
-/// Where the logs of a file's store are: beside the file itself, whose path this is, and not beside a symbolic link to it
-/// ([`real_file`]).
+/// Returns the folder of a file's store. `path` must be the file itself and not a symbolic link to
+/// it ([`real_file`]).
 #[must_use]
 pub fn folder_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -121,16 +122,17 @@ pub fn folder_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where the log of a writer is.
+/// Returns the path of a writer's log.
 #[must_use]
 pub fn log_of(path: &Path, writer: WriterId) -> PathBuf {
     folder_of(path).join(format!("{writer}.log"))
 }
 
-/// The path under which datasets are defined that are made without a name; an id of their own follows it.
+/// Path prefix of the definitions of datasets that were created without a name; a unique id follows
+/// it.
 pub const NAMELESS: &[u8] = b"/.nameless/";
 
-/// What the name of the external file that marks a store's dataset begins with. There must never be such a folder.
+/// Prefix of the external file name that marks a store's dataset. Such a folder must never exist.
 pub const MARKER: &str = "/.hyperchunk-store/";
 
 #[cfg(test)]

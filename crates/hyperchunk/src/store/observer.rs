@@ -1,9 +1,10 @@
-//! Whoever looks at data while they are written, and pages of what was found.
+//! Observers of data while they are written, and pages of their results.
 //!
-//! The engine runs no functions. It tells an observer what was written, once it is in the log, and keeps what the observer
-//! gives it: pages of results, and the analyses that found them.
+//! The engine runs no analysis functions. It notifies an observer of each write once the data are
+//! in the log, and stores the observer's output: pages of results, and the analyses that produced
+//! them.
 //!
-//! **Invariant:** what an observer does or fails to do changes nothing of what was written.
+//! **Invariant:** nothing that an observer does or fails to do changes the written data.
 
 use super::bytes::{Out, blob, extents, number};
 use super::pairs::{MOST_BYTES, Pairs};
@@ -12,38 +13,38 @@ use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 use std::fmt;
 
-/// No reason why there are no results is longer.
+/// Maximum length in bytes of the reason why there are no results.
 pub const LONGEST_REASON: usize = 1000;
 
-/// What was written.
+/// A completed write.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// The number of the dataset.
+    /// Number of the dataset.
     pub dataset: u32,
-    /// The boxes; of rows that are appended, counted from the writer's first one.
+    /// Boxes that were written; for appended rows, counted from the writer's first appended row.
     pub boxes: &'a [Slab],
-    /// Whether they are rows that are appended.
+    /// True for appended rows.
     pub appended: bool,
-    /// The elements, box by box, as the dataset's datatype has them; `None` for a chunk as it is stored.
+    /// Elements, box by box, in the dataset's datatype; `None` for a chunk in its stored form.
     pub bytes: Option<&'a [u8]>,
 }
 
-/// Looks at what is written. It may put pages ([`LogWriter::put_page`]).
+/// Observer of a writer's data. It may add pages ([`LogWriter::put_page`]).
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Something was written: it is in the log.
+    /// Handles a completed write, whose data are in the log.
     ///
     /// # Errors
-    /// Whoever wrote gets the error. The data are written all the same.
+    /// Returned to the caller of the write. The data are written nevertheless.
     fn wrote(&self, writer: &LogWriter, seen: &Seen<'_>) -> Result<()>;
 
-    /// The writer is about to write an index, the last one if it is closing.
+    /// Called before the writer writes an index, the last one if `closing`.
     ///
     /// # Errors
     /// Io.
     fn flush(&self, writer: &LogWriter, closing: bool) -> Result<()>;
 }
 
-/// The identity of an analysis: half of the SHA-256 of its record.
+/// Identity of an analysis: half of the SHA-256 of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AnalysisId(pub [u8; 16]);
 
@@ -53,41 +54,42 @@ impl fmt::Display for AnalysisId {
     }
 }
 
-/// What became of one box.
+/// Result of an analysis for one box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The box; of rows that are appended, counted from the writer's first one.
+    /// The box; for appended rows, counted from the writer's first appended row.
     pub slab: Slab,
-    /// Whether they are rows that are appended.
+    /// True for appended rows.
     pub appended: bool,
-    /// What was found, or why there is nothing.
+    /// The results, or the reason for their absence.
     pub found: std::result::Result<Pairs, String>,
 }
 
-/// A page of what an analysis found in a dataset.
+/// A page of results of an analysis of a dataset.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Findings {
     /// The analysis.
     pub analysis: AnalysisId,
-    /// Whether the writer wrote an index behind it: what was found since the page before of which that is so belongs together.
+    /// True if the writer wrote an index after this page: together with the pages since the
+    /// previous one with this flag, it forms a group.
     pub ends: bool,
-    /// All of that in one, where the function could make one of two.
+    /// Merged results of the whole group, if the function can merge two results.
     pub merged: Option<Pairs>,
-    /// Box by box.
+    /// Results of each box.
     pub entries: Vec<Entry>,
 }
 
-/// An analysis of a dataset, in a page.
+/// An analysis of a dataset, stored in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
     /// The analysis.
     pub analysis: AnalysisId,
-    /// Its record, signed; nothing where it is to run no more.
+    /// Its signed record; empty if it is to stop.
     pub record: Vec<u8>,
 }
 
 impl Entry {
-    /// About how many bytes it has in a page.
+    /// Returns its approximate encoded size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         let found = match &self.found {
@@ -99,7 +101,7 @@ impl Entry {
 }
 
 impl Findings {
-    /// The box around all boxes.
+    /// Returns the bounding box of all boxes.
     #[must_use]
     pub fn around(&self) -> Option<Slab> {
         let (first, rest) = self.entries.split_first()?;
@@ -115,7 +117,7 @@ impl Findings {
         Some(around)
     }
 
-    /// Its bytes.
+    /// Encodes the page.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
@@ -137,7 +139,7 @@ impl Findings {
         out.0
     }
 
-    /// The page that these bytes are, of a dataset of so many dimensions.
+    /// Decodes a page of a dataset of the given rank.
     ///
     /// # Errors
     /// Corrupt or Limit.
@@ -176,13 +178,13 @@ impl Findings {
 }
 
 impl Announced {
-    /// Its bytes.
+    /// Encodes the announcement.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         [&self.analysis.0[..], &self.record].concat()
     }
 
-    /// The announcement that these bytes are. The record is not looked at.
+    /// Decodes an announcement. The record is not examined.
     ///
     /// # Errors
     /// Corrupt.
@@ -194,7 +196,7 @@ impl Announced {
     }
 }
 
-/// Bytes that are no more than results may be.
+/// Reads a blob, and refuses one longer than the limit for results.
 fn limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let bytes = blob(cursor)?;
     if bytes.len() > MOST_BYTES {
@@ -245,7 +247,7 @@ mod tests {
             assert!(Findings::decode(&bytes[..at], 2).is_err(), "{at}");
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x80;
-            // Another page is possible, and so is an error; nothing else is.
+            // Damage may result in another valid page or an error, but in nothing else.
             drop(Findings::decode(&damaged, 2));
         }
         assert!(Findings::decode(&[&bytes[..], &[0]].concat(), 2).is_err());
@@ -254,7 +256,7 @@ mod tests {
         assert!(Announced::decode(&[0; 15]).is_err());
     }
 
-    /// Finds the sum of the bytes of each box, and nothing in a box that begins with 99.
+    /// Computes the sum of the bytes of each box, and fails for a box that begins with 99.
     #[derive(Debug, Default)]
     struct Sums(Mutex<Vec<(u32, Findings)>>);
 
@@ -298,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Where something was found in an epoch, and the sum; nothing for a failure.
+    /// Returns the boxes of the results in an epoch with their sums; `None` for a failure.
     fn found(path: &Path, dataset: &str) -> Vec<(Vec<u64>, Vec<u64>, Option<i64>)> {
         let manifest = Manifest::newest(path).unwrap().unwrap();
         let all = results::results(path, &manifest, dataset.as_bytes()).unwrap();
@@ -359,7 +361,7 @@ mod tests {
                 let many = expected(value).map(|row| plain.iter().filter(|found| **found == row).count());
                 assert_eq!(many, [2, 4, 2, 4]);
             }
-            // Each writer's rows are where they were put, behind those of the writer before.
+            // Each writer's rows are at their final place, after the previous writer's rows.
             let file = File::open(&path, &OpenOptions::default()).unwrap();
             let dataset = file.root().unwrap().group().unwrap().get(b"/rows").unwrap().dataset().unwrap();
             let mut bytes = vec![0; 40];
@@ -385,7 +387,7 @@ mod tests {
             assert_eq!(known.datasets.len(), 3);
         };
         check();
-        // One log instead of four.
+        // Compaction leaves one log instead of four.
         compact(&path, &CompactOptions::default()).unwrap().unwrap();
         check();
         let writer = LogWriter::create(&path, &options()).unwrap();
@@ -397,7 +399,7 @@ mod tests {
         let manifest = Manifest::newest(&path).unwrap().unwrap();
         let known = results::analyses(&path, &manifest).unwrap();
         assert_eq!((known.len(), known[0].runs, &*known[0].record), (1, false, &b"record"[..]));
-        // A manifest that names a page again and again.
+        // A manifest that names the same page many times.
         let mut damaged = Manifest::clone(&Manifest::newest(&path).unwrap().unwrap());
         for part in damaged.datasets.iter_mut().flat_map(|stored| &mut stored.parts) {
             part.written.pages = part.written.pages.iter().cycle().take(1 << 19).cloned().collect();

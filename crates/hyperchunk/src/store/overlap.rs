@@ -1,8 +1,8 @@
-//! Which piece of a dataset lies over which, and where writers of one epoch do not agree.
+//! Precedence of a dataset's pieces, and conflicts between writers of one epoch.
 //!
-//! Parts of a dataset are in the order in which they lie over each other: by epoch, then by the priority of their writers, then
-//! by the writers' ids. In a part, what was done later lies over what was done before. An extent that shrinks clips what the
-//! same writer and earlier epochs wrote.
+//! Parts of a dataset are in order of precedence: by epoch, then by the priority of their writers,
+//! then by the writers' ids. Within a part, later writes cover earlier ones. An extent that shrinks
+//! clips earlier writes of the same writer and of earlier epochs.
 
 use super::manifest::Stored;
 use super::pool::Pool;
@@ -12,32 +12,32 @@ use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
 use std::sync::Arc;
 
-/// So many pairs of overlapping pieces are compared at most.
+/// Maximum number of pairs of overlapping pieces that are compared.
 const PAIRS: usize = 1 << 22;
-/// So many bytes of two pieces are compared at once.
+/// Number of bytes of two pieces compared at a time.
 const AT_ONCE: u64 = 4 << 20;
-/// What a writer left in larger boxes than this is not painted to compare it.
+/// Maximum size in bytes of a box that is composed for a comparison.
 const LARGEST: u64 = 64 << 20;
-/// So many pieces are looked at for what writers wrote over themselves.
+/// Maximum number of layers visited to resolve a writer's own overwrites.
 const LOOKS: usize = 1 << 26;
 
-/// A piece, and what the extents leave of it.
+/// A piece, and the part of it that the extents leave.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    /// The number of its part.
+    /// Number of its part.
     pub(super) part: usize,
     pub(super) piece: Piece,
     pub(super) seen: Slab,
 }
 
-/// The smaller extent, along each dimension.
+/// Reduces each dimension to the smaller of the two.
 fn shrink(dims: &mut [u64], other: &[u64]) {
     for (dim, other) in dims.iter_mut().zip(other) {
         *dim = (*dim).min(*other);
     }
 }
 
-/// All pieces of a dataset of which something is left, from the bottom up.
+/// Returns all pieces of a dataset that are not clipped away entirely, lowest first.
 pub(super) fn layers(stored: &Stored) -> impl Iterator<Item = Layer> + '_ {
     let clips: Vec<(u64, &[u64])> = stored
         .parts
@@ -49,7 +49,7 @@ pub(super) fn layers(stored: &Stored) -> impl Iterator<Item = Layer> + '_ {
         for (_, dims) in clips.iter().filter(|(epoch, _)| *epoch > part.epoch) {
             shrink(&mut after, dims);
         }
-        // What is left of what was done before each change of extent.
+        // Clip for writes before each change of extent.
         let mut own: Vec<(u64, Vec<u64>)> = Vec::new();
         let mut before = after.clone();
         for extent in part.written.extents.iter().rev() {
@@ -66,8 +66,8 @@ pub(super) fn layers(stored: &Stored) -> impl Iterator<Item = Layer> + '_ {
     })
 }
 
-/// The parts of a box that lie in one piece in both of two boxes around it: for each where it begins in the one and in the
-/// other, and how long it is, in elements.
+/// Iterates over the runs of a box that are contiguous in both of two boxes around it: the offset
+/// in each, and the length, in elements.
 pub(super) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
     let rank = of.start.len();
     let strides = |slab: &Slab| {
@@ -84,7 +84,7 @@ pub(super) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item
         })
     };
     let starts = [offset(first, &strides[0]), offset(second, &strides[1])];
-    // Behind this axis, all three are equally wide.
+    // After this axis, all three boxes have equal counts.
     let mut axis = rank.saturating_sub(1);
     while axis > 0 && of.count[axis] == first.count[axis] && of.count[axis] == second.count[axis] {
         axis -= 1;
@@ -113,10 +113,11 @@ pub(super) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item
     })
 }
 
-/// From so many rows on, what lies between them is read with them, if that is not much.
+/// Number of rows from which on the gaps between them are read too, if they are small.
 const ROWS: usize = 16;
 
-/// Puts the elements of `wanted`, of a piece that has them all, to their place in the bytes of a block that has them, too.
+/// Copies the elements of `wanted` from a piece to their place in the bytes of a block. Piece and
+/// block both contain `wanted`.
 pub(super) fn paint(
     log: &Log,
     definition: &Definition,
@@ -132,7 +133,7 @@ pub(super) fn paint(
         let bytes = elements.checked_mul(size).and_then(|bytes| usize::try_from(bytes).ok());
         bytes.ok_or_else(|| Error::limit("larger than memory"))
     };
-    // What is there in memory, and with which byte of the piece it begins.
+    // Buffer with bytes of the piece, and the first element in it.
     let mut decoder = Decoder::default();
     let mut span = Vec::new();
     let (known, first) = match piece.place {
@@ -187,7 +188,7 @@ pub(super) fn paint(
     Ok(())
 }
 
-/// The elements of a box, of a piece that has them all. Beside fields, there are zeros.
+/// Reads the elements of a box that the piece contains. Bytes outside of fields are zero.
 pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
     let bytes = wanted.elements()?.checked_mul(definition.element_size());
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
@@ -196,17 +197,17 @@ pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &
     Ok(out)
 }
 
-/// What comparing what writers of an epoch wrote to a dataset needs.
+/// State for comparing the writes to a dataset by writers of an epoch.
 struct Comparison<'a> {
     stored: &'a Stored,
     layers: Vec<Layer>,
     logs: &'a Pool<'a>,
-    /// How many layers may still be looked at.
+    /// Number of layers that may still be visited.
     looks: usize,
 }
 
-/// Where writers of an epoch wrote different things to a dataset. Writers of different priority agreed about it before; with
-/// `collective`, the first part of the epoch is what all of them wrote.
+/// Returns the conflicts of an epoch in a dataset. Writers of different priority are not in
+/// conflict. With `collective`, the first part of the epoch is a write common to all of them.
 pub(super) fn conflicts(
     manifest: &Manifest,
     stored: &Stored,
@@ -226,7 +227,8 @@ pub(super) fn conflicts(
     differences(manifest, stored, path, store, &of_epoch, &compared)
 }
 
-/// Where parts over those of writers that were stopped have other data: what later epochs have, and others of such writers.
+/// Returns the differences between recovered parts of stopped writers and the parts above them: of
+/// later epochs, and of other stopped writers.
 pub(super) fn conflicts_with_later(
     manifest: &Manifest,
     stored: &Stored,
@@ -242,13 +244,13 @@ pub(super) fn conflicts_with_later(
     differences(manifest, stored, path, store, &later, &|below, _| of_stopped(below))
 }
 
-/// The log of a part.
+/// Returns the log of a part.
 fn log_of<'a>(manifest: &'a Manifest, stored: &Stored, part: usize) -> Option<&'a LogPart> {
     manifest.logs.get(stored.parts.get(part)?.log as usize)
 }
 
-/// Where parts have different data: of those that `looked_at` says, the pairs for which `compared` holds of the lower and the
-/// upper one.
+/// Returns the differences between parts: considers the parts for which `looked_at` is true, and of
+/// these the pairs of a lower and an upper part for which `compared` is true.
 fn differences(
     manifest: &Manifest,
     stored: &Stored,
@@ -306,7 +308,8 @@ impl Comparison<'_> {
         self.logs.get(part.ok_or_else(|| Error::corrupt("a layer without a log"))?.log)
     }
 
-    /// Whether two writers say the same about a box. What one of them wrote over itself does not count.
+    /// Returns whether two writers left the same data in a box. Data that a writer overwrote itself
+    /// do not count.
     fn is_same(&mut self, below: usize, above: usize, common: &Slab) -> Result<bool> {
         let (first, second) = (self.log(below)?, self.log(above)?);
         let (one, other) = (&self.layers[below], &self.layers[above]);
@@ -323,12 +326,12 @@ impl Comparison<'_> {
         }
         let parts = (one.part, other.part);
         let (one, other) = (self.painted(parts.0, common)?, self.painted(parts.1, common)?);
-        // Of elements of which a writer wrote some fields only, these are compared.
+        // If a writer wrote only some fields of an element, only these are compared.
         let both = one.0.iter().zip(&other.0).zip(one.1.iter().zip(&other.1));
         Ok(both.into_iter().all(|((a, b), (in_one, in_other))| a == b || !in_one || !in_other))
     }
 
-    /// What a writer left in a box that it wrote to, and which bytes of it are the writer's.
+    /// Composes the final data of one writer in a box, and marks the bytes that it wrote.
     fn painted(&mut self, part: usize, common: &Slab) -> Result<(Vec<u8>, Vec<bool>)> {
         let element = self.stored.definition.element_size();
         let size = common.elements()?.saturating_mul(element);
@@ -355,7 +358,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether two pieces have the same elements in a box that both have; of fields, the bytes that both have.
+/// Returns whether two pieces have the same elements in a common box; of fields, compares the bytes
+/// that both have.
 pub(super) fn same(
     definition: &Definition,
     one: (&Log, &Piece),
@@ -389,7 +393,7 @@ pub(super) fn same(
         let mut both = first.chunks_exact(size).zip(second.chunks_exact(size));
         Ok(both.all(|(one, other)| one.get(bytes.clone()) == other.get(bytes.clone())))
     };
-    // In slabs along the first axis.
+    // Compare slab by slab along the first axis.
     let Some(count) = common.count.first().copied() else { return fetched(common) };
     let one_step = (common.elements()? / count.max(1)).saturating_mul(definition.element_size()).max(1);
     let chunked = matches!(one.1.place, Place::Chunk { .. }) || matches!(other.1.place, Place::Chunk { .. });
@@ -407,13 +411,13 @@ pub(super) fn same(
     Ok(true)
 }
 
-/// Finds all pairs of layers that overlap, until `meet` has enough.
+/// Finds all pairs of overlapping layers, until `meet` returns false.
 fn overlaps(
     layers: &[Layer],
     extent: &[u64],
     meet: &mut dyn FnMut(usize, usize, Slab) -> Result<bool>,
 ) -> Result<()> {
-    // Along the axis of which the boxes have the smallest part.
+    // Sweep along the axis where boxes span the smallest part of the extent.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let part = |axis: usize| {
         let sum: f64 = layers.iter().map(|layer| layer.seen.count[axis] as f64).sum();

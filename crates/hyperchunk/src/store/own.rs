@@ -1,4 +1,5 @@
-//! Reading inside a writing process: the epoch that a writer adds to, and over it what the writer itself wrote.
+//! Reading in a writing process: the epoch that a writer adds to, overlaid with the writer's own
+//! data.
 
 use super::committed::{Known, Store};
 use super::fragment::{Segment, inside, is_in};
@@ -13,21 +14,22 @@ use crate::{Error, Result};
 use hyperchunk_format::select::Choice;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The number of the writer's own log, among those of its epoch.
+/// Number of the writer's own log, among the logs of its epoch.
 const OWN: u64 = u64::MAX;
 
-/// What is known of a dataset to read it, up to now.
+/// State for reading a dataset, including its latest writes.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     about: Arc<About>,
-    /// What this writer wrote.
+    /// Pieces of this writer.
     own: Arc<RwLock<Pieces>>,
-    /// What the epoch has that it adds to.
+    /// The base epoch and the dataset in it.
     base: Option<(Arc<Store>, Arc<Known>)>,
 }
 
 impl Reading {
-    /// Of a dataset, with all that was written to it; `dims` are the extent that the writer found, and that of now.
+    /// Prepares reading a dataset with all its writes; `dims` are the base extent and the current
+    /// extent.
     pub(super) fn new(
         definition: &Definition,
         dims: (&[u64], &[u64]),
@@ -39,7 +41,7 @@ impl Reading {
         Ok(Self { about, own: Arc::new(RwLock::new(own)), base })
     }
 
-    /// Adds what was written since.
+    /// Adds later writes.
     pub(super) fn add(&mut self, definition: &Definition, dims: &[u64], written: &Written) -> Result<()> {
         if self.about.dims != dims {
             self.about = Arc::new(About::new(definition, dims)?);
@@ -52,12 +54,12 @@ impl Reading {
 }
 
 impl LogWriter {
-    /// Reads elements of a dataset as they are in this process now: what the epoch has that this writer adds to, and over it
-    /// what it wrote itself, in the order of the selection and in the dataset's datatype.
+    /// Reads elements of a dataset in their current state in this process: the base epoch, overlaid
+    /// with this writer's own data, in the order of the selection and in the dataset's datatype.
     ///
     /// # Errors
-    /// NotFound if no dataset has that number; Invalid if the selection does not fit the extent or the buffer; as
-    /// [`crate::Dataset::read`].
+    /// NotFound if no dataset has that number; Invalid if the selection does not fit the extent or
+    /// the buffer; as [`crate::Dataset::read`].
     pub fn read(&self, dataset: u32, choice: &Choice, out: &mut [u8]) -> Result<()> {
         let reading = self.reading(dataset)?;
         let about = &reading.about;
@@ -112,13 +114,13 @@ impl Find for Reading {
     }
 }
 
-/// The logs of an epoch, and the writer's own behind them.
+/// The logs of the base epoch, followed by the writer's own.
 #[derive(Debug)]
 struct Both {
     writer: LogWriter,
     own: Arc<dyn Source>,
     base: Option<(Arc<Store>, Arc<Known>)>,
-    /// How many layers the epoch has.
+    /// Number of layers of the base epoch.
     layers: u32,
 }
 
@@ -147,7 +149,7 @@ impl Logs for Both {
     fn headers(&self, layer: u32) -> Option<&Headers> {
         match &self.base {
             Some((store, _)) if layer < self.layers => Some(store.headers()),
-            // This process wrote it.
+            // Data written by this process are not verified.
             _ => None,
         }
     }
@@ -157,7 +159,7 @@ impl Logs for Both {
     }
 }
 
-/// The log of this process: all that pieces lead to was written out.
+/// The log of this process; all pieces that refer to it were written out.
 #[derive(Debug)]
 struct OwnLog(LogWriter, Option<Arc<Segment>>);
 

@@ -1,8 +1,8 @@
-//! Packing a store: everything of an epoch in one HDF5 file that needs nothing else.
+//! Packing: copies an epoch of a store to one self-contained HDF5 file.
 //!
-//! Structure, attributes and native datasets come from the skeleton. Data in one piece are copied by the system, from logs to
-//! where they belong; chunks as their writers left them are copied undecoded. Only where pieces lie over each other, or do
-//! not fill a chunk, are elements painted and compressed anew.
+//! Structure, attributes and native datasets come from the skeleton. Contiguous data are copied
+//! from the logs by the operating system; chunks are copied in their stored form, without decoding.
+//! Elements are composed and compressed only where pieces overlap or do not fill a chunk.
 
 use super::blocks::{Blocks, Content, Scratch};
 use super::fragment::{inside, is_in};
@@ -31,24 +31,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Data in one piece whose parts are too many are painted in blocks of about so many bytes.
+/// Approximate size in bytes of the blocks in which contiguous data are composed if they have too
+/// many segments.
 const BLOCK: u64 = 8 << 20;
-/// Data in one piece are copied from so many logs at a time.
+/// Maximum number of open files while contiguous data are copied.
 const OPEN: usize = 200;
-/// So many bytes of chunks are copied at once.
+/// Number of bytes of chunks copied at a time.
 const BATCH: u64 = 4 << 20;
 
-/// How a store is packed.
+/// Options of packing.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PackOptions {
-    /// Which epoch; the newest if none is named.
+    /// Epoch to pack; the newest if `None`.
     pub epoch: Option<u64>,
-    /// How many threads copy; 0 for as many as there are processors.
+    /// Number of threads; 0 for one per processor.
     pub threads: usize,
-    /// When data must have reached the disk.
+    /// Point at which data must be on disk.
     pub sync: Sync,
-    /// Whether a file of the new one's name may be replaced.
+    /// Replace an existing file.
     pub replace: bool,
 }
 
@@ -58,27 +59,27 @@ impl Default for PackOptions {
     }
 }
 
-/// What was packed.
+/// Result of packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Packed {
     /// The epoch.
     pub epoch: u64,
-    /// How many datasets of the store.
+    /// Number of datasets of the store.
     pub datasets: usize,
-    /// How many bytes were copied as they are.
+    /// Number of bytes that were copied in their stored form.
     pub copied: u64,
-    /// How many bytes of elements were painted.
+    /// Number of bytes of elements that were composed of several pieces.
     pub painted: u64,
-    /// The size of the new file.
+    /// Size of the new file in bytes.
     pub size: u64,
 }
 
-/// Makes one file of an epoch of the store at `path`.
+/// Packs an epoch of the store at `path` into one file.
 ///
 /// # Errors
-/// NotFound if there is no such epoch; Invalid if `out` is the store's own file; those of reading the logs and of writing:
-/// then there is no new file.
+/// NotFound if there is no such epoch; Invalid if `out` is the store's own file; errors of reading
+/// the logs and of writing, in which case no new file is left.
 pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<Packed> {
     let site = site.into();
     output::accept(out, &[output::Kind::Hdf5])?;
@@ -131,7 +132,7 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
     filled.inspect_err(|_| drop(writer.discard()))
 }
 
-/// Of a store in an object store: as any file over a network is packed.
+/// Packs a store in an object store, in the same way as any remote file.
 fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOptions) -> Result<Packed> {
     let epoch = match options.epoch {
         Some(number) => number,
@@ -160,18 +161,18 @@ fn create_options(options: &PackOptions, oldest: Oldest) -> CreateOptions {
         threads: options.threads,
         sync: options.sync,
         replace: options.replace,
-        // It is made anew in one go, or not at all.
+        // The file is made in one go, or not at all.
         journal: false,
         ..CreateOptions::default()
     }
 }
 
-/// How a dataset is made in the new file, and which release knows that.
+/// Returns the options of a dataset in the new file, and the oldest release that can read it.
 fn made_as(stored: &Stored) -> Result<(DatasetOptions, Oldest)> {
     let Definition { datatype, chunk, pipeline, fill, max, .. } = &stored.definition;
     let dims = stored.extent.clone();
     let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));
-    // Data in one piece cannot grow.
+    // Contiguous data cannot grow.
     let chunk = chunk.clone().or_else(|| grows.then(|| good_chunk(&dims, datatype.size)));
     let mut oldest = needed(datatype)?;
     let (layout, max) = match chunk.filter(|chunk| !chunk.is_empty()) {
@@ -202,7 +203,7 @@ fn threads_of(threads: usize) -> usize {
     }
 }
 
-/// A log, or the fragment of its writer.
+/// A log, and the fragment of its writer if the data are there.
 type Opened = (Arc<Log>, Option<Arc<dyn Source>>);
 
 /// Copies the data of a dataset.
@@ -222,7 +223,7 @@ fn fill(
     }
     let Ok(tiles) = tiles(stored)? else { return slabs(logs, stored, dataset, threads, packed) };
     let key = |tile: &Tile| (tile.log, is_in(tile.offset));
-    // As many parts at a time as there may be open logs.
+    // Process as many parts at a time as files may be open.
     let mut waiting = tiles.0.iter().peekable();
     while waiting.peek().is_some() {
         let mut files: HashMap<(u32, bool), Opened> = HashMap::new();
@@ -249,7 +250,7 @@ fn fill(
             parts.push(FilePart { at, file, from, length: tile.end - at });
             packed.copied += tile.end - at;
         }
-        // More threads would wait for each other: a file is written by one at a time.
+        // A file is written by one thread at a time; more threads would only wait for each other.
         dataset.copy_parts(&parts, 1)?;
     }
     Ok(())
@@ -302,7 +303,7 @@ fn chunks(
     Ok(())
 }
 
-/// Paints data that lie in one piece, slab by slab.
+/// Composes contiguous data, slab by slab.
 fn slabs(
     logs: &Pool<'_>,
     stored: &Stored,
@@ -325,7 +326,7 @@ fn slabs(
     Ok(())
 }
 
-/// A block of whole rows, of about `bytes`.
+/// Returns the extent of a block of whole rows, of about `bytes` bytes.
 pub(super) fn slab_of(extent: &[u64], size: u64, bytes: u64) -> Vec<u64> {
     let mut slab = vec![1; extent.len()];
     let mut room = (bytes / size.max(1)).max(1);

@@ -1,8 +1,10 @@
-//! Pieces, packed: a regular pattern of writes is one entry, whatever their number.
+//! Run-length encoding of pieces: a regular pattern of writes is one entry, regardless of their
+//! number.
 //!
-//! A piece is a tuple of numbers. Neighbours whose tuples differ by the same amount are a run, written once with the difference
-//! and a count; runs of equal form whose first tuples differ by the same amount are a run again. A loop over time steps around a
-//! loop over datasets, written in gathered batches, is three such levels.
+//! A piece is a tuple of numbers. Consecutive pieces whose tuples differ by a constant step form a
+//! run, stored as the first tuple, the step and a count. Runs of equal form whose first tuples
+//! differ by a constant step form a run of runs. A loop over time steps around a loop over
+//! datasets, written in gathered batches, makes three such levels.
 
 use super::bytes::{LARGEST_RANK, LONGEST_LIST, Out, count, difference, number};
 use super::piece::{Piece, Place, Slab};
@@ -10,11 +12,11 @@ use super::record::get_fields;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
-/// How deeply runs nest. Loops of programs are not deeper.
+/// Maximum nesting of runs; loops of programs are rarely deeper.
 const LEVELS: usize = 4;
-/// What the number of a run's levels, twice, has added to it if its pieces are chunks.
+/// Flag, added to twice the number of a run's levels, for pieces that are chunks.
 const CHUNK: u64 = 1;
-/// If they are fields. Who does not know of these takes it for too many levels.
+/// Flag for fields. Readers without support for fields take it for too many levels.
 const FIELDS: u64 = 1 << 4;
 const _: () = assert!(FIELDS >> 1 > LEVELS as u64, "fields must be more levels than there may be");
 
@@ -25,12 +27,12 @@ pub struct PackedPieces {
     runs: Vec<Run>,
 }
 
-/// Pieces whose tuples are a loop, or loops in loops.
+/// Pieces whose tuples form a loop or nested loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) place: Place,
     pub(super) base: Vec<u64>,
-    /// From the innermost loop outwards: how often, and by what each tuple differs from the one before.
+    /// From the innermost loop outwards: the count, and the step between consecutive tuples.
     pub(super) levels: Vec<(u64, Vec<u64>)>,
 }
 
@@ -59,7 +61,7 @@ fn differences(from: &[u64], to: &[u64]) -> Vec<u64> {
     from.iter().zip(to).map(|(from, to)| to.wrapping_sub(*from)).collect()
 }
 
-/// start, count, offset, length, order, head.
+/// Returns start, count, offset, length, order and head as one tuple.
 fn tuple(piece: &Piece) -> Vec<u64> {
     let mut tuple = Vec::with_capacity(2 * piece.slab.start.len() + 4);
     tuple.extend_from_slice(&piece.slab.start);
@@ -69,13 +71,13 @@ fn tuple(piece: &Piece) -> Vec<u64> {
 }
 
 impl PackedPieces {
-    /// None yet, for a dataset of so many dimensions.
+    /// Returns an empty list for a dataset of the given rank.
     #[must_use]
     pub fn new(rank: usize) -> Self {
         Self { rank, runs: Vec::new() }
     }
 
-    /// Adds a piece behind the others.
+    /// Appends a piece.
     pub fn push(&mut self, piece: &Piece) {
         let next = tuple(piece);
         if let Some(last) = self.runs.last_mut().filter(|last| last.place == piece.place) {
@@ -95,7 +97,8 @@ impl PackedPieces {
                         return;
                     }
                     if *count == 2 {
-                        // Two pieces that the third does not go on from are no run; the second may begin one.
+                        // Two pieces that the third does not continue are not a run; the second may
+                        // begin one.
                         let mut second = last.base.clone();
                         add(&mut second, step, 1);
                         let step = differences(&second, &next);
@@ -110,12 +113,12 @@ impl PackedPieces {
         self.runs.push(Run { place: piece.place, base: next, levels: Vec::new() });
     }
 
-    /// Adds pieces that are packed already.
+    /// Appends pieces that are packed already.
     pub fn append(&mut self, other: &Self) {
         self.runs.extend_from_slice(&other.runs);
     }
 
-    /// The same pieces further along the first dimension.
+    /// Returns the same pieces shifted along the first dimension.
     #[must_use]
     pub(super) fn shifted(&self, by: u64) -> Self {
         let mut shifted = self.clone();
@@ -127,12 +130,12 @@ impl PackedPieces {
         shifted
     }
 
-    /// Finds the runs of runs.
+    /// Combines runs into runs of runs.
     pub fn pack(&mut self) {
         for _ in 1..LEVELS {
             let before = self.runs.len();
             let mut packed: Vec<Run> = Vec::new();
-            // How many levels the run at the end had before its outermost one was found here.
+            // Number of levels of the last run before its outermost level was added here.
             let mut grown: Option<usize> = None;
             for run in self.runs.drain(..) {
                 let Some(last) = packed.last_mut().filter(|last| last.place == run.place) else {
@@ -171,25 +174,25 @@ impl PackedPieces {
         }
     }
 
-    /// How many pieces there are.
+    /// Returns the number of pieces.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.len()))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no pieces.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// How many entries they are packed into.
+    /// Returns the number of packed entries.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.runs.len()
     }
 
-    /// How many dimensions the pieces have.
+    /// Returns the rank of the pieces.
     pub(super) fn rank(&self) -> usize {
         self.rank
     }
@@ -198,8 +201,9 @@ impl PackedPieces {
         &self.runs
     }
 
-    /// Whether pieces may lie at a place with one of the bits of `mask`, the highest that places have. Exact but for loops that
-    /// nobody writes: those are not gone through, however often a damaged one says that it turns.
+    /// Returns whether a piece may have an offset with one of the bits of `mask`, the highest bits
+    /// of offsets. Exact except for unrealistically long runs, which are bounded instead of
+    /// enumerated, so that a damaged count cannot cost time.
     pub(super) fn may_lie_at(&self, mask: u64) -> bool {
         const GONE_THROUGH: u64 = 1024;
         let at = 2 * self.rank;
@@ -221,7 +225,7 @@ impl PackedPieces {
         })
     }
 
-    /// All pieces, in the order in which they were written.
+    /// Iterates over all pieces, in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
         let rank = self.rank;
         self.runs.iter().flat_map(move |run| {
@@ -365,7 +369,7 @@ mod tests {
         let batched: Vec<Piece> =
             (0..6300).map(|i| piece(40 * i, 10 * i + i / 63 * 77, i, i / 63 * (630 + 77))).collect();
         check(&batched, 1, 1);
-        // The same, in time steps that jump.
+        // The same, in time steps with gaps.
         let steps: Vec<Piece> = (0..6300)
             .map(|i| piece(40 * i + i / 630 * 100_000, 10 * i + i / 63 * 77 + i / 630 * 9, i, 5))
             .collect();

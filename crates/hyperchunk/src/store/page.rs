@@ -1,4 +1,4 @@
-//! Pages: results about what was written, as records of the log that it was written to.
+//! Pages: results about written data, stored as records of the same log.
 
 use super::bytes::{Out, extents, number};
 use super::piece::Slab;
@@ -6,22 +6,22 @@ use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
-/// No page has more entries.
+/// Maximum number of entries of a page.
 pub const MOST_ENTRIES: u64 = 4096;
-/// No page has more bytes.
+/// Maximum size of a page in bytes.
 pub const LARGEST_PAGE: u64 = 8 << 20;
 
-/// What the entries of a page are.
+/// Kind of a page's entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PageKind {
     /// Statistics of parts of records ([`super::zones`]).
     Zones,
-    /// Keys and values that an analysis function found.
+    /// Keys and values that an analysis function returned.
     Pairs,
-    /// An analysis that is to look at the dataset ([`super::observer`]).
+    /// An analysis to be applied to the dataset ([`super::observer`]).
     Analysis,
-    /// Of a later version: not looked into.
+    /// A kind of a later version, which is ignored.
     Other(u8),
 }
 
@@ -45,35 +45,36 @@ impl PageKind {
     }
 }
 
-/// What a page says of itself.
+/// Header of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageHead {
-    /// What its entries are.
+    /// Kind of its entries.
     pub kind: PageKind,
-    /// The first record that it may be about; the last is before the page itself.
+    /// First record that it may describe; the last one precedes the page itself.
     pub first: u64,
-    /// How many entries it has.
+    /// Number of entries.
     pub entries: u64,
-    /// Whether it is about all elements of its dataset that records from the first one on wrote.
+    /// True if it describes all elements of its dataset written by records from the first one on.
     pub complete: bool,
-    /// The box around all that it is about, as its writer gave the boxes; without extent where there is none.
+    /// Bounding box of everything that it describes, in the writer's coordinates; empty if there is
+    /// nothing.
     pub slab: Slab,
 }
 
-/// A page: where it lies in its log, and what it says of itself.
+/// A page: its location in the log, and its header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// What it says of itself.
+    /// Its header.
     pub head: PageHead,
-    /// Where its bytes begin in the log.
+    /// Offset in the log.
     pub offset: u64,
-    /// How many there are.
+    /// Size in bytes.
     pub length: u64,
-    /// xxh3 of them.
+    /// Its xxh3.
     pub checksum: u64,
-    /// Its number among all that was done in its log.
+    /// Number of its record in the log.
     pub order: u64,
-    /// What all elements are like that it is about, of zones.
+    /// Statistics of all elements that it describes, for zones.
     pub statistics: Option<Statistics>,
 }
 
@@ -122,10 +123,10 @@ impl Page {
         Ok(Self { head, offset, length, checksum, order, statistics })
     }
 
-    /// Its bytes, from what reads the log.
+    /// Reads the page's bytes by means of `read`.
     ///
     /// # Errors
-    /// Those of reading; Corrupt if they are not as they were written.
+    /// Errors of reading; Corrupt if the checksum does not match.
     pub fn read(&self, read: impl FnOnce(u64, &mut [u8]) -> Result<()>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
         read(self.offset, &mut bytes)?;
@@ -145,7 +146,7 @@ mod tests {
     use crate::store::zones::{Entry, decode};
     use crate::store::{Definition, Log, LogWriter, Piece, Slab};
 
-    /// The entries of a log's zones, each against its elements.
+    /// Checks the entries of a log's zones against the elements, and returns them.
     #[track_caller]
     fn check(log: &Log, looks: Looks, element: u64) -> Vec<Entry> {
         let written = &log.written[0].1;
@@ -220,7 +221,8 @@ mod tests {
         assert!(zones.written[0].1.pages.iter().all(|page| page.head.complete));
         let entries = check(&zones, Looks::of(&datatype), 2);
         let counts: Vec<usize> = entries.iter().map(|entry| entry.zones.len()).collect();
-        // 2.8 MB in three boxes of rows; rows of 1400 bytes, 46 in 64 KiB; appended rows, and others.
+        // 2.8 MB in three boxes of rows; rows of 1400 bytes, 46 in 64 KiB; appended rows, and
+        // others.
         assert_eq!(counts, [3, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(entries[0].zones[0].count % 700, 0);
         let salvaged = Log::salvage(writer.log(), 0).unwrap();

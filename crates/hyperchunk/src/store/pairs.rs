@@ -1,6 +1,6 @@
-//! What functions find in data while they are written: keys with values.
+//! Results of analysis functions that run while data are written: keys with values.
 //!
-//! **Invariant:** the bytes come from a worker or from a file, and are believed in neither case.
+//! **Invariant:** the bytes come from a worker or from a file, and neither is trusted.
 
 use super::bytes::Out;
 use crate::{Error, ErrorKind, Result};
@@ -8,11 +8,11 @@ use hyperchunk_format::Cursor;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Results of one call have no more keys.
+/// Maximum number of keys in the results of one call.
 const MOST_KEYS: usize = 1024;
-/// No key is longer.
+/// Maximum length of a key in bytes.
 const LONGEST_KEY: usize = 256;
-/// Results of one call have no more bytes.
+/// Maximum size of the results of one call in bytes.
 pub const MOST_BYTES: usize = 64 << 10;
 
 /// A number.
@@ -20,13 +20,13 @@ pub const MOST_BYTES: usize = 64 << 10;
 pub enum Number {
     /// A signed integer.
     Signed(i64),
-    /// An unsigned one, which a signed one could not be.
+    /// An unsigned integer too large for a signed one.
     Unsigned(u64),
     /// A floating-point number.
     Double(f64),
 }
 
-/// What a key has.
+/// Value of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A number.
@@ -41,20 +41,20 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pairs(pub BTreeMap<String, Value>);
 
-/// How the values of one key become one.
+/// Rule by which two values of a key are merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
-    /// The largest; of lists, element by element.
+    /// The maximum; of lists, element by element.
     Max,
-    /// The smallest; of lists, element by element.
+    /// The minimum; of lists, element by element.
     Min,
     /// The sum; of lists, element by element.
     Sum,
-    /// The first.
+    /// The first value.
     First,
-    /// The last.
+    /// The last value.
     Last,
-    /// The one beside the value that another key keeps.
+    /// The value that accompanies the one chosen for another key.
     With(String),
 }
 
@@ -67,7 +67,7 @@ impl Number {
         }
     }
 
-    /// As a floating-point number: the nearest.
+    /// Returns the nearest floating-point number.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "the nearest is what is asked for")]
@@ -78,7 +78,7 @@ impl Number {
         }
     }
 
-    /// An integer, of the kind that it has in encoded form.
+    /// Returns an integer in its canonical encoded kind.
     fn of(value: i128) -> Self {
         match (i64::try_from(value), u64::try_from(value)) {
             (Ok(value), _) => Self::Signed(value),
@@ -95,7 +95,7 @@ impl Number {
         }
     }
 
-    /// How two numbers compare, exactly; nothing does with what is not a number.
+    /// Compares two numbers exactly; `None` for NaN.
     fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Double(one), Self::Double(other)) => one.partial_cmp(&other),
@@ -126,7 +126,7 @@ impl Number {
         let value = cursor.u64()?;
         Ok(match kind {
             0 => Self::Signed(value.cast_signed()),
-            // There is one way to write an integer.
+            // Each integer has exactly one encoding.
             1 => Self::of(value.into()),
             2 => Self::Double(f64::from_bits(value)),
             other => return Err(cursor.error(format!("a result of unknown kind {other}"))),
@@ -134,9 +134,9 @@ impl Number {
     }
 }
 
-/// How an integer compares with a floating-point number.
+/// Compares an integer with a floating-point number.
 fn against(integer: i128, double: f64) -> Option<Ordering> {
-    /// 2^64: beyond all integers that there are.
+    /// 2^64, larger than every representable integer.
     const BEYOND: f64 = 18_446_744_073_709_551_616.0;
     if double.is_nan() {
         return None;
@@ -161,14 +161,15 @@ fn against(integer: i128, double: f64) -> Option<Ordering> {
 }
 
 impl Pairs {
-    /// Whether there is nothing.
+    /// Returns whether there are no pairs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its bytes: 4, how many keys, and for each its length in 4, the key, and the value: a byte, its kind, and 8 (a number),
-    /// or a length in 4 and a text or so many numbers.
+    /// Encodes the pairs: 4 bytes, the number of keys; then for each 4 bytes, the length of the
+    /// key; the key; and the value: a byte, its kind, and 8 bytes (a number), or a length of 4
+    /// bytes and a text or a list of numbers.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
@@ -194,7 +195,7 @@ impl Pairs {
         out.0
     }
 
-    /// The pairs that these bytes are, exactly.
+    /// Decodes pairs that fill `bytes` exactly.
     ///
     /// # Errors
     /// Corrupt; Limit for more than [`MOST_BYTES`] or 1024 keys.
@@ -238,16 +239,17 @@ impl Pairs {
         Ok(Self(pairs))
     }
 
-    /// One for two, by rules: `self` came first. Keys without a rule are left out.
+    /// Merges two results by rules; `self` is the earlier one. Keys without a rule are left out.
     ///
     /// # Errors
-    /// Invalid where a rule cannot be followed.
+    /// Invalid if a rule cannot be applied.
     pub fn merged(&self, later: &Self, rules: &BTreeMap<String, Rule>) -> Result<Self> {
         let mut pairs = BTreeMap::new();
         for (key, rule) in rules {
             let value = match (self.0.get(key), later.0.get(key)) {
                 (None, None) => continue,
-                // A value that stays with another one goes with it, also if it is missing.
+                // A value that accompanies another one is chosen together with it, even if it is
+                // missing.
                 (one, other) if matches!(rule, Rule::With(_)) => {
                     let Rule::With(of) = rule else { continue };
                     match if self.keeps(later, of, rules)? { one } else { other } {
@@ -263,7 +265,7 @@ impl Pairs {
         Ok(Self(pairs))
     }
 
-    /// Whether the value of a key is that of `self`, and not the later one.
+    /// Returns whether the merge chooses the value of a key from `self`, and not the later one.
     fn keeps(&self, later: &Self, key: &str, rules: &BTreeMap<String, Rule>) -> Result<bool> {
         let (one, other) = match (self.0.get(key), later.0.get(key)) {
             (_, None) => return Ok(true),
@@ -288,7 +290,7 @@ impl Pairs {
 }
 
 impl Rule {
-    /// The rule of this name.
+    /// Parses the name of a rule.
     ///
     /// # Errors
     /// Invalid.
@@ -376,7 +378,7 @@ mod tests {
             assert!(Pairs::decode(&bytes[..at]).is_err(), "{at}");
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x80;
-            // Another value is possible; more than there is, is not.
+            // Damage may result in other pairs, but never in more bytes than were given.
             if let Ok(other) = Pairs::decode(&damaged) {
                 assert!(other.encode().len() <= bytes.len());
             }

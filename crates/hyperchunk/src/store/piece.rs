@@ -1,27 +1,27 @@
-//! The parts of a dataset, each where a log has it.
+//! Boxes of a dataset, and their location in a log.
 
 use super::bytes::LARGEST_RANK;
 use crate::{Error, Result};
 use hyperchunk_format::select::{Axis, Choice};
 use std::ops::Range;
 
-/// A box of elements: where it starts, and how far it reaches.
+/// A box of elements: start and extent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Slab {
-    /// Its first element, slowest dimension first.
+    /// First element, slowest dimension first.
     pub start: Vec<u64>,
-    /// How many elements it has along each dimension.
+    /// Number of elements along each dimension.
     pub count: Vec<u64>,
 }
 
 impl Slab {
-    /// A box.
+    /// Makes a box.
     #[must_use]
     pub fn new(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
         Self { start: start.into(), count: count.into() }
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     ///
     /// # Errors
     /// Limit if more than 2⁶⁴ - 1.
@@ -30,7 +30,7 @@ impl Slab {
         product.ok_or_else(|| Error::limit("more than 2^64 elements"))
     }
 
-    /// Whether it makes sense for a dataset of so many dimensions.
+    /// Checks that the box is valid for a dataset of the given rank.
     pub(crate) fn check(&self, rank: usize) -> Result<()> {
         if self.start.len() != rank || self.count.len() != rank || rank > LARGEST_RANK {
             let message = format!(
@@ -48,7 +48,7 @@ impl Slab {
         self.elements().map(drop)
     }
 
-    /// What it has in common with another.
+    /// Returns the intersection with another box.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let mut common = Self::default();
@@ -66,7 +66,7 @@ impl Slab {
         Some(common)
     }
 
-    /// The smallest box around it and another.
+    /// Returns the bounding box of both.
     pub(crate) fn around(&self, other: &Self) -> Self {
         let mut both = Self::default();
         for ((start, count), (other_start, other_count)) in
@@ -80,53 +80,53 @@ impl Slab {
         both
     }
 
-    /// It as a selection.
+    /// Returns the box as a selection.
     pub(crate) fn choice(&self) -> Choice {
         let axes = self.start.iter().zip(&self.count);
         Choice::Axes(axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect())
     }
 
-    /// What of it lies inside an extent.
+    /// Returns the part of the box inside an extent.
     #[must_use]
     pub fn clipped(&self, dims: &[u64]) -> Option<Self> {
         self.intersection(&Self::new(vec![0; dims.len()], dims))
     }
 }
 
-/// How the bytes of a piece are to be taken.
+/// Form of a piece's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// Elements as the dataset's datatype has them, in C order of the box.
+    /// Elements in the dataset's datatype, in C order of the box.
     Raw,
-    /// A chunk as it was written: through the filters that the mask does not leave out.
+    /// A stored chunk, passed through the filters that the mask does not exclude.
     Chunk {
-        /// Which filters were left out.
+        /// Filters that were skipped.
         mask: u32,
     },
-    /// Some bytes of each element, in C order of the box: members of a compound that lie side by side. What an element has
-    /// beside them is what lies below.
+    /// A byte range of each element, in C order of the box: adjacent members of a compound. The
+    /// other bytes of the elements come from the pieces below.
     Fields {
-        /// The first of these bytes in an element.
+        /// First of these bytes in an element.
         first: u32,
-        /// How many.
+        /// Number of bytes.
         size: u32,
     },
 }
 
 impl Place {
-    /// Whether it is a chunk as it was written.
+    /// Returns whether it is a stored chunk.
     #[must_use]
     pub fn is_chunk(self) -> bool {
         matches!(self, Self::Chunk { .. })
     }
 
-    /// Whether elements have more than what it has of them.
+    /// Returns whether it holds only some bytes of each element.
     #[must_use]
     pub fn is_fields(self) -> bool {
         matches!(self, Self::Fields { .. })
     }
 
-    /// Which bytes of elements of `element` bytes it has.
+    /// Returns the range of bytes that it holds of elements of `element` bytes.
     #[must_use]
     pub fn range(self, element: u64) -> Range<u64> {
         match self {
@@ -135,7 +135,7 @@ impl Place {
         }
     }
 
-    /// How many bytes it has of each element of `element` bytes.
+    /// Returns the number of bytes that it holds of each element of `element` bytes.
     #[must_use]
     pub fn size(self, element: u64) -> u64 {
         match self {
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// Whether nothing is to be seen of an element as `below` has it, where this one has the element, too.
+    /// Returns whether it hides `below` completely in elements that both have.
     #[must_use]
     pub fn hides(self, below: Self) -> bool {
         match (self, below) {
@@ -157,7 +157,7 @@ impl Place {
         }
     }
 
-    /// The bytes of elements of `element` bytes that both have.
+    /// Returns the bytes of elements of `element` bytes that both have.
     #[must_use]
     pub fn common(self, other: Self, element: u64) -> Option<Range<u64>> {
         let (one, two) = (self.range(element), other.range(element));
@@ -165,8 +165,8 @@ impl Place {
         Some(both).filter(|both| !both.is_empty())
     }
 
-    /// Puts the bytes that it has of some elements to their place in these elements, of `element` bytes each. `false` if there
-    /// are not as many, or they lie outside of an element.
+    /// Copies its bytes of some elements to their place in these elements, of `element` bytes each.
+    /// Returns `false` if the numbers of elements differ, or the bytes are outside of an element.
     #[must_use]
     pub fn put(self, element: usize, stored: &[u8], elements: &mut [u8]) -> bool {
         let Self::Fields { first, size } = self else {
@@ -181,7 +181,7 @@ impl Place {
         if !fits || stored.len() / size != elements.len() / element {
             return false;
         }
-        // Of a constant length, copying is one instruction.
+        // With a constant length, the copy is one instruction.
         match size {
             4 => stored
                 .as_chunks::<4>()
@@ -204,35 +204,35 @@ impl Place {
     }
 }
 
-/// A part of a dataset, where a log has it.
+/// A box of a dataset with the location of its bytes in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The elements. A chunk may reach beyond the extent.
+    /// The elements. A chunk may reach past the extent.
     pub slab: Slab,
-    /// Where its bytes begin in the log.
+    /// Offset of its bytes in the log.
     pub offset: u64,
-    /// How many there are.
+    /// Number of its bytes.
     pub length: u64,
-    /// What they are.
+    /// Form of its bytes.
     pub place: Place,
-    /// Its number among all that was done in its log: a later one lies over it.
+    /// Number of its record in the log: a later piece covers an earlier one.
     pub order: u64,
-    /// Where the batch with its checksum begins.
+    /// Offset of the batch with its checksum.
     pub head: u64,
 }
 
-/// A change of extent in a log: it clips what the same writer and earlier epochs wrote before it.
+/// A change of extent in a log: it clips earlier writes of the same writer and of earlier epochs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// Its number among all that was done in its log.
+    /// Number of its record in the log.
     pub order: u64,
-    /// The extent from then on.
+    /// The new extent.
     pub dims: Vec<u64>,
 }
 
 impl Extent {
-    /// What it clips, `before` being the extent until then: growing clips nothing, also not what chunks have outside, as in
-    /// HDF5.
+    /// Returns the clip, given the extent before. Growth clips nothing, not even the elements of
+    /// chunks outside the extent, as in HDF5.
     pub(super) fn clip(&self, before: &[u64]) -> Option<Self> {
         let both = self.dims.iter().zip(before);
         let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();

@@ -1,5 +1,5 @@
-//! All pieces of a dataset, found by where they are. Pieces stay packed: a loop of a million writes is one entry, and only those
-//! of its turns are looked at that meet what is wanted.
+//! Spatial index of all pieces of a dataset. Pieces stay run-length encoded: a loop of a million
+//! writes is one entry, and a search visits only the iterations that intersect the wanted box.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "runs are counted in 32 bits where they are added; loops are checked to stay in 64"
@@ -15,35 +15,37 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many items wait until a tree is made of them.
+/// Number of items that are collected before a tree is built from them.
 const WAITING: usize = 64;
-/// Loops are cut into so many items, if they have as many turns: runs of several writers often lie between each other.
+/// Number of items into which a loop with enough iterations is split, since runs of several writers
+/// often interleave.
 const CUT: u64 = 16;
-/// They are cut further as long as there are no more items than this.
+/// Total number of items up to which loops are split further.
 const ITEMS: u64 = 1 << 16;
-/// Runs of no more pieces are gone through one by one where numbers beyond 2⁶⁴ make a loop hard to look through.
+/// Maximum number of pieces of a run that are enumerated one by one if coordinates overflow 2⁶⁴ and
+/// loops cannot be bounded.
 const SMALL: u64 = 4096;
 
-/// Pieces of a dataset in layers: a later one lies over an earlier one.
+/// Pieces of a dataset in layers: a later layer covers an earlier one.
 #[derive(Debug)]
 pub(super) struct Pieces {
     rank: usize,
     pub(super) layers: Vec<Layer>,
-    /// What is in the trees.
+    /// The items in the trees.
     items: Vec<Item>,
-    /// How many runs of a writer are there.
+    /// Number of the writer's runs that were added as items.
     done: usize,
     forest: Vec<Bounds>,
-    /// What is in no tree yet.
+    /// Bounding boxes and numbers of items that are in no tree yet.
     boxes: Vec<u64>,
     numbers: Vec<u32>,
-    /// Whether there are fields among them.
+    /// True if some pieces are fields.
     fields: bool,
-    /// Of a writer's own, the extent up to now.
+    /// Current extent, for a writer's own pieces.
     extent: Vec<u64>,
 }
 
-/// Turns of the outermost loop of a run: the pieces of all turns may lie far apart.
+/// A range of iterations of a run's outermost loop: the pieces of all iterations may be far apart.
 #[derive(Debug, Clone)]
 struct Item {
     layer: u32,
@@ -51,16 +53,16 @@ struct Item {
     turns: Range<u64>,
 }
 
-/// What one log has of a dataset, committed at once.
+/// Pieces of a dataset in one log, committed together.
 #[derive(Debug)]
 pub(super) struct Layer {
     held: Held,
     clips: Clips,
-    /// What later epochs left of it.
+    /// Clip by later epochs.
     clip: Option<Vec<u64>>,
-    /// The number of the log.
+    /// Number of the log.
     pub(super) log: u32,
-    /// How far the log may be read.
+    /// Length up to which the log may be read.
     pub(super) length: u64,
 }
 
@@ -71,28 +73,29 @@ enum Held {
     Committed(Arc<Manifest>, usize, usize),
 }
 
-/// Extents that clip what was written before them: for each the least of it and all later ones.
+/// Extents that clip earlier writes; each is the minimum of itself and all later ones.
 #[derive(Debug, Default, Clone)]
 struct Clips(Vec<Extent>);
 
-/// What bounds looking for pieces.
+/// Remaining budget of visits in a search for pieces.
 #[derive(Debug)]
 pub(super) struct Fuel {
     left: Cell<u64>,
 }
 
-/// Pieces that were found, in order of their precedence once they are sorted.
+/// Pieces that were found; in order of precedence once they are sorted.
 #[derive(Debug, Default)]
 pub(super) struct Hits {
     rank: usize,
     pub(super) found: Vec<Found>,
-    /// Of each: the start and the extent of its box, then the box that is wanted and visible of it, as ranges.
+    /// For each piece: start and extent of its box, then the wanted and visible part of it as
+    /// ranges.
     coordinates: Vec<u64>,
-    /// A buffer.
+    /// Scratch buffer.
     visible: Vec<u64>,
 }
 
-/// One of them.
+/// A piece that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) layer: u32,
@@ -103,7 +106,7 @@ pub(super) struct Found {
     pub(super) order: u64,
     pub(super) head: u64,
     pub(super) place: Place,
-    /// Where its coordinates are.
+    /// Index of its coordinates.
     at: u32,
 }
 
@@ -125,13 +128,13 @@ impl Clips {
         self.0.push(extent.clone());
     }
 
-    /// What clips a piece of that number.
+    /// Returns the clip of a piece with that record number.
     fn after(&self, order: u64) -> Option<&[u64]> {
         let at = self.0.partition_point(|extent| extent.order <= order);
         self.0.get(at).map(|extent| &*extent.dims)
     }
 
-    /// What clips everything that was there before.
+    /// Returns the clip of everything before this layer.
     fn all(&self) -> Option<&[u64]> {
         self.0.first().map(|extent| &*extent.dims)
     }
@@ -182,7 +185,7 @@ impl Layer {
 }
 
 impl Pieces {
-    /// Those of a dataset of an epoch.
+    /// Indexes the pieces of a dataset of an epoch.
     pub(super) fn committed(manifest: &Arc<Manifest>, dataset: usize) -> Result<Self> {
         let Stored { definition, extent, parts, .. } = &manifest.datasets[dataset];
         let rank = definition.dims.len();
@@ -196,8 +199,9 @@ impl Pieces {
             let held = Held::Committed(Arc::clone(manifest), dataset, number);
             layers.push(Layer::new(rank, held, &part.written.extents, part.log, length)?);
         }
-        // From the newest epoch back: what each leaves of the earlier ones. Nobody reads beyond the extent of now; what a chunk
-        // has there is seen if a writer makes the extent larger.
+        // From the newest epoch back: the clip of each on the earlier ones. The current extent does
+        // not clip here, since reads never go past it, and elements of a chunk past it become
+        // visible if a writer enlarges the extent.
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by_key(|number| std::cmp::Reverse(parts[*number].epoch));
         let mut left = vec![u64::MAX; rank];
@@ -220,7 +224,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Those of a writer, up to now; `start` is the extent that it found.
+    /// Indexes the current pieces of a writer; `start` is the extent of the base epoch.
     pub(super) fn own(start: &[u64], parts: &[&Written]) -> Result<Self> {
         let rank = start.len();
         let mut pieces = Self { extent: start.to_vec(), ..Self::nothing(rank) };
@@ -248,7 +252,7 @@ impl Pieces {
         };
         packed.push(piece);
         self.fields |= piece.place.is_fields();
-        // The last run may go on; all others are as they will be.
+        // The last run may still grow; all others are final.
         let done = packed.runs().len() - 1;
         while self.done < done {
             self.add(0, self.done, CUT)?;
@@ -258,7 +262,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Adds a change of extent of a writer: where it shrinks, it clips what is there.
+    /// Adds a change of extent of a writer; dimensions that shrink clip the existing pieces.
     pub(super) fn push_extent(&mut self, extent: &Extent) {
         let clip = extent.clip(&self.extent);
         self.extent.clone_from(&extent.dims);
@@ -267,17 +271,17 @@ impl Pieces {
         }
     }
 
-    /// What a writer's changes of extent leave of everything that was there before.
+    /// Returns the clip that the writer's changes of extent apply to everything before it.
     pub(super) fn leaves(&self) -> Option<&[u64]> {
         self.layers.first().and_then(|layer| layer.clips.all())
     }
 
-    /// Whether some have a part of each element only.
+    /// Returns whether some pieces hold only a part of each element.
     pub(super) fn has_fields(&self) -> bool {
         self.fields
     }
 
-    /// Adds a run, cut into up to so many items.
+    /// Adds a run, split into at most `cut` items.
     fn add(&mut self, layer: usize, run: usize, cut: u64) -> Result<()> {
         let found = &self.layers[layer].packed().runs()[run];
         self.fields |= found.place.is_fields();
@@ -304,7 +308,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Makes a tree of what waits, if it is enough, with the trees that are not larger.
+    /// Builds a tree of the waiting items if there are enough, merging trees that are not larger.
     fn plant(&mut self, waiting: usize) {
         if self.numbers.is_empty() || (self.numbers.len() < waiting && waiting != usize::MAX) {
             return;
@@ -316,8 +320,9 @@ impl Pieces {
         self.forest.push(Bounds::new(self.rank, &boxes, &numbers));
     }
 
-    /// Adds the pieces that meet a box to those that were found before; layers are counted from `first` on. `see` says what
-    /// is wanted of a visible box. `false`, with some of them, if there would be more than `most`.
+    /// Adds the pieces that intersect a box to `hits`, with layers numbered from `first`. `see`
+    /// receives the visible box of a piece and appends the wanted part of it. Returns `false` with
+    /// some of the pieces if there would be more than `most`.
     pub(super) fn find(
         &self,
         wanted: &[u64],
@@ -375,7 +380,8 @@ impl Pieces {
 }
 
 impl Found {
-    /// Tells it from all others of its dataset.
+    /// Returns the key that identifies it among the pieces of its dataset and orders it by
+    /// precedence.
     pub(super) fn key(&self) -> (u32, u32, u64) {
         (self.layer, self.run, self.index)
     }
@@ -413,13 +419,13 @@ impl Hits {
         self.found.push(Found { layer, run, index, offset, length, order, head, place, at });
     }
 
-    /// Forgets all.
+    /// Removes all pieces.
     pub(super) fn clear(&mut self) {
         self.found.clear();
         self.coordinates.clear();
     }
 
-    /// Takes over a piece that was found elsewhere; returns its place.
+    /// Copies a piece that another search found; returns its index.
     pub(super) fn copy(&mut self, from: &Self, found: &Found) -> usize {
         self.rank = from.rank;
         self.coordinates.extend_from_slice(from.part(found, 0, 4));
@@ -428,7 +434,7 @@ impl Hits {
         place
     }
 
-    /// Puts them in order of their precedence, the lowest first.
+    /// Sorts by precedence, the lowest first.
     pub(super) fn sort(&mut self) {
         self.found.sort_unstable_by_key(Found::key);
     }
@@ -438,30 +444,30 @@ impl Hits {
         &self.coordinates[start + from * self.rank..start + to * self.rank]
     }
 
-    /// Where the box of a piece starts.
+    /// Returns the start of a piece's box.
     pub(super) fn start(&self, found: &Found) -> &[u64] {
         self.part(found, 0, 1)
     }
 
-    /// The extent of its box.
+    /// Returns the extent of a piece's box.
     pub(super) fn count(&self, found: &Found) -> &[u64] {
         self.part(found, 1, 2)
     }
 
-    /// What is wanted and visible of it: where that starts and ends, dimension by dimension.
+    /// Returns the wanted and visible part of a piece: start and end of each dimension.
     pub(super) fn visible(&self, found: &Found) -> &[u64] {
         self.part(found, 2, 4)
     }
 }
 
-/// What the loops of a run reach.
+/// Bounds of the loops of a run.
 struct Loops {
-    /// Where all its pieces lie.
+    /// Bounding box of all pieces.
     bounds: Vec<u64>,
-    /// For each level and dimension: how far before and behind, at most, pieces lie whose turns of the levels below it are
-    /// not the first.
+    /// For each level and dimension, the maximum distances below and above by which the inner
+    /// levels move pieces away from their first iteration.
     reach: Vec<Vec<(u64, u64)>>,
-    /// Whether numbers go beyond 2⁶⁴ on the way: then the above is not there.
+    /// True if coordinates overflow 2⁶⁴; `reach` is then invalid.
     wraps: bool,
 }
 
@@ -504,7 +510,8 @@ fn loops(run: &Run, rank: usize) -> Result<Loops> {
 }
 
 impl Loops {
-    /// Where turns of a level reach along a dimension; `base` is the tuple of the first turn of all.
+    /// Returns the range of a level's iterations along a dimension; `base` is the tuple of the
+    /// first iteration.
     fn around(&self, run: &Run, (level, turns): (usize, &Range<u64>), base: &[u64], axis: usize) -> [u64; 2] {
         let (_, step) = &run.levels[level];
         let rank = self.bounds.len() / 2;
@@ -522,7 +529,7 @@ impl Loops {
     }
 }
 
-/// Goes to those turns of a run that meet a box.
+/// Visitor of the iterations of a run that intersect a box.
 struct Walk<'a> {
     run: &'a Run,
     loops: Loops,
@@ -533,7 +540,7 @@ struct Walk<'a> {
 type Each<'a> = dyn FnMut(&[u64], u64) -> Result<(), Option<Error>> + 'a;
 
 impl Walk<'_> {
-    /// The turns of the outermost loop in a range.
+    /// Visits a range of iterations of the outermost loop.
     fn start(&self, turns: Range<u64>, each: &mut Each<'_>) -> Result<(), Option<Error>> {
         if self.loops.wraps {
             let mut tuple = Vec::new();
@@ -550,7 +557,8 @@ impl Walk<'_> {
         self.turns(top, turns, &self.run.base, 0, each)
     }
 
-    /// The turns of a level in a range; `base` is the tuple, and `index` the number, of the first turn of all.
+    /// Visits a range of iterations of a level; `base` and `index` are the tuple and the number of
+    /// the first iteration.
     fn turns(
         &self,
         level: usize,
@@ -584,7 +592,7 @@ impl Walk<'_> {
     }
 }
 
-/// The least of two extents.
+/// Reduces an extent to the minimum of both.
 fn clip(dims: &mut [u64], by: Option<&[u64]>) {
     dims.iter_mut().zip(by.unwrap_or_default()).for_each(|(dim, by)| *dim = (*dim).min(*by));
 }

@@ -1,4 +1,4 @@
-//! Logs of an epoch that are read again and again: as many as there may be, without a descriptor for each.
+//! Pool of an epoch's logs that are read repeatedly, with a limit on open files.
 
 use super::site::{LogName, Site, SiteBuf};
 use super::{Log, Manifest};
@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many logs are open at a time.
+/// Maximum number of open logs.
 const OPEN: usize = 256;
 
 /// The logs of an epoch.
@@ -22,7 +22,7 @@ impl<'m> Pool<'m> {
         Self { site: site.into().into(), manifest, open: Mutex::default() }
     }
 
-    /// A log, by its number in the manifest.
+    /// Returns a log by its number in the manifest.
     pub(super) fn get(&self, number: u32) -> Result<Arc<Log>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(log) = open.get(&number) {
@@ -36,7 +36,7 @@ impl<'m> Pool<'m> {
             return Err(Error::corrupt("a log with the name of another").file(name.path().display()));
         }
         if open.len() >= OPEN {
-            // Those that somebody reads from stay open until then.
+            // Logs that are in use stay open until they are dropped.
             open.clear();
         }
         open.insert(number, Arc::clone(&log));

@@ -1,8 +1,9 @@
-//! The place in which a process has its number: the numbers of two processes can be compared only there.
+//! Scope of process ids: the ids of two processes are comparable only within one scope.
 
 use std::sync::OnceLock;
 
-/// A hash of the boot of this machine and the process namespace; 0 where the system does not tell them.
+/// Returns a hash of this machine's boot id and the process namespace; 0 if the system does not
+/// provide them.
 #[must_use]
 pub fn place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();

@@ -1,8 +1,10 @@
-//! Reading a dataset of a store: pieces are found, put in order, and painted over each other.
+//! Reading a dataset of a store: finds the pieces, sorts them by precedence, and copies them over
+//! each other.
 //!
-//! What is read whole is verified: a chunk, a record of raw elements, all boxes of a record of several. The header of its batch
-//! is read with it. Parts of records are not verified, nor are records of more than 64 MiB and rows of fragments over a network,
-//! nor those that a single later piece hides: `hyperchunk store verify` looks at everything.
+//! Data read as a whole unit are verified: a chunk, a record of raw elements, all boxes of a record
+//! with several boxes. The header of the batch is read with them. Not verified are parts of
+//! records, records of more than 64 MiB and rows of fragments over a network, and records that a
+//! single later piece hides; `hyperchunk store verify` checks everything.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::checks::{Checks, Headers};
@@ -20,38 +22,38 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a read of pieces must know of the dataset.
+/// Facts about the dataset that a read of pieces needs.
 #[derive(Debug)]
 pub(super) struct About {
     pub(super) dims: Vec<u64>,
-    /// The size of an element.
+    /// Size of an element in bytes.
     pub(super) element: usize,
-    /// The extent of its chunks; nothing if it has none.
+    /// Extent of its chunks; empty if it is not chunked.
     pub(super) chunk: Vec<u64>,
     pub(super) pipeline: Pipeline,
-    /// What was never written; zeros if `None`.
+    /// Value of unwritten elements; zeros if `None`.
     pub(super) fill: Option<Vec<u8>>,
 }
 
-/// The logs that layers of pieces lie in.
+/// The logs that contain layers of pieces.
 pub(super) trait Logs: Send + Sync + std::fmt::Debug {
-    /// The log of a layer. It is as long as its committed part.
+    /// Returns the log of a layer, which is at least as long as its committed part.
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>>;
-    /// The fragment that rows of a layer lie in, if there is one.
+    /// Returns the fragment that contains rows of a layer, if there is one.
     fn fragment(&self, _layer: u32) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }
-    /// Its number, and how far it may be read.
+    /// Returns the number of a layer's log, and the length up to which it may be read.
     fn extent(&self, layer: u32) -> (u64, u64);
-    /// Its name in messages.
+    /// Returns the name of a layer's log for messages.
     fn name(&self, layer: u32) -> String;
-    /// What is kept of the headers of its batches; `None` if checksums need not be verified.
+    /// Returns the cache of batch headers; `None` if checksums need not be verified.
     fn headers(&self, layer: u32) -> Option<&Headers>;
-    /// Chunks that were decoded last.
+    /// Returns the cache of decoded chunks.
     fn chunks(&self) -> &ChunkCache;
 }
 
-/// Finds the pieces that meet a box, as [`super::pieces::Pieces::find`] does, in all layers.
+/// Search for the pieces that intersect a box, as [`super::pieces::Pieces::find`], in all layers.
 pub(super) trait Find {
     fn find(
         &self,
@@ -61,35 +63,35 @@ pub(super) trait Find {
         hits: &mut Hits,
     ) -> Result<bool>;
 
-    /// Whether there are pieces that have a part of each element only.
+    /// Returns whether some pieces hold only a part of each element.
     fn has_fields(&self) -> bool;
 }
 
-/// How a read is done.
+/// Resources of a read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Means<'l> {
     pub(super) threads: usize,
     pub(super) limits: &'l Limits,
 }
 
-/// Everything about the pieces of a part of a read.
+/// State of one part of a read: its pieces and their destination.
 pub(super) struct Painting<'a> {
     pub(super) about: Arc<About>,
     pub(super) logs: Arc<dyn Logs>,
     pub(super) output: &'a Output<'a>,
     pub(super) grid: Option<Grid>,
     pub(super) hits: Hits,
-    /// Of each piece, where the selection is not one along each axis: what of it goes where.
+    /// For a selection without a grid: the copies to be made of each piece.
     pub(super) moves: Vec<Vec<Run>>,
     pub(super) checks: Checks,
     pub(super) chunk_bytes: usize,
 }
 
-/// So many elements are filled at once.
+/// Number of elements filled at a time.
 const FILLED: usize = 1 << 20;
 
-/// Reads a selection of a dataset. With `parts`, what must be fetched of logs over a network is named there, as far as nothing
-/// else lies over it.
+/// Reads a selection of a dataset. With `parts`, ranges to fetch from remote logs are added there
+/// instead of being read, unless other pieces cover them.
 pub(super) fn read<'a>(
     about: &Arc<About>,
     logs: &Arc<dyn Logs>,
@@ -146,7 +148,7 @@ pub(super) fn read<'a>(
                     "more pieces of one element than the limit `metadata_bytes` has room for",
                 ));
             };
-            // The first half is looked at first.
+            // The last one pushed, the first half, is processed first.
             regions.extend([second, first]);
             if !filled {
                 all_filled()?;
@@ -166,7 +168,8 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
-/// As [`read`], where elements must be converted that no piece has as a whole: they are put together first.
+/// As [`read`], for elements that need a conversion although no piece contains them completely:
+/// they are assembled before they are converted.
 fn converted<'a>(
     about: &Arc<About>,
     logs: &Arc<dyn Logs>,
@@ -182,11 +185,11 @@ fn converted<'a>(
     stored.resize(size, 0);
     let whole = Output::new(&mut stored, about.element, about.element, None);
     read(about, logs, find, choice, &whole, means, None)?;
-    // SAFETY: nobody else has the output yet.
+    // SAFETY: no other thread has the output yet.
     unsafe { output.put(0, &stored) }
 }
 
-/// The pieces of which something is selected in a region.
+/// Finds the pieces with selected elements in a region.
 fn found(
     find: &dyn Find,
     grid: &Grid,
@@ -214,7 +217,7 @@ fn found(
     )
 }
 
-/// A region in two.
+/// Splits a region in two.
 fn halves(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
     let axis = region.iter().position(|range| range.end - range.start > 1)?;
     let range = &region[axis];
@@ -225,8 +228,8 @@ fn halves(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
     Some([first, second])
 }
 
-/// A selection of points or irregular blocks: each row of it is looked up, and of each element the piece that is on top is
-/// read. How many elements there are pieces for comes with it.
+/// Plans a selection of points or irregular blocks: searches for each row of it, and reads each
+/// element from the topmost piece. Also returns the number of elements that pieces provide.
 fn one_by_one<'a>(
     about: &Arc<About>,
     logs: &Arc<dyn Logs>,
@@ -268,7 +271,8 @@ fn one_by_one<'a>(
             one.sort();
             free.clear();
             free.push(line.clone());
-            // From the top down: each gets what those above it left. Fields leave what they get, too.
+            // From the top down, each piece provides the elements that those above it do not.
+            // Fields provide only a part, so the elements stay free.
             for found in one.found.iter().rev() {
                 if free.is_empty() {
                     break;
@@ -346,7 +350,8 @@ impl<'a> Painting<'a> {
         Self { about, logs, output, grid, hits, moves, checks: Checks::default(), chunk_bytes }
     }
 
-    /// The waves of pieces of which it is known what goes where: one, unless there are fields, which lie over others.
+    /// Returns the waves (sets of pieces without overlaps) of a selection without a grid: one,
+    /// unless there are fields, which overlay other pieces.
     fn in_order(&self) -> Vec<Vec<u32>> {
         let mut all: Vec<u32> = (0..self.hits.found.len() as u32).collect();
         if !self.hits.found.iter().any(|found| found.place.is_fields()) {
@@ -356,7 +361,7 @@ impl<'a> Painting<'a> {
         all.into_iter().map(|place| vec![place]).collect()
     }
 
-    /// How many elements the pieces of a wave have as a whole.
+    /// Returns the number of elements that the pieces of a wave provide completely.
     fn counted(&self, wave: Option<&Vec<u32>>) -> u64 {
         let Some(grid) = &self.grid else { return 0 };
         let whole = wave.into_iter().flatten().filter(|place| !self.found(**place).place.is_fields());
@@ -364,7 +369,7 @@ impl<'a> Painting<'a> {
         pieces.fold(0, u64::saturating_add)
     }
 
-    /// Paints wave after wave. Only the last one may be left to `parts`.
+    /// Copies wave after wave. Only the last one may be deferred to `parts`.
     fn paint(self, waves: Vec<Vec<u32>>, means: Means<'_>, parts: &mut Option<&mut Parts<'a>>) -> Result<()> {
         let last = waves.len().saturating_sub(1);
         match parts {
@@ -400,19 +405,19 @@ impl<'a> Painting<'a> {
         &self.hits.found[place as usize]
     }
 
-    /// What is wanted of a piece.
+    /// Returns the wanted part of a piece.
     pub(super) fn bounds(&self, place: u32) -> Vec<Range<u64>> {
         let visible = self.hits.visible(self.found(place));
         visible.chunks_exact(2).map(|range| range[0]..range[1]).collect()
     }
 
-    /// The box of a piece.
+    /// Returns the box of a piece.
     pub(super) fn slab(&self, place: u32) -> (&[u64], &[u64]) {
         let found = self.found(place);
         (self.hits.start(found), self.hits.count(found))
     }
 
-    /// Whether all of a piece is wanted.
+    /// Returns whether all of a piece is wanted.
     pub(super) fn is_whole(&self, place: u32, bounds: &[Range<u64>]) -> bool {
         let (start, count) = self.slab(place);
         let all = start.iter().zip(count).zip(bounds);
@@ -422,7 +427,7 @@ impl<'a> Painting<'a> {
         same && self.grid.as_ref().is_some_and(|grid| grid.covers(bounds))
     }
 
-    /// What of a part of a piece goes where.
+    /// Calls `each` with the copies to be made of a part of a piece.
     pub(super) fn runs(
         &self,
         place: u32,
@@ -435,7 +440,7 @@ impl<'a> Painting<'a> {
         }
     }
 
-    /// Checks what a manifest says of a piece.
+    /// Checks the location of a piece in a manifest for plausibility.
     pub(super) fn check(&self, place: u32) -> Result<()> {
         let found = self.found(place);
         let (start, count) = self.slab(place);
@@ -443,7 +448,7 @@ impl<'a> Painting<'a> {
         let wrong = |message: String| {
             Err(Error::corrupt(message).within("log").at(found.offset).file(self.logs.name(found.layer)))
         };
-        // How long a fragment is, is seen when it is read.
+        // The length of a fragment is checked when it is read.
         let length = if is_in(found.offset) { u64::MAX } else { length };
         if found.offset.checked_add(found.length).is_none_or(|end| end > length) {
             return wrong(format!("{} bytes of a piece beyond the log's {length}", found.length));
@@ -470,7 +475,7 @@ impl<'a> Painting<'a> {
         Ok(())
     }
 
-    /// The error, with its place in a log.
+    /// Adds the location in a log to an error.
     pub(super) fn named(&self, error: Error, layer: u32, offset: u64) -> Error {
         error.within("log").at(offset).file(self.logs.name(layer))
     }

@@ -1,4 +1,4 @@
-//! The batches of a log: what was written, each record with a header that says so.
+//! Batches of a log: a header that describes the records, followed by their payloads.
 
 use super::bytes::{LARGEST_RANK, Out, extents, number};
 use super::fragment::FRAGMENT;
@@ -9,42 +9,44 @@ use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use twox_hash::XxHash3_64;
 
-/// What a batch begins with.
+/// Signature of a batch.
 const MAGIC: [u8; 4] = *b"HCB\x01";
-/// The part of a header that tells how long the rest is.
+/// Size of the fixed part of a header, which contains the total length.
 pub(super) const FIXED: usize = 40;
-/// No header is longer.
+/// Maximum size of a header in bytes.
 pub(super) const LONGEST_HEADER: u64 = 1 << 30;
 
-/// What was done.
+/// Kind of a record, with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Body {
     /// Elements of boxes.
     Boxes(Vec<Slab>),
-    /// Some bytes of each element of boxes: from `first` on, so many.
+    /// A range of bytes of each element of boxes: `size` bytes from `first` on.
     Fields { first: u32, size: u32, boxes: Vec<Slab> },
-    /// Rows that go behind what is there, wherever that ends: their box counts from the writer's first one.
+    /// Rows appended after the existing ones, at the end at the time of the commit: their box
+    /// counts from the writer's first appended row.
     Append(Slab),
-    /// Rows that lie in the writer's fragment of the dataset's table, from `at` on: nothing of them is here.
+    /// Rows stored in the writer's fragment of the dataset's table, at the offset `at`. The record
+    /// has no payload.
     Rows { slab: Slab, append: bool, at: u64, length: u64 },
-    /// A chunk through its filters.
+    /// A filtered chunk.
     Chunk { offset: Vec<u64>, mask: u32 },
-    /// The dataset has a new extent.
+    /// A new extent of the dataset.
     Extent(Vec<u64>),
-    /// The payload is a definition; the dataset has the next number.
+    /// A definition in the payload; the dataset has the next number.
     Define,
-    /// The payload is an HDF5 file: the writer's groups, links, attributes and small data.
+    /// An HDF5 file in the payload: the writer's groups, links, attributes and small data.
     Image,
-    /// The payload is the names of finished writers that this one hides.
+    /// Ids of finished writers that this one hides, in the payload.
     Hides,
-    /// The payload is an index of the log.
+    /// An index of the log in the payload.
     Index,
-    /// The payload is results about records of the dataset before this one.
+    /// Results about earlier records of the dataset, in the payload.
     Page(PageHead),
 }
 
 impl Body {
-    /// Whether it is something that was done to a dataset.
+    /// Returns whether it is a write to a dataset.
     pub(super) fn is_of_dataset(&self) -> bool {
         matches!(
             self,
@@ -58,30 +60,30 @@ impl Body {
     }
 }
 
-/// One thing that was done, and how many bytes of the payload are its.
+/// A record and the length of its payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Record {
     pub(super) dataset: u32,
     pub(super) length: u64,
-    /// xxh3 of its bytes; 0 where none was wanted.
+    /// xxh3 of its payload; 0 if none was requested.
     pub(super) checksum: u64,
     pub(super) statistics: Option<Statistics>,
     pub(super) body: Body,
 }
 
-/// The header of a batch.
+/// Header of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Batch {
-    /// The number of its first record among all of the log.
+    /// Number of its first record in the log.
     pub(super) first: u64,
-    /// How many bytes the records have together.
+    /// Total size of the payloads in bytes.
     pub(super) payload: u64,
     pub(super) records: Vec<Record>,
-    /// How many bytes the header has.
+    /// Size of the header in bytes.
     pub(super) header: u64,
 }
 
-/// How many bytes a header says it has, and its payload.
+/// Returns the sizes of header and payload from the fixed part of a header.
 pub(super) fn lengths(fixed: &[u8; FIXED]) -> Option<(u64, u64)> {
     let mut cursor = Cursor::new(fixed, "batch", 0);
     if cursor.array().ok()? != MAGIC {
@@ -92,7 +94,7 @@ pub(super) fn lengths(fixed: &[u8; FIXED]) -> Option<(u64, u64)> {
     (header >= FIXED as u64 && header <= LONGEST_HEADER).then_some((header, payload))
 }
 
-/// The header of records that come together. Its length does not depend on checksums and statistics.
+/// Encodes the header of a batch. Its length does not depend on checksums and statistics.
 pub(super) fn encode(first: u64, records: &[Record]) -> Vec<u8> {
     let payload: u64 = records.iter().map(|record| record.length).sum();
     let mut out = Out(vec![0; FIXED]);
@@ -114,7 +116,7 @@ pub(super) fn encode(first: u64, records: &[Record]) -> Vec<u8> {
     out.0
 }
 
-/// Makes a header longer: what follows it is aligned then.
+/// Pads a header, to align the payload after it.
 pub(super) fn pad(header: &mut Vec<u8>, length: usize) {
     if length <= header.len() {
         return;
@@ -212,7 +214,8 @@ fn get_boxes(cursor: &mut Cursor<'_>) -> Result<Vec<Slab>> {
     Ok(boxes)
 }
 
-/// The bytes of elements that a record or a piece of fields has: the first, and how many.
+/// Reads the byte range of elements that a record or a piece of fields has: first byte and number
+/// of bytes.
 pub(super) fn get_fields(cursor: &mut Cursor<'_>) -> Result<(u32, u32)> {
     let (first, size) = (number(cursor)?, number(cursor)?);
     let both = u32::try_from(first).ok().zip(u32::try_from(size).ok().filter(|size| *size > 0));
@@ -220,7 +223,7 @@ pub(super) fn get_fields(cursor: &mut Cursor<'_>) -> Result<(u32, u32)> {
         .ok_or_else(|| cursor.error(format!("{size} bytes of elements from {first} on")))
 }
 
-/// The header that these bytes are, which lie at `offset` of the log.
+/// Decodes a header that is stored at `offset` of the log.
 pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
     let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).within("batch").at(offset);
     let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or_else(|| corrupt("its header is cut off"))?;

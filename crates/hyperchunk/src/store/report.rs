@@ -1,11 +1,11 @@
-//! What a writer tells whoever commits, so that nobody need look at its log.
+//! Report of a writer to the committing process, which saves reading the log.
 
 use super::Ticket;
 use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
 use super::id::hash;
 use crate::{Error, Result};
 
-/// A ticket with all that is behind it: the header of the log, and its only index.
+/// A ticket with the content that it refers to: the header of the log, and its only index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The ticket.
@@ -16,7 +16,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Its bytes, which begin with those of the ticket.
+    /// Encodes the report; the encoding begins with the ticket.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.ticket.to_bytes().to_vec();
@@ -26,7 +26,7 @@ impl Report {
         bytes
     }
 
-    /// The report that these bytes are; `None` if they are a ticket alone.
+    /// Decodes a report; `None` if the bytes are only a ticket.
     ///
     /// # Errors
     /// Invalid or Corrupt if they are neither.

@@ -1,4 +1,5 @@
-//! What analyses found in the data of an epoch: read from the pages that its parts lead to. Nothing is run.
+//! Results of analyses of an epoch's data, read from the pages that its parts refer to. No function
+//! is run.
 
 use super::observer::{AnalysisId, Announced, Entry, Findings};
 use super::pairs::Pairs;
@@ -11,47 +12,47 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// So many entries are in a page that is written anew: one of the largest has room for them.
+/// Number of entries in a rewritten page; entries of maximum size fit into it.
 const AT_ONCE: usize = 100;
-/// No dataset has more pages that are read.
+/// Maximum number of pages of a dataset that are read.
 const MOST_PAGES: usize = 1 << 20;
-/// No dataset has more analyses.
+/// Maximum number of analyses of a dataset.
 const MOST_ANALYSES: usize = 1 << 12;
 
-/// What an analysis found in one box.
+/// Result of an analysis for one box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// Where, in the dataset.
+    /// The box in the dataset.
     pub slab: Slab,
-    /// Who wrote it, or looked at it later.
+    /// Writer of the data, or of a later analysis.
     pub writer: WriterId,
-    /// The epoch in which it was committed.
+    /// Epoch that committed it.
     pub epoch: u64,
-    /// What was found, or why there is nothing.
+    /// The results, or the reason for their absence.
     pub found: std::result::Result<Pairs, String>,
 }
 
-/// What belongs together: what a writer found from one flush to the next.
+/// Results of a writer from one flush to the next, which belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// The writer.
     pub writer: WriterId,
-    /// The epoch in which it was committed.
+    /// Epoch that committed it.
     pub epoch: u64,
-    /// All of it in one, where the function made one.
+    /// Merged results of the group, if the function can merge.
     pub merged: Option<Pairs>,
-    /// Box by box.
+    /// Results of each box.
     pub found: Vec<Found>,
 }
 
-/// What one analysis found in a dataset.
+/// Results of one analysis of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     /// The analysis.
     pub analysis: AnalysisId,
-    /// What lies lower comes first.
+    /// Groups by precedence of their parts, the lowest first.
     pub groups: Vec<Group>,
-    /// How many bytes of pages were read.
+    /// Number of bytes of pages that were read.
     pub looked_at: u64,
 }
 
@@ -60,15 +61,15 @@ pub struct Results {
 pub struct Known {
     /// Its identity.
     pub analysis: AnalysisId,
-    /// Its record, signed. Nothing of it is verified here.
+    /// Its signed record. The signature is not verified here.
     pub record: Vec<u8>,
-    /// Whether it is to run on what is written from now on.
+    /// True if it applies to future writes.
     pub runs: bool,
-    /// The datasets that it is announced for.
+    /// Paths of the datasets that it was announced for.
     pub datasets: Vec<Vec<u8>>,
 }
 
-/// The analyses of an epoch.
+/// Returns the analyses of an epoch.
 ///
 /// # Errors
 /// NotFound or Io; Corrupt.
@@ -86,7 +87,7 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
                 }
             };
             let path = &stored.definition.path;
-            // What comes later counts.
+            // The later announcement counts.
             known.runs = !announced.record.is_empty();
             if known.runs {
                 known.record = announced.record;
@@ -100,13 +101,13 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
     Ok(all)
 }
 
-/// What was last said of each analysis of a dataset.
+/// Returns the last announcement of each analysis of a dataset.
 fn announced(logs: &Pool<'_>, stored: &Stored) -> Result<Vec<Announced>> {
     let mut all: Vec<Announced> = Vec::new();
     let mut reading = Reading::new(logs);
     for (part, page) in pages(stored, PageKind::Analysis)? {
         let announced = Announced::decode(&reading.read(part, page)?)?;
-        // The record of one that runs no more is kept: what it found is there.
+        // The record of a stopped analysis is kept, since its results still exist.
         let same = |known: &Announced| {
             known.analysis == announced.analysis && known.record.is_empty() == announced.record.is_empty()
         };
@@ -117,7 +118,7 @@ fn announced(logs: &Pool<'_>, stored: &Stored) -> Result<Vec<Announced>> {
     Ok(all)
 }
 
-/// Writes what a dataset of an epoch has of results to another log.
+/// Copies the results about a dataset of an epoch to another log.
 pub(super) fn carry(
     path: &Path,
     manifest: &Manifest,
@@ -151,7 +152,7 @@ pub(super) fn carry(
     Ok(())
 }
 
-/// What analyses found in a dataset of an epoch.
+/// Returns the results of all analyses of a dataset of an epoch.
 ///
 /// # Errors
 /// NotFound or Io; Corrupt.
@@ -168,7 +169,7 @@ fn read_all(site: Site<'_>, manifest: &Manifest, stored: &Stored) -> Result<Vec<
     let mut all: Vec<Results> = Vec::new();
     let mut shifts: HashMap<(u32, u64), u64> = HashMap::new();
     let mut reading = Reading::new(&logs);
-    // Those whose last group goes on.
+    // Analyses whose last group is continued on the next page.
     let mut open: HashMap<AnalysisId, (WriterId, u64)> = HashMap::new();
     for (part, page) in pages(stored, PageKind::Pairs)? {
         let findings = Findings::decode(&reading.read(part, page)?, stored.extent.len())?;
@@ -212,7 +213,7 @@ fn read_all(site: Site<'_>, manifest: &Manifest, stored: &Stored) -> Result<Vec<
     Ok(all)
 }
 
-/// The pages of a kind, those of lower parts first.
+/// Returns the pages of a kind, by precedence of their parts, the lowest first.
 fn pages(stored: &Stored, kind: PageKind) -> Result<Vec<(&Part, &Page)>> {
     let all = stored.parts.iter().flat_map(|part| part.written.pages.iter().map(move |page| (part, page)));
     let found: Vec<_> = all.filter(|(_, page)| page.head.kind == kind).take(MOST_PAGES + 1).collect();
@@ -231,7 +232,8 @@ fn few(analyses: usize, stored: &Stored) -> Result<()> {
     Ok(())
 }
 
-/// Reads pages, of a log no more than it has: a manifest that names one page again and again is damaged.
+/// Reader of pages with a limit of each log's size: a manifest that names one page many times is
+/// damaged.
 struct Reading<'a> {
     logs: &'a Pool<'a>,
     read: HashMap<u32, u64>,
@@ -253,7 +255,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// How far the rows that a writer appended lie behind where it counted them, by the first record of which that is known.
+/// Returns the distance between the final position of a writer's appended rows and the position
+/// that it counted, taken from the first record for which both are known.
 fn shift(logs: &Pool<'_>, stored: &Stored, (log, epoch): (u32, u64)) -> Result<u64> {
     let parts = stored.parts.iter().filter(|part| (part.log, part.epoch) == (log, epoch));
     for part in parts {

@@ -1,4 +1,4 @@
-//! Reading a log: by its indexes, or, where its writer was stopped, from what it did.
+//! Reading a log: by its indexes or, if its writer was stopped, by its batches.
 
 use super::Ticket;
 use super::fragment::{self, inside, is_in};
@@ -16,51 +16,52 @@ use hyperchunk_format::Cursor;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// So much of a payload is looked at at once.
+/// Number of bytes of a payload read at a time.
 const STEP: u64 = 4 << 20;
-/// So many fragments of a log are open at a time.
+/// Maximum number of open fragments of a log.
 const FRAGMENTS: usize = 64;
-/// No index is larger.
+/// Maximum size of an index in bytes.
 const LARGEST_INDEX: u64 = 1 << 32;
 
-/// How a log ends.
+/// State of the end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Its writer is done.
+    /// The writer is finished.
     Finished,
-    /// Its writer wrote everything out and may go on.
+    /// The writer flushed everything and may continue.
     Flushed,
-    /// Its writer is at work, or was stopped: behind the last index there is more, or there is none yet.
+    /// The writer is at work or was stopped: there are data after the last index, or there is no
+    /// index yet.
     Unfinished,
 }
 
-/// What a log has.
+/// Content of a log.
 #[derive(Debug)]
 pub struct Log {
-    /// What it says of itself.
+    /// Its header.
     pub header: LogHeader,
-    /// How it ends.
+    /// State of its end.
     pub ending: Ending,
-    /// All datasets that its writer knows, by their numbers.
+    /// All datasets that the writer defined, by number.
     pub defined: Vec<Defined>,
-    /// What was written behind the place from which it was read, by the number of a dataset.
+    /// Writes after the position from which the log was read, by number of the dataset.
     pub written: Vec<(u32, Written)>,
-    /// The writer's own file, if there is one.
+    /// Location of the writer's image, if there is one.
     pub image: Option<Image>,
-    /// The finished writers that its writer hid when it began the file anew.
+    /// Finished writers that this one hid when it truncated the file.
     pub hidden: Vec<WriterId>,
-    /// Up to here, all of it is known.
+    /// Length up to which the content is known.
     pub length: u64,
-    /// Where its last trailer is; 0 for none.
+    /// Offset of its last trailer; 0 for none.
     pub trailer: u64,
-    /// Whether it was read from its batches, behind the last index.
+    /// True if it was read from its batches, past the last index.
     pub salvaged: bool,
     source: Lazy,
-    /// Fragments of its writer that were looked at.
+    /// Open fragments of its writer.
     fragments: Mutex<HashMap<String, Arc<dyn Source>>>,
 }
 
-/// The file of a log, opened when it is looked at: whoever has the writer's report need not look.
+/// The file of a log, opened on first use; with the writer's report it may never be needed.
 #[derive(Debug)]
 struct Lazy {
     name: KeptName,
@@ -96,7 +97,8 @@ impl Lazy {
 }
 
 impl Log {
-    /// Opens a log up to its last index, or to that of a ticket; `written` is only what came behind the trailer at `after`.
+    /// Opens a log up to its last index, or to the index of a ticket; `written` has only the writes
+    /// after the trailer at `after`.
     ///
     /// # Errors
     /// NotFound or Io; Corrupt if its header or an index is damaged, or a ticket is of another log.
@@ -113,8 +115,8 @@ impl Log {
             .map_err(|error| error.file(name.path().display()))
     }
 
-    /// Opens a log whose writer was stopped, up to the last batch that is whole; checksums are verified. `after` is where a
-    /// batch begins, 0 for all.
+    /// Opens a log whose writer was stopped, up to the last complete batch; checksums are verified.
+    /// `after` is the offset of a batch, 0 for all.
     ///
     /// # Errors
     /// NotFound or Io; Corrupt if its header is damaged.
@@ -127,7 +129,8 @@ impl Log {
         salvaged.map_err(|error| error.file(name.path().display()))
     }
 
-    /// What a log says of itself, how it ends and how many bytes it has, without reading what is in it.
+    /// Returns the header, the state of the end and the size in bytes of a log, without reading its
+    /// content.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -143,8 +146,9 @@ impl Log {
         Ok((log.header, ending, size))
     }
 
-    /// The ticket of its last flush; `None` if its writer never flushed. Of a log that ends behind a flush, the batches are
-    /// looked through, beginning with the one at `from`, and what is in them is not read.
+    /// Returns the ticket of the last flush; `None` if the writer never flushed. If there are data
+    /// after the last flush, it is found by skipping from batch to batch, from the one at `from`
+    /// on, without reading the payloads.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -172,13 +176,13 @@ impl Log {
         log.ticket(last)
     }
 
-    /// A log, to read what lies where the index of another says.
+    /// Opens a log for reading data at known locations.
     pub(super) fn bytes_of<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
         let name = name.into();
         Self::begin(name).map_err(|error| error.file(name.path().display()))
     }
 
-    /// The bytes, to copy from.
+    /// Returns the underlying source, for copying.
     ///
     /// # Errors
     /// NotFound or Io.
@@ -186,13 +190,13 @@ impl Log {
         self.source.file()
     }
 
-    /// The ticket that leads to the trailer at `trailer`.
+    /// Returns the ticket for the trailer at an offset.
     pub(super) fn ticket(&self, trailer: u64) -> Result<Option<Ticket>> {
         let found = self.trailer_at(trailer)?;
         Ok(found.map(|found| Ticket { writer: self.writer(), trailer, hash: hash(&found.encode()) }))
     }
 
-    /// The log of a writer as its report has it: the file is not looked at.
+    /// Builds the log from its writer's report, without reading the file.
     ///
     /// # Errors
     /// Corrupt if the report contradicts itself.
@@ -244,22 +248,22 @@ impl Log {
         })
     }
 
-    /// Whose log it is.
+    /// Returns the writer of the log.
     #[must_use]
     pub fn writer(&self) -> WriterId {
         self.header.writer
     }
 
-    /// How many bytes the file has, those that belong to nothing included.
+    /// Returns the size of the file in bytes, including incomplete data at its end.
     #[must_use]
     pub fn file_size(&self) -> u64 {
         self.source.size()
     }
 
-    /// The dataset of a number.
+    /// Returns the dataset of a number.
     ///
     /// # Errors
-    /// Corrupt if there is none, or its definition does not have the identity that it should have.
+    /// Corrupt if there is no such dataset, or its definition does not have the expected identity.
     pub fn definition(&self, number: u32) -> Result<(id::DatasetId, Definition)> {
         let defined = self.defined.get(number as usize);
         let defined = defined.ok_or_else(|| Error::corrupt(format!("no dataset of number {number}")))?;
@@ -273,7 +277,7 @@ impl Log {
         Ok((defined.id, definition))
     }
 
-    /// Reads bytes of it.
+    /// Reads bytes of the log.
     ///
     /// # Errors
     /// Truncated or Io.
@@ -281,10 +285,10 @@ impl Log {
         self.source.read_at(offset, out)
     }
 
-    /// The writer's own file.
+    /// Reads the writer's image.
     ///
     /// # Errors
-    /// Truncated or Io; Corrupt if its checksum does not hold.
+    /// Truncated or Io; Corrupt if its checksum does not match.
     pub fn read_image(&self) -> Result<Option<Vec<u8>>> {
         let Some(image) = self.image else { return Ok(None) };
         let bytes = self.bytes(image.offset, image.length)?;
@@ -296,7 +300,7 @@ impl Log {
         Ok(Some(bytes))
     }
 
-    /// The fragment of its writer that has rows of a dataset.
+    /// Returns the writer's fragment with rows of a dataset.
     pub(super) fn fragment(&self, definition: &Definition) -> Result<Arc<dyn Source>> {
         let name = fragment::name_of(definition, self.writer());
         let name = name.ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?;
@@ -312,7 +316,7 @@ impl Log {
         Ok(fragment)
     }
 
-    /// Reads bytes of a piece of a dataset, from this place on.
+    /// Reads bytes of a piece of a dataset, from the given offset.
     ///
     /// # Errors
     /// NotFound, Truncated or Io.
@@ -323,7 +327,8 @@ impl Log {
         self.read_at(offset, out)
     }
 
-    /// Compares a record with its checksum; of rows in a fragment, whether they are there at least.
+    /// Compares a record with its checksum; for rows in a fragment without a checksum, checks that
+    /// they exist.
     pub(super) fn is_whole(
         &self,
         record: &Record,
@@ -448,7 +453,7 @@ impl Log {
         }
     }
 
-    /// Goes from batch to batch, until one is not whole.
+    /// Reads batch by batch, until one is incomplete.
     fn read_batches(&mut self, after: u64) -> Result<()> {
         let mut at = HEADER as u64;
         let mut known: Vec<(u64, Vec<u64>, usize)> = Vec::new();
@@ -531,7 +536,7 @@ impl Log {
         Ok(())
     }
 
-    /// The batch that begins there, if it is whole.
+    /// Returns the batch at an offset, if it is complete.
     fn batch_at(&self, at: u64) -> Result<Option<Batch>> {
         let size = self.source.size();
         let mut fixed = [0; FIXED];
@@ -578,10 +583,10 @@ impl Log {
         Ok(pass.end().0)
     }
 
-    /// Compares everything that was written with its checksum; returns how many bytes were looked at.
+    /// Compares all records with their checksums; returns the number of bytes checked.
     ///
     /// # Errors
-    /// Corrupt, with the place of the first record that is not as it was written; Truncated or Io.
+    /// Corrupt, with the offset of the first damaged record; Truncated or Io.
     pub fn verify(&self) -> Result<u64> {
         let (mut at, mut looked) = (HEADER as u64, 0);
         while at < self.length {
@@ -622,7 +627,7 @@ impl Log {
 }
 
 impl Ticket {
-    /// Its bytes, for a message to whoever commits.
+    /// Encodes the ticket, to be sent to the committing process.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -632,10 +637,10 @@ impl Ticket {
         bytes
     }
 
-    /// The ticket that these bytes are.
+    /// Decodes a ticket.
     ///
     /// # Errors
-    /// Invalid if they are not as many as a ticket has.
+    /// Invalid for a wrong number of bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         if bytes.len() != Self::SIZE {
             return Err(Error::invalid(format!("a ticket of {} bytes; it has {}", bytes.len(), Self::SIZE)));

@@ -1,4 +1,5 @@
-//! Where a store is: the file at the user's path with the folder beside it, and what a commit needs of them.
+//! Location of a store: the file at the user's path and the folder next to it, with the operations
+//! that a commit needs.
 
 use super::bucket::Bucket;
 use super::create::Stamp;
@@ -17,83 +18,86 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// So many things are waited for at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
-/// So many symbolic links lead to a file at most, as with Linux.
+/// Maximum number of symbolic links that are followed, as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// What a commit needs of a store's folder and of the file beside it. Names are those of files in the folder.
+/// Operations on a store's folder and on its file. Names are names of files in the folder.
 pub(crate) trait Folder: Debug {
-    /// The file, for messages and for what is found beside it.
+    /// Returns the path of the file, for messages and for locating its neighbours.
     fn path(&self) -> &Path;
 
-    /// A file of the folder, for messages.
+    /// Returns the path of a file in the folder, for messages.
     fn place(&self, name: &str) -> PathBuf;
 
-    /// Makes the folder, where that is needed.
+    /// Makes the folder, if necessary.
     ///
     /// # Errors
     /// Io.
     fn make(&self) -> Result<()>;
 
-    /// The names in the folder; none if it is not there.
+    /// Returns the names in the folder; empty if the folder does not exist.
     ///
     /// # Errors
     /// Io.
     fn list(&self) -> Result<Vec<String>>;
 
-    /// How many bytes a file of the folder has.
+    /// Returns the size in bytes of a file in the folder.
     ///
     /// # Errors
     /// NotFound; Io.
     fn size(&self, name: &str) -> Result<u64>;
 
-    /// How long ago a file of the folder was made, if that can be told and it may still be being written.
+    /// Returns the age of a file in the folder; `None` if it is unknown, or if files in the folder
+    /// are always complete.
     fn age(&self, name: &str) -> Option<Duration>;
 
-    /// A file of the folder, for ranges of it.
+    /// Opens a file in the folder for random access.
     ///
     /// # Errors
     /// NotFound; Io.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
-    /// All of a file of the folder.
+    /// Reads a whole file in the folder.
     ///
     /// # Errors
     /// NotFound; Limit if it has more than `largest` bytes; Io.
     fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>>;
 
-    /// Makes a file of the folder, unless there is one of that name: of many who try, one succeeds.
+    /// Creates a file in the folder, unless one of that name exists: of several concurrent callers,
+    /// exactly one succeeds.
     ///
     /// # Errors
     /// Io.
     fn create(&self, name: &str, bytes: &[u8], sync: bool) -> Result<bool>;
 
-    /// Whether the file itself is there.
+    /// Returns whether the file itself exists.
     ///
     /// # Errors
     /// Io.
     fn has_file(&self) -> Result<bool>;
 
-    /// All of the file itself.
+    /// Reads the whole file itself.
     ///
     /// # Errors
     /// NotFound; Io.
     fn file(&self) -> Result<Vec<u8>>;
 
-    /// Replaces the file itself: whoever opens it finds the old one or the new one. `old` is what is known of the old one.
+    /// Replaces the file itself atomically: opening it finds either the old or the new one. `old`
+    /// is the identity of the old one, if known.
     ///
     /// # Errors
     /// Io.
     fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()>;
 
-    /// Keeps other programs from opening the file to write, while what is returned lives.
+    /// Prevents other programs from opening the file to write, as long as the returned lock lives.
     fn hold(&self) -> Result<Option<fs::File>> {
         Ok(None)
     }
 }
 
-/// Where a store is. Cheap to copy; made of a path, or of a [`SiteBuf`].
+/// Location of a store. Cheap to copy; made from a path, or from a [`SiteBuf`].
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'a>(At<'a>);
 
@@ -103,7 +107,7 @@ enum At<'a> {
     Bucket(&'a Bucket),
 }
 
-/// The same, of one's own.
+/// Owned location of a store.
 #[derive(Debug, Clone)]
 pub struct SiteBuf(Kept);
 
@@ -141,7 +145,7 @@ impl From<Site<'_>> for SiteBuf {
 }
 
 impl SiteBuf {
-    /// As [`SiteBuf::new`], of the file that a path leads to: symbolic links of the file are followed ([`real_file`]).
+    /// As [`SiteBuf::new`], but follows symbolic links of the file ([`real_file`]).
     #[must_use]
     pub fn find(name: &Path, remote: &RemoteOptions) -> Self {
         let found = Self::new(name, remote);
@@ -151,7 +155,8 @@ impl SiteBuf {
         }
     }
 
-    /// The store of the file at a path or a URL, the path being taken as it is; `remote` says how a URL is reached.
+    /// Returns the location of the store of the file at a path or a URL, without following links;
+    /// `remote` has the options for URLs.
     #[must_use]
     pub fn new(name: &Path, remote: &RemoteOptions) -> Self {
         let url =
@@ -163,7 +168,7 @@ impl SiteBuf {
         })
     }
 
-    /// It, to be handed on.
+    /// Borrows the location.
     #[must_use]
     pub fn site(&self) -> Site<'_> {
         Site(match &self.0 {
@@ -174,7 +179,7 @@ impl SiteBuf {
 }
 
 impl<'a> Site<'a> {
-    /// What is there.
+    /// Returns the operations on this location.
     pub(super) fn at(&self) -> &(dyn Folder + 'a) {
         match &self.0 {
             At::Local(local) => local,
@@ -182,7 +187,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The path, if it is a file of this machine.
+    /// Returns the path, if it is a local file.
     #[must_use]
     pub fn local(&self) -> Option<&'a Path> {
         match self.0 {
@@ -191,7 +196,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The store in an object store, if it is in one.
+    /// Returns the bucket, if the store is in an object store.
     #[must_use]
     pub fn bucket(&self) -> Option<&'a Bucket> {
         match self.0 {
@@ -200,7 +205,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Does the same to many things: at once where each has to wait for the network.
+    /// Maps a function over items, concurrently if each call waits for the network.
     pub(super) fn each<T, R>(&self, things: &[T], work: impl Fn(&T) -> R + std::marker::Sync) -> Vec<R>
     where
         T: std::marker::Sync,
@@ -228,7 +233,7 @@ impl<'a> Site<'a> {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// The same, whatever the working folder becomes.
+    /// Returns the location independent of the working folder.
     ///
     /// # Errors
     /// Io.
@@ -246,9 +251,9 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The file that a path leads to: symbolic links are followed until the file itself, also where it is not there yet. A store
-/// belongs to that file, its folder lies beside it, and the link stays one. Links of folders on the way lead to the same place
-/// by themselves. A path that leads round in a circle stays as it is: whatever opens it says so.
+/// Follows symbolic links until the file itself, even if it does not exist yet. A store belongs to
+/// that file, its folder is next to it, and the link is kept. Links of parent folders need no
+/// treatment. A path in a cycle of links is returned unchanged; opening it reports the cycle.
 #[must_use]
 pub fn real_file(path: &Path) -> PathBuf {
     let mut at = path.to_owned();
@@ -262,7 +267,7 @@ pub fn real_file(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// A log, by its path or by its writer.
+/// Reference to a log, by its path or by its writer.
 #[derive(Debug, Clone, Copy)]
 pub struct LogName<'a>(Named<'a>);
 
@@ -291,7 +296,7 @@ impl<'a> From<(Site<'a>, WriterId)> for LogName<'a> {
 }
 
 impl LogName<'_> {
-    /// Its path.
+    /// Returns its path.
     pub(super) fn path(&self) -> PathBuf {
         match self.0 {
             Named::Path(path) => path.to_owned(),
@@ -303,7 +308,7 @@ impl LogName<'_> {
     }
 }
 
-/// The name of a log, of one's own.
+/// Owned reference to a log.
 #[derive(Debug, Clone)]
 pub(super) enum KeptName {
     Path(PathBuf),
@@ -320,7 +325,7 @@ impl From<LogName<'_>> for KeptName {
 }
 
 impl KeptName {
-    /// Opens it.
+    /// Opens the log.
     pub(super) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
             Self::Path(path) => Ok(Arc::new(open_log(path)?)),
@@ -343,7 +348,8 @@ impl KeptName {
     }
 }
 
-/// Opens a file in the folder of a store. One that somebody named elsewhere is taken as it is.
+/// Opens a file in the folder of a store after a check of its permissions. A file elsewhere is
+/// opened without the check.
 fn open_log(path: &Path) -> Result<LocalFile> {
     match companion::owner_of_log(path) {
         Some(owner) => companion::open_of_store(&owner, path),
@@ -351,20 +357,21 @@ fn open_log(path: &Path) -> Result<LocalFile> {
     }
 }
 
-/// What a writer's log is called in the folder.
+/// Returns the name of a writer's log in the folder.
 #[must_use]
 pub(super) fn log_name(writer: WriterId) -> String {
     format!("{writer}.log")
 }
 
-/// A file of this machine.
+/// A local file.
 #[derive(Debug, Clone, Copy)]
 struct Local<'a>(&'a Path);
 
 impl Local<'_> {
-    /// What is not done in an object store is not done in a folder of a strange name, either.
+    /// Refuses URLs, so that operations without support for object stores do not use a folder of
+    /// that name instead.
     fn is_a_path(&self) -> Result<()> {
-        // The store of a symbolic link is that of its file.
+        // The store of a symbolic link belongs to the link's target.
         if fs::symlink_metadata(self.0).is_ok_and(|file| file.file_type().is_symlink()) {
             if let Err(error) = fs::metadata(self.0)
                 && error.kind() != io::ErrorKind::NotFound
@@ -398,7 +405,7 @@ impl Folder for Local<'_> {
 
     fn make(&self) -> Result<()> {
         let folder = folder_of(self.0);
-        // Where others could have made the folder, they could change what is written there.
+        // If other users could have created the folder, they could change the data in it.
         if Trust::of_writer(self.0).folder(&folder)? {
             return Ok(());
         }
@@ -415,7 +422,7 @@ impl Folder for Local<'_> {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| refused("read", &folder, &error))?;
-            // Names of ours are ASCII.
+            // The store's own names are ASCII.
             names.extend(entry.file_name().into_string());
         }
         Ok(names)
@@ -491,7 +498,7 @@ impl Folder for Local<'_> {
             io::Write::write_all(&mut file, bytes)?;
             let old = old.map(|old| old.permissions.clone());
             if let Some(old) = old.or_else(|| Some(fs::metadata(path).ok()?.permissions())) {
-                // Who could read it before still can.
+                // Keep the file's permissions.
                 file.set_permissions(old)?;
             }
             if sync != Sync::Never {
@@ -499,7 +506,7 @@ impl Folder for Local<'_> {
             }
             folder.rename(&temporary, (&folder, &name), true)?;
             if sync != Sync::Never {
-                // Where folders cannot be synced, the name is as safe as it gets.
+                // Ignored if the system cannot sync folders.
                 folder.sync();
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! Which bytes of which logs a wave of pieces needs, and what is done with them.
+//! I/O plan of a wave of pieces: the byte ranges of logs to read, and the processing of the bytes.
 
 use super::checks::{Last, Record};
 use super::fragment::{inside, is_in};
@@ -13,52 +13,53 @@ use hyperchunk_format::select::Run;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pieces of up to so many bytes are read together with their neighbours.
+/// Maximum size in bytes of a piece that is read together with its neighbours.
 const SMALL: u64 = 256 << 10;
-/// So many bytes are read together at most.
+/// Maximum number of bytes that are read together.
 const TOGETHER: u64 = 1 << 20;
-/// Gaps of up to so many bytes are read over.
+/// Maximum gap in bytes that is read over.
 const GAP: u64 = 4 << 10;
-/// One job has no more bytes of a piece that is not read whole.
+/// Maximum number of bytes per job, of a piece that is not read whole.
 const JOB: u64 = 8 << 20;
-/// A part of a piece is read as one if at least one byte of so many is wanted.
+/// Minimum density of a range that is read at once: one wanted byte in this number of bytes.
 const DENSE: u64 = 8;
-/// So many bytes are read and verified while they are in the processor's cache.
+/// Number of bytes that are read and verified while they are in the processor's cache.
 const BLOCK: usize = 256 << 10;
-/// So many logs are opened at once.
+/// Maximum number of logs opened concurrently.
 const AT_ONCE: usize = 16;
-/// Over a network, larger records are not verified: they would have to be in memory whole.
+/// Size in bytes above which remote records are not verified, since they would have to be in memory
+/// as a whole.
 const FAR: u64 = 64 << 20;
 
 /// The jobs of a wave.
 pub(super) struct Spans {
-    /// The pieces, in order of their place in the logs.
+    /// The pieces, in order of their location in the logs.
     order: Vec<u32>,
     pub(super) jobs: Vec<Job>,
 }
 
-/// Something to be done.
+/// A unit of work.
 pub(super) enum Job {
     /// Pieces whose bytes are read together.
     Together(Range<usize>, Range<u64>),
-    /// The boxes of one large record that is read whole.
+    /// All boxes of one large record, read whole.
     Whole(Range<usize>, Range<u64>),
     /// A part of a large piece.
     Part(usize, Vec<Range<u64>>),
-    /// A chunk that was decoded before.
+    /// A chunk in the cache of decoded chunks.
     Decoded(usize, Arc<[u8]>),
 }
 
-/// The bytes of a piece that are needed.
+/// The needed bytes of a piece.
 struct Needed {
     range: Range<u64>,
-    /// Whether all of it is wanted, and so is verified.
+    /// True if all of it is wanted, so that it is verified.
     whole: bool,
     bounds: Vec<Range<u64>>,
 }
 
 impl Spans {
-    /// What must be done for these pieces.
+    /// Plans the jobs for these pieces.
     pub(super) fn new(painting: &Painting<'_>, mut order: Vec<u32>, means: Means<'_>) -> Result<Self> {
         let has_chunks = order.iter().any(|place| painting.found(*place).place.is_chunk());
         if has_chunks && painting.chunk_bytes as u64 > means.limits.chunk_bytes {
@@ -80,7 +81,7 @@ impl Spans {
         Ok(spans)
     }
 
-    /// How many bytes are read, about.
+    /// Returns the approximate number of bytes to read.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = self.jobs.iter().map(|job| match job {
             Job::Together(_, range) | Job::Whole(_, range) => range.end - range.start,
@@ -90,7 +91,8 @@ impl Spans {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Adds the job of the piece at a place in the order, and maybe of some that follow. Returns the next place.
+    /// Adds a job for the piece at a position in the order, and possibly for pieces after it.
+    /// Returns the next position.
     fn add(&mut self, painting: &Painting<'_>, at: usize) -> Result<usize> {
         let place = self.order[at];
         let found = *painting.found(place);
@@ -109,7 +111,7 @@ impl Spans {
                 painting.cut((at, place), &needed.bounds, &mut self.jobs);
                 return Ok(at + 1);
             }
-            // The boxes of one record lie one behind the other, in one layer.
+            // The boxes of one record are consecutive, and in one layer.
             let mut end = at + 1;
             let mut range = needed.range;
             while let Some(next) = self.order.get(end) {
@@ -143,7 +145,7 @@ impl Spans {
 }
 
 impl<'a> Painting<'a> {
-    /// Which bytes of a piece are needed.
+    /// Returns the needed bytes of a piece.
     fn needed(&self, place: u32) -> Needed {
         let found = self.found(place);
         let bounds = self.bounds(place);
@@ -156,7 +158,8 @@ impl<'a> Painting<'a> {
         Needed { range: found.offset + range.start..found.offset + range.end, whole, bounds }
     }
 
-    /// The bytes from the first that is wanted of a part of a raw piece to the last, from the start of the piece.
+    /// Returns the range from the first to the last wanted byte of a part of a raw piece, relative
+    /// to the piece.
     fn around(&self, place: u32, bounds: &[Range<u64>]) -> Range<u64> {
         let size = self.size(place);
         if self.grid.is_none() {
@@ -174,7 +177,7 @@ impl<'a> Painting<'a> {
         first * size..(last + 1) * size
     }
 
-    /// Cuts a large piece of which a part is wanted into jobs.
+    /// Splits a partly wanted large piece into jobs.
     fn cut(&self, (at, place): (usize, u32), bounds: &[Range<u64>], jobs: &mut Vec<Job>) {
         let elements = |bounds: &[Range<u64>]| {
             bounds.iter().fold(1_u64, |count, range| count.saturating_mul(range.end - range.start))
@@ -197,8 +200,8 @@ impl<'a> Painting<'a> {
         }
     }
 
-    /// Cuts a part of a raw piece into spans of bytes of which enough is wanted; calls `each` with the part and the bytes from
-    /// the start of the piece, in order.
+    /// Splits a part of a raw piece into byte ranges that are dense enough; calls `each` in order
+    /// with the part and its bytes relative to the piece.
     fn spans(&self, place: u32, bounds: &[Range<u64>], each: &mut Each<'_, Range<u64>>) -> Result<()> {
         let Some(grid) = &self.grid else { return Err(Error::invalid("no selection along each axis")) };
         let Some(bounds) = grid.within(bounds) else { return Ok(()) };
@@ -220,7 +223,7 @@ impl<'a> Painting<'a> {
         }
     }
 
-    /// Groups what is to be moved of a piece by what is read together.
+    /// Groups the copies of a piece by ranges that are read together.
     fn groups(&self, place: u32, each: &mut Each<'_, Run>) -> Result<()> {
         let size = self.size(place);
         let bytes = |run: &Run| run.source as u64 * size..(run.source + run.block) as u64 * size;
@@ -243,7 +246,7 @@ impl<'a> Painting<'a> {
         Ok(())
     }
 
-    /// Does a job with a log of this machine.
+    /// Executes a job on local logs.
     pub(super) fn work(&self, spans: &Spans, job: &Job, scratch: &mut Scratch) -> Result<()> {
         let at = match job {
             Job::Together(places, _) | Job::Whole(places, _) => places.start,
@@ -267,9 +270,9 @@ impl<'a> Painting<'a> {
         result.map_err(|error| self.named(error, found.layer, found.offset))
     }
 
-    /// Names what a wave needs of logs over a network.
+    /// Adds the ranges of remote logs that a wave needs to `parts`.
     pub(super) fn plan(self: &Arc<Self>, spans: &Arc<Spans>, parts: &mut Parts<'a>) -> Result<()> {
-        // Opening a log takes a request: many at once.
+        // Opening a log takes a request, so several are opened concurrently.
         let mut layers: Vec<u32> = spans.order.iter().map(|place| self.found(*place).layer).collect();
         layers.sort_unstable_by_key(|layer| self.logs.extent(*layer).0);
         layers.dedup_by_key(|layer| self.logs.extent(*layer).0);
@@ -362,14 +365,14 @@ impl<'a> Painting<'a> {
         })
     }
 
-    /// Names the headers of the batches whose records are read whole.
+    /// Requests the headers of the batches whose records are read whole.
     fn plan_headers(&self, places: &[u32], add: &mut impl FnMut(Range<u64>, Do<'a>)) {
         for place in places {
             let found = *self.found(*place);
             let Some(headers) = self.logs.headers(found.layer) else { continue };
             let key = (self.logs.extent(found.layer).0, found.head);
             let verified = found.place.is_chunk() || self.is_whole(*place, &self.bounds(*place));
-            // Of rows in a fragment it is in another file.
+            // For rows in a fragment, the header is in another file.
             let elsewhere = is_in(found.offset);
             if !verified || elsewhere || found.head >= found.offset || !self.checks.lacks(headers, key) {
                 continue;
@@ -382,7 +385,7 @@ impl<'a> Painting<'a> {
         }
     }
 
-    /// What pieces need whose bytes were read together; `bytes` begin at `start` of the log.
+    /// Processes pieces whose bytes were read together; `bytes` begin at `start` of the log.
     fn together(
         &self,
         places: &[u32],
@@ -428,7 +431,7 @@ impl<'a> Painting<'a> {
                             self.scatter(*place, None, 0, decoded, scratch)
                         });
                         scratch.decoder = decoder;
-                        // What the checksum says is wrong is said to be, rather than what the filters make of it.
+                        // Report a checksum error in preference to the filter error that it causes.
                         if let Err(error) = done {
                             self.verify(first, stored, log, &mut batch).map_err(named)?;
                             return Err(named(error.within("chunk")));
@@ -445,7 +448,7 @@ impl<'a> Painting<'a> {
         Ok(())
     }
 
-    /// Verifies a record that was read whole; without its log, when its header comes.
+    /// Verifies a record that was read whole; without the log, as soon as its header arrives.
     fn verify(&self, found: &Found, stored: &[u8], log: Option<&dyn Source>, batch: &mut Last) -> Result<()> {
         let Some(headers) = self.logs.headers(found.layer) else { return Ok(()) };
         let key = (self.logs.extent(found.layer).0, found.head);
@@ -460,7 +463,7 @@ impl<'a> Painting<'a> {
         }
     }
 
-    /// A record of raw boxes that is read whole.
+    /// Reads and verifies a whole record of raw boxes.
     fn whole(
         &self,
         places: &[u32],
@@ -496,7 +499,7 @@ impl<'a> Painting<'a> {
         expected.map_or(Ok(()), |expected| record.check(expected))
     }
 
-    /// A part of a large piece.
+    /// Reads a part of a large piece.
     fn part(&self, place: u32, bounds: &[Range<u64>], scratch: &mut Scratch, log: &dyn Source) -> Result<()> {
         let offset = self.found(place).offset;
         let size = self.size(place);
@@ -514,7 +517,7 @@ impl<'a> Painting<'a> {
         done
     }
 
-    /// As `part`; `look` sees what is read, and where that is in the piece.
+    /// As `part`; `look` is called with each block of bytes and its offset in the piece.
     fn part_with(
         &self,
         place: u32,
@@ -528,7 +531,8 @@ impl<'a> Painting<'a> {
         let is_direct = self.output.is_copy() && self.found(place).place == Place::Raw;
         let only = self.grid.as_ref().and_then(|grid| grid.only_run(self.slab(place), bounds));
         if let Some(run) = only.filter(|run| run.count == 1 && is_direct) {
-            // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of one thread.
+            // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is
+            // of one thread.
             let part = unsafe { self.output.direct(run.target, run.block) }?;
             let mut at = run.source as u64 * size;
             for block in part.chunks_mut(BLOCK) {
@@ -549,7 +553,8 @@ impl<'a> Painting<'a> {
         done
     }
 
-    /// Puts elements of a piece, or of a part of it, to their places; `bytes` begin with element `first` of the piece.
+    /// Copies elements of a piece, or of a part of it, to their destination; `bytes` begin with
+    /// element `first` of the piece.
     fn scatter(
         &self,
         place: u32,
@@ -569,7 +574,7 @@ impl<'a> Painting<'a> {
         self.runs(place, bounds, |run| self.put((place, &run), first, bytes, scratch))
     }
 
-    /// How many bytes a piece has of each element.
+    /// Returns the number of bytes that a piece has of each element.
     fn size(&self, place: u32) -> u64 {
         self.found(place).place.size(self.about.element as u64)
     }
@@ -577,7 +582,8 @@ impl<'a> Painting<'a> {
     fn put(&self, (place, run): (u32, &Run), first: u64, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
         let source = usize::try_from(first).ok().and_then(|first| run.source.checked_sub(first));
         let source = source.ok_or_else(|| Error::invalid("a run outside of what was read"))?;
-        // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of one thread.
+        // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of
+        // one thread.
         unsafe {
             let run = Run { source, ..*run };
             match self.found(place).place {
@@ -592,13 +598,13 @@ impl<'a> Painting<'a> {
     }
 }
 
-/// Takes some of a piece, and the bytes where it is, from the start of the piece.
+/// Callback for some items of a piece and their byte range, relative to the piece.
 type Each<'e, T> = dyn FnMut(&[T], Range<u64>) -> Result<()> + 'e;
 
-/// What is done with bytes that were fetched.
+/// Processing of bytes that were fetched.
 type Do<'a> = Box<dyn Fn(&Painting<'a>, &[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
 
-/// Makes a buffer as large as what is read into it.
+/// Resizes a buffer to `length` bytes.
 fn sized(buffer: &mut Vec<u8>, length: u64) -> Result<()> {
     let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
     if buffer.len() > length {

@@ -1,34 +1,36 @@
-//! The stamp of a skeleton: bytes of the file that no object owns, which say of which epoch it is.
+//! Stamp of a skeleton: bytes of the file that no object owns, with the number of its epoch.
 //!
-//! HDF5 leaves bytes alone that nothing leads to, so the stamp is still there in a file that a program edited in place. It tells
-//! the skeleton of a store without datasets of its own, which has no markers, from any other file, and from that of another store.
+//! HDF5 does not touch bytes that nothing refers to, so the stamp survives edits of the file in
+//! place. It distinguishes the skeleton of a store without datasets, which has no markers, from any
+//! other file, and the skeletons of different stores from each other.
 
 use super::{Marker, StoreId};
 use crate::write::Writer;
 use crate::{File, Result};
 use std::io::IoSlice;
 
-/// What a stamp begins with.
+/// Signature of a stamp.
 const MAGIC: &[u8; 16] = b"hyperchunk epoch";
 
-/// What the second half of a stamp begins with.
+/// Signature of the second half of a stamp.
 const STORE_MAGIC: &[u8; 16] = b"hyperchunk store";
 
-/// Its size in bytes: the magic, the number of the epoch as a little-endian integer of 64 bits, the second magic, the store's id.
+/// Size in bytes: the signature, the number of the epoch as a little-endian integer of 64 bits, the
+/// second signature, the store's id.
 const STAMP_BYTES: u64 = 56;
 
-/// How far from the start of a file its stamp ends at the latest.
+/// Offset from the start of the file before which the stamp ends.
 pub const STAMPED_WITHIN_BYTES: usize = 4096;
 
-/// Puts the stamp of an epoch into a file of which nothing else was written yet.
+/// Writes the stamp of an epoch to an otherwise empty file.
 pub(super) fn write(writer: &Writer, store: StoreId, epoch: u64) -> Result<()> {
     let address = writer.reserve(STAMP_BYTES, 8)?;
     let stamp = [MAGIC.as_slice(), &epoch.to_le_bytes(), STORE_MAGIC, &store.0].concat();
     writer.write_reserved(address, &mut [IoSlice::new(&stamp)])
 }
 
-/// The store whose skeleton a file is, as its stamp says; `None` if that says nothing, or is of an earlier version. The first
-/// [`STAMPED_WITHIN_BYTES`] are enough.
+/// Returns the store whose skeleton a file is, from its stamp; `None` without a stamp, or for one
+/// of an earlier version. The first [`STAMPED_WITHIN_BYTES`] of the file are enough.
 #[must_use]
 pub fn store_of(bytes: &[u8]) -> Option<StoreId> {
     let start = bytes.get(..bytes.len().min(STAMPED_WITHIN_BYTES))?;
@@ -37,7 +39,7 @@ pub fn store_of(bytes: &[u8]) -> Option<StoreId> {
     rest.first_chunk().map(|id| StoreId(*id)).filter(|id| *id != StoreId::default())
 }
 
-/// The epoch that a file is stamped with.
+/// Returns the epoch in the stamp.
 fn stamped(bytes: &[u8]) -> Option<u64> {
     let start = bytes.get(..bytes.len().min(STAMPED_WITHIN_BYTES))?;
     let at = (0..start.len()).step_by(8).find(|at| start[*at..].starts_with(MAGIC))?;
@@ -45,11 +47,12 @@ fn stamped(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*number))
 }
 
-/// The epoch whose skeleton a file is, as its stamp or else its markers say; 0 if it is not committed, `None` if it is no
-/// skeleton. The first [`STAMPED_WITHIN_BYTES`] are enough.
+/// Returns the epoch whose skeleton a file is, from its stamp or else its markers; 0 if it is not
+/// committed, `None` if it is not a skeleton. The first [`STAMPED_WITHIN_BYTES`] of the file are
+/// enough.
 ///
 /// # Errors
-/// Those of reading the file.
+/// Errors of reading the file.
 pub fn epoch_of(bytes: &[u8], file: &File) -> Result<Option<u64>> {
     match stamped(bytes) {
         Some(epoch) => Ok(Some(epoch)),

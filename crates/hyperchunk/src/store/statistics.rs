@@ -1,4 +1,4 @@
-//! What the elements of a write are like, found in the same pass over them as their checksum.
+//! Statistics of written elements, computed in the same pass as their checksum.
 
 mod elements;
 
@@ -9,19 +9,19 @@ use hyperchunk_format::Cursor;
 use hyperchunk_format::model::{ByteOrder, Class, Datatype};
 use twox_hash::XxHash3_64;
 
-/// The smallest or largest value, exact for every type.
+/// A minimum or maximum, exact for every type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Extreme {
-    /// Of floating-point numbers.
+    /// A floating-point number.
     Float(f64),
-    /// Of integers with a sign.
+    /// A signed integer.
     Signed(i64),
-    /// Of integers without.
+    /// An unsigned integer.
     Unsigned(u64),
 }
 
 impl Extreme {
-    /// As a floating-point number; large integers are rounded.
+    /// Returns the value as a floating-point number; large integers are rounded.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "what the function is for")]
     pub fn as_f64(self) -> f64 {
@@ -32,7 +32,7 @@ impl Extreme {
         }
     }
 
-    /// Whether it is smaller than another one of the same type.
+    /// Returns whether it is less than another value of the same type.
     pub(crate) fn less(self, other: Self) -> bool {
         match (self, other) {
             (Self::Float(a), Self::Float(b)) => a < b,
@@ -59,31 +59,32 @@ impl Extreme {
     }
 }
 
-/// What elements are like. Statistics of parts give those of the whole.
+/// Statistics of elements. Statistics of parts can be merged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Statistics {
-    /// How many elements.
+    /// Number of elements.
     pub count: u64,
-    /// How many of them are not a number.
+    /// Number of NaNs among them.
     pub nan: u64,
-    /// The smallest of the others, and its place in C order of what was written; `None` if there are no others.
+    /// Minimum of the others, and its position in C order of the written elements; `None` if there
+    /// are no others.
     pub min: Option<(Extreme, u64)>,
-    /// The largest of the others, and its place.
+    /// Maximum of the others, and its position.
     pub max: Option<(Extreme, u64)>,
-    /// The sum of the others.
+    /// Sum of the others.
     pub sum: f64,
 }
 
 impl Statistics {
-    /// No statistics are longer as bytes.
+    /// Maximum encoded size in bytes.
     pub(crate) const SIZE: usize = 57;
-    /// None are shorter.
+    /// Minimum encoded size in bytes.
     pub(crate) const LEAST: usize = 25;
 
-    /// Of no elements.
+    /// Statistics of zero elements.
     pub const NONE: Self = Self { count: 0, nan: 0, min: None, max: None, sum: 0.0 };
 
-    /// Takes in those of elements that lie behind.
+    /// Merges the statistics of the elements that follow.
     pub fn merge(&mut self, behind: &Self) {
         let moved = |extreme: Option<(Extreme, u64)>| {
             extreme.map(|(value, place)| (value, place.saturating_add(self.count)))
@@ -99,13 +100,13 @@ impl Statistics {
             (_, None) => {}
             _ => self.max = max,
         }
-        // Those of a damaged page may be anything.
+        // Saturating, since statistics from a damaged page can have any value.
         self.count = self.count.saturating_add(behind.count);
         self.nan = self.nan.saturating_add(behind.nan);
         self.sum += behind.sum;
     }
 
-    /// Appends its bytes.
+    /// Appends the encoding.
     pub(crate) fn write_to(&self, bytes: &mut Vec<u8>) {
         let mut out = Out::default();
         self.encode(&mut out);
@@ -135,7 +136,7 @@ impl Statistics {
     }
 }
 
-/// Elements whose statistics are taken: the plain numbers of machines, in either byte order.
+/// Elements with statistics: plain machine numbers, in either byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machine {
     F32,
@@ -151,7 +152,7 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// How many bytes a number has.
+    /// Returns the size of a number in bytes.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
@@ -162,12 +163,13 @@ impl Machine {
     }
 }
 
-/// How elements of a datatype are looked at.
+/// Number type of a datatype's elements, and whether their bytes are swapped; `None` for other
+/// types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Looks(Option<(Machine, bool)>);
 
 impl Looks {
-    /// How elements of that type are; of other types than plain numbers no statistics are taken.
+    /// Returns the number type of a datatype. Types that are not plain numbers have no statistics.
     pub(crate) fn of(datatype: &Datatype) -> Self {
         let (number, order) = match &datatype.class {
             Class::Float(float) => match datatype.size {
@@ -203,38 +205,40 @@ impl Looks {
 }
 
 impl Looks {
-    /// Whether there are statistics of such elements.
+    /// Returns whether such elements have statistics.
     pub(super) fn any(self) -> bool {
         self.0.is_some()
     }
 
-    /// What numbers they are, and whether their bytes are in the other order.
+    /// Returns the number type, and whether the bytes are swapped.
     pub(crate) fn machine(self) -> Option<(Machine, bool)> {
         self.0
     }
 }
 
-/// A checksum and statistics, found in one pass.
+/// Computation of a checksum and statistics in one pass.
 pub(crate) struct Pass<'a> {
-    /// What the blocks' checksums are, one behind the other.
+    /// Concatenated checksums of the blocks.
     blocks: Option<Vec<u8>>,
     looks: Option<(Machine, bool)>,
-    /// Those of the zone that was begun; of extremes, only `low` and `high` tell where they are.
+    /// Statistics of the current zone; the positions of its extremes are only in `low` and `high`.
     statistics: Statistics,
-    /// In which bytes the smallest and the largest value are, and how many elements are before those. They are looked for
-    /// once, when the zone ends: where values rise, each block has a new largest one.
+    /// Parts that contain the minimum and the maximum, and the number of elements before them. The
+    /// exact positions are searched once, when the zone ends, since in rising data each block has a
+    /// new maximum.
     low: Option<(&'a [u8], u64)>,
     high: Option<(&'a [u8], u64)>,
     cut: Option<Cut>,
     zones: Vec<Statistics>,
-    /// How many elements come until the zone ends, and until counting begins anew.
+    /// Number of elements until the zone ends, and until the cutting pattern repeats.
     left: (u64, u64),
 }
 
-/// So much is looked at while it is in the processor's cache. A multiple of every element's size.
+/// Number of bytes processed while they are in the processor's cache. A multiple of every element's
+/// size.
 pub(super) const BLOCK: usize = 128 << 10;
-/// The extremes of so much are found together: as long may be the way to their places, once more through what has left
-/// the cache meanwhile. A multiple of every element's size, too.
+/// Number of bytes whose extremes are computed together. It bounds the second pass over data that
+/// have left the cache, which finds the positions. Also a multiple of every element's size.
 const PART: usize = 16 << 10;
 
 impl<'a> Pass<'a> {
@@ -246,19 +250,19 @@ impl<'a> Pass<'a> {
         Self { blocks, looks, statistics, low: None, high: None, cut: None, zones, left }
     }
 
-    /// With statistics of zones, too.
+    /// Also computes statistics of zones.
     pub(super) fn cut(mut self, cut: Option<Cut>) -> Self {
         self.left = cut.map_or((u64::MAX, u64::MAX), |cut| (cut.step.min(cut.of), cut.of));
         self.cut = cut;
         self
     }
 
-    /// Whether there is anything to find.
+    /// Returns whether there is nothing to compute.
     pub(super) fn is_idle(&self) -> bool {
         self.blocks.is_none() && self.looks.is_none()
     }
 
-    /// Looks at the next bytes: whole elements, and whole blocks unless they are the last.
+    /// Processes the next bytes: whole elements, and whole blocks unless they are the last.
     pub(crate) fn look(&mut self, bytes: &'a [u8]) {
         for block in bytes.chunks(BLOCK) {
             self.check(block);
@@ -282,7 +286,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// As `look`, for the checksum alone.
+    /// As `look`, for the checksum only.
     pub(super) fn check(&mut self, bytes: &[u8]) {
         if let Some(blocks) = &mut self.blocks {
             for block in bytes.chunks(BLOCK) {
@@ -291,7 +295,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes elements into the zone; returns how many there are.
+    /// Adds elements to the zone; returns their number.
     fn add(&mut self, number: Machine, swapped: bool, part: &'a [u8]) -> u64 {
         let found = elements::summary(number, swapped, part);
         let before = self.statistics.count;
@@ -309,7 +313,8 @@ impl<'a> Pass<'a> {
         found.count
     }
 
-    /// The statistics of the zone that was begun, with the places of its extremes; the next one begins.
+    /// Ends the current zone: returns its statistics with the positions of its extremes, and begins
+    /// the next one.
     fn settle(&mut self) -> Statistics {
         let mut zone = std::mem::replace(&mut self.statistics, Statistics::NONE);
         let Some((number, swapped)) = self.looks else { return zone };
@@ -321,7 +326,7 @@ impl<'a> Pass<'a> {
         zone
     }
 
-    /// What the zones are like, if it was cut into any.
+    /// Returns the statistics of the zones, if there are zones.
     pub(super) fn zones(&mut self) -> Option<Vec<Statistics>> {
         self.cut?;
         if self.statistics.count > 0 {
@@ -331,7 +336,7 @@ impl<'a> Pass<'a> {
         Some(self.zones.clone())
     }
 
-    /// The checksum, 0 where none was wanted, and the statistics.
+    /// Returns the checksum, 0 if none was requested, and the statistics.
     pub(crate) fn end(mut self) -> (u64, Option<Statistics>) {
         let last = self.settle();
         let checksum = self.blocks.map_or(0, |blocks| of_blocks(&blocks));
@@ -341,14 +346,14 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The checksum of a payload: xxh3 of its only block, or of those of its blocks.
+/// Returns the checksum of a payload: xxh3 of its only block, or xxh3 of the blocks' checksums.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mut pass = Pass::new(true, None);
     pass.check(bytes);
     pass.end().0
 }
 
-/// 0 stands for no checksum.
+/// Returns a nonzero checksum; 0 means that a record has no checksum.
 fn of_blocks(blocks: &[u8]) -> u64 {
     let checksum = match blocks.first_chunk() {
         Some(only) if blocks.len() == 8 => u64::from_le_bytes(*only),

@@ -1,4 +1,4 @@
-//! What a store is made of: for people who want to know, and for programs that decide.
+//! State of a store: epochs, logs, datasets and conflicts, for display and for programs.
 
 use super::link::Linked;
 use super::manifest::name_of;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a store is made of.
+/// State of a store.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Status {
     /// The file that it belongs to.
     pub path: PathBuf,
-    /// The store; `None` while nothing was committed.
+    /// The store; `None` as long as nothing was committed.
     pub store: Option<StoreId>,
     /// All epochs, the oldest first.
     pub epochs: Vec<Epoch>,
@@ -30,39 +30,39 @@ pub struct Status {
     pub datasets: Vec<DatasetState>,
     /// The conflicts of the newest epoch.
     pub conflicts: Vec<Conflict>,
-    /// What is at the user's path.
+    /// State of the file at the user's path.
     pub skeleton: Skeleton,
-    /// How many bytes the logs have.
+    /// Total size of the logs in bytes.
     pub log_bytes: u64,
-    /// How many bytes the manifests have.
+    /// Total size of the manifests in bytes.
     pub manifest_bytes: u64,
-    /// Uploads to an object store that were begun and not ended: their writers are at work, or were stopped.
+    /// Unfinished uploads to an object store: their writers are at work, or were stopped.
     pub uploads: Vec<BegunUpload>,
-    /// Whether an object store has anything of it.
+    /// True if an object store has any object of it.
     made: bool,
 }
 
-/// An epoch, or one whose maker was stopped.
+/// An epoch, possibly incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Epoch {
     /// Its number.
     pub number: u64,
-    /// The one that it goes on from; 0 for none.
+    /// Epoch that it continues; 0 for none.
     pub parent: u64,
-    /// Up to which epoch it hides everything.
+    /// Content of epochs up to this one is invisible.
     pub floor: u64,
-    /// When it was made, in nanoseconds since 1970.
+    /// Time of creation, in nanoseconds since 1970.
     pub time: u64,
-    /// How many bytes its manifest has.
+    /// Size of the manifest in bytes.
     pub size: u64,
-    /// Whether it is one: its maker was not stopped.
+    /// False if its commit was stopped while writing it.
     pub complete: bool,
-    /// How many logs it has something of.
+    /// Number of logs that it includes content of.
     pub logs: usize,
-    /// How many datasets it has.
+    /// Number of datasets.
     pub datasets: usize,
-    /// How many conflicts were found when it was made.
+    /// Number of conflicts that were found when it was made.
     pub conflicts: usize,
 }
 
@@ -70,25 +70,26 @@ pub struct Epoch {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LogState {
-    /// Whose it is.
+    /// Its writer.
     pub writer: WriterId,
-    /// What it says of itself; `None` if its writer was stopped before it said anything.
+    /// Its header; `None` if its writer was stopped before it wrote one.
     pub header: Option<LogHeader>,
-    /// How it ends.
+    /// State of its end.
     pub ending: Ending,
-    /// Whether what it has is not to be seen, because a later writer began the file anew.
+    /// True if its content is invisible because a later writer truncated the file.
     pub hidden: bool,
-    /// Whether it was committed by reading its batches.
+    /// True if it was committed by reading its batches.
     pub salvaged: bool,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// How many of them are committed.
+    /// Number of committed bytes.
     pub committed: u64,
-    /// The epoch that committed something of it last; 0 for none.
+    /// Last epoch that committed content of it; 0 for none.
     pub epoch: u64,
-    /// Whether a process of its writer's number runs on this machine. Of writers on other machines, this says nothing.
+    /// True if a process with its writer's id runs on this machine. Meaningless for writers on
+    /// other machines.
     pub runs: bool,
-    /// What is wrong with it.
+    /// Description of its damage.
     pub damage: Option<String>,
 }
 
@@ -98,42 +99,43 @@ pub struct LogState {
 pub struct DatasetState {
     /// Its identity.
     pub id: DatasetId,
-    /// Where it is.
+    /// Its path.
     pub path: Vec<u8>,
     /// Its extent.
     pub extent: Vec<u64>,
-    /// How many bytes it has as a whole.
+    /// Size in bytes.
     pub bytes: u64,
-    /// How many bytes were written to it, also where something else lies over them.
+    /// Number of bytes written to it, including overwritten ones.
     pub written: u64,
-    /// How many pieces these are.
+    /// Number of its pieces.
     pub pieces: u64,
-    /// How many entries of the index they are packed into.
+    /// Number of index entries that they are packed into.
     pub entries: usize,
-    /// What its elements are like, where all writers kept statistics. What was written over counts, too.
+    /// Statistics of its elements, if all writers recorded them. They include overwritten elements.
     pub statistics: Option<Statistics>,
 }
 
-/// What is at the user's path.
+/// State of the file at the user's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Skeleton {
-    /// Nothing.
+    /// There is no file.
     Missing,
-    /// A file that stands for no epoch: one that waits for the first commit, or another file.
+    /// A file that is not the skeleton of an epoch: it waits for the first commit, or is another
+    /// file.
     Other,
     /// The skeleton of an epoch.
     Of {
-        /// Its number.
+        /// Number of the epoch.
         epoch: u64,
-        /// How it is linked.
+        /// State of its links.
         linked: Linked,
-        /// Whether somebody changed it since.
+        /// True if it was changed since.
         edited: bool,
     },
 }
 
 impl Status {
-    /// Looks at the store of a file.
+    /// Examines the store of a file.
     ///
     /// # Errors
     /// Io; Corrupt if the newest epoch is damaged.
@@ -146,7 +148,7 @@ impl Status {
         let writers = commit::writers(site)?;
         let logs = site.each(&writers, |writer| log(site, *writer, newest.as_deref()));
         let mut logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
-        // Logs that a commit takes nothing of, and why.
+        // Add the reason to logs that a commit would set aside.
         let waits =
             |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
         let is_foreign = match &newest {
@@ -181,14 +183,14 @@ impl Status {
         })
     }
 
-    /// Whether there is a store at all.
+    /// Returns whether there is a store.
     #[must_use]
     pub fn is_store(&self) -> bool {
         let any = !self.epochs.is_empty() || !self.logs.is_empty() || !self.uploads.is_empty();
         any || self.made || folder_of(&self.path).is_dir()
     }
 
-    /// It as JSON.
+    /// Returns the state as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let epochs = self.epochs.iter().map(|epoch| {
@@ -254,9 +256,10 @@ impl Status {
 }
 
 impl LogState {
-    /// Its state in one word: `committed`, `finished`, `flushed`, `writing`, `hidden`, `torn` or `damaged`. Of a log that is
-    /// not finished and whose process does not run here, it is not known whether it was torn or is written elsewhere:
-    /// `torn` is said only of logs without a header.
+    /// Returns its state in one word: `committed`, `finished`, `flushed`, `writing`, `failed`,
+    /// `hidden`, `torn` or `damaged`. For an unfinished log whose process does not run here, it is
+    /// unknown whether the log is torn or is being written elsewhere; only logs without a header
+    /// count as `torn`.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.ending, &self.header) {
@@ -271,7 +274,7 @@ impl LogState {
         }
     }
 
-    /// How many bytes are not committed.
+    /// Returns the number of bytes that are not committed.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         if self.hidden { 0 } else { self.size.saturating_sub(self.committed) }
@@ -334,7 +337,7 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
             state.runs = runs(header.process);
             (state.header, state.ending, state.size) = (Some(header), ending, size);
         }
-        // Its writer was stopped at once, or it was deleted just now.
+        // The writer was stopped at once, or the log was deleted just now.
         Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
         Err(error) if error.kind() == ErrorKind::Corrupt => state.damage = Some(error.message().to_owned()),
         Err(error) => return Err(error),
@@ -346,7 +349,7 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
     Ok(state)
 }
 
-/// Whether a process of that number runs here.
+/// Returns whether a process of that id runs on this machine.
 fn runs(process: u32) -> bool {
     process != 0 && Path::new("/proc").join(process.to_string()).exists()
 }
@@ -364,7 +367,7 @@ fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
                 (all @ None, more) => *all = *more,
                 _ => {}
             }
-            // One that only tells of what others wrote has none.
+            // A part that only has pages about other writers' data has no statistics.
             complete &= part.written.statistics.is_some() || part.written.pieces.is_empty();
         }
         let pieces = || stored.parts.iter().map(|part| &part.written.pieces);
@@ -398,7 +401,7 @@ fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
     };
     let linked = match site.local() {
         Some(path) => Linked::of(path)?,
-        // Nothing is: plain HDF5 reads no object store.
+        // Plain HDF5 does not read object stores, so nothing is linked.
         None => Linked { unlinked: Marker::all(&file)?.len(), ..Linked::default() },
     };
     let of_newest = newest.is_some_and(|newest| newest.number == epoch);

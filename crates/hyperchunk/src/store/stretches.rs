@@ -1,6 +1,6 @@
-//! Rows of a dataset of a store that lie in one piece of a log, for those who map them.
+//! Ranges of rows of a store's dataset that are contiguous in a log, for memory mapping.
 //!
-//! Checksums are not looked at: `hyperchunk store verify` does.
+//! Checksums are not verified; `hyperchunk store verify` does that.
 
 use super::committed::{Sharded, State};
 use super::piece::Place;
@@ -10,11 +10,12 @@ use crate::{Limits, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Of more pieces than this, all rows are read.
+/// Number of pieces above which nothing is mapped and all rows are read.
 const MOST: usize = 1 << 16;
 
 impl Sharded {
-    /// Where rows lie, as far as they do in one piece; `row` is the size of one, `element` that of an element.
+    /// Returns the locations of rows that are contiguous in a log; `row` is the size of a row and
+    /// `element` the size of an element, in bytes.
     pub(crate) fn stretches(
         &self,
         rows: &Range<u64>,
@@ -46,7 +47,7 @@ impl Sharded {
         hits.sort();
         let mut taken = Taken::default();
         let mut found = Vec::new();
-        // What lies above all else first.
+        // From the top down.
         for piece in hits.found.iter().rev() {
             let (start, count, visible) = (hits.start(piece), hits.count(piece), hits.visible(piece));
             let Some((&[first, end], rest)) = visible.split_first_chunk::<2>() else { continue };
@@ -72,12 +73,12 @@ impl Sharded {
     }
 }
 
-/// Rows that something lies over.
+/// Rows that pieces above cover.
 #[derive(Default)]
 struct Taken(BTreeMap<u64, u64>);
 
 impl Taken {
-    /// Takes rows; which of them were not taken before.
+    /// Covers rows, and returns the ones that were not covered before.
     fn take(&mut self, rows: Range<u64>) -> Vec<Range<u64>> {
         let mut free = Vec::new();
         let (mut start, mut end) = (rows.start, rows.end);

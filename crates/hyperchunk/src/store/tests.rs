@@ -5,7 +5,7 @@ use crate::model::{ByteOrder, Datatype};
 use crate::write::Sync;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder of this test alone, on tmpfs where there is one.
+/// A folder of this test alone, on tmpfs if possible.
 pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at * 7 % 251) as u8).collect()
 }
 
-/// Writes a bit of everything; large and small, two flushes.
+/// Writes some of everything, large and small, with two flushes.
 fn write(writer: &LogWriter) -> u32 {
     let mut definition =
         Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), vec![1000, 1000]);
@@ -96,7 +96,7 @@ fn a_log_comes_back_by_its_index_and_by_its_batches() {
     assert!(log.verify().unwrap() > 500_000);
     let (id, definition) = log.definition(a).unwrap();
     assert_eq!(id, definition.id().unwrap());
-    // Only what came behind the first flush.
+    // Only the writes after the first flush.
     let first = salvaged.written[0].1.pieces.len();
     let later = Log::open(writer.log(), None, 0).unwrap();
     assert_eq!(later.written[0].1.pieces.len(), first);

@@ -1,4 +1,4 @@
-//! Writers that keep what they write in memory: not on this system.
+//! Stub of write buffers in shared memory for systems without support for them.
 
 use crate::{Error, Result};
 use std::fs::File;

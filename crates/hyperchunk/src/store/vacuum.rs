@@ -1,7 +1,8 @@
-//! Taking away what nobody can see any more: old epochs, logs that a later writer hid, what stopped processes left.
+//! Garbage collection: deletes unreachable epochs, hidden logs and leftovers of stopped processes.
 //!
-//! Somebody may still read what is old: who opened the file before the last commit reads the epoch of that time. So nothing is
-//! taken away that changed a short while ago, and nothing that the newest epochs need.
+//! Old data may still be in use: a program that opened the file before the last commit reads the
+//! epoch of that time. Therefore recently changed files are kept, and everything that the newest
+//! epochs need.
 
 use super::bucket::parts;
 use super::manifest::{name_of, number_of};
@@ -13,18 +14,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What is kept.
+/// Options of garbage collection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct VacuumOptions {
-    /// How many of the newest epochs are kept, one at least.
+    /// Number of the newest epochs to keep, at least one.
     pub epochs: usize,
-    /// What changed more recently is kept.
+    /// Age below which files are kept.
     pub grace: Duration,
-    /// Whether nothing is taken away, only said what would be.
+    /// Report what would be deleted, without deleting it.
     pub dry: bool,
-    /// In an object store: uploads that were begun longer ago are given up. Their writers were stopped, one hopes: those that
-    /// are at work fail then. Without it, none is.
+    /// In an object store: age above which unfinished uploads are aborted. Writers that are still
+    /// at work fail if their upload is aborted. `None` aborts no uploads.
     pub uploads: Option<Duration>,
 }
 
@@ -34,24 +35,25 @@ impl Default for VacuumOptions {
     }
 }
 
-/// What was taken away.
+/// Result of garbage collection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Vacuumed {
-    /// The files.
+    /// Deleted files.
     pub files: Vec<PathBuf>,
-    /// How many bytes they had.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// How many files are kept only because they changed a short while ago.
+    /// Number of files that are kept only because they changed recently.
     pub young: usize,
-    /// Uploads to an object store that were begun and not ended, and are kept: their writers are at work, or were stopped.
+    /// Unfinished uploads to an object store that are kept: their writers are at work, or were
+    /// stopped.
     pub uploads: Vec<BegunUpload>,
 }
 
-/// Takes away what nobody can see any more.
+/// Deletes everything that is no longer reachable.
 ///
 /// # Errors
-/// NotFound if nothing was ever committed; Io. What was taken away until then is gone.
+/// NotFound if nothing was ever committed; Io. Files deleted before the error stay deleted.
 pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<Vacuumed> {
     let site = site.into();
     let newest = Manifest::newest(site)?.ok_or_else(|| {
@@ -62,14 +64,14 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     let mut kept: HashSet<u64> = HashSet::from([newest.number]);
     let mut epochs = vec![std::sync::Arc::clone(&newest)];
     let mut gone: Vec<String> = Vec::new();
-    // Writers that are at work compare what they did with the epoch that they saw.
+    // Writers at work will be merged against the epoch that they started from.
     let waiting = commit::waiting(site, Some(&newest))?;
     kept.extend(waiting.iter().map(|log| log.header.base));
     for number in numbers.iter().rev().filter(|number| **number != newest.number) {
         match Manifest::epoch(site, *number) {
             Ok(epoch) if epochs.len() < options.epochs.max(1) || kept.contains(number) => epochs.push(epoch),
             Ok(_) => gone.push(name_of(*number)),
-            // Its maker was stopped.
+            // Its commit was stopped.
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt) => {
                 gone.push(name_of(*number));
             }
@@ -95,7 +97,7 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     }
 }
 
-/// Takes away epochs, and all objects of writers' logs.
+/// Deletes epochs, and all objects of writers' logs.
 fn in_bucket(
     bucket: &Bucket,
     epochs: &[String],
@@ -111,7 +113,8 @@ fn in_bucket(
         if !of_writer && !epochs.contains(&listed.name) {
             continue;
         }
-        // An epoch is of use until the next one is there: writers that are not seen yet may have begun with it.
+        // The age of an epoch counts from the next one: writers that are not visible yet may have
+        // started from it.
         let next = number_of(&listed.name).and_then(|number| changed.get(&*name_of(number + 1)));
         let last = next.copied().unwrap_or(listed.modified);
         if last.elapsed().unwrap_or_default() < options.grace {
@@ -153,7 +156,8 @@ fn on_this_machine(
     let age = |file: &Path| fs::metadata(file).and_then(|it| it.modified()).ok()?.elapsed().ok();
     for file in gone {
         let Ok(metadata) = fs::metadata(&file) else { continue };
-        // An epoch is of use until the next one is there: writers that are not seen yet may have begun with it.
+        // The age of an epoch counts from the next one: writers that are not visible yet may have
+        // started from it.
         let number = file.file_name().and_then(|name| name.to_str()).and_then(number_of);
         let last = number.map_or_else(|| file.clone(), |number| Manifest::path(path, number + 1));
         if age(&last).or_else(|| age(&file)).unwrap_or_default() < options.grace {
@@ -175,7 +179,7 @@ fn on_this_machine(
     Ok(vacuumed)
 }
 
-/// New skeletons that never got their name.
+/// Returns new skeletons whose writing was interrupted before they were renamed.
 fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
@@ -195,7 +199,7 @@ fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a store has nothing but its newest epoch: for messages.
+/// Returns whether a store has only its newest epoch; used for messages.
 ///
 /// # Errors
 /// Io.
@@ -257,13 +261,14 @@ mod tests {
         assert_eq!(vacuum(&path, &VacuumOptions::default()).unwrap().young, all.files.len());
         let done = vacuum(&path, &now()).unwrap();
         assert_eq!(done, all);
-        // The epoch that the open writer saw is kept, and so is the log that it needs.
+        // The epoch that the open writer started from is kept, with the log that it needs.
         assert!(Manifest::epoch(&path, 1).is_ok() && old.log().exists());
         assert!(Manifest::epoch(&path, 2).is_err() && !temporary.exists());
         assert!(!log_of(&path, WriterId([1; 16])).exists() && anew.log().exists());
         assert!(folder.0.join("a.h5.mine.new").exists());
         joined.close().unwrap();
-        // It wrote to a file that is no more. Until its log is moved away, it may be wanted.
+        // The writer's file no longer exists. The log and its epoch are kept until the log is moved
+        // away.
         let refused = commit(&path, &CommitOptions::default()).unwrap_err();
         assert!(refused.to_string().contains("begun anew after epoch 1"), "{refused}");
         assert!(vacuum(&path, &now()).unwrap().files.is_empty() && old.log().exists());

@@ -1,4 +1,4 @@
-//! Comparing everything that was written with its checksum.
+//! Verification of all stored data against their checksums.
 
 use super::commit::writers;
 use super::site::{LogName, Site};
@@ -6,20 +6,20 @@ use super::{Ending, Log, Manifest, WriterId};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
 
-/// What was compared.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Verified {
-    /// How many logs.
+    /// Number of logs.
     pub logs: usize,
-    /// How many bytes are as they were written.
+    /// Number of bytes that match.
     pub bytes: u64,
-    /// What is not, in words.
+    /// Description of each damaged log.
     pub damaged: Vec<String>,
 }
 
-/// Reads all logs, but those that nobody can see, and compares what is in them with its checksums. What was written without
-/// checksums cannot be compared. A log that an epoch needs and that is not there is damage, too.
+/// Reads all logs except hidden ones, and compares the content with its checksums. Data written
+/// without checksums are not compared. A missing log that an epoch needs is reported as damage.
 ///
 /// # Errors
 /// Io; Corrupt if the newest epoch is damaged.
@@ -49,7 +49,7 @@ pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<Verified> {
                 name.path().display(),
                 log.length
             )),
-            // Its writer was stopped before it wrote anything.
+            // The writer was stopped before it wrote anything.
             Err(error) if error.kind() == ErrorKind::Truncated && committed == 0 => {}
             Err(error) => verified.damaged.push(error.file(name.path().display()).to_string()),
         }

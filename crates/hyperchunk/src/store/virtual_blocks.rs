@@ -1,7 +1,8 @@
-//! Datasets of many pieces for plain libhdf5: a dataset for each block of a log, and a virtual dataset over them.
+//! Datasets of many pieces for plain libhdf5: a source dataset for each block of a log, and a
+//! virtual dataset over them.
 //!
-//! A list of external files is in row-major order, so that a block takes as many segments as it has rows. As a dataset of its
-//! own, a block is one segment, whatever its shape.
+//! A list of external files is in row-major order, so a block takes as many segments as it has
+//! rows. As a dataset of its own, a block is one segment, regardless of its shape.
 
 use super::fragment::{inside, is_in};
 use super::link::Unlinked;
@@ -19,46 +20,46 @@ use hyperchunk_format::model::{
 
 use std::ops::Range;
 
-/// Largest number of blocks: libhdf5 opens each of them to read all.
+/// Maximum number of blocks: libhdf5 opens each of them to read everything.
 const MAX_BLOCKS: usize = 4096;
-/// Largest number of boxes that are left of all blocks where others lie over them.
+/// Maximum number of visible boxes, after overlaps are cut out.
 const MAX_BOXES: usize = 1 << 14;
-/// Largest number of blocks times that of members which pieces have by themselves.
+/// Maximum of the number of blocks times the number of member groups that pieces hold separately.
 const MAX_PARTS: usize = 1 << 14;
-/// Number of bytes of a chunk, about, of a block of fill values.
+/// Approximate size in bytes of a chunk in a block of fill values.
 const FILL_CHUNK: u64 = 16 << 10;
-/// Name of the group in the root group that has the blocks.
+/// Name of the group in the root group that contains the blocks.
 pub(crate) const GROUP: &[u8] = b".hyperchunk-store";
 
-/// A block: elements of a dataset that lie in one piece in a log, in C order.
+/// A block: elements of a dataset that are contiguous in a log, in C order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Block {
-    /// Its box in the dataset. That of a chunk may reach beyond the extent.
+    /// Its box in the dataset. The box of a chunk may reach past the extent.
     slab: Slab,
-    /// Where its bytes lie; `None` for fill values.
+    /// Location of its bytes; `None` for fill values.
     file: Option<ExternalFile>,
-    /// What is to be seen of it.
+    /// The visible parts of it.
     seen: Vec<Slab>,
-    /// The type of its elements, where that is not the dataset's: some members of it.
+    /// Datatype of its elements if it differs from the dataset's: some members only.
     members: Option<Datatype>,
 }
 
-/// What a virtual dataset is over.
+/// Source datasets of a virtual dataset.
 #[derive(Debug, Clone)]
 pub struct Blocks {
     all: Vec<Block>,
-    /// What elements read as that no block has.
+    /// Value of elements that no block has.
     fill: Option<Vec<u8>>,
 }
 
 impl Blocks {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 }
 
-/// A piece whose elements lie in C order in a log, while blocks are sought.
+/// A piece whose elements are in C order in a log, before blocks are formed.
 struct Candidate {
     slab: Slab,
     seen: Slab,
@@ -69,10 +70,11 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Takes in a piece that goes on where this one ends, in the log and in the dataset.
+    /// Appends a piece that continues this one in the log and in the dataset; returns whether it
+    /// does.
     fn extend(&mut self, next: &Candidate) -> bool {
         let whole = self.seen == self.slab && next.seen == next.slab;
-        // A piece has nothing but its own bytes: those of fields are together.
+        // Pieces of fields hold only their own bytes, so consecutive ones are contiguous.
         let alike = self.part == next.part && self.place.range(0) == next.place.range(0);
         if !whole || !alike || self.offset.saturating_add(self.length) != next.offset {
             return false;
@@ -82,7 +84,7 @@ impl Candidate {
         };
         let differing: Vec<usize> = (0..self.slab.start.len()).filter(|axis| !same(*axis)).collect();
         let [axis] = differing[..] else { return false };
-        // C order goes on along the slowest dimension that has more than one element.
+        // C order continues along the slowest dimension with more than one element.
         if self.slab.start[axis].saturating_add(self.slab.count[axis]) != next.slab.start[axis]
             || self.slab.count[..axis].iter().any(|count| *count != 1)
         {
@@ -95,7 +97,8 @@ impl Candidate {
     }
 }
 
-/// The blocks that a dataset consists of, at most `room` of them. `name` is what a log is called.
+/// Returns the blocks that a dataset consists of, at most `room` of them. `name` returns the file
+/// name of a log or of a fragment.
 pub(super) fn blocks(
     stored: &Stored,
     room: usize,
@@ -147,7 +150,8 @@ pub(super) fn blocks(
         }
     }
     if found.iter().any(|candidate| candidate.place.is_fields()) {
-        // libhdf5 takes an element that a mapping has for all there, so that what nobody wrote of it is mapped, too.
+        // libhdf5 considers an element with any mapping complete, so unwritten members are mapped
+        // as well.
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
         for (members, seen) in atoms.shown(Place::Raw, &slab, &found) {
             boxes += seen.len();
@@ -168,15 +172,15 @@ pub(super) fn blocks(
     Ok(Ok(Blocks { all, fill: stored.definition.unwritten().map(<[u8]>::to_vec) }))
 }
 
-/// The members of a compound that all pieces have together or not at all, by their numbers. Of what is no compound, or of which
-/// there are no fields, one without a member: all of it.
+/// Groups of members of a compound, by number, that each piece has either completely or not at all.
+/// For other datatypes, or without fields, a single empty group that stands for the whole element.
 ///
-/// Mappings to blocks that have different members of the same elements may be read in any order: libhdf5 2.0 does not keep to
-/// that of the list.
+/// Mappings to blocks with different members of the same elements may be read in any order; libhdf5
+/// 2.0 does not follow the order of the list.
 struct Atoms(Vec<Vec<usize>>, Vec<Range<u64>>);
 
 impl Atoms {
-    /// `None` if there are fields that are no whole members.
+    /// Forms the groups; `None` if some fields are not whole members.
     fn of(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = found
             .iter()
@@ -207,14 +211,15 @@ impl Atoms {
         Some(Self(atoms.into_iter().map(|(_, atom)| atom).collect(), places))
     }
 
-    /// Whether a piece has the members of an atom.
+    /// Returns whether a piece has the members of a group.
     fn has(&self, place: Place, atom: &[usize]) -> bool {
         let Some(member) = atom.first().and_then(|number| self.1.get(*number)) else { return true };
         let range = place.range(u64::MAX);
         range.start <= member.start && member.end <= range.end
     }
 
-    /// What is to be seen of a box of a piece where others lie over it: members, and the boxes where they are seen.
+    /// Returns the visible parts of a box of a piece that others overlap: members, and the boxes in
+    /// which they are visible.
     fn shown(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
         let mut shown: Vec<(Vec<usize>, Vec<Slab>)> = Vec::new();
         for atom in self.0.iter().filter(|atom| self.has(place, atom)) {
@@ -231,7 +236,8 @@ impl Atoms {
         shown
     }
 
-    /// The type of a block that has these members of a piece's elements; `None` if that is the dataset's.
+    /// Returns the datatype of a block with these members of a piece's elements; `None` if it is
+    /// the dataset's.
     fn datatype(&self, datatype: &Datatype, place: Place, wanted: &[usize]) -> Option<Datatype> {
         let Class::Compound { members } = &datatype.class else { return None };
         let all = wanted.is_empty() || wanted.len() == members.len();
@@ -249,13 +255,13 @@ impl Atoms {
     }
 }
 
-/// Whether two boxes have an element in common.
+/// Returns whether two boxes have an element in common.
 fn meet(one: &Slab, other: &Slab) -> bool {
     let both = one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count));
     both.into_iter().all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
-/// What is left of a box where another lies over it.
+/// Subtracts a box from another.
 fn without(slab: &Slab, over: &Slab) -> Vec<Slab> {
     let Some(common) = slab.intersection(over) else { return vec![slab.clone()] };
     let mut left = Vec::new();
@@ -275,7 +281,7 @@ fn without(slab: &Slab, over: &Slab) -> Vec<Slab> {
     left
 }
 
-/// Makes the blocks of a dataset in a skeleton.
+/// Creates the blocks of a dataset in a skeleton.
 pub(super) fn make(
     writer: &Writer,
     group: NodeId,
@@ -306,8 +312,9 @@ pub(super) fn make(
         };
         let made = writer.create_dataset(epoch, number.to_string().as_bytes(), options)?;
         if block.file.is_none() && block.members.is_some() {
-            // Where no data of a dataset are there, libhdf5 fills whole elements. Where one chunk is, it reads the others as any
-            // data, and puts their members beside those of other blocks.
+            // If a dataset has no data at all, libhdf5 fills whole elements. If one chunk exists,
+            // it reads the others as regular data, and combines their members with those from other
+            // blocks.
             let zeros = vec![0; usize::try_from(datatype.size).unwrap_or_default()];
             let chunk = slab_of(&dims, datatype.size, FILL_CHUNK).iter().product::<u64>();
             let one = blocks.fill.as_deref().unwrap_or(&zeros);
@@ -321,7 +328,7 @@ pub(super) fn make(
     Ok(())
 }
 
-/// The virtual dataset over the blocks, as it is made: its layout and its fill value.
+/// Returns the layout and the fill value of the virtual dataset over the blocks.
 pub(super) fn layout(marker: Marker, blocks: &Blocks) -> (NewLayout, FillValue) {
     let name = |text: &str| SourceName { parts: vec![Name::from(text)] };
     let mut mappings = Vec::new();
@@ -339,7 +346,7 @@ pub(super) fn layout(marker: Marker, blocks: &Blocks) -> (NewLayout, FillValue) 
     (NewLayout::Virtual(mappings), blocks.fill.as_deref().map_or(UNSET, filled))
 }
 
-/// Zeros.
+/// A fill value of zeros.
 const UNSET: FillValue =
     FillValue { value: FillWhen::Default, allocation: AllocationTime::Incremental, time: FillTime::IfSet };
 
@@ -351,7 +358,7 @@ fn filled(value: &[u8]) -> FillValue {
     }
 }
 
-/// A box as a selection of a dataset that begins at `origin`.
+/// Returns a box as a selection of a dataset that begins at `origin`.
 fn selection(slab: &Slab, origin: &[u64]) -> Selection {
     let axes = slab.start.iter().zip(&slab.count).zip(origin);
     let axes = axes.map(|((start, count), origin)| Hyperslab {

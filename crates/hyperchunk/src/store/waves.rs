@@ -1,19 +1,20 @@
-//! In which order pieces are painted: those that have nothing in common at once, those that lie over others after them.
+//! Order in which pieces are copied: disjoint pieces concurrently, overlapping ones after those
+//! below them.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::bounds::{Bounds, holds, meet};
 use super::piece::Place;
 use super::pieces::Hits;
 
-/// Not painted: another piece lies over all of it.
+/// Wave number of pieces that another piece hides completely.
 const HIDDEN: u32 = u32::MAX;
-/// How often pieces may be cut into groups.
+/// Maximum depth of splitting pieces into groups.
 const CUTS: usize = 16;
-/// Beyond so many comparisons for each piece, the rest are painted one after another.
+/// Budget of comparisons per piece; after it, the remaining pieces are copied one after another.
 const COMPARISONS: u64 = 64;
 
-/// The places, in `hits`, of the pieces of each wave. Pieces of one wave have no element in common; later waves lie over
-/// earlier ones. What a single piece hides wholly is in none.
+/// Returns the indices in `hits` of the pieces of each wave. Pieces of one wave are disjoint; later
+/// waves cover earlier ones. Pieces that a single other piece hides completely are in no wave.
 pub(super) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
     let boxes: Vec<&[u64]> = hits.found.iter().map(|found| hits.visible(found)).collect();
     let rank = boxes.first().map_or(0, |first| first.len() / 2);
@@ -29,7 +30,7 @@ pub(super) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
         }
         lists[wave].push(place as u32);
     }
-    // Where pieces are painted one after another, some numbers may be left out.
+    // Some wave numbers are unused if pieces are copied one after another.
     lists.retain(|list| !list.is_empty());
     lists
 }
@@ -38,12 +39,13 @@ struct Waves<'a> {
     boxes: Vec<&'a [u64]>,
     places: Vec<Place>,
     rank: usize,
-    /// The wave of each piece.
+    /// Wave of each piece.
     of: Vec<u32>,
 }
 
 impl Waves<'_> {
-    /// Cuts pieces into groups that have nothing in common along a dimension; `tried` dimensions before it did not help.
+    /// Splits pieces into groups that are disjoint along a dimension; the last `tried` dimensions
+    /// could not be split.
     fn cut(&mut self, members: &mut [u32], axis: usize, tried: usize, cuts: usize) {
         if members.len() < 2 {
             return;
@@ -78,7 +80,7 @@ impl Waves<'_> {
         }
     }
 
-    /// Pieces that may lie over each other, in order of their precedence.
+    /// Assigns waves to pieces that may overlap, given in order of precedence.
     fn compare(&mut self, members: &[u32]) {
         let boxes: Vec<u64> =
             members.iter().flat_map(|member| self.boxes[*member as usize]).copied().collect();

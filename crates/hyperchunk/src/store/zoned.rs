@@ -1,7 +1,8 @@
-//! What the zones of a dataset of an epoch are like, and what is seen of them.
+//! Zone map of a dataset of an epoch: statistics of its zones, and their visible parts.
 //!
-//! Statistics are of records; what a reader sees of a record is what nothing lies over. So a zone that something lies over only bounds
-//! its values, and what has no zone may be anything.
+//! Statistics describe records, of which a reader sees only the parts that are not covered. So
+//! statistics of a partly covered zone are only bounds, and elements without a zone may have any
+//! value.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::blocks::boxes_of;
@@ -18,34 +19,35 @@ use crate::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A zone that more pieces lie over than these is taken as if it were seen.
+/// Number of covering pieces above which a zone is treated as completely visible.
 const COVERS: usize = 256;
-/// What nobody wrote is looked for in no more boxes.
+/// Maximum number of boxes that are searched for unwritten elements.
 const LOOKS: usize = 1 << 20;
-/// To find where a record begins, no more pieces are looked through; beyond that it is read.
+/// Maximum number of pieces that are searched for the start of a record; above it the data are
+/// read.
 const LOOKED_THROUGH: u64 = 1 << 20;
-/// So many pieces are cut out of a box at once.
+/// Maximum number of pieces subtracted from a box at a time.
 const CUTS: usize = 16;
 
-/// A part of a piece that one zone is about.
+/// The part of a piece that one zone describes.
 struct Candidate {
     boxes: Vec<Slab>,
     statistics: Option<Statistics>,
-    /// Whether the zone is just these boxes.
+    /// True if the zone consists of exactly these boxes.
     single: bool,
 }
 
-/// The pages of a part of a dataset, read as they are needed.
+/// The pages of a part of a dataset, read on demand.
 struct Pages<'a> {
     part: &'a Part,
-    /// Those of zones, in order.
+    /// Pages of zones, in order.
     pages: Vec<&'a Page>,
     entries: Vec<Option<Vec<Entry>>>,
-    /// Where the first piece of a record begins.
+    /// Offset of the first piece of each record.
     begins: Option<HashMap<u64, u64>>,
 }
 
-/// The pieces that meet a box.
+/// The pieces that intersect a box.
 struct Region<'a> {
     hits: &'a Hits,
     boxes: Vec<u64>,
@@ -54,7 +56,7 @@ struct Region<'a> {
 }
 
 impl Sharded {
-    /// What is known of a part of the dataset.
+    /// Returns the zone map of a part of the dataset.
     pub(crate) fn zoned(&self, ask: &Ask<'_>) -> Result<Zoned> {
         let (store, number) = match &self.state {
             State::Committed(store, number) => (store, *number),
@@ -109,7 +111,7 @@ impl Sharded {
     }
 }
 
-/// A manifest that names pages again and again is damaged: what they have does not fit their log.
+/// Refuses a manifest whose pages are larger than their log, because it names pages repeatedly.
 fn check_pages(store: &Store, parts: &[Part]) -> Result<()> {
     let mut bytes: HashMap<u32, u64> = HashMap::new();
     for part in parts {
@@ -142,7 +144,7 @@ impl<'a> Pages<'a> {
         Self { part, pages, entries, begins: None }
     }
 
-    /// The zones of a piece that are wanted.
+    /// Returns the wanted zones of a piece.
     fn of(
         &mut self,
         found: &Found,
@@ -178,7 +180,7 @@ impl<'a> Pages<'a> {
             let one = Candidate { boxes: vec![slab.clone()], statistics: Some(*zone), single };
             return Ok(if (ask.keep)(zone) { vec![one] } else { Vec::new() });
         }
-        // Which element of the record the piece begins with.
+        // Index in the record of the piece's first element.
         let first = if all == count {
             0
         } else {
@@ -217,7 +219,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// The zones of a page.
+/// Reads the zones of a page.
 fn entries(page: &Page, (store, log, length): (&Store, u32, u64)) -> Result<Vec<Entry>> {
     let named = |error: Error| error.file(store.log_name(log));
     if page.offset.checked_add(page.length).is_none_or(|end| end > length) {
@@ -280,7 +282,8 @@ impl<'a> Region<'a> {
         Ok(())
     }
 
-    /// What nothing lies over of a piece, and whether that is sure: else it is more.
+    /// Returns the uncovered parts of a piece, and whether they are exact; otherwise they are too
+    /// large.
     fn left(&self, number: usize) -> (Vec<Slab>, bool) {
         let ranges = self.ranges(number);
         let visible = slab_of(ranges);
@@ -314,7 +317,7 @@ impl<'a> Region<'a> {
         (left, true)
     }
 
-    /// What no piece has.
+    /// Adds the elements that no piece has.
     fn bare(&self, out: &mut Zoned) {
         let mut looks = 0;
         let mut todo = vec![self.wanted.clone()];
@@ -345,7 +348,8 @@ impl<'a> Region<'a> {
                 Err(false) => {
                     let longest = (0..slab.count.len()).max_by_key(|axis| slab.count[*axis]);
                     let Some(axis) = longest.filter(|axis| slab.count[*axis] > 1 && looks < LOOKS) else {
-                        // It may be written in part: read, it says what it is.
+                        // Parts of it may be written; it is added as a whole, and reading it
+                        // decides.
                         out.bare.push(slab);
                         out.disjoint = false;
                         continue;

@@ -1,7 +1,7 @@
-//! Zones: what the elements of parts of records are like, in pages.
+//! Zones: statistics of the elements of parts of records, stored in pages.
 //!
-//! A zone is elements that follow each other in a record; each is a box, unless the record has several. Small records that follow each
-//! other share a zone.
+//! A zone is a range of consecutive elements of a record; each is a box, unless the record has
+//! several boxes. Consecutive small records share a zone.
 
 use super::bytes::{Out, count, number};
 use super::page::{MOST_ENTRIES, PageHead, PageKind};
@@ -10,22 +10,22 @@ use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
-/// A large record is cut into zones of about so many bytes.
+/// Approximate size in bytes of the zones of a large record.
 const GRAIN: u64 = 1 << 20;
-/// No record has more zones.
+/// Maximum number of zones of a record.
 const MOST: u64 = 2048;
-/// So many records may wait when a page is made.
+/// Maximum number of records that may be waiting when a page is made.
 const WAITING: u64 = super::log::RECORDS as u64;
-/// Small records share a zone of up to so many bytes.
+/// Maximum size in bytes of small records that share a zone.
 const SHARED: u64 = 64 << 10;
 
-/// Zones of a record, or one of records that follow each other.
+/// Zones of a record, or one zone of consecutive records.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
-    /// The first and the last of them. All records of the dataset between them belong to it.
+    /// First and last record. All records of the dataset between them belong to it.
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Each is of the elements behind those of the one before.
+    /// Statistics of consecutive ranges of elements.
     pub(super) zones: Vec<Statistics>,
 }
 
@@ -34,17 +34,19 @@ pub(super) struct Entry {
 pub(super) struct Zones {
     entries: Vec<Entry>,
     count: u64,
-    /// The record behind the last page.
+    /// First record after the last page.
     begin: u64,
-    /// How many bytes the last entry is about, if another record may share it; one of appended rows, or one that is not.
+    /// Kind (appended rows or not) and size in bytes of the last entry, if another record may share
+    /// it.
     shared: Option<(bool, u64)>,
-    /// Whether nothing was written of which there are no statistics.
+    /// True if elements without statistics were written.
     incomplete: bool,
     statistics: Option<Statistics>,
     around: Option<Slab>,
 }
 
-/// How a record is cut: after so many elements of each of so many.
+/// Pattern of cutting a record into zones: after every `step` elements, restarting after every
+/// `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) step: u64,
@@ -52,7 +54,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// So that zones of a box are boxes.
+    /// Chooses the pattern such that zones of a box are boxes.
     pub(super) fn of(boxes: &[Slab], element: u64, bytes: u64) -> Option<Self> {
         let grain = GRAIN.max(bytes / MOST * 2);
         if bytes <= grain || element == 0 {
@@ -73,12 +75,12 @@ impl Cut {
 }
 
 impl Zones {
-    /// Whether they should go to a page before more come.
+    /// Returns whether the zones should be written to a page before more are added.
     pub(super) fn is_full(&self) -> bool {
         self.count + WAITING + MOST > MOST_ENTRIES
     }
 
-    /// Adds a record of so many bytes, with the zones that it was cut into, if it was.
+    /// Adds a record of `bytes` bytes, with its zones if it was cut into some.
     pub(super) fn add(
         &mut self,
         order: u64,
@@ -88,7 +90,7 @@ impl Zones {
         cut: Option<Vec<Statistics>>,
     ) {
         let Some(all) = statistics else {
-            // Nobody knows of it: no entry reaches over it.
+            // The record has no statistics, so no entry may extend across it.
             (self.shared, self.incomplete) = (None, true);
             return;
         };
@@ -118,7 +120,7 @@ impl Zones {
         }
     }
 
-    /// A page of all that is here, that will be the record of this number.
+    /// Takes a page of all zones; `order` will be the number of the page's record.
     pub(super) fn take(&mut self, order: u64) -> Option<(PageHead, Statistics, Vec<u8>)> {
         if self.entries.is_empty() {
             return None;
@@ -149,7 +151,7 @@ fn encode(entries: &[Entry]) -> Vec<u8> {
     out.0
 }
 
-/// The entries of a page of zones, in order of their records.
+/// Decodes the entries of a page of zones, in order of their records.
 pub(super) fn decode(bytes: &[u8], head: &PageHead, offset: u64) -> Result<Vec<Entry>> {
     let mut cursor = Cursor::new(bytes, "page of zones", offset);
     let mut entries: Vec<Entry> = Vec::new();

@@ -1,10 +1,10 @@
-//! What is to be known of a dataset to find its chunks.
+//! Properties of a dataset that locate its chunks.
 
 use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, Layout};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::object::DatasetHeader;
 
-/// A dataset in chunks, its extent, and how many chunks that makes along each axis.
+/// A chunked dataset, its extent, and the number of chunks along each axis.
 pub(crate) struct ChunkedDataset<'d> {
     pub(crate) chunked: &'d Chunked,
     pub(crate) map: ChunkMap<'d>,
@@ -12,7 +12,7 @@ pub(crate) struct ChunkedDataset<'d> {
 }
 
 impl<'d> ChunkedDataset<'d> {
-    /// `None` if it is not in chunks.
+    /// Returns `None` if the dataset is not chunked.
     pub(crate) fn new(header: &'d DatasetHeader) -> Option<Self> {
         let (Layout::Chunked(chunked), Dataspace::Simple { dims, max }) = (&header.layout, &header.dataspace)
         else {
@@ -25,7 +25,7 @@ impl<'d> ChunkedDataset<'d> {
         Some(Self { chunked, map, grid: grid(dims, &chunked.dims) })
     }
 
-    /// How many chunks are stored that need no index: the only one, or all of them in a row.
+    /// Returns the number of stored chunks if they need no index: a single one, or all of them in a row.
     pub(crate) fn unindexed(&self) -> u64 {
         match self.chunked.index {
             ChunkIndex::Single { address: Some(_), .. } => 1,
@@ -36,7 +36,7 @@ impl<'d> ChunkedDataset<'d> {
         }
     }
 
-    /// Whether finding a chunk takes more than the dataset's header.
+    /// Returns whether finding a chunk takes more than the dataset's header.
     pub(crate) fn is_indexed(&self) -> bool {
         match self.chunked.index {
             ChunkIndex::Single { .. } | ChunkIndex::Implicit { .. } => false,
@@ -48,7 +48,7 @@ impl<'d> ChunkedDataset<'d> {
     }
 }
 
-/// How many chunks a dataset has along each axis.
+/// Returns the number of chunks along each axis.
 pub(crate) fn grid(dims: &[u64], chunk: &[u64]) -> Vec<u64> {
     dims.iter().zip(chunk).map(|(extent, chunk)| extent.div_ceil((*chunk).max(1))).collect()
 }

@@ -1,4 +1,4 @@
-//! Where a survey gets its bytes from.
+//! Sources of a survey's bytes.
 
 use crate::Result;
 use crate::io::Source;
@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Ranges of a source that are closer are fetched together, in bytes.
+/// Maximum gap in bytes between ranges that are fetched together.
 const GAP: u64 = 64 << 10;
-/// The largest request, in bytes.
+/// Maximum size of a request, in bytes.
 const LARGEST: u64 = 8 << 20;
 
-/// Fetches ranges of a file.
+/// Source of ranges of a file.
 pub(crate) trait Fetch {
-    /// The size of the file in bytes.
+    /// Returns the size of the file in bytes.
     fn size(&self) -> u64;
 
-    /// Hands each of the ranges, which are in order and apart, to `land`.
+    /// Hands each of the ranges, which are sorted and disjoint, to `land`.
     ///
     /// # Errors
-    /// Those of the source.
+    /// The errors of the source.
     fn fetch(&mut self, ranges: &[Range<u64>], land: &mut dyn FnMut(u64, &[u8])) -> Result<()>;
 }
 
@@ -53,11 +53,11 @@ impl Fetch for SourceFetch<'_> {
     }
 }
 
-/// How many bytes a block of [`Kept`] has, and how many it keeps.
+/// Size in bytes of a block of [`Kept`], and maximum number of blocks.
 const BLOCK: u64 = 64 << 10;
 const BLOCKS: usize = 4096;
 
-/// Keeps what it fetches, so that many surveys of one file fetch it once.
+/// Cache of fetched blocks, so that several surveys of one file fetch them once.
 pub(crate) struct Kept<'s> {
     source: SourceFetch<'s>,
     blocks: HashMap<u64, Arc<[u8]>>,
@@ -82,7 +82,7 @@ impl Fetch for Kept<'_> {
         missing.sort_unstable();
         missing.dedup();
         if self.blocks.len() + missing.len() > BLOCKS {
-            // Rounds are small: what this one needs is fetched again.
+            // Rounds are small, so this one's blocks are simply fetched again.
             self.blocks.clear();
             missing = ranges.iter().flat_map(numbers).collect();
             missing.sort_unstable();
@@ -119,8 +119,8 @@ fn length(range: &Range<u64>) -> Result<usize> {
         .map_err(|_| crate::Error::limit("larger than the address space"))
 }
 
-/// The requests that bring ranges, which are in order and apart: each with the numbers of those that it brings. Those that
-/// are closer than `gap` come together, unless that makes more than `largest` bytes.
+/// Joins ranges, which are sorted and disjoint, into requests, each with the numbers of its ranges. Ranges
+/// closer than `gap` are joined, unless the request would exceed `largest` bytes.
 pub(crate) fn joined(ranges: &[Range<u64>], gap: u64, largest: u64) -> Vec<(Range<u64>, Range<usize>)> {
     let mut requests: Vec<(Range<u64>, Range<usize>)> = Vec::new();
     for (number, range) in ranges.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The parts of a survey: each parses one thing and says what to look at next.
+//! Jobs of a survey: each parses one structure and returns the next jobs.
 
 use super::{ChunkedDataset, Found, Surveyed};
 use crate::Result;
@@ -12,12 +12,12 @@ use hyperchunk_format::{Cursor, Image};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How deep sequences of sequences are looked at.
+/// Maximum nesting depth of sequences that are followed.
 const DEPTH: usize = 8;
-/// How many bytes of them: any number of elements may name one object.
+/// Maximum number of bytes of nested sequences: any number of elements may refer to one object.
 const NESTED: usize = 64 << 20;
 
-/// Something to parse. The numbers are those of objects.
+/// Something to parse, with the number of its object.
 pub(crate) enum Job {
     /// An object header and all that follows from it.
     Object(usize, u64),
@@ -29,11 +29,11 @@ pub(crate) enum Job {
     Mappings(usize, usize, (u64, u32)),
     /// All chunks of a dataset.
     Chunks(usize, Arc<DatasetHeader>),
-    /// What elements name in the global heap.
+    /// Heap objects that elements refer to.
     Sequence(usize, Sequence),
 }
 
-/// Elements that name objects of the global heap.
+/// Elements that refer to objects of the global heap.
 pub(crate) struct Sequence {
     datatype: Arc<Datatype>,
     data: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Sequence {
 }
 
 impl Job {
-    /// Where a survey of a whole file begins.
+    /// Returns the first jobs of a survey of a whole file.
     pub(crate) fn root(found: &mut Found, address: u64) -> Vec<Self> {
         found.meet(address, 0, b"").map(|object| Self::Object(object, address)).into_iter().collect()
     }
@@ -59,7 +59,7 @@ impl Job {
         }
     }
 
-    /// Does it; what to do next.
+    /// Runs the job; returns the next ones.
     pub(super) fn run(&self, image: Image<'_>, found: &mut Found) -> Result<Vec<Self>> {
         match self {
             Self::Object(object, address) => {
@@ -150,7 +150,7 @@ impl Sequence {
         for element in self.data.chunks_exact(size) {
             handles(&self.datatype, element, &mut |datatype, bytes| places.push((datatype, bytes)));
         }
-        // What lies in one collection is looked at together.
+        // Objects of one collection are handled together.
         let mut collections: HashMap<u64, Vec<(u32, u32, &Datatype)>> = HashMap::new();
         let mut references = Vec::new();
         for (datatype, bytes) in places {
@@ -195,7 +195,7 @@ impl Sequence {
     }
 }
 
-/// Calls `each` with the parts of an element that lead into the global heap.
+/// Calls `each` with the parts of an element that point into the global heap.
 fn handles<'d, 'b>(datatype: &'d Datatype, element: &'b [u8], each: &mut dyn FnMut(&'d Datatype, &'b [u8])) {
     let part = |offset: u64, size: u64| {
         let start = usize::try_from(offset).ok()?;

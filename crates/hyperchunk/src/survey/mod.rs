@@ -1,5 +1,6 @@
-//! Surveys of a file's structure: everything but raw data, read in rounds in which all parsers that wait for bytes wait
-//! together. The rounds are what the structure forces; the bytes that were asked for are the structure.
+//! Surveys of a file's structure: everything but raw data, read in rounds in which all parsers that wait
+//! for bytes wait together. The rounds are the ones that the structure forces; the requested bytes are the
+//! structure.
 
 mod chunks;
 mod fetch;
@@ -18,10 +19,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most objects that a survey looks at.
+/// Maximum number of objects of a survey.
 const OBJECTS: usize = 10_000_000;
 
-/// What is laid over the bytes of the file: the entries of a cache image.
+/// Bytes that replace the file's: the entries of a cache image.
 type Patches = Vec<(u64, Vec<u8>)>;
 
 /// A survey of one file.
@@ -30,43 +31,43 @@ pub(crate) struct Survey<'f> {
     limits: &'f Limits,
     /// The bytes that parsers asked for.
     pub(crate) blocks: Blocks,
-    /// What was fetched in each round, in order and apart.
+    /// The ranges fetched in each round, sorted and disjoint.
     pub(crate) rounds: Vec<Vec<Range<u64>>>,
     pub(crate) superblock: Superblock,
     patches: Patches,
     pub(crate) found: Found,
 }
 
-/// What a survey found.
+/// Results of a survey.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// The objects, each with the object whose link led to it, and the link's name. The first is where the survey began.
+    /// The objects, each with its parent and the name of the link to it. The first is the starting point.
     pub(crate) objects: Vec<Met>,
     places: HashMap<u64, usize>,
     pub(crate) datasets: Vec<Surveyed>,
     pub(crate) groups: usize,
     pub(crate) attributes: usize,
-    /// Collections of the global heap that attributes lie in, in part.
+    /// Collections of the global heap that hold parts of attributes.
     pub(crate) collections: HashSet<u64>,
-    /// How many objects are in each of the ways that groups store links: symbol tables, headers, heaps.
+    /// Number of groups that store links in symbol tables; `dense` counts fractal heaps.
     pub(crate) symbol_tables: usize,
     pub(crate) dense: usize,
-    /// What could not be parsed: the object's number and why.
+    /// Objects that could not be parsed: number and error.
     pub(crate) errors: Vec<(usize, Error)>,
-    /// The chunks of datasets that were asked for, by number of the object.
+    /// The requested datasets' chunks, by number of the object.
     pub(crate) chunks: HashMap<usize, Vec<Chunk>>,
-    /// How many bytes of sequences in sequences were looked at.
+    /// Number of bytes of nested sequences that were followed.
     nested: usize,
 }
 
-/// An object that a survey met.
+/// An object that a survey found.
 pub(crate) struct Met {
     pub(crate) address: u64,
     parent: usize,
     name: Box<[u8]>,
 }
 
-/// A dataset that a survey met.
+/// A dataset that a survey found.
 pub(crate) struct Surveyed {
     /// Its number among the objects.
     pub(crate) object: usize,
@@ -75,7 +76,7 @@ pub(crate) struct Surveyed {
 }
 
 impl Found {
-    /// Adds an object that a link leads to; `None` if it was met before.
+    /// Adds an object that a link points to; `None` if it was already found.
     fn meet(&mut self, address: u64, parent: usize, name: &[u8]) -> Option<usize> {
         let place = self.objects.len();
         if place >= OBJECTS {
@@ -88,7 +89,7 @@ impl Found {
         Some(place)
     }
 
-    /// The names of the links that lead from the first object to this one.
+    /// Returns the names of the links on the path from the first object to this one.
     pub(crate) fn names(&self, mut object: usize) -> Vec<&[u8]> {
         let mut names = Vec::new();
         while let Some(met) = self.objects.get(object).filter(|_| object != 0) {
@@ -99,7 +100,7 @@ impl Found {
         names
     }
 
-    /// The path of an object.
+    /// Returns the path of an object.
     pub(crate) fn path(&self, object: usize) -> Vec<u8> {
         let names = self.names(object);
         if names.is_empty() {
@@ -110,7 +111,7 @@ impl Found {
 }
 
 impl<'f> Survey<'f> {
-    /// A survey that has read the superblock.
+    /// Starts a survey by reading the superblock.
     pub(crate) fn new(fetch: &'f mut dyn Fetch, limits: &'f Limits) -> Result<Self> {
         let mut blocks = Blocks::new(fetch.size());
         let mut rounds = Vec::new();
@@ -130,15 +131,15 @@ impl<'f> Survey<'f> {
         Ok(Self { fetch, limits, blocks, rounds, superblock, patches, found: Found::default() })
     }
 
-    /// Does jobs, and those that they lead to, to the last.
+    /// Runs jobs, and the jobs that they return, until none is left.
     ///
     /// # Errors
-    /// Of the source alone; what cannot be parsed is among the errors found.
+    /// Only errors of the source; parse errors are recorded among the results.
     pub(crate) fn run(&mut self, jobs: Vec<Job>) -> Result<()> {
         self.run_with(jobs, &|_| ())
     }
 
-    /// As [`Survey::run`]; `progress` hears now and then how many objects were found.
+    /// Runs jobs as [`Survey::run`] does, and calls `progress` with the number of objects found.
     pub(crate) fn run_with(&mut self, jobs: Vec<Job>, progress: &dyn Fn(usize)) -> Result<()> {
         let mut ready = jobs;
         loop {
@@ -170,7 +171,7 @@ impl<'f> Survey<'f> {
     /// Runs one parser.
     ///
     /// # Errors
-    /// Those of the parser and of the source.
+    /// The errors of the parser and of the source.
     pub(crate) fn one<T>(&mut self, parser: impl Fn(Image<'_>) -> Result<T>) -> Result<T> {
         loop {
             match look(&self.blocks, &self.superblock, &self.patches, self.limits, &parser)? {
@@ -180,13 +181,13 @@ impl<'f> Survey<'f> {
         }
     }
 
-    /// Forgets all bytes.
+    /// Discards all bytes.
     pub(crate) fn forget(&mut self) {
         self.blocks = Blocks::new(self.fetch.size());
     }
 }
 
-/// Runs a parser over the blocks at hand.
+/// Runs a parser over the available blocks.
 fn look<T>(
     blocks: &Blocks,
     superblock: &Superblock,
@@ -230,7 +231,7 @@ fn round(
     Ok(())
 }
 
-/// The same bytes as ranges in order, none touching another.
+/// Sorts ranges, and joins ranges that overlap or touch.
 pub(crate) fn apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut apart: Vec<Range<u64>> = Vec::new();

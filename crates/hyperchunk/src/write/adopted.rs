@@ -1,4 +1,4 @@
-//! Files that are there: their structure is made anew, their data stay where they are.
+//! Rewriting of existing files: their structure is made again, and their data stay in place.
 
 use super::options::{CreateOptions, DatasetOptions, NewLayout};
 use super::sink::LocalSink;
@@ -11,20 +11,21 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What libraries take for the width of chunk indexes if a file says nothing.
+/// Width of chunk indexes that libraries assume if a file does not say.
 const USUAL_CHUNK_K: u16 = 32;
 
-/// The objects of a file that is there: each by the address of its old header.
+/// The objects of an existing file, by the address of their old header.
 pub type Adopted = HashMap<u64, NodeId>;
 
 impl Writer {
-    /// Goes on with a file of this machine that nobody has open: from the next commit on, all its groups and the datasets
-    /// whose headers are at `anew` have headers behind everything else; the other objects, and all data, stay where they
-    /// are. Nothing is written over until then but the superblock.
+    /// Continues a local file that no program has open. From the next commit on, all its groups, and the
+    /// datasets whose header addresses are given, have new headers at the end of the file. The other
+    /// objects, and all data, stay in place. Until then nothing is overwritten but the superblock.
     ///
     /// # Errors
-    /// Unsupported for what would not be the same afterwards: object references, data of `anew` that go through filters or
-    /// lie in other files, and what only some files have; Locked if somebody has the file open.
+    /// Unsupported for contents that would change their meaning: object references, data of these datasets
+    /// with filters or in other files, and rare features of the format; Locked if a program has the file
+    /// open.
     pub fn adopt(file: &File, anew: &HashSet<u64>, options: &CreateOptions) -> Result<(Self, Adopted)> {
         let path = file.path().ok_or_else(|| Error::invalid("a file without a name cannot be changed"))?;
         adopt(file, path, anew, options).map_err(|error| error.file(path.display()))
@@ -54,7 +55,7 @@ fn adopt(
     options.oldest = if superblock.version == 3 { Oldest::V110 } else { Oldest::V18 };
     options.newest = Oldest::V200;
     let sink = Arc::new(LocalSink::adopt(path)?);
-    // It is read while it is written, and what is read stays where it is.
+    // The old file is read meanwhile; the bytes that are read stay in place.
     file.0.source.follow_growth();
     let shown = path.to_string_lossy();
     let end = superblock.end.next_multiple_of(8);
@@ -102,7 +103,7 @@ fn elsewhere(link: &Link, target: &LinkTarget) -> Result<NewLink> {
     })
 }
 
-/// A new object for an old one, or the old one.
+/// Makes a new object for an old one, or keeps the old one.
 fn node(writer: &Writer, object: &Object, anew: &HashSet<u64>) -> Result<NodeId> {
     let refused = |datatype: &Datatype| {
         if datatype.any(&mut |part| matches!(part.class, Class::Reference(_))) {
@@ -135,7 +136,7 @@ fn node(writer: &Writer, object: &Object, anew: &HashSet<u64>) -> Result<NodeId>
     Ok(id)
 }
 
-/// Attributes and comment.
+/// Copies attributes and comment.
 fn describe(writer: &Writer, id: NodeId, object: &Object) -> Result<()> {
     let mut tree = writer.0.tree_mut();
     let mut attributes = Vec::new();

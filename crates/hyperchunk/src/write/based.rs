@@ -1,4 +1,4 @@
-//! A sink behind a user block: HDF5's addresses count from the superblock.
+//! Sink for a file with a user block: HDF5's addresses count from the superblock.
 
 use super::sink::Sink;
 use crate::Result;
@@ -15,7 +15,7 @@ pub(super) struct Based {
 }
 
 impl Based {
-    /// The sink itself if nothing comes before the superblock.
+    /// Wraps a sink; returns it unchanged if nothing precedes the superblock.
     pub(super) fn over(sink: Arc<dyn Sink>, base: u64) -> Arc<dyn Sink> {
         if base == 0 { sink } else { Arc::new(Self { sink, base }) }
     }

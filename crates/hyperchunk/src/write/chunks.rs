@@ -1,4 +1,4 @@
-//! The data of a dataset that is being written.
+//! Data of a dataset that is being written.
 
 use super::encoding::Scratch;
 use super::journal::{Entry, Placed, digest};
@@ -17,12 +17,12 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Fewer bytes than this are not worth a thread.
+/// Minimum number of bytes for each thread.
 const WORTH_A_THREAD: usize = 128 << 10;
-/// Contiguous data that are filled are filled in pieces of so many bytes.
+/// Size in bytes of the pieces in which contiguous data are filled.
 const FILL_PIECE: u64 = 1 << 20;
 
-/// Where the data of a dataset are.
+/// Location of a dataset's data.
 #[derive(Debug)]
 pub(super) enum Data {
     Compact(RwLock<Vec<u8>>),
@@ -39,48 +39,49 @@ pub(super) enum Data {
 #[derive(Debug)]
 pub(super) struct Chunks {
     pub(super) dims: Vec<u64>,
-    /// The size of a chunk before its filters.
+    /// The size of a decoded chunk, in bytes.
     pub(super) bytes: usize,
-    /// By their numbers, which come from the caller's own program: no enemy chooses them.
+    /// Stored chunks by number. The hash is not collision-resistant: the numbers come from the calling
+    /// program itself.
     stored: Mutex<FxHashMap<Key, Stored>>,
-    /// Whoever changes a chunk that is stored holds this.
+    /// Held while a stored chunk is changed.
     changing: Mutex<()>,
     waiting: Mutex<Waiting>,
 }
 
-/// A chunk that has its place.
+/// A stored chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored {
     address: u64,
     size: u64,
-    /// What its place can hold.
+    /// The capacity of its place.
     room: u64,
     mask: u32,
-    /// Whether a committed file leads to it: it is not written over.
+    /// True if a committed file refers to it; then it is not overwritten.
     committed: bool,
 }
 
 /// A chunk to be stored: its number, its bytes, its mask.
 pub(super) type NewChunk<'a> = (Key, &'a [u8], u32);
 
-/// Chunks that were written in part wait for the rest, before their filters.
+/// Partially written chunks, not yet encoded, that wait for the rest.
 #[derive(Debug, Default)]
 struct Waiting {
     chunks: HashMap<Box<[u64]>, Vec<u8>>,
     order: VecDeque<Box<[u64]>>,
 }
 
-/// What is written: elements of the caller's type.
+/// Elements to be written, in the caller's type.
 pub(super) struct Elements<'a> {
     pub(super) data: &'a [u8],
-    /// The size of one, as the caller has it.
+    /// The size of one of the caller's elements.
     pub(super) size: usize,
-    /// How they become the file's; `None` if they are.
+    /// The conversion to the file's type; `None` if the types are equal.
     pub(super) conversion: Option<Conversion>,
 }
 
 impl Elements<'_> {
-    /// Puts `count` elements, from `first` on, to `target` as the file has them.
+    /// Converts `count` elements, from `first` on, to the file's type in `target`.
     fn put(&self, first: usize, count: usize, target: &mut [u8]) -> Result<()> {
         let range = first.checked_mul(self.size).zip(count.checked_mul(self.size));
         let source = range.and_then(|(start, length)| self.data.get(start..start.checked_add(length)?));
@@ -102,7 +103,7 @@ impl Chunks {
         Self { dims, bytes, stored: Mutex::default(), changing: Mutex::default(), waiting: Mutex::default() }
     }
 
-    /// Those that have a place. If `commit`, a commit leads to all of them.
+    /// Returns the stored chunks. With `commit`, marks all of them as committed.
     pub(super) fn stored(&self, commit: bool) -> Vec<Chunk> {
         let mut all = locked(&self.stored);
         let mut chunks = Vec::with_capacity(all.len());
@@ -114,7 +115,7 @@ impl Chunks {
         chunks
     }
 
-    /// Puts a chunk in its place.
+    /// Stores a chunk.
     pub(super) fn place(
         &self,
         inner: &Inner,
@@ -124,7 +125,7 @@ impl Chunks {
         mask: u32,
     ) -> Result<()> {
         let size = bytes.len() as u64;
-        // With a journal, what is whole stays until the new chunk is.
+        // With a journal, the old chunk stays until the new one is complete.
         if inner.journal.is_none() && locked(&self.stored).contains_key(scaled) {
             let _changing = locked(&self.changing);
             let old = locked(&self.stored).get(scaled).copied();
@@ -154,7 +155,8 @@ impl Chunks {
         self.record(inner, node, &[(scaled.into(), bytes, mask)], address)
     }
 
-    /// Puts many chunks in their places, one behind the other. `whole`: the bytes of all, where they lie so already.
+    /// Stores several chunks contiguously. `whole`: the bytes of all chunks, if they are contiguous in
+    /// memory.
     pub(super) fn place_all(
         &self,
         inner: &Inner,
@@ -178,7 +180,7 @@ impl Chunks {
         self.record(inner, node, chunks, start)
     }
 
-    /// The chunks lie one behind the other from `address` on: from now on that is where they are.
+    /// Records that the chunks are stored contiguously from `address` on.
     fn record(&self, inner: &Inner, node: &DatasetNode, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
         if inner.journal.is_some() {
             if node.has_vlen {
@@ -200,7 +202,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// A chunk lies at an address.
+    /// Records that a chunk is stored at an address.
     pub(super) fn place_at(&self, inner: &Inner, scaled: &[u64], address: u64) {
         self.forget_waiting(inner, scaled);
         let size = self.bytes as u64;
@@ -210,14 +212,14 @@ impl Chunks {
         }
     }
 
-    /// A chunk that was found where a killed writer put it.
+    /// Records a chunk that a killed writer stored.
     pub(super) fn found(&self, placed: &Placed) {
         let Placed { address, size, mask, .. } = *placed;
         let stored = Stored { address, size, room: size, mask, committed: true };
         locked(&self.stored).insert((&*placed.scaled).into(), stored);
     }
 
-    /// A chunk as it is stored, and its mask.
+    /// Reads a chunk's stored bytes and its mask.
     pub(super) fn read_stored(&self, inner: &Inner, scaled: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         let Some(stored) = locked(&self.stored).get(scaled).copied() else { return Ok(None) };
         let size = usize::try_from(stored.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
@@ -226,7 +228,7 @@ impl Chunks {
         Ok(Some((bytes, stored.mask)))
     }
 
-    /// What waits of a chunk is not wanted any more.
+    /// Discards a chunk that waits.
     pub(super) fn forget_waiting(&self, inner: &Inner, scaled: &[u64]) {
         if inner.waiting_bytes.load(Ordering::Acquire) == 0 {
             return;
@@ -237,7 +239,7 @@ impl Chunks {
         }
     }
 
-    /// Puts all chunks that wait in their places. Those that cannot be there do not keep the others from it: they wait on.
+    /// Stores all waiting chunks. Failure of some does not stop the others; they remain waiting.
     pub(super) fn flush(&self, inner: &Inner, node: &DatasetNode) -> Result<()> {
         let mut waiting = locked(&self.waiting);
         let keys: Vec<Box<[u64]>> = waiting.order.iter().cloned().collect();
@@ -263,7 +265,7 @@ impl Chunks {
         error.map_or(Ok(()), Err)
     }
 
-    /// How many elements of a chunk lie in the extent.
+    /// Returns the number of a chunk's elements inside the extent.
     fn elements_within(&self, scaled: &[u64], dims: &[u64]) -> u64 {
         let extents = scaled
             .iter()
@@ -273,7 +275,8 @@ impl Chunks {
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// After the extent shrank, and nothing waits: chunks outside are given up, elements outside are the fill value again.
+    /// Applies a smaller extent, with no chunk waiting: chunks outside are freed, elements outside get the
+    /// fill value.
     pub(super) fn shrink(&self, inner: &Inner, node: &DatasetNode, dims: &[u64]) -> Result<()> {
         let _changing = locked(&self.changing);
         let all: Vec<Key> = locked(&self.stored).keys().cloned().collect();
@@ -306,7 +309,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// A chunk before its filters: as stored, or the fill value.
+    /// Returns a decoded chunk: as stored, or the fill value.
     fn load(&self, inner: &Inner, node: &DatasetNode, scaled: &[u64]) -> Result<Vec<u8>> {
         let Some((stored, mask)) = self.read_stored(inner, scaled)? else { return node.filled(self.bytes) };
         let mut decoder = Decoder::default();
@@ -332,7 +335,7 @@ fn range_of(first: u64, count: u64, size: usize) -> Result<std::ops::Range<usize
 }
 
 impl DatasetNode {
-    /// `length` bytes of the fill value.
+    /// Returns `length` bytes of the fill value.
     pub(super) fn filled(&self, length: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
@@ -348,7 +351,7 @@ impl DatasetNode {
         Ok(bytes)
     }
 
-    /// The bytes of an element that was never written; `None` for zeros.
+    /// Returns the bytes of an element that was never written; `None` for zeros.
     fn fill_pattern(&self) -> Option<&[u8]> {
         match &self.fill.value {
             FillWhen::User(pattern)
@@ -403,7 +406,7 @@ impl DatasetNode {
         }
     }
 
-    /// Where contiguous data begin; they get their place when first something is written.
+    /// Returns the start of contiguous data; they get their place with the first write.
     fn contiguous_start(
         &self,
         inner: &Inner,
@@ -417,7 +420,7 @@ impl DatasetNode {
         }
         let start = inner.take(size)?;
         let pattern = self.fill_pattern();
-        // Without a fill value, what is not written is a hole, which reads as zeros.
+        // Without a fill value, unwritten bytes are a hole, which reads as zeros.
         if written < size && (pattern.is_some() || !inner.sink.has_holes()) {
             let step = FILL_PIECE / (self.element_size as u64).max(1) * self.element_size as u64;
             let step = step.max(self.element_size as u64).min(size);
@@ -434,7 +437,7 @@ impl DatasetNode {
         Ok(start)
     }
 
-    /// Where contiguous data begin, of which `written` bytes will be written at once.
+    /// Returns the start of contiguous data, of which `written` bytes will be written at once.
     pub(super) fn begin(&self, inner: &Inner, written: u64) -> Result<u64> {
         match &self.data {
             Data::Contiguous { address, size } => self.contiguous_start(inner, address, *size, written),
@@ -442,7 +445,7 @@ impl DatasetNode {
         }
     }
 
-    /// Where elements lead to is written before they are.
+    /// Writes the heap objects that elements refer to, before the elements are recorded.
     fn flush_sequences(&self, inner: &Inner) -> Result<()> {
         if self.has_vlen { inner.heap.flush(&inner.space, &*inner.sink) } else { Ok(()) }
     }
@@ -541,7 +544,7 @@ impl DatasetNode {
         Ok(())
     }
 
-    /// Writes some elements of a chunk: it waits for the others.
+    /// Writes some elements of a chunk, which then waits for the others.
     fn write_part(
         &self,
         inner: &Inner,
@@ -574,7 +577,7 @@ impl DatasetNode {
     }
 }
 
-/// Puts the elements of a piece to their places in its chunk.
+/// Copies the elements of a piece to their places in its chunk.
 fn scatter(piece: &Piece, elements: &Elements<'_>, size: usize, chunk: &mut [u8]) -> Result<()> {
     piece.runs(|source, target, count| {
         let range = range_of(source as u64, count as u64, size)?;
@@ -584,7 +587,7 @@ fn scatter(piece: &Piece, elements: &Elements<'_>, size: usize, chunk: &mut [u8]
 }
 
 impl Inner {
-    /// How many threads it takes to compress so many bytes.
+    /// Returns the number of threads for compressing this many bytes.
     pub(super) fn threads_for(&self, bytes: usize) -> usize {
         self.threads.min(bytes / WORTH_A_THREAD).max(1)
     }

@@ -1,4 +1,4 @@
-//! Commits: all structure of a file becomes one region of it, and the superblock leads there.
+//! Commits: all structure of a file is encoded into one region, to which the superblock points.
 
 use super::chunks::Data;
 use super::companion::{Companion, Layout as Around};
@@ -22,55 +22,55 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// More links or attributes than this are kept in a heap, as libhdf5 does.
+/// Maximum number of links or attributes in a header; more are kept in a heap, as in libhdf5.
 const MOST_COMPACT: usize = 8;
-/// Larger messages do not fit into a header.
+/// Maximum size of a message in a header, in bytes.
 const LARGEST_MESSAGE: usize = 65_000;
-/// What a file grows by so that its superblock becomes another.
+/// Number of bytes by which a file grows to get another superblock.
 const SPARE_BYTES: u64 = 8;
 
 /// All structure of a file.
 pub(super) struct Structure {
-    /// Where the region begins.
+    /// The start of the region.
     pub(super) start: u64,
     pub(super) region: Vec<u8>,
-    /// Headers whose addresses were promised.
+    /// Headers at promised addresses.
     pub(super) pinned: Vec<(u64, Vec<u8>)>,
-    /// Where the root group is.
+    /// The address of the root group.
     root: u64,
-    /// Where the superblock's extension is.
+    /// The address of the superblock's extension.
     extension: Option<u64>,
-    /// Where each object is.
+    /// The address of each object.
     pub(super) addresses: Vec<u64>,
     /// The size of the whole file.
     pub(super) end: u64,
 }
 
-/// What an object is stored as.
+/// Encoded object.
 pub(super) struct Blob {
     pub(super) bytes: Vec<u8>,
-    /// Where in it the header begins.
+    /// The offset of the header in it.
     header: usize,
-    /// The messages are for a header elsewhere, which leads here.
+    /// The promised address of the header, which continues here; then these are only its messages.
     pinned: Option<u64>,
     options: HeaderOptions,
 }
 
-/// What lies beside headers, and where.
+/// Structures beside headers, such as heaps and indexes, and their address.
 struct Beside {
     base: u64,
     bytes: Vec<u8>,
 }
 
 impl Beside {
-    /// Where the next structure begins.
+    /// Returns the address of the next structure.
     fn next(&mut self) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         self.base + self.bytes.len() as u64
     }
 }
 
-/// What a header says beside its messages.
+/// Returns the fields of a header other than its messages.
 pub(super) fn header_options(node: &Node) -> HeaderOptions {
     HeaderOptions {
         times: node.made.map(|made| Times { access: made, modification: made, change: made, birth: made }),
@@ -80,11 +80,11 @@ pub(super) fn header_options(node: &Node) -> HeaderOptions {
 }
 
 impl Writer {
-    /// Commits what was written so far: from now on the file has its name, and whoever opens it finds this state until the
-    /// next commit. The structure of the commit before is given back then.
+    /// Commits the current state: from now on the file has its name, and readers find this state until the
+    /// next commit. The structure of the previous commit is freed then.
     ///
     /// # Errors
-    /// Invalid if the file is closed; Limit or Unsupported for what cannot be stored; those of the sink.
+    /// Invalid if the file is closed; Limit or Unsupported for contents that cannot be stored; the sink's.
     pub fn flush(&self) -> Result<()> {
         self.0.open()?;
         self.commit(&mut self.0.commits())
@@ -100,11 +100,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits the file and ends it. Closing twice does nothing.
+    /// Commits the file and closes it. Closing twice does nothing.
     ///
     /// # Errors
-    /// As [`Writer::flush`]; the file is not closed then. What had been written is kept if there is a journal: closing may
-    /// be tried again, and [`recover`](super::recover) makes a file of it when this writer is gone.
+    /// As [`Writer::flush`]; the file is not closed then. With a journal, the written data are kept:
+    /// closing may be tried again, and [`recover`](super::recover) makes a file of them when this writer is
+    /// gone.
     pub fn close(&self) -> Result<()> {
         let mut last = self.0.commits();
         if self.0.closed.load(Ordering::Acquire) {
@@ -128,7 +129,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// How many bytes in front all structure would take that there is now, chunks and all.
+    /// Returns the size of the first page that would hold all current structure, chunk indexes included.
     pub(crate) fn front_size(&self) -> Result<u64> {
         let tree = self.0.tree();
         let frozen = freeze(&tree, false);
@@ -143,7 +144,7 @@ impl Writer {
     }
 }
 
-/// What may change in a dataset while others write, as it is in one commit.
+/// State of a dataset in one commit, of the parts that may change while others write.
 pub(super) struct Frozen {
     dataspace: Dataspace,
     chunks: Vec<Chunk>,
@@ -155,7 +156,7 @@ impl Inner {
         let tree = self.tree();
         let unused = self.space.commit_begins();
         let frozen = freeze(&tree, true);
-        // What elements lead to is older than they are.
+        // Heap objects are written before the elements that refer to them.
         self.heap.flush(&self.space, &*self.sink)?;
         self.front_heap.flush(&self.space, &*self.sink)?;
         self.sink.data_ended(self.space.end())?;
@@ -165,7 +166,8 @@ impl Inner {
         let mut in_front = false;
         let mut structure =
             self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
-                // What is in front is used once: the structure of an earlier commit is not written over.
+                // Space in the first page is used once: the structure of an earlier commit is not
+                // overwritten.
                 if let Some(start) = self.take_front(length, true) {
                     in_front = true;
                     return Ok(start);
@@ -179,7 +181,7 @@ impl Inner {
             Some(_) => self.superblock(&structure, self.options.user_block)?,
         };
         if companion.is_some() {
-            // What ends the file in the other format must not end it before HDF5 knows.
+            // The other format's end marker must not end the file before the superblock is written.
             self.sink.write_at(structure.end, &[0])?;
         }
         self.sink.write_at(structure.start, &structure.region)?;
@@ -194,8 +196,8 @@ impl Inner {
         }
         self.sink.publish(structure.end)?;
         self.space.committed(unused);
-        // Nothing leads to the structure of the commit before any more. What lies in front stays structure's, and where
-        // another format shares the file, its own pointers lead there too.
+        // The structure of the previous commit is not used any more. The first page stays reserved for
+        // structure; and if another format shares the file, its own pointers refer to the structure, too.
         let own = !in_front && companion.is_none();
         let this = own.then_some((structure.start, structure.region.len() as u64));
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,7 +211,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Everything that waits in memory goes to its place; what cannot, does not keep the rest from it.
+    /// Stores everything that waits in memory. Failure of some does not stop the others.
     pub(super) fn flush_waiting(&self) -> Result<()> {
         let tree = self.tree();
         let mut failed = None;
@@ -224,7 +226,7 @@ impl Inner {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Objects that cannot be stored, with the reason.
+    /// Returns the objects that cannot be stored, with the reason.
     pub(super) fn unencodable(&self) -> Vec<(NodeId, Error)> {
         let tree = self.tree();
         let order = tree.reachable();
@@ -237,7 +239,7 @@ impl Inner {
         order.iter().filter_map(fails).collect()
     }
 
-    /// All structure, to lie where `place` says for its length: most likely at `likely`.
+    /// Encodes all structure. `place` returns its address, given its length: most likely `likely`.
     pub(super) fn structure(
         &self,
         tree: &Tree,
@@ -254,7 +256,7 @@ impl Inner {
         };
         let mut addresses = vec![0; tree.nodes.len()];
         let uses = tree.uses(order);
-        // What stays where it is needs no place.
+        // Objects that stay in place need no space.
         for (address, node) in addresses.iter_mut().zip(&tree.nodes) {
             if let NodeKind::Kept { address: kept, .. } = node.kind {
                 *address = kept;
@@ -302,7 +304,7 @@ impl Inner {
         let mut pinned = Vec::new();
         for (id, (offset, _)) in order.iter().zip(&offsets) {
             let node = tree.node(*id)?;
-            // Datasets, with their indexes of chunks, lead to no other object.
+            // Datasets, with their chunk indexes, refer to no other object.
             if start == likely && node.pinned.is_none() && matches!(node.kind, NodeKind::Dataset(_)) {
                 continue;
             }
@@ -321,15 +323,15 @@ impl Inner {
         if let (Some(around), Some(companion)) = (&around, companion) {
             around.fill(companion, self.options.user_block + start, &mut region)?;
         }
-        // What others put behind this region in the meantime is not in this commit.
+        // Data that other threads write after this region meanwhile are not in this commit.
         let end = if start < before { before } else { start + region.len() as u64 };
         let root = addresses.first().copied().unwrap_or(0);
         let extension = (front > 0).then_some(start);
         Ok(Structure { start, region, pinned, root, extension, addresses, end })
     }
 
-    /// The superblock of a commit, unlike that of each commit before: readers of the file tell commits apart by it. Where
-    /// structure lies as it did in an earlier commit, the file becomes eight bytes longer.
+    /// Returns the superblock of a commit, different from all earlier ones: readers tell commits apart by
+    /// it. If structure has the same place as in an earlier commit, the file is extended by eight bytes.
     fn unlike_earlier(&self, structure: &mut Structure) -> Result<Vec<u8>> {
         let mut superblock = self.superblock(structure, self.options.user_block)?;
         if self.journal.is_none() {
@@ -346,13 +348,13 @@ impl Inner {
         Ok(superblock)
     }
 
-    /// The superblock that leads to a structure, at `base`.
+    /// Encodes the superblock for a structure, at `base`.
     pub(super) fn superblock(&self, structure: &Structure, base: u64) -> Result<Vec<u8>> {
         let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
         superblock::encode(version, structure.root, structure.end, structure.extension, base)
     }
 
-    /// The superblock extension, where there is something to say.
+    /// Encodes the superblock extension, if one is needed.
     fn extension(&self) -> Result<Option<Vec<u8>>> {
         let (reused, usual) = (!self.options.lasting, 4096);
         let (space, flags) = match self.options.layout {
@@ -367,7 +369,7 @@ impl Inner {
         object_header::encode(&[space], &HeaderOptions::default()).map(Some)
     }
 
-    /// An object, to lie at `base`.
+    /// Encodes an object, to be stored at `base`.
     fn blob(
         &self,
         tree: &Tree,
@@ -397,13 +399,13 @@ impl Inner {
         if let Some(comment) = &node.comment {
             messages.push(plain(message::COMMENT, message::comment::encode(comment)?));
         }
-        // Who uses a committed datatype counts as a link to it.
+        // Each use of a committed datatype counts as a link to it.
         let uses = node.pinned.and_then(|address| uses.get(&address)).copied().unwrap_or(0);
         let links = node.links.saturating_add(uses);
         if links != 1 {
             messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }
-        // What says nothing, for whoever wants the checksum to be something.
+        // Padding by which a companion steers the checksum.
         messages.extend(spare.map(|spare| plain(message::NULL, vec![0; spare])));
         let options = header_options(node);
         let header = beside.next() - base;
@@ -483,7 +485,7 @@ impl Inner {
         let mut fill = node.fill.clone();
         if matches!(&layout, Layout::Chunked(chunked) if matches!(chunked.index, ChunkIndex::Implicit { .. }))
         {
-            // Where all chunks have their places, whoever writes to them must find them.
+            // All chunks have their places in advance, so writers must find them allocated.
             fill.allocation = AllocationTime::Early;
         }
         messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&fill)?));
@@ -554,7 +556,8 @@ impl Inner {
     }
 }
 
-/// All datasets as they are now. If `commit`, what is stored is not written over from now on.
+/// Captures all datasets in their current state. With `commit`, the stored chunks are not overwritten from
+/// now on.
 pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<Frozen>> {
     let frozen = |node: &Node| {
         let NodeKind::Dataset(dataset) = &node.kind else { return None };
@@ -567,7 +570,7 @@ pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<Frozen>> {
     tree.nodes.iter().map(frozen).collect()
 }
 
-/// The flag of a message whose body lies elsewhere.
+/// The flag of a message whose body is stored elsewhere.
 const SHARED: u8 = 0x02;
 
 fn plain(kind: u16, data: Vec<u8>) -> Message {

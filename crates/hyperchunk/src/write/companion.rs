@@ -1,9 +1,9 @@
-//! Another format over the same bytes.
+//! A second format over the same bytes.
 //!
-//! A file may be in two formats at once: its data are the other format's data, too, and what the other format says of them
-//! lies around HDF5's structure. At each commit, the [`Companion`] is asked what it wants there. Its bytes end with the file,
-//! and may be tied to HDF5's: a word of it is the checksum of an object header, so that no program can change the header
-//! and leave the word as it is.
+//! A file may be in two formats at once: both share the data, and the other format's metadata surround
+//! HDF5's structure. At each commit, the [`Companion`] is asked for its metadata. They end the file, and
+//! may be tied to HDF5's: a word of them is the checksum of an object header, so that a program that
+//! changes the header also changes the word.
 
 use super::commit::Blob;
 use super::tree::NodeId;
@@ -12,50 +12,50 @@ use hyperchunk_format::checksum::{lookup3, steer};
 use std::collections::HashMap;
 use std::fmt;
 
-/// So many bytes of a message that says nothing are enough to make a checksum what it should be: twelve at a multiple of
-/// twelve, and [`ENDING`] behind them.
+/// Number of padding bytes in a message that are enough to steer a checksum: twelve at a multiple of
+/// twelve, followed by [`ENDING`].
 const SPARE: usize = 32;
-/// What the other format writes before the last checksum of the file.
+/// Number of bytes that the other format writes before the last checksum of the file.
 const ENDING: usize = 6;
 const CHECKSUM: usize = 4;
 
 /// The other format of a file.
 pub trait Companion: Send + Sync + fmt::Debug {
-    /// What it wants around the structure.
+    /// Returns the space that it needs around the structure.
     ///
     /// # Errors
     /// Its own: then nothing is committed.
     fn plan(&self) -> Result<Plan>;
 
-    /// Its bytes, when it is known where everything lies.
+    /// Returns its bytes, given all locations.
     ///
     /// # Errors
     /// Its own: then nothing is committed.
     fn fill(&self, places: &Places) -> Result<Filled>;
 }
 
-/// What another format wants around the structure.
+/// Space that another format needs around the structure.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// So many bytes before the first sealed object, at a multiple of eight.
+    /// Number of bytes before the first sealed object, at a multiple of eight.
     pub front: u64,
-    /// Objects whose headers are tied to the other format, in this order, behind all others. The checksum of the last one ends
-    /// the file. Groups among them have all their links in their headers.
+    /// Objects whose headers are tied to the other format, in this order, after all others. The checksum of
+    /// the last one ends the file. Groups among them have all their links in their headers.
     pub sealed: Vec<Sealed>,
 }
 
 /// An object whose header is tied to another format.
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed {
-    /// Which.
+    /// The object.
     pub object: NodeId,
-    /// Where in the file its checksum lies, modulo eight.
+    /// The offset in the file of its checksum, modulo eight.
     pub remainder: u64,
-    /// So many bytes follow the checksum.
+    /// Number of bytes that follow the checksum.
     pub behind: u64,
 }
 
-/// Where things lie in the file.
+/// Offsets in the file.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// The bytes before the first sealed object.
@@ -69,22 +69,22 @@ pub struct Places {
 /// The other format's bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Filled {
-    /// Those before the first sealed object.
+    /// The bytes before the first sealed object.
     pub front: Vec<u8>,
-    /// What the checksum of each sealed object is to be, and the bytes that follow it.
+    /// The required checksum of each sealed object, and the bytes that follow it.
     pub sealed: Vec<([u8; 4], Vec<u8>)>,
-    /// What comes before the last checksum.
+    /// The bytes before the last checksum.
     pub ending: [u8; ENDING],
 }
 
 /// A plan, while the structure is laid out.
 pub(super) struct Layout {
     pub(super) plan: Plan,
-    /// How many bytes that say nothing each sealed header has.
+    /// Number of padding bytes in each sealed header.
     spare: HashMap<NodeId, usize>,
-    /// Where in the region the bytes in front are.
+    /// The offset in the region of the bytes before the first sealed object.
     front: usize,
-    /// Where in the region each sealed header begins, and its checksum.
+    /// The offsets in the region of each sealed header and of its checksum.
     headers: Vec<(usize, usize)>,
 }
 
@@ -97,7 +97,7 @@ impl Layout {
         Ok(Self { plan, spare, front: 0, headers: Vec::new() })
     }
 
-    /// These objects, the sealed ones last.
+    /// Reorders the objects, with the sealed ones last.
     pub(super) fn order(&self, order: &[NodeId]) -> Result<Vec<NodeId>> {
         let mut all: Vec<NodeId> = order.iter().filter(|id| !self.spare.contains_key(id)).copied().collect();
         if all.len() + self.plan.sealed.len() != order.len() {
@@ -107,7 +107,7 @@ impl Layout {
         Ok(all)
     }
 
-    /// How many bytes that say nothing an object's header has, if it is sealed.
+    /// Returns the number of padding bytes in an object's header, if it is sealed.
     pub(super) fn spare(&self, id: NodeId) -> Option<usize> {
         self.spare.get(&id).copied()
     }
@@ -116,7 +116,7 @@ impl Layout {
         self.plan.sealed.iter().find(|sealed| sealed.object == id).copied()
     }
 
-    /// Before an object is laid out: room for what comes before the first sealed one.
+    /// Called before an object is laid out: reserves the bytes before the first sealed one.
     pub(super) fn before(&mut self, id: NodeId, region: &mut Vec<u8>) -> Result<()> {
         if self.plan.sealed.first().is_some_and(|first| first.object == id) {
             self.front = region.len();
@@ -125,7 +125,8 @@ impl Layout {
         Ok(())
     }
 
-    /// How many bytes that say nothing put the checksum of an object where it should be, if `blob` is the object at `start`.
+    /// Returns the number of padding bytes that moves an object's checksum to its required offset, if
+    /// `blob`, laid out at `start`, does not have it there.
     pub(super) fn better(&mut self, id: NodeId, start: usize, blob: &Blob) -> Option<usize> {
         let sealed = self.sealed(id)?;
         let checksum = (start + blob.bytes.len() - CHECKSUM) as u64;
@@ -138,7 +139,7 @@ impl Layout {
         Some(*spare)
     }
 
-    /// After an object was laid out: room for what follows it.
+    /// Called after an object was laid out: reserves the bytes that follow it.
     pub(super) fn after(
         &mut self,
         id: NodeId,
@@ -153,7 +154,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Puts the other format's bytes into the region, which lies at `start` in the file.
+    /// Writes the other format's bytes into the region, which is at `start` in the file.
     pub(super) fn fill(&self, companion: &dyn Companion, start: u64, region: &mut [u8]) -> Result<()> {
         let wrong = || Error::invalid("bytes of another length than was planned");
         let places = Places {

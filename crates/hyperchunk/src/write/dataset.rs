@@ -1,4 +1,4 @@
-//! A dataset of a file that is being written.
+//! Handle of a dataset that is being written.
 
 use super::chunks::{Chunks, Data, Elements, NewChunk};
 use super::fits;
@@ -24,19 +24,19 @@ pub struct DatasetWriter {
     pub(super) node: Arc<DatasetNode>,
 }
 
-/// So many bytes are copied at once, by one thread.
+/// Number of bytes that one thread copies at once.
 const COPIED: usize = 16 << 20;
 
 /// A part of a file for [`DatasetWriter::copy_parts`].
 #[derive(Debug, Clone, Copy)]
 pub struct FilePart<'a> {
-    /// Where it goes in the dataset's data, in bytes.
+    /// Its place in the dataset's data, in bytes.
     pub at: u64,
     /// The file.
     pub file: &'a std::fs::File,
-    /// Where it begins there.
+    /// Its offset in the file.
     pub from: u64,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub length: u64,
 }
 
@@ -46,18 +46,18 @@ pub type DirectChunk<'a> = (&'a [u64], &'a [u8], u32);
 /// Chunks for [`DatasetWriter::write_chunk_run`].
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkRun<'a> {
-    /// The offsets of their first elements: as many numbers for each as there are dimensions.
+    /// The offsets of their first elements, with one number for each dimension.
     pub offsets: &'a [u64],
-    /// Their bytes, one chunk behind the other.
+    /// Their bytes, contiguous.
     pub data: &'a [u8],
-    /// How many bytes each has; `None` if all have the same number.
+    /// The size of each in bytes; `None` if all sizes are equal.
     pub sizes: Option<&'a [u64]>,
     /// Their filter masks; `None` if all filters were applied.
     pub masks: Option<&'a [u32]>,
 }
 
 impl DatasetOptions {
-    /// In one piece, without filters.
+    /// Creates options for a contiguous dataset without filters.
     #[must_use]
     pub fn new(datatype: Datatype, dataspace: Dataspace) -> Self {
         Self {
@@ -75,13 +75,13 @@ impl DatasetOptions {
         }
     }
 
-    /// The same, elsewhere.
+    /// Sets the layout.
     #[must_use]
     pub fn with_layout(self, layout: NewLayout) -> Self {
         Self { layout, ..self }
     }
 
-    /// The same, with filters.
+    /// Sets the filters.
     #[must_use]
     pub fn with_pipeline(self, pipeline: Pipeline) -> Self {
         Self { pipeline, ..self }
@@ -89,31 +89,31 @@ impl DatasetOptions {
 }
 
 impl DatasetWriter {
-    /// Which object of its file it is.
+    /// Returns its object id in its file.
     #[must_use]
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// The file that it is in.
+    /// Returns its file.
     #[must_use]
     pub fn file(&self) -> &Writer {
         &self.file
     }
 
-    /// The type of its elements.
+    /// Returns the type of its elements.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.node.datatype
     }
 
-    /// Its extent.
+    /// Returns its extent.
     #[must_use]
     pub fn dims(&self) -> Vec<u64> {
         self.node.dims()
     }
 
-    /// The extent of its chunks, if it has any.
+    /// Returns the extent of its chunks, if it has any.
     #[must_use]
     pub fn chunk(&self) -> Option<&[u64]> {
         match &self.node.data {
@@ -122,7 +122,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Whether its chunks go through filters.
+    /// Returns whether its chunks go through filters.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         !self.node.pipeline.is_empty()
@@ -132,18 +132,18 @@ impl DatasetWriter {
         self.file.0.named(error)
     }
 
-    /// Writes the selected elements: `data` has them one behind the other, as the file has them.
+    /// Writes the selected elements: `data` has them contiguously, in the file's type.
     ///
     /// # Errors
-    /// Invalid if the selection is not in the extent, or `data` has another size; a filter's; those of the sink.
+    /// Invalid if the selection is not in the extent, or `data` has another size; a filter's; the sink's.
     pub fn write(&self, choice: &Choice, data: &[u8]) -> Result<()> {
         self.write_elements(choice, &Elements { data, size: self.node.element_size, conversion: None })
     }
 
-    /// As [`DatasetWriter::write`], with elements of another type, which are converted.
+    /// Writes elements of another type, which are converted, as [`DatasetWriter::write`] does.
     ///
     /// # Errors
-    /// As [`DatasetWriter::write`]; Conversion if there is none.
+    /// As [`DatasetWriter::write`]; Conversion if HDF5 has none.
     pub fn write_as(&self, choice: &Choice, datatype: &Datatype, data: &[u8]) -> Result<()> {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
         let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
@@ -158,11 +158,12 @@ impl DatasetWriter {
         written.map_err(|error| self.named(error))
     }
 
-    /// Copies parts of other files to places in contiguous data, in any order, on `threads` threads: the bytes as they are.
-    /// What has no part gets the fill value.
+    /// Copies parts of other files, unchanged, to places in contiguous data, in any order, on `threads`
+    /// threads. Bytes without a part get the fill value.
     ///
     /// # Errors
-    /// Invalid if the dataset is not stored in one piece, a part is beyond it, or the file has a journal; those of the sink.
+    /// Invalid if the dataset is not contiguous, a part is beyond it, or the file has a journal; the
+    /// sink's.
     pub fn copy_parts(&self, parts: &[FilePart<'_>], threads: usize) -> Result<()> {
         let inner = &self.file.0;
         inner.open()?;
@@ -200,7 +201,7 @@ impl DatasetWriter {
         }
     }
 
-    /// The number of the chunk that begins at an element.
+    /// Returns the number of the chunk that begins at an element.
     pub(super) fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Key> {
         let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
         self.scaled_in(dims.dims(), chunks, offset)
@@ -243,7 +244,7 @@ impl DatasetWriter {
                 "a chunk of 4 GiB and more: HDF5 before 2.0 cannot read it (libver \"v200\" writes it)";
             return Err(self.named(Error::limit(message)));
         }
-        // The indexes of newer files have so many bytes for the size of a chunk.
+        // The number of bytes for a chunk's size in the indexes of newer files.
         let width = (chunks.bytes.max(1).ilog2() + 8) / 8 + 1;
         let room = 256_u64.checked_pow(width).unwrap_or(u64::MAX);
         let newer = oldest > Oldest::V18;
@@ -255,17 +256,17 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// A chunk of a dataset without filters has none to leave out.
+    /// Returns the mask; 0 for a dataset without filters.
     fn mask(&self, filter_mask: u32) -> u32 {
         if self.node.pipeline.is_empty() { 0 } else { filter_mask }
     }
 
-    /// Writes a chunk as it will be stored: after its filters, without a look at the bytes. `offset` is that of its first
-    /// element; a bit of `filter_mask` says that the filter of that number was not applied. Nothing of `data` is needed
-    /// when this returns. Source: *RFC: Direct Chunk Write*, Appendix B.
+    /// Writes a chunk in its stored form, after its filters, without inspecting the bytes. `offset` is the
+    /// offset of its first element; a set bit of `filter_mask` means that the filter of that number was not
+    /// applied. `data` may be dropped when this returns. Source: *RFC: Direct Chunk Write*, Appendix B.
     ///
     /// # Errors
-    /// Invalid if the dataset has no chunks, none begins there, or `data` is empty; those of the sink.
+    /// Invalid if the dataset has no chunks, none begins there, or `data` is empty; the sink's.
     pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
         self.file.0.open()?;
         let chunks = self.own_chunks()?;
@@ -277,7 +278,8 @@ impl DatasetWriter {
         placed.map_err(|error| self.named(error))
     }
 
-    /// As [`DatasetWriter::write_chunk`], many at once, in one piece of the file: cheaper where chunks are small.
+    /// Writes several chunks contiguously, as [`DatasetWriter::write_chunk`] does: cheaper if chunks are
+    /// small.
     ///
     /// # Errors
     /// As [`DatasetWriter::write_chunk`]; then none of them is written, unless the sink failed.
@@ -295,11 +297,11 @@ impl DatasetWriter {
         self.place_all(own, &placed, None)
     }
 
-    /// As [`DatasetWriter::write_chunks`], of chunks that lie one behind the other in memory, too: one write, whatever their
-    /// number.
+    /// Does the same as [`DatasetWriter::write_chunks`] for chunks that are contiguous in memory, too: a
+    /// single write for any number.
     ///
     /// # Errors
-    /// As [`DatasetWriter::write_chunks`]; Invalid if `run` does not agree with itself.
+    /// As [`DatasetWriter::write_chunks`]; Invalid if `run` is inconsistent.
     pub fn write_chunk_run(&self, run: &ChunkRun<'_>) -> Result<()> {
         self.file.0.open()?;
         let own = self.own_chunks()?;
@@ -354,7 +356,8 @@ impl DatasetWriter {
         done.map_err(|error| self.named(error))
     }
 
-    /// A chunk as it is stored, and the mask of filters that were not applied; `None` if it was never written.
+    /// Reads a chunk's stored bytes and the mask of filters that were not applied; `None` if it was never
+    /// written.
     ///
     /// # Errors
     /// As [`DatasetWriter::write_chunk`].
@@ -367,7 +370,7 @@ impl DatasetWriter {
         read.map_err(|error| self.named(error))
     }
 
-    /// Changes the extent. What is outside is lost; what is new has the fill value.
+    /// Changes the extent. Elements outside are lost; new ones have the fill value.
     ///
     /// # Errors
     /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
@@ -376,7 +379,8 @@ impl DatasetWriter {
         fits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
-            // Before the extent changes: what waits outside the new one must not be noted as stored after it.
+            // Before the extent changes: a waiting chunk outside the new extent must not be journalled as
+            // stored after the change.
             chunks.flush(&self.file.0, &self.node).map_err(|error| self.named(error))?;
         }
         let shrinks = {

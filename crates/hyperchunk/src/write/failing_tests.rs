@@ -1,4 +1,4 @@
-//! Writers that cannot go on: nothing changes by a call that fails, and what was whole is got back.
+//! Writers that fail: a failing call changes nothing, and complete data are recovered.
 
 use super::journal::{Entry, Made};
 use super::*;
@@ -34,7 +34,7 @@ fn space(dims: &[u64]) -> Dataspace {
     Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().map(|dim| Some(*dim)).collect() }
 }
 
-/// A compound of more members than an object header message has room for.
+/// A compound with more members than fit into an object header message.
 fn wide() -> Datatype {
     let member = |number: u32| Member {
         name: Name::from(format!("field_{number}").as_bytes()),
@@ -136,7 +136,7 @@ fn what_hdf5_cannot_hold_is_left_out_and_named() {
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let kept = file.create_dataset(NodeId::ROOT, b"kept", options(int32())).unwrap();
     kept.write(&Choice::All, &[1; 16]).unwrap();
-    // As an earlier release noted them, which found out at the end.
+    // Journalled by an earlier release, which found out at the commit.
     let made = |datatype: Datatype, fill: Vec<u8>| {
         let DatasetOptions { dataspace, layout, pipeline, fill: mut value, .. } = options(datatype.clone());
         value.allocation = AllocationTime::Late;
@@ -209,7 +209,7 @@ fn what_hdf5_cannot_hold_is_left_out_and_named() {
     assert_eq!(root.group().unwrap().get(b"many").unwrap().attributes().unwrap().len(), 1);
 }
 
-/// A disk that has no room for more than so many bytes at once.
+/// A disk that refuses writes of more than a given size.
 #[derive(Debug, Default)]
 struct Tight(MemorySink, std::sync::atomic::AtomicUsize);
 
@@ -300,7 +300,7 @@ fn links_under_the_names_of_a_writer_are_not_followed() {
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     file.create_group(NodeId::ROOT, b"g", false).unwrap();
     drop(file);
-    // Of a journal that is right, the unfinished file is another's.
+    // The journal is the user's, but the unfinished file is another user's.
     std::fs::remove_file(folder.0.join("a.h5.partial")).unwrap();
     symlink("victim", folder.0.join("a.h5.partial")).unwrap();
     let error = recover(&path).unwrap_err();

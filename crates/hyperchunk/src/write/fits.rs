@@ -1,14 +1,15 @@
-//! Bounds of object header messages, checked at the call: later, at a commit, one object would cost the whole file.
+//! Size limits of object header messages, checked at the call: at a commit, one object would make the whole
+//! file fail.
 
 use super::tree::{NewLink, Node};
 use crate::{Error, Result};
 use hyperchunk_format::model::{FillWhen, Name};
 
-/// The largest message of an object header, in bytes: its size has 16 bits and is padded to eight bytes.
+/// Maximum size of an object header message, in bytes: its size has 16 bits and is padded to eight bytes.
 const MAX_MESSAGE_BYTES: usize = 65_528;
-/// Bytes of a fill value's or a link's message beside the value and the names.
+/// Size in bytes of a fill value's or a link's message without the value and the names.
 const MESSAGE_OVERHEAD_BYTES: usize = 32;
-/// Bytes of one file in the message that lists external files.
+/// Size in bytes of one file in the message that lists external files.
 const EXTERNAL_FILE_BYTES: usize = 24;
 
 fn check(what: &str, bytes: usize) -> Result<()> {
@@ -56,8 +57,8 @@ pub(super) fn comment(comment: Option<&Name>) -> Result<()> {
     comment.map_or(Ok(()), |comment| check("a comment", comment.as_bytes().len().saturating_add(1)))
 }
 
-/// Checks whether an object can have another attribute, or one of a name that it has: where their order is tracked, it is
-/// counted in 16 bits.
+/// Checks whether an object can have another attribute, or one of a name that it has. If creation order is
+/// tracked, it is counted in 16 bits.
 ///
 /// # Errors
 /// Limit if it cannot.

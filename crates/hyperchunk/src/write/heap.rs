@@ -1,4 +1,4 @@
-//! Sequences and strings of variable length: the objects that elements lead to. Source: specification §III.E, "Global Heap".
+//! Heap objects of sequences and strings of variable length. Source: specification §III.E, "Global Heap".
 
 use super::sink::Sink;
 use super::space::Space;
@@ -6,16 +6,16 @@ use crate::{Error, Result};
 use hyperchunk_format::encode::global_heap::Builder;
 use std::sync::{Mutex, PoisonError};
 
-/// A collection is this large; one with a single larger object is as large as that needs.
+/// Usual size of a collection in bytes; one with a single larger object has the size that it needs.
 pub(super) const COLLECTION: usize = 64 << 10;
 
-/// Gives objects their places, collection by collection.
+/// Allocator of heap objects, collection by collection.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     open: Mutex<Option<Open>>,
 }
 
-/// The collection that objects are added to.
+/// The collection to which objects are added.
 #[derive(Debug)]
 struct Open {
     address: u64,
@@ -23,8 +23,8 @@ struct Open {
 }
 
 impl Heap {
-    /// Stores an object; returns the collection's address and the object's number in it. New collections have `usual` bytes,
-    /// and lie where `take` says.
+    /// Stores an object; returns the collection's address and the object's number in it. New collections
+    /// have `usual` bytes, at the address that `take` returns.
     pub(super) fn store(
         &self,
         bytes: &[u8],
@@ -46,7 +46,7 @@ impl Heap {
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
         let fresh = Open { address, collection };
         if needed > usual {
-            // It is full: the one before goes on.
+            // It is full; the previous collection stays open.
             sink.write_at(address, &fresh.collection.encode())?;
         } else if let Some(full) = open.replace(fresh) {
             sink.write_at(full.address, &full.collection.encode())?;
@@ -54,7 +54,8 @@ impl Heap {
         Ok((address, number.into()))
     }
 
-    /// Writes what was not written. What has been written is not changed any more: it may be all that is left of this process.
+    /// Writes the open collection. Written collections never change: they may be all that is left of this
+    /// process.
     pub(super) fn flush(&self, space: &Space, sink: &dyn Sink) -> Result<()> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut open) = open else { return Ok(()) };

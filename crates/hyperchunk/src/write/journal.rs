@@ -1,8 +1,8 @@
-//! What was done to a file of this machine, kept beside it until it is closed: a writer that is killed loses nothing that was
-//! whole.
+//! Journal of a local file, kept beside it until it is closed: a killed writer loses no complete data.
 //!
-//! Data come first, the entry that leads to them second; nothing that an entry leads to is written over before another entry
-//! says so. An entry is its length, a checksum and its bytes: the first that is torn ends the journal.
+//! Data are written first, the entry that refers to them second; they are overwritten only after another
+//! entry replaces it. An entry is its length, a checksum and its bytes; the first torn entry ends the
+//! journal.
 
 use super::chunks::NewChunk;
 use super::options::NewLayout;
@@ -26,11 +26,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a journal begins with.
+/// Signature of a journal.
 const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
-/// No entry is larger.
+/// Maximum size of an entry, in bytes.
 const LARGEST: usize = 1 << 30;
-/// No more chunks are in one.
+/// Maximum number of chunks in an entry.
 const MOST_CHUNKS: usize = 1 << 16;
 #[cfg(unix)]
 const APPEND: i32 = libc::O_APPEND;
@@ -38,7 +38,7 @@ const APPEND: i32 = libc::O_APPEND;
 const APPEND: i32 = 0;
 const SIZES: Sizes = Sizes { address: 8, length: 8 };
 
-/// One thing that was done.
+/// A journalled operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Entry {
     /// A new object; it has the next number.
@@ -77,9 +77,9 @@ pub(super) enum Entry {
         object: NodeId,
         dims: Vec<u64>,
     },
-    /// Chunks of one dataset, one behind the other.
+    /// Chunks of one dataset, stored contiguously.
     Chunks(Vec<Placed>),
-    /// Contiguous data have their place.
+    /// Contiguous data got their place.
     Begins {
         object: NodeId,
         address: u64,
@@ -96,11 +96,11 @@ pub(super) enum Entry {
         object: NodeId,
         data: Vec<u8>,
     },
-    /// So many bytes come before the superblock.
+    /// Number of bytes before the superblock.
     UserBlock(u64),
 }
 
-/// A dataset as it was made.
+/// A dataset at its creation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Made {
     pub(super) datatype: Datatype,
@@ -112,7 +112,7 @@ pub(super) struct Made {
     pub(super) track_order: bool,
 }
 
-/// A chunk that has its place.
+/// A stored chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placed {
     pub(super) object: NodeId,
@@ -123,7 +123,8 @@ pub(super) struct Placed {
     pub(super) digest: u64,
 }
 
-/// Tells bytes from those of a disk that lost some of them: systems lose blocks, of which each is looked at.
+/// Computes a digest that detects lost disk blocks. Only a sample of the bytes is used, from each block of
+/// 512 bytes.
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let mut state = bytes.len() as u64;
     let mut mix = |line: &[u8]| {
@@ -156,13 +157,13 @@ pub(super) struct Journal {
 #[derive(Debug)]
 struct State {
     file: File,
-    /// Where the last whole entry ends.
+    /// The end of the last complete entry.
     end: u64,
-    /// Whether a torn entry is behind it: what came after that would be lost.
+    /// True if a torn entry follows, after which further entries would be lost.
     torn: bool,
 }
 
-/// Where the journal of a file lies.
+/// Returns the path of a file's journal.
 pub(crate) fn path_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".journal");
@@ -170,7 +171,7 @@ pub(crate) fn path_of(file: &Path) -> PathBuf {
 }
 
 impl Journal {
-    /// Starts the journal of a file.
+    /// Creates the journal of a file.
     pub(super) fn create(file: &Path) -> Result<Self> {
         let path = path_of(file);
         let refused = |error: std::io::Error| {
@@ -183,7 +184,7 @@ impl Journal {
                 .file(file.display())
         };
         let (folder, name) = Folder::of(&path).map_err(refused)?;
-        // It holds what the file will, whoever may read that.
+        // Private to the user: it holds the file's contents, whose readers are not decided here.
         let mut journal = folder.create(&name, APPEND, 0o600).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Io,
@@ -200,7 +201,7 @@ impl Journal {
         })?;
         journal.try_lock().map_err(|_| busy(&path))?;
         if let Err(error) = journal.write_all(MAGIC) {
-            // Without its first bytes it is nothing.
+            // Useless without its signature.
             drop(folder.remove(&name));
             return Err(refused(error));
         }
@@ -208,7 +209,8 @@ impl Journal {
         Ok(Self { state: Mutex::new(state), folder, path })
     }
 
-    /// Adds entries, with one call of the system; with `sync`, they reach the disk. If not all of that can be, none is there.
+    /// Appends entries with one system call; with `sync`, they reach the disk. On failure none of them is
+    /// there.
     pub(super) fn add(&self, entries: &[Entry], sync: bool) -> Result<()> {
         let mut bytes = Vec::new();
         for entry in entries {
@@ -217,7 +219,7 @@ impl Journal {
         self.append(&bytes, sync)
     }
 
-    /// Adds chunks that lie one behind the other.
+    /// Appends an entry for chunks that are stored contiguously.
     pub(super) fn add_chunks(
         &self,
         object: NodeId,
@@ -249,13 +251,13 @@ impl Journal {
         };
         let mut state = self.state();
         if state.torn {
-            // What the disk had no room for then, it may have now.
+            // The disk may have free space again.
             state.file.set_len(state.end).map_err(refused)?;
             state.torn = false;
         }
         let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
         if let Err(error) = state.file.write_all(bytes).and_then(|()| synced(&state.file)) {
-            // Half of an entry ends the journal: nothing may come behind it.
+            // A partial entry ends the journal, so it must be removed before others follow.
             state.torn = state.file.set_len(state.end).is_err();
             return Err(refused(error));
         }
@@ -267,13 +269,13 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes to another file from now on; returns the one before.
+    /// Redirects to another file; returns the previous one.
     #[cfg(test)]
     pub(super) fn divert(&self, file: File) -> File {
         std::mem::replace(&mut self.state().file, file)
     }
 
-    /// The file is whole: it is not needed any more.
+    /// Deletes the journal of a complete file.
     pub(super) fn end(&self) -> Result<()> {
         let removed = self.folder.remove(self.path.file_name().unwrap_or_default());
         removed.map_err(|error| {
@@ -282,13 +284,13 @@ impl Journal {
     }
 }
 
-/// Whoever writes a file holds its journal.
+/// Returns the error for a journal that another writer has locked.
 fn busy(path: &Path) -> Error {
     let message = "another program writes the file";
     Error::new(ErrorKind::Io, message).file(path.display())
 }
 
-/// The journal that a killed writer left, held.
+/// The journal that a killed writer left, locked.
 #[derive(Debug)]
 pub(super) struct Left {
     file: File,
@@ -297,8 +299,9 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Takes the journal of a file that nobody writes any more. It must be the user's own, root's, the file owner's, or in a
-    /// folder that only its owner may write to: a journal says what becomes of a file.
+    /// Opens and locks a journal that no writer holds any more. It must belong to the user, root or the
+    /// file's owner, or be in a folder that only its owner may write to: a journal decides the contents of
+    /// a file.
     pub(super) fn open(file: &Path) -> Result<Self> {
         let path = path_of(file);
         let refused = |error: std::io::Error| {
@@ -316,19 +319,19 @@ impl Left {
         Ok(Self { file: journal, folder, path })
     }
 
-    /// Whether the unfinished file counts, as the journal does.
+    /// Checks that the unfinished file is trusted, by the same rules as the journal.
     pub(super) fn check(&self, file: &Path, partial: &Path, metadata: &Metadata) -> Result<()> {
         check_made_by(&self.folder, file, partial, metadata)
     }
 
-    /// Deletes it.
+    /// Deletes the journal.
     pub(super) fn end(self) -> Result<()> {
         let removed = self.folder.remove(self.path.file_name().unwrap_or_default());
         removed.map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))
     }
 }
 
-/// Refuses what somebody else could have put beside a file.
+/// Refuses a file that another user could have put there.
 fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
     #[cfg(unix)]
     if folder.metadata().is_ok_and(|folder| folder.mode() & 0o022 == 0) {
@@ -339,7 +342,7 @@ fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata)
     Trust::of_writer(file).check_owner_of(path, metadata)
 }
 
-/// All entries of a journal up to its end, or to where it is torn; and how many bytes are behind that.
+/// Reads all entries of a journal, up to a torn one; also returns the number of bytes after that.
 pub(super) fn read(journal: &Left) -> Result<(Vec<Entry>, u64)> {
     let path = &journal.path;
     let refused = |error: std::io::Error| {
@@ -370,7 +373,7 @@ pub(super) fn read(journal: &Left) -> Result<(Vec<Entry>, u64)> {
     Ok((entries, rest.len() as u64))
 }
 
-/// Adds an entry: its length, a checksum, and what `body` adds.
+/// Appends an entry: its length, a checksum, and the bytes that `body` appends.
 fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
     let start = bytes.len();
     bytes.extend_from_slice(&[0; 8]);
@@ -386,13 +389,13 @@ fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) ->
     Ok(())
 }
 
-/// What an entry for so many chunks begins with; the first lies at `address`.
+/// Appends the head of an entry for chunks; the first one is stored at `address`.
 fn head(bytes: &mut Vec<u8>, object: NodeId, rank: usize, count: usize, address: u64) {
     bytes.push(12);
     [object.0 as u64, rank as u64, count as u64, address].into_iter().for_each(|value| number(bytes, value));
 }
 
-/// One of them.
+/// Appends one chunk.
 fn chunk(bytes: &mut Vec<u8>, scaled: &[u64], size: u64, mask: u32, digest: u64) {
     scaled.iter().for_each(|value| number(bytes, *value));
     number(bytes, size);
@@ -417,7 +420,7 @@ fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<Placed>> {
     Ok(chunks)
 }
 
-/// Bytes with their length before them.
+/// Appends bytes, preceded by their length.
 fn put(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
     bytes.extend_from_slice(part);
@@ -463,7 +466,7 @@ fn datatype(cursor: &mut Cursor<'_>) -> Result<Datatype> {
 }
 
 impl Entry {
-    /// The object that it changes, if it names one.
+    /// Returns the object that the entry changes, if it names one.
     pub(super) fn object(&self) -> Option<NodeId> {
         match self {
             Self::Attribute { object, .. }
@@ -485,7 +488,7 @@ impl Entry {
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
-        // Whatever may be in a file may be here.
+        // A journal may hold anything that a file may.
         let newest = Oldest::V200;
         match self {
             Self::Group { track_order } => bytes.extend_from_slice(&[1, u8::from(*track_order)]),

@@ -1,13 +1,13 @@
-//! The number of a chunk: for each dimension, which it is.
+//! Number of a chunk: its place in the grid.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-/// Up to so many dimensions a number needs no memory of its own.
+/// Maximum number of dimensions that are stored inline.
 const FEW: usize = 4;
 
-/// A chunk's number, as what it is found by.
+/// A chunk's number, as a hash key.
 #[derive(Debug, Clone)]
 pub(super) enum Key {
     Few(u8, [u64; FEW]),
@@ -44,7 +44,7 @@ impl Deref for Key {
     }
 }
 
-// As the slices that it is looked up by.
+// Allows lookup by slices.
 impl Borrow<[u64]> for Key {
     fn borrow(&self) -> &[u64] {
         self

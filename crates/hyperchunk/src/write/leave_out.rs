@@ -1,4 +1,5 @@
-//! What a journal has and HDF5 cannot hold: it is left out, and named, so that the rest of the file is got back.
+//! Recovery of journalled objects that HDF5 cannot hold: they are omitted and reported, so that the rest of
+//! the file is recovered.
 
 use super::tree::{NewLink, NodeId, NodeKind, Tree};
 use super::writer::Writer;
@@ -6,10 +7,10 @@ use crate::{Error, Result};
 use hyperchunk_format::model::Name;
 use std::collections::HashMap;
 
-/// Commits that are tried: each time, objects that keep the file from being stored are left out.
+/// Maximum number of attempts to commit; each omits the objects that fail.
 const MAX_ROUNDS: usize = 4;
 
-/// What was left out of a file.
+/// Parts omitted from a file.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     objects: HashMap<NodeId, String>,
@@ -26,7 +27,7 @@ impl LeftOut {
         self.objects.contains_key(&id)
     }
 
-    /// Fails for an object that was left out, with the reason.
+    /// Returns an error with the reason if the object was omitted.
     pub(super) fn check(&self, id: NodeId) -> Result<()> {
         self.objects.get(&id).map_or(Ok(()), |why| Err(Error::limit(why)))
     }
@@ -35,7 +36,7 @@ impl LeftOut {
         self.links.push((group, name, why.message().to_owned()));
     }
 
-    /// A link is removed: whether it was left out.
+    /// Handles removal of a link; returns whether it was omitted.
     pub(super) fn unlink(&mut self, group: NodeId, name: &Name) -> bool {
         let before = self.links.len();
         self.links.retain(|(of, known, _)| (*of, known) != (group, name));
@@ -47,12 +48,12 @@ impl LeftOut {
         self.attributes.push((object, name, why.message().to_owned()));
     }
 
-    /// An attribute is removed, or has another value.
+    /// Handles removal or replacement of an attribute.
     pub(super) fn replace(&mut self, object: NodeId, name: &Name) {
         self.attributes.retain(|(of, known, _)| (*of, known) != (object, name));
     }
 
-    /// All of it, for people.
+    /// Lists the omitted parts, for messages.
     pub(super) fn told(&self, names: &HashMap<NodeId, String>) -> Vec<String> {
         let path = |id: &NodeId| names.get(id).map_or("an object without a name", String::as_str);
         let links = self.links.iter().map(|(group, name, why)| format!("{}/{name}: {why}", path(group)));
@@ -64,10 +65,10 @@ impl LeftOut {
     }
 }
 
-/// Leaves out what keeps a file from being stored, and returns what that is.
+/// Omits the objects that cannot be stored, and lists them.
 ///
 /// # Errors
-/// That of the root group, if it cannot be stored.
+/// The root group's, if it cannot be stored.
 pub(super) fn unencodable(writer: &Writer) -> Result<Vec<String>> {
     let mut told = Vec::new();
     for _ in 0..MAX_ROUNDS {
@@ -84,7 +85,7 @@ pub(super) fn unencodable(writer: &Writer) -> Result<Vec<String>> {
     Ok(told)
 }
 
-/// Takes from an object what it takes to store it, or else the object from the file.
+/// Removes the parts of an object that cannot be stored, or else the object from the file.
 fn leave_out(writer: &Writer, id: NodeId, name: &str, error: Error) -> Result<String> {
     let fails = || writer.0.unencodable().into_iter().any(|(failing, _)| failing == id);
     let why = error.message().to_owned();
@@ -108,7 +109,7 @@ fn leave_out(writer: &Writer, id: NodeId, name: &str, error: Error) -> Result<St
     Ok(format!("{name}: {why}"))
 }
 
-/// All hard links to an object.
+/// Returns all hard links to an object.
 fn links_to(tree: &Tree, id: NodeId) -> Vec<(NodeId, Name)> {
     let mut links = Vec::new();
     for (number, node) in tree.nodes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a file that is being written consists of, for those who write it.
+//! Queries on a file that is being written, for its writers.
 
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
@@ -9,10 +9,10 @@ use crate::{Error, ErrorKind, Object, Result};
 use hyperchunk_format::model::{Dataspace, Datatype, FillValue, Name, Pipeline};
 use std::collections::HashSet;
 
-/// So many soft links may lead to one another.
+/// Maximum number of soft links on a path.
 const MOST_SOFT_LINKS: usize = 16;
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// An object of the same file.
@@ -68,16 +68,16 @@ fn elsewhere<'a>(file: &Name, path: &Name, rest: impl Iterator<Item = &'a [u8]>)
 }
 
 impl Writer {
-    /// What a path leads to, from a group or, if it begins with `/`, from the root.
+    /// Resolves a path from a group or, if it begins with `/`, from the root.
     ///
     /// # Errors
-    /// NotFound if it leads nowhere.
+    /// NotFound if a part of it does not exist.
     pub fn resolve(&self, start: NodeId, path: &[u8]) -> Result<Target> {
         let found = self.0.tree().find_from(start, path, &mut { MOST_SOFT_LINKS });
         found.map_err(|error| self.0.named(error))
     }
 
-    /// A path to an object; `None` if no hard links lead there.
+    /// Returns a path to an object; `None` if no hard links reach it.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
@@ -102,7 +102,7 @@ impl Writer {
         Ok(None)
     }
 
-    /// The names of an object's attributes: in the order in which they were made if that is tracked, else sorted.
+    /// Returns the names of an object's attributes, in creation order if that is tracked, else sorted.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
@@ -116,7 +116,7 @@ impl Writer {
         Ok(attributes.into_iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Whether the order in which links and attributes of an object are made is tracked.
+    /// Returns whether the creation order of an object's links and attributes is tracked.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
@@ -124,7 +124,7 @@ impl Writer {
         Ok(self.0.tree().node(object)?.track_order)
     }
 
-    /// An object's comment.
+    /// Returns an object's comment.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
@@ -132,10 +132,10 @@ impl Writer {
         Ok(self.0.tree().node(object)?.comment.clone())
     }
 
-    /// A committed datatype.
+    /// Returns a committed datatype.
     ///
     /// # Errors
-    /// Invalid if the object is none.
+    /// Invalid if the object is not one.
     pub fn datatype(&self, object: NodeId) -> Result<Datatype> {
         match &self.0.tree().node(object)?.kind {
             NodeKind::Datatype(datatype) => Ok(datatype.clone()),
@@ -143,13 +143,13 @@ impl Writer {
         }
     }
 
-    /// The object that [`Writer::address`] gave an address.
+    /// Returns the object that [`Writer::address`] gave an address.
     #[must_use]
     pub fn object_at(&self, address: u64) -> Option<NodeId> {
         self.0.tree().nodes.iter().position(|node| node.pinned == Some(address)).map(NodeId)
     }
 
-    /// An object as [`Writer::snapshot`] has it, also one that no link leads to.
+    /// Returns an object as [`Writer::snapshot`] has it, even without any link to it.
     ///
     /// # Errors
     /// As [`Writer::snapshot`].
@@ -159,7 +159,7 @@ impl Writer {
         file.object(address.ok_or_else(|| Error::invalid("an object of another file"))?)
     }
 
-    /// The object that is at an address in what [`Writer::snapshot`] returns.
+    /// Returns the object that is at an address in the result of [`Writer::snapshot`].
     ///
     /// # Errors
     /// As [`Writer::snapshot`].
@@ -170,13 +170,13 @@ impl Writer {
 }
 
 impl NodeId {
-    /// The object of a number.
+    /// Returns the object of a number.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
         usize::try_from(number).ok().map(Self)
     }
 
-    /// Its number: 0 for the root, then as objects were made.
+    /// Returns its number: 0 for the root, then in order of creation.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0 as u64
@@ -184,31 +184,31 @@ impl NodeId {
 }
 
 impl DatasetWriter {
-    /// Its extent, with its bounds.
+    /// Returns its extent, with its bounds.
     #[must_use]
     pub fn dataspace(&self) -> Dataspace {
         self.node.dataspace()
     }
 
-    /// The filters of its chunks.
+    /// Returns the filters of its chunks.
     #[must_use]
     pub fn pipeline(&self) -> &Pipeline {
         &self.node.pipeline
     }
 
-    /// What never-written elements are.
+    /// Returns its fill value, for elements that were never written.
     #[must_use]
     pub fn fill(&self) -> &FillValue {
         &self.node.fill
     }
 
-    /// The address of the committed datatype that it uses.
+    /// Returns the address of the committed datatype that it uses.
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         self.node.committed
     }
 
-    /// Where its data lie.
+    /// Returns the layout of its data.
     #[must_use]
     pub fn layout(&self) -> NewLayout {
         match &self.node.data {

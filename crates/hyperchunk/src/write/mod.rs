@@ -1,10 +1,11 @@
-//! New files: chunks are compressed on all cores and put straight to their places, structure is written when a file is
-//! committed.
+//! Writing of new files: chunks are compressed on all cores and written straight to their places; structure
+//! is written at a commit.
 //!
-//! A write is a read backwards: **gather → encode → place → write → commit**. Space is given out by one counter, so any
-//! number of threads write at once, without a lock around the file. Objects, attributes and indexes of chunks are values in
-//! memory until the file is committed; then they become one region of the file, and the superblock, written last, leads to
-//! it. Until then a file of this machine has the name that it will have with `.partial` behind, and is no HDF5 file.
+//! A write is a reversed read: **gather → encode → place → write → commit**. Space comes from one counter,
+//! so any number of threads write at once, without a lock around the file. Objects, attributes and chunk
+//! indexes are values in memory until the file is committed. Then they become one region of the file, and
+//! the superblock, written last, points to it. Until then a local file has its final name plus `.partial`,
+//! and is not an HDF5 file.
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
@@ -50,7 +51,7 @@ pub(crate) use stream::StreamSink;
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;
 
-/// For the oldest release that knows how, up to `newest`; the error is that for `oldest`.
+/// Encodes for the oldest release that can, up to `newest`; the error is the one for `oldest`.
 fn oldest_able<T>(
     oldest: Oldest,
     newest: Oldest,
@@ -62,12 +63,12 @@ fn oldest_able<T>(
     })
 }
 
-/// The oldest release that knows a datatype.
+/// Returns the oldest release that knows a datatype.
 fn needs(datatype: &Datatype, oldest: Oldest, newest: Oldest) -> Result<Oldest> {
     oldest_able(oldest, newest, |age| encode::message::datatype::encode(datatype, age)).map(|(age, _)| age)
 }
 
-/// What older releases are told of something that needs one.
+/// Returns the notice for contents that need a newer release.
 fn notice(what: &str, age: Oldest) -> String {
     let release = if age == Oldest::V200 { "2.0" } else { "1.10" };
     format!("{what}: HDF5 before {release} cannot read it")

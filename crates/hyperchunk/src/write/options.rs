@@ -1,42 +1,46 @@
-//! How files and datasets are made.
+//! Options for creating files and datasets.
 
 use crate::io::Locking;
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pipeline, VirtualMapping};
 
-/// How a file is made.
+/// Options for creating a file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CreateOptions {
     /// The oldest release of HDF5 that must be able to read it.
     pub oldest: Oldest,
-    /// The newest whose format may be used for what has no older one: then [`Writer::notices`](super::Writer::notices) says
-    /// so. What needs a newer one than this and `oldest` is an error that says so; virtual datasets are always as of HDF5 1.10.
+    /// The newest release whose format may be used for contents that older formats lack; then
+    /// [`Writer::notices`](super::Writer::notices) reports it. Contents that need a newer one than this and
+    /// `oldest` are an error that says so; virtual datasets are always as of HDF5 1.10.
     pub newest: Oldest,
-    /// How many threads compress; 0 for as many as there are processors.
+    /// Number of threads that compress; 0 for the number of processors.
     pub threads: usize,
-    /// When data must have reached the disk.
+    /// Time at which data must have reached the disk.
     pub sync: Sync,
-    /// Where structure lies.
+    /// Place of the structure.
     pub layout: FileLayout,
-    /// Chunks and contiguous data begin at a multiple of this, in bytes of the file.
+    /// Alignment of chunks and contiguous data, in bytes of the file.
     pub alignment: u64,
-    /// Only what has so many bytes begins there.
+    /// Minimum size in bytes of aligned data.
     pub alignment_threshold: u64,
-    /// Whether a file of the same name may be there; if not, it is an error, else it is replaced when the new one is committed.
+    /// True if an existing file is replaced when the new one is committed; otherwise it is an error.
     pub replace: bool,
-    /// Whether a journal is kept beside a file of this machine until it is closed, from which `hyperchunk recover` gets back
-    /// what was whole if this process is killed. Without one, chunks of the same size are written over in place.
+    /// True to keep a journal beside a local file until it is closed. If this process is killed,
+    /// `hyperchunk recover` restores the complete data from it. Without one, chunks of the same size are
+    /// overwritten in place.
     pub journal: bool,
-    /// How many bytes of chunks that are not written in full may wait in memory for the rest.
+    /// Maximum number of bytes of partially written chunks that wait in memory for the rest.
     pub waiting_bytes: usize,
-    /// How many bytes of the file come before the HDF5 superblock, for others than HDF5: 0, or a power of two from 512 on.
+    /// Number of bytes before the HDF5 superblock, for other uses: 0, or a power of two from 512 on.
     /// [`Writer::write_user_block`](super::Writer::write_user_block) writes them.
     pub user_block: u64,
-    /// Whether bytes stay where they are for as long as the file lives: neither this writer nor programs that change the
-    /// file later use space again that became free. HDF5 1.8 may read such a file, but refuses to change it.
+    /// True if bytes stay in place for the life of the file: freed space is never used again, neither by
+    /// this writer nor by programs that change the file later. HDF5 1.8 may read such a file, but refuses
+    /// to change it.
     pub lasting: bool,
-    /// Whether a file of this machine is locked: for this writer alone until the first commit, for it and readers after that.
+    /// Locking of a local file: exclusive for this writer until the first commit, shared with readers after
+    /// that.
     pub locking: Locking,
 }
 
@@ -60,10 +64,10 @@ impl Default for CreateOptions {
     }
 }
 
-/// When data must have reached the disk.
+/// Time at which data must have reached the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {
-    /// When the system likes: a power failure may leave an empty file.
+    /// Left to the system: a power failure may leave an empty file.
     Never,
     /// Before a commit ends.
     Commit,
@@ -71,20 +75,20 @@ pub enum Sync {
     Write,
 }
 
-/// Where a file's structure lies.
+/// Place of a file's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileLayout {
-    /// Behind the data.
+    /// After the data.
     AtEnd,
-    /// In front of the data, in so many bytes that are kept free for it; behind them if it does not fit. The file says how
-    /// large this first page is, so that a reader over a network fetches it with one request.
+    /// Before the data, in a page reserved for it; after the data if it does not fit. The file records the
+    /// size of this first page, so that a reader over a network fetches it with one request.
     InFront {
         /// The size of the first page: a power of two from 512 bytes to 1 GiB.
         page: u64,
     },
 }
 
-/// How a dataset is made.
+/// Options for creating a dataset.
 #[derive(Debug, Clone)]
 pub struct DatasetOptions {
     /// The type of its elements.
@@ -93,22 +97,22 @@ pub struct DatasetOptions {
     pub committed: Option<u64>,
     /// Its extent.
     pub dataspace: Dataspace,
-    /// Where its data will lie.
+    /// The layout of its data.
     pub layout: NewLayout,
     /// The filters of its chunks.
     pub pipeline: Pipeline,
-    /// What never-written elements are.
+    /// Its fill value, for elements that were never written.
     pub fill: FillValue,
-    /// Whether the order in which attributes are made is tracked.
+    /// True to track the creation order of attributes.
     pub track_order: bool,
 }
 
-/// Where the data of a new dataset will lie.
+/// Layout of a new dataset's data.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NewLayout {
-    /// With the structure; up to 64 KiB.
+    /// In the object header; up to 64 KiB.
     Compact,
-    /// In one piece.
+    /// Contiguous.
     Contiguous,
     /// In chunks of these dimensions.
     Chunked(Vec<u64>),

@@ -1,33 +1,35 @@
-//! Which bytes of an object are in which of its parts, and which of them were written.
+//! Division of an object into parts, and tracking of the written bytes.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// No store takes more parts.
+/// Maximum number of parts that stores accept.
 const MOST: usize = 10_000;
-/// So many parts are as large as was asked for; then each group is larger than the one before.
+/// Number of parts of the requested size; after them, each group of [`GROUP`] parts has larger ones than
+/// the group before.
 const EQUAL: usize = 1000;
 const GROUP: usize = 100;
-/// By so many eighths of the first size: with 8 MiB, 10,000 parts are 5 TiB, as large as objects may be.
+/// Growth of the part size for each group, in eighths of the first size: with 8 MiB, 10,000 parts are 5
+/// TiB, the maximum size of an object.
 const GROWTH: u64 = 13;
-/// What stores take.
+/// Minimum size in bytes of a part that stores accept; [`LARGEST`] is the maximum.
 const SMALLEST: u64 = 5 << 20;
 const LARGEST: u64 = 1 << 30;
 
-/// How an object is cut.
+/// Division of an object into parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     size: u64,
 }
 
-/// One part, or some of it.
+/// A part, or a range of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) number: usize,
     /// The size of the part.
     pub(super) size: usize,
-    /// What of the part it is.
+    /// The range in the part.
     pub(super) range: Range<usize>,
 }
 
@@ -36,7 +38,7 @@ impl Cut {
         Self { size: size.clamp(SMALLEST, LARGEST) }
     }
 
-    /// The size of the first parts.
+    /// Returns the size of the first parts.
     pub(super) fn first(self) -> u64 {
         self.size
     }
@@ -45,7 +47,7 @@ impl Cut {
         self.size + group * (self.size / 8 * GROWTH)
     }
 
-    /// The parts that a range of the object has bytes of.
+    /// Returns the pieces of parts that a range of the object covers.
     pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<Piece>> {
         let too_large = || Error::limit(format!("an object of more than {MOST} parts"));
         let end = offset.checked_add(length).ok_or_else(too_large)?;
@@ -76,7 +78,7 @@ impl Cut {
     }
 }
 
-/// Ranges of a part that were written.
+/// The written ranges of a part.
 #[derive(Debug, Default)]
 pub(super) struct Written(BTreeMap<usize, usize>);
 
@@ -97,7 +99,7 @@ impl Written {
         self.0.insert(start, end);
     }
 
-    /// Whether all bytes up to there were.
+    /// Returns whether all bytes up to `size` were written.
     pub(super) fn all(&self, size: usize) -> bool {
         self.0.first_key_value() == Some((&0, &size))
     }

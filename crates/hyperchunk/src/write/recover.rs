@@ -1,4 +1,4 @@
-//! What a writer that was killed left behind.
+//! Recovery of files whose writer was killed.
 
 use super::based::Based;
 use super::chunks::Data;
@@ -17,31 +17,33 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was got back.
+/// Result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Datasets.
+    /// Number of datasets.
     pub datasets: u64,
-    /// Chunks that were whole.
+    /// Number of complete chunks.
     pub chunks: u64,
-    /// What was not: chunks and parts of contiguous data that were noted as written but are not there as they were; objects,
-    /// links and attributes that HDF5 cannot hold.
+    /// Lost contents: chunks and parts of contiguous data that were journalled as written but are damaged;
+    /// objects, links and attributes that HDF5 cannot hold.
     pub lost: Vec<String>,
-    /// Bytes at the end of the journal that mean nothing: the last entry was being written.
+    /// Number of bytes at the end of the journal without meaning: the last entry was being written.
     pub torn: u64,
 }
 
-/// Makes an HDF5 file of what a killed writer left of it: of `path`, what lies in `path.partial`, or was written after the
-/// last commit. Everything that was whole is there; chunks that were not are unwritten ones.
+/// Makes an HDF5 file from the remains of a killed writer's: from `path.partial`, or from `path` and the
+/// data written after the last commit. All complete data are there; incomplete chunks become unwritten
+/// ones.
 ///
 /// # Errors
-/// NotFound if there is nothing to recover; Io if a program still writes the file; Corrupt if the journal is damaged.
+/// NotFound if there is nothing to recover; Io if a program still writes the file; Corrupt if the journal
+/// is damaged.
 pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
     let path = path.as_ref();
     recovered(path).map_err(|error| error.file(path.display()))
 }
 
-/// The data of datasets, as the journal names them.
+/// The journalled data of datasets.
 #[derive(Default)]
 struct Found {
     chunks: HashMap<(NodeId, Box<[u64]>), Placed>,
@@ -49,7 +51,7 @@ struct Found {
     wrote: Vec<(NodeId, u64, u64, u64)>,
     user_block: u64,
     end: u64,
-    /// What HDF5 cannot hold.
+    /// Contents that HDF5 cannot hold.
     left_out: LeftOut,
 }
 
@@ -68,7 +70,7 @@ fn recovered(path: &Path) -> Result<Recovered> {
         journal.end()?;
         return Err(Error::new(ErrorKind::NotFound, "nothing to recover: nothing had been written yet"));
     }
-    // What it was written for does not matter any more: whatever it holds is kept.
+    // The releases for which it was written do not matter any more: all contents are kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
     (options.oldest, options.newest) = (Oldest::V18, Oldest::V200);
     let mut tree = Tree::new(false);
@@ -127,7 +129,8 @@ fn recovered(path: &Path) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// Contiguous data: what was not noted as written becomes the fill value again, since it may be half of something.
+/// Recovers contiguous data. Bytes that were not journalled become the fill value again, since they may be
+/// half-written.
 fn contiguous(
     id: NodeId,
     dataset: &DatasetNode,
@@ -137,7 +140,7 @@ fn contiguous(
 ) -> Result<()> {
     let Data::Contiguous { address, size } = &dataset.data else { return Ok(()) };
     let Some(start) = found.begins.get(&id).copied() else { return Ok(()) };
-    // The last word on each byte counts: backwards, what was written later covers what was before.
+    // The last write of each byte counts. Going backwards, later writes cover earlier ones.
     let mut covered: BTreeMap<u64, u64> = BTreeMap::new();
     let mut bytes = Vec::new();
     for (_, first, length, expected) in found.wrote.iter().rev().filter(|(object, ..)| *object == id) {
@@ -188,7 +191,7 @@ fn cover(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
     covered.insert(first, end);
 }
 
-/// A path of each object.
+/// Returns a path of each object.
 pub(super) fn names(tree: &Tree) -> HashMap<NodeId, String> {
     let mut names = HashMap::from([(NodeId::ROOT, String::new())]);
     for id in tree.reachable() {
@@ -237,7 +240,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
                     dataset.id.get_or_init(|| id);
                 }
                 Err(error) => {
-                    // Those behind it keep their numbers.
+                    // A placeholder, so that later objects keep their numbers.
                     let id = tree.add(Node::new(NodeKind::Group(GroupNode::default()), false));
                     found.left_out.object(id, &error);
                 }

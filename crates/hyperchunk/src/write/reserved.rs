@@ -1,4 +1,4 @@
-//! Bytes that the caller places itself: where data must lie in a certain order, or between bytes of another format.
+//! Bytes placed by the caller: for data in a certain order, or between bytes of another format.
 
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
@@ -14,11 +14,12 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 impl Writer {
-    /// Takes bytes of the file for the caller, at a multiple of `alignment` of the file. Returns their address: it counts
-    /// from the end of the user block.
+    /// Reserves bytes of the file for the caller, at a multiple of `alignment` of the file. Returns their
+    /// address, which counts from the end of the user block.
     ///
     /// # Errors
-    /// Limit if they are too many; Invalid if the file has a journal, which cannot note what it has not seen.
+    /// Limit if they are too many; Invalid if the file has a journal, which cannot record writes that it
+    /// does not see.
     pub fn reserve(&self, length: u64, alignment: u64) -> Result<u64> {
         self.0.open()?;
         if self.0.journal.is_some() || !alignment.is_power_of_two() {
@@ -28,31 +29,31 @@ impl Writer {
         self.0.take_aligned(length, alignment).map_err(|error| self.0.named(error))
     }
 
-    /// Goes on with an unfinished file of this machine, whose data lie before `end` already:
-    /// [`DatasetWriter::place_chunk`] says where. It is called `path` when it is committed.
+    /// Continues an unfinished local file whose data are already before `end`;
+    /// [`DatasetWriter::place_chunk`] declares where. It gets the name `path` at the commit.
     ///
     /// # Errors
-    /// NotFound or Io if there is none.
+    /// NotFound or Io if it does not exist.
     pub fn around(partial: &Path, path: &Path, end: u64, options: &CreateOptions) -> Result<Self> {
         let options = CreateOptions { journal: false, user_block: 0, ..options.clone() };
         let sink = Arc::new(LocalSink::unfinished_at(partial, path)?.synced(options.sync));
         Ok(Self::over(sink, Some(&path.to_string_lossy()), &options, None, end))
     }
 
-    /// Writes to bytes that were taken, one part behind the other.
+    /// Writes parts contiguously to reserved bytes.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The sink's.
     pub fn write_reserved(&self, address: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
         self.0.open()?;
         let written = self.0.sink.write_parts_at(address, parts);
         written.map_err(|error| self.0.named(error))
     }
 
-    /// Reads bytes that were taken.
+    /// Reads reserved bytes.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The sink's.
     pub fn read_reserved(&self, address: u64, buffer: &mut [u8]) -> Result<()> {
         self.0.sink.read_at(address, buffer).map_err(|error| self.0.named(error))
     }
@@ -60,7 +61,7 @@ impl Writer {
     /// Writes to the user block.
     ///
     /// # Errors
-    /// Invalid if there is no such place in it; those of the sink.
+    /// Invalid if the range is outside it; the sink's.
     pub fn write_user_block(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.0.open()?;
         let end = offset.checked_add(bytes.len() as u64);
@@ -71,10 +72,11 @@ impl Writer {
         self.0.file.write_at(offset, bytes).map_err(|error| self.0.named(error))
     }
 
-    /// Makes a dataset in the place of one of the same name, if there is one: it has its links and attributes from now on.
+    /// Makes a dataset that replaces one of the same name, if there is one, and takes over its links and
+    /// attributes.
     ///
     /// # Errors
-    /// As [`Writer::create_dataset`]; Invalid if the name is taken by something else.
+    /// As [`Writer::create_dataset`]; Invalid if the name belongs to another kind of object.
     pub fn supplant(
         &self,
         parent: NodeId,
@@ -93,7 +95,7 @@ impl Writer {
         Ok(made)
     }
 
-    /// The file is in another format, too, from the next commit on. Nothing may be written while one is made.
+    /// Adds another format to the file, from the next commit on. Nothing may be written during a commit.
     pub fn accompany(&self, companion: Arc<dyn Companion>) {
         *self.0.companion.write().unwrap_or_else(PoisonError::into_inner) = Some(companion);
         self.0.changed();
@@ -101,7 +103,7 @@ impl Writer {
 }
 
 impl DatasetWriter {
-    /// Says that a chunk lies in bytes that were taken, as it is to be stored.
+    /// Declares that a chunk is stored in reserved bytes, unfiltered.
     ///
     /// # Errors
     /// Invalid if the dataset has no chunks or has filters, or none begins there.
@@ -120,10 +122,10 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Changes the extent and its bounds, whatever they were. Nothing is written or given up.
+    /// Sets the extent and its bounds, regardless of the old ones. Nothing is written or freed.
     ///
     /// # Errors
-    /// Invalid if the dataset is not stored in chunks, or has another number of dimensions.
+    /// Invalid if the dataset has no chunks, or has another number of dimensions.
     pub fn redefine(&self, dataspace: Dataspace) -> Result<()> {
         self.file.0.open()?;
         let rank = self.own_chunks()?.dims.len();
@@ -138,10 +140,10 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Says that the data, in one piece, lie in bytes that were taken.
+    /// Declares that the contiguous data are stored in reserved bytes.
     ///
     /// # Errors
-    /// Invalid if the dataset is not stored in one piece.
+    /// Invalid if the dataset is not contiguous.
     pub fn place(&self, start: u64) -> Result<()> {
         self.file.0.open()?;
         let Data::Contiguous { address, .. } = &self.node.data else {

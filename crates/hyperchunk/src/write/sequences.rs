@@ -1,4 +1,4 @@
-//! What elements lead to: strings, sequences and parts of datasets, in the heap.
+//! Storing of strings, sequences and references in the heap.
 
 use super::Writer;
 use super::heap::{COLLECTION, Heap};
@@ -8,20 +8,21 @@ use hyperchunk_format::encode;
 use hyperchunk_format::encode::reference::HeapObject;
 use hyperchunk_format::model::{Reference, ReferenceKind, Selected};
 
-/// Collections in front are small: their space is measured out.
+/// Size in bytes of the collections in the first page: its space is limited.
 const SMALL_COLLECTION: usize = 4096;
 
 impl Writer {
-    /// Stores the bytes of a string or sequence of `count` elements; returns the element that leads to them. One of no
-    /// elements is empty; the null one is 16 zero bytes, and needs no storing.
+    /// Stores the bytes of a string or sequence of `count` elements; returns the element that refers to
+    /// them. One of no elements is empty; the null one is 16 zero bytes, and needs no storing.
     ///
     /// # Errors
-    /// Limit if it is too long; those of the sink.
+    /// Limit if it is too long; the sink's.
     pub fn store_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
         self.store(count, bytes, &self.0.heap)
     }
 
-    /// As [`Writer::store_sequence`], for an attribute: with the structure, where that is wanted in front.
+    /// Stores a sequence for an attribute as [`Writer::store_sequence`] does, but in the first page if
+    /// structure goes there.
     ///
     /// # Errors
     /// As [`Writer::store_sequence`].
@@ -40,21 +41,21 @@ impl Writer {
         Ok(element)
     }
 
-    /// Stores a reference to a part of the dataset whose header is at an address that [`Writer::address`] gave; returns the
-    /// element, of 12 bytes, that leads to it.
+    /// Stores a reference to a part of the dataset whose header is at an address that [`Writer::address`]
+    /// gave; returns the element, of 12 bytes, that refers to it.
     ///
     /// # Errors
-    /// Invalid or Unsupported if the selection cannot be stored; those of the sink.
+    /// Invalid or Unsupported if the selection cannot be stored; the sink's.
     pub fn store_region(&self, address: u64, region: Selected) -> Result<Vec<u8>> {
         let reference = Reference { file: None, address, region: Some(region), attribute: None };
         self.store_reference(ReferenceKind::Region1, &reference, false)
     }
 
-    /// Stores what a reference needs in the heap, if anything; returns the element that leads to it. `attribute`: the
-    /// element is an attribute's.
+    /// Stores the heap object that a reference needs, if any; returns the reference's element. `attribute`:
+    /// the element is an attribute's.
     ///
     /// # Errors
-    /// Invalid or Unsupported if there is no such reference of that kind; those of the sink.
+    /// Invalid or Unsupported if there is no such reference of that kind; the sink's.
     pub fn store_reference(
         &self,
         kind: ReferenceKind,
@@ -71,7 +72,7 @@ impl Writer {
         encode::reference::encode(kind, Some(reference), Some(HeapObject { address, index, size }))
     }
 
-    /// Where bytes lie in the heap.
+    /// Stores bytes in the heap; returns the collection's address and the object's number.
     fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
         self.0.open()?;
         let in_front = std::ptr::eq(heap, &self.0.front_heap);

@@ -1,4 +1,4 @@
-//! Where the bytes of a new file go.
+//! Sinks: destinations of a new file's bytes.
 
 use crate::io::local::{EXISTS, IS_A_FOLDER, IS_MISSING};
 use crate::io::positioned::{read_exact_at, write_all_at};
@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::Sync;
 
-/// So many bytes are copied at once.
+/// Number of bytes copied at once.
 const COPIED: u64 = 1 << 20;
 
-/// The bytes of a file that is being written. Writes may come from many threads at once, to places that do not overlap.
+/// The bytes of a file that is being written. Writes may come from many threads at once, to places that do
+/// not overlap.
 pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Writes bytes at an offset.
     ///
@@ -27,7 +28,7 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Io if the system refuses.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Writes one part behind the other.
+    /// Writes parts contiguously.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -39,21 +40,21 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Writes `length` bytes of a file of this machine, from `from` on.
+    /// Writes `length` bytes of a local file, from `from` on.
     ///
     /// # Errors
-    /// Truncated if it has not so many; as [`Sink::write_at`].
+    /// Truncated if it is shorter; as [`Sink::write_at`].
     fn copy_at(&self, offset: u64, source: &File, from: u64, length: u64) -> Result<()> {
         copy_through_memory(self, offset, source, from, length)
     }
 
-    /// Reads back what was written; what was not, also beyond the end, is zeros.
+    /// Reads back written bytes; unwritten ones, also past the end, are zeros.
     ///
     /// # Errors
-    /// Unsupported if the bytes are gone to where they cannot be read from; Io.
+    /// Unsupported if the bytes cannot be read back any more; Io.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Says that nothing will be written from one offset to another: a gap.
+    /// Declares a gap: nothing will be written to this range.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -62,39 +63,40 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Waits until what was written cannot be lost by a power failure, where the policy wants that.
+    /// Waits until a power failure cannot lose the written bytes, if the policy demands it.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
     fn sync(&self) -> Result<()>;
 
-    /// All of the file is there, `size` bytes, of which the last may be a hole: gives it its name, unless it has it. Others
-    /// may write behind them already.
+    /// Gives the complete file its name, unless it has it. The file has `size` bytes, of which the last may
+    /// be a hole; other threads may already write past them.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
     fn publish(&self, size: u64) -> Result<()>;
 
-    /// What lies from `size` on is nobody's: the file ends there.
+    /// Truncates the file to `size` bytes; nothing uses the rest.
     ///
     /// # Errors
-    /// As [`Sink::write_at`]; Unsupported where that cannot be.
+    /// As [`Sink::write_at`]; Unsupported where that is impossible.
     fn cut(&self, size: u64) -> Result<()> {
         let _ = size;
         Err(Error::unsupported("cutting off the end of a file that is sent while it is written"))
     }
 
-    /// Whether bytes that are never written read as zeros.
+    /// Returns whether bytes that are never written read as zeros.
     fn has_holes(&self) -> bool {
         true
     }
 
-    /// How many bytes from the start may be written until the end, where others may be but once; `None` if all may, at any time.
+    /// Returns the number of bytes from the start that may be written until the end, where others may be
+    /// written only once; `None` if all may be written at any time.
     fn kept(&self) -> Option<u64> {
         None
     }
 
-    /// Says that of the bytes before `end`, no more will be written: what was not is zeros.
+    /// Declares that no more bytes before `end` will be written: the unwritten ones are zeros.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -103,7 +105,7 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Gives up a file that is not published: nothing is left of it.
+    /// Discards a file that is not published; nothing is left of it.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -111,21 +113,21 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Ends the lock of the file: nothing more is written.
+    /// Releases the lock of the file after the last write.
     fn release(&self) {}
 
-    /// What the store says about the object that the file became.
+    /// Returns the store's description of the object that the file became.
     fn stored(&self) -> Option<Stored> {
         None
     }
 
-    /// What the first bytes of the file are until it is committed.
+    /// Returns the first bytes of the file until it is committed.
     fn unfinished(&self) -> &'static [u8] {
         b"Unfinished. `hyperchunk recover` gets back what is whole.\n"
     }
 }
 
-/// A file of this machine, under a temporary name until it is whole.
+/// A local file, under a temporary name until it is complete.
 #[derive(Debug)]
 pub struct LocalSink {
     file: Arc<File>,
@@ -139,24 +141,24 @@ pub struct LocalSink {
     partial: OsString,
     sync: Sync,
     replace: bool,
-    /// Whether nothing can be made of it if it is not published.
+    /// True to delete the file if it is not published: nothing could recover it.
     scratch: bool,
-    /// The process that made it: one that was forked has a copy of this, but not the file.
+    /// The process that made it. A forked child has a copy of this, but does not own the file.
     process: u32,
     published: AtomicBool,
 }
 
 impl LocalSink {
-    /// Starts a file. Until it is whole, it has a random name ([`output`]).
+    /// Starts a file. Until it is complete, it has a random name ([`output`]).
     ///
     /// # Errors
-    /// Io if there is a file of that name and it may not be replaced, or if the system refuses; Invalid if something else
-    /// than a file is there.
+    /// Exists if a file of that name exists and may not be replaced; Io if the system refuses, or the path
+    /// is a folder; Invalid if it is a pipe, a socket or a device.
     pub fn create(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
         Self::start(path, sync, (replace, locking), true)
     }
 
-    /// Starts a file that `hyperchunk recover` finds: until it is whole, it is called `path.partial`.
+    /// Starts a file that `hyperchunk recover` finds: until it is complete, it is called `path.partial`.
     ///
     /// # Errors
     /// As [`LocalSink::create`]; Io if an earlier writer of it was killed.
@@ -224,12 +226,12 @@ impl LocalSink {
         })
     }
 
-    /// What a file is called while it is unfinished, if it can be recovered.
+    /// Returns the path of a recoverable file while it is unfinished.
     pub(super) fn partial_of(path: &Path) -> PathBuf {
         path.with_file_name(partial_name(path.file_name().unwrap_or_default()))
     }
 
-    /// The unfinished file that a killed writer left, or the finished one that it went on writing.
+    /// Opens the unfinished file that a killed writer left, or the finished one that it continued.
     pub(super) fn reopen(path: &Path) -> Result<Self> {
         let partial = Self::partial_of(path);
         if partial.symlink_metadata().is_ok() {
@@ -239,7 +241,7 @@ impl LocalSink {
         }
     }
 
-    /// An unfinished file of any name, which will be called `path`, in the same folder.
+    /// Opens an unfinished file of any name, which will be renamed to `path`, in the same folder.
     pub(super) fn unfinished_at(partial: &Path, path: &Path) -> Result<Self> {
         Self::open(partial, path, false)
     }
@@ -274,31 +276,31 @@ impl LocalSink {
         })
     }
 
-    /// The same, with another policy of when data must have reached the disk.
+    /// Sets another sync policy.
     pub(super) fn synced(mut self, sync: Sync) -> Self {
         self.sync = sync;
         self
     }
 
-    /// A finished file that nobody has open.
+    /// Opens a finished file that no program has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
         let path = &*output::target(path)?;
         Self::open(path, path, true)
     }
 
-    /// How many bytes it has.
+    /// Returns its size in bytes.
     pub(super) fn length(&self) -> Result<u64> {
         let metadata = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?;
         Ok(metadata.len())
     }
 
-    /// Where the file is while it is unfinished.
+    /// Returns the path of the file while it is unfinished.
     #[must_use]
     pub fn partial(&self) -> PathBuf {
         self.path.with_file_name(&self.partial)
     }
 
-    /// What is known of the file.
+    /// Returns the metadata of the file.
     pub(super) fn metadata(&self) -> Result<std::fs::Metadata> {
         self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))
     }
@@ -353,7 +355,7 @@ fn cannot(what: &str, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot {what} the file: {error}")).caused_by(error)
 }
 
-/// Whether a file of this name may be started.
+/// Checks whether a file of this name may be created.
 pub(super) fn may_create(path: &Path, replace: bool) -> Result<()> {
     let refused =
         |kind, message, code| Err(Error::new(kind, message).with_os_code(code).file(path.display()));
@@ -385,7 +387,7 @@ impl Sink for LocalSink {
     fn copy_at(&self, offset: u64, source: &File, from: u64, length: u64) -> Result<()> {
         match copy_range(&self.file, offset, source, from, length) {
             Ok(()) => Ok(()),
-            // Between such files, the system does not copy by itself.
+            // The system cannot copy between these files by itself.
             Err(error) if error.raw_os_error().is_some_and(|code| CANNOT_COPY.contains(&code)) => {
                 copy_through_memory(self, offset, source, from, length)
             }
@@ -451,12 +453,12 @@ impl Sink for LocalSink {
         })?;
         self.published.store(true, Ordering::Release);
         drop(self.replaced.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // Whoever opens the file finds the last commit, whole. Other writers stay out.
+        // Readers that open the file find the last commit, complete. Other writers stay out.
         if let Some(lock) = &*self.lock.lock().unwrap_or_else(PoisonError::into_inner) {
             lock.share();
         }
         if self.sync != Sync::Never {
-            // Where folders cannot be synced, the name is as safe as it gets.
+            // Where folders cannot be synced, there is no better guarantee for the name.
             self.folder.sync();
         }
         Ok(())
@@ -471,7 +473,7 @@ impl Sink for LocalSink {
             return Ok(());
         }
         match self.folder.remove(&self.partial) {
-            // Twice is as good as once.
+            // Discarding twice is allowed.
             Err(error) if self.scratch && error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|error| cannot("delete", &error).file(self.partial().display())),
         }
@@ -483,11 +485,11 @@ impl Sink for LocalSink {
     }
 }
 
-/// Why the system refuses to copy from one file to another.
+/// Error codes with which the system refuses to copy between two files.
 #[cfg(target_os = "linux")]
 const CANNOT_COPY: [i32; 5] = [libc::EXDEV, libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM];
 
-/// Has the system copy bytes from one file to another.
+/// Copies bytes between two files within the kernel.
 #[cfg(target_os = "linux")]
 fn copy_range(file: &File, offset: u64, source: &File, from: u64, length: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -511,7 +513,7 @@ fn copy_range(file: &File, offset: u64, source: &File, from: u64, length: u64) -
     Ok(())
 }
 
-/// Makes a file longer. It must not become shorter if somebody else makes it still longer in the meantime.
+/// Extends a file. It must never shrink it if another process extends it further at the same time.
 #[cfg(target_os = "linux")]
 fn extend(file: &File, size: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -520,7 +522,7 @@ fn extend(file: &File, size: u64) -> io::Result<()> {
     if unsafe { libc::fallocate(file.as_raw_fd(), 0, last, 1) } == 0 {
         return Ok(());
     }
-    // File systems that cannot do that.
+    // File systems without `fallocate`.
     if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) }
 }
 
@@ -536,7 +538,8 @@ fn write_all_parts_at(file: &File, mut offset: u64, mut parts: &mut [IoSlice<'_>
     while !parts.is_empty() {
         let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX).min(libc::UIO_MAXIOV);
         let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: an `IoSlice` is an `iovec` of bytes that live as long as it; there are at least `count` of them.
+        // SAFETY: an `IoSlice` is an `iovec` of bytes that live as long as it; there are at least `count`
+        // of them.
         let written = unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr().cast(), count, at) };
         match usize::try_from(written) {
             Ok(0) if parts.iter().any(|part| !part.is_empty()) => return Err(io::ErrorKind::WriteZero.into()),
@@ -561,7 +564,7 @@ fn write_all_parts_at(file: &File, mut offset: u64, mut parts: &mut [IoSlice<'_>
 pub struct MemorySink(RwLock<Vec<u8>>);
 
 impl MemorySink {
-    /// Its bytes so far.
+    /// Returns a copy of its current bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,4 +1,4 @@
-//! A file that is being written, to be read: its structure is in memory, its data where they were put.
+//! Reading of a file that is being written: its structure is in memory, its data in the sink.
 
 use super::commit::freeze;
 use super::sink::Sink;
@@ -8,10 +8,10 @@ use crate::{File, OpenOptions, Result};
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-/// A picture of a file.
+/// A snapshot of a file.
 struct Picture {
     sink: Arc<dyn Sink>,
-    /// What is not in the sink, or not the same there: pieces of the file, in order.
+    /// Pieces of the file that are missing or different in the sink, in order.
     pieces: Vec<(u64, Vec<u8>)>,
     size: u64,
 }
@@ -22,7 +22,7 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// A length within a buffer.
+/// Converts a length within a buffer.
 fn narrow(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
@@ -59,11 +59,11 @@ impl Source for Picture {
     }
 }
 
-/// A picture of a file, at which change it was taken, and where in it each object is.
+/// A snapshot: the change count at which it was taken, the file, and the address of each object.
 pub(super) type Taken = (u64, File, Arc<[u64]>);
 
 impl Writer {
-    /// The file as it is now, to be read. Valid until something is written: then another is needed.
+    /// Returns the current state of the file, for reading. It is valid until something is written.
     ///
     /// # Errors
     /// As [`Writer::flush`]; Unsupported if the sink cannot be read.
@@ -71,7 +71,7 @@ impl Writer {
         self.picture().map(|(file, _)| file)
     }
 
-    /// The same, and where in it each object is.
+    /// Returns the current state of the file, and the address of each object in it.
     pub(super) fn picture(&self) -> Result<(File, Arc<[u64]>)> {
         self.0.open()?;
         let mut last = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl Writer {
             let frozen = freeze(&tree, false);
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
             self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
-            // Behind everything that has a place: nothing else can be there.
+            // After all allocated space: nothing else can be there.
             let likely = self.0.space.end().next_multiple_of(8);
             self.0.structure(&tree, &tree.all(), &frozen, likely, None, |_| {
                 Ok(self.0.space.end().next_multiple_of(8))

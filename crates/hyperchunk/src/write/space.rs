@@ -1,28 +1,28 @@
-//! Which bytes of the file are whose.
+//! Allocator of the file's bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Gives out the file's bytes. Nearly always this is one addition; space that was given back is used again first.
+/// Allocates the file's bytes. Nearly always this is one addition; freed space is used first.
 #[derive(Debug)]
 pub(super) struct Space {
     next: AtomicU64,
     any_free: AtomicBool,
     free: Mutex<Free>,
-    /// Whether what was given back is used again.
+    /// True to use freed space again.
     reused: bool,
-    /// Where in the file the first byte is: alignments count from the start of the file.
+    /// The offset in the file of the first byte: alignments count from the start of the file.
     base: u64,
 }
 
 #[derive(Debug, Default)]
 struct Free {
-    /// What may be used again: where it begins and how long it is. Pieces never touch.
+    /// Free list: start and length of each piece. Pieces never touch.
     now: BTreeMap<u64, u64>,
-    /// The same, by length and beginning.
+    /// The free list by length and start.
     by_length: BTreeSet<(u64, u64)>,
-    /// What the last commit still leads to: free after the next one.
+    /// Space that the last commit still uses: free after the next one.
     later: Vec<(u64, u64)>,
 }
 
@@ -32,17 +32,18 @@ impl Space {
         Self { next, any_free, free: Mutex::default(), reused, base }
     }
 
-    /// The next place that is at a multiple of `alignment` in the file.
+    /// Returns the next place that is at a multiple of `alignment` in the file.
     fn aligned(&self, place: u64, alignment: u64) -> u64 {
         (place + self.base).next_multiple_of(alignment) - self.base
     }
 
-    /// Where the file ends so far.
+    /// Returns the current end of the file.
     pub(super) fn end(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Takes `length` bytes at a multiple of `alignment`. Second, the gap that was left before them.
+    /// Takes `length` bytes at a multiple of `alignment`. Returns their start, and the size of the gap
+    /// before them.
     pub(super) fn take(&self, length: u64, alignment: u64) -> (u64, u64) {
         let alignment = alignment.max(1);
         if self.any_free.load(Ordering::Acquire) {
@@ -64,7 +65,7 @@ impl Space {
         }
     }
 
-    /// Takes `length` bytes where the file ends.
+    /// Takes `length` bytes at the end of the file.
     pub(super) fn take_at_end(&self, length: u64) -> u64 {
         self.next.fetch_add(length, Ordering::AcqRel)
     }
@@ -75,7 +76,7 @@ impl Space {
         self.next.compare_exchange(end, start, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives bytes back: to be used at once, or after the next commit.
+    /// Frees bytes: at once or, if `committed`, after the next commit.
     pub(super) fn give_back(&self, start: u64, length: u64, committed: bool) {
         if length == 0 || !self.reused {
             return;
@@ -89,7 +90,7 @@ impl Space {
         }
     }
 
-    /// Makes the file end where its last used byte is: free bytes at its end are not kept.
+    /// Moves the end of the file back to its last used byte: free bytes at its end are dropped.
     pub(super) fn trim(&self) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let last = free.now.last_key_value().map(|(start, length)| (*start, *length));
@@ -98,12 +99,12 @@ impl Space {
         }
     }
 
-    /// What was given back until now is not in the commit that begins.
+    /// Called when a commit begins: returns the freed space that it will not use.
     pub(super) fn commit_begins(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner).later)
     }
 
-    /// The commit is done: nothing leads to what was unused when it began any more.
+    /// Called when the commit is done: frees the space that was unused when it began.
     pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         for (start, length) in unused {
@@ -114,7 +115,7 @@ impl Space {
 }
 
 impl Free {
-    /// Adds a piece, joined with what it touches.
+    /// Adds a piece, and merges it with its neighbours.
     fn add(&mut self, mut start: u64, mut length: u64) {
         let before = self.now.range(..start).next_back().map(|(start, length)| (*start, *length));
         if let Some((before, size)) = before.filter(|(before, size)| before + size == start) {
@@ -134,7 +135,7 @@ impl Free {
         self.by_length.remove(&(length, start));
     }
 
-    /// From the smallest piece that fits; what is left of it stays free.
+    /// Takes bytes from the smallest piece that fits (best fit); the rest of it stays free.
     fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
         let mut fitting = self.by_length.range((length, 0)..);
         let (size, start) = fitting.find_map(|(size, start)| {
@@ -173,7 +174,7 @@ mod tests {
         space.committed(unused);
         assert_eq!(space.take(10, 1), (192, 0));
         assert_eq!(space.end(), 243);
-        // Neighbours become one piece, whatever their order.
+        // Neighbours are merged in any order.
         for start in [10, 30, 20] {
             space.give_back(start, 10, false);
         }
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(space.take(16, 1), (24, 0));
         assert_eq!(space.take(6, 1), (10, 0));
         assert_eq!(space.take(1, 1), (243, 0));
-        // What is free at the end is not kept; what is free before it is.
+        // Free space at the end is dropped; free space before it is kept.
         space.give_back(10, 20, false);
         space.give_back(243, 1, false);
         space.trim();

@@ -1,7 +1,8 @@
-//! Files that are written to an object store as they come into being: no seek, no copy on this machine, bounded memory.
+//! Streaming of files to an object store while they are written: no seeking, no local copy, bounded memory.
 //!
-//! The object is cut into parts. A part is in memory until all of its bytes were written, or never will be; then it is sent,
-//! and cannot be changed any more. The first part stays until the end: the superblock is written last.
+//! The object is divided into parts. A part is in memory until all of its bytes are written, or known to
+//! stay unwritten. Then it is sent, and cannot be changed any more. The first part stays until the end: the
+//! superblock is written last.
 
 use super::parts::{Cut, Piece, Written};
 use super::sink::Sink;
@@ -11,9 +12,9 @@ use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often those who wait look whether they still want to.
+/// Interval at which waiting threads poll for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
-/// If memory is full of parts that lack bytes, and none comes for so long, none will.
+/// Time limit for a deadlock: memory is full of incomplete parts, and none becomes complete.
 const HOPELESS: Duration = Duration::from_secs(10);
 
 /// A sink that sends parts of an object.
@@ -22,14 +23,14 @@ pub(crate) struct StreamSink {
     upload: Arc<dyn Upload>,
     name: String,
     cut: Cut,
-    /// So many parts from the start stay until the end.
+    /// Number of parts from the start that stay until the end.
     kept: usize,
-    /// So many bytes of other parts may be in memory, unless two are larger.
+    /// Maximum number of bytes of other parts in memory, unless two parts are larger.
     most: usize,
-    /// How long to wait for bytes that others have to write.
+    /// Time to wait for bytes that other threads have to write.
     hopeless: Duration,
     shared: Arc<Shared>,
-    /// The process that writes it: one that was forked off does not.
+    /// The process that writes it; a forked child does not.
     process: u32,
 }
 
@@ -42,12 +43,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     parts: Vec<Part>,
-    /// Bytes of parts that lack some, those that stay aside; and of parts under way.
+    /// Bytes of incomplete parts, without the ones that stay; `sending`: bytes of parts in flight.
     filling: usize,
     sending: usize,
-    /// When something was written last.
+    /// Time of the last write.
     last: Option<Instant>,
-    /// Why there will be no object.
+    /// The error because of which there will be no object.
     failure: Option<Error>,
     stored: Option<Stored>,
     discarded: bool,
@@ -65,7 +66,7 @@ enum Part {
 struct Buffer {
     bytes: Vec<u8>,
     written: Written,
-    /// It was given away to be sent.
+    /// True if its bytes were taken away to be sent.
     taken: bool,
 }
 
@@ -93,11 +94,11 @@ impl State {
 }
 
 impl Shared {
-    /// Waits for something to change.
+    /// Waits for a change.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
         let (state, waited) = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            // Whoever is asked may have to wait for somebody who waits for this lock.
+            // Released first: the interrupt callback may wait for a thread that waits for this lock.
             drop(state);
             if interrupt::is_wanted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted"));
@@ -109,7 +110,8 @@ impl Shared {
 }
 
 impl StreamSink {
-    /// Parts of `part` bytes, `at_once` of them in memory; the first `kept` bytes stay until the end.
+    /// Creates a sink with parts of `part` bytes, `at_once` of them in memory; the first `kept` bytes stay
+    /// until the end.
     pub(crate) fn new(upload: Arc<dyn Upload>, name: &str, part: u64, at_once: usize, kept: u64) -> Self {
         let cut = Cut::new(part);
         let first = usize::try_from(cut.first()).unwrap_or(usize::MAX);
@@ -137,7 +139,7 @@ impl StreamSink {
         Error::unsupported(message)
     }
 
-    /// The buffer of a part; waits until there is memory for it.
+    /// Returns the buffer of a part; waits until there is memory for it.
     fn buffer(&self, number: usize, size: usize) -> Result<Arc<Mutex<Buffer>>> {
         if self.process != std::process::id() {
             return Err(Error::unsupported(
@@ -156,7 +158,8 @@ impl StreamSink {
             let stays = number < self.kept;
             let most = self.most.max(2 * size);
             let room = stays || state.filling + state.sending + size <= most;
-            // Others lack bytes that may come only after this part's: the first one always has room.
+            // Other parts may lack bytes that come only after this part's, so the first unsent part always
+            // gets memory.
             let first = !room && state.sending == 0 && {
                 let begun = state.parts.iter().skip(self.kept);
                 begun.take_while(|part| matches!(part, Part::Sent)).count() + self.kept >= number
@@ -188,7 +191,7 @@ impl StreamSink {
         }
     }
 
-    /// Writes some bytes of a part, or says that they never will be.
+    /// Writes some bytes of a part, or, with `None`, declares that they stay unwritten.
     fn fill(&self, piece: &Piece, bytes: Option<&[u8]>) -> Result<()> {
         let buffer = self.buffer(piece.number, piece.size)?;
         let whole = {
@@ -210,7 +213,7 @@ impl StreamSink {
         Ok(())
     }
 
-    /// Sends the first bytes of a part; what was not written is zeros.
+    /// Sends the first `length` bytes of a part; unwritten ones are zeros.
     fn send(&self, number: usize, size: usize, length: usize) {
         let bytes = {
             let mut state = self.state();
@@ -240,7 +243,7 @@ impl StreamSink {
         self.upload.send(number, bytes, Box::new(done));
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no part is in flight.
     fn settle(&self) -> Result<()> {
         let mut state = self.state();
         while state.sending > 0 && state.failure.is_none() {
@@ -252,7 +255,7 @@ impl StreamSink {
     fn finish(&self, size: u64) -> Result<Stored> {
         let pieces = self.cut.pieces(0, size)?;
         let (kept, others) = pieces.split_at(self.kept.min(pieces.len()));
-        // Those that are there make room for those that nobody ever wrote to.
+        // Parts in memory are sent first, to make room for parts that were never written to.
         for absent in [false, true] {
             for piece in others {
                 let is_absent = matches!(self.state().part(piece.number), Part::Absent);
@@ -317,7 +320,7 @@ impl Sink for StreamSink {
     }
 
     fn data_ended(&self, end: u64) -> Result<()> {
-        // Parts that lack bytes make room for the structure.
+        // Incomplete parts are sent to make room for the structure.
         for piece in self.cut.pieces(0, end)? {
             let filling = matches!(self.state().part(piece.number), Part::Filling(_));
             if filling && piece.number >= self.kept && piece.range.end == piece.size {
@@ -373,7 +376,7 @@ impl Sink for StreamSink {
 
 impl Drop for StreamSink {
     fn drop(&mut self) {
-        // What is not whole must not be there.
+        // An incomplete object must not exist.
         drop(self.discard());
     }
 }

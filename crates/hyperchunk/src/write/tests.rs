@@ -151,11 +151,11 @@ fn chunks_are_written_as_they_are() {
     let made = made(|_| ());
     let options = chunked(space(&[7, 6]), &[4, 3]).with_pipeline(deflate());
     let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
-    // Not deflated at all: nobody looks.
+    // Not deflated at all: the bytes are not checked.
     dataset.write_chunk(&[0, 3], b"whatever", 0).unwrap();
     assert_eq!(dataset.read_chunk(&[0, 3]).unwrap(), Some((b"whatever".to_vec(), 0)));
     assert_eq!(dataset.read_chunk(&[4, 3]).unwrap(), None);
-    // Written over: smaller, in the same place; larger, elsewhere.
+    // Overwritten: smaller in the same place, larger in another.
     let plain = numbers(0..12);
     for _ in 0..3 {
         dataset.write_chunk(&[0, 3], &plain, 3).unwrap();
@@ -213,7 +213,7 @@ fn chunks_side_by_side_need_no_index() {
     dataset.write_chunk(&[4, 3], &chunk(40), 0).unwrap();
     check("Implicit", AllocationTime::Early, [10, 20, 30, 40]);
     made.file.flush().unwrap();
-    // What a commit leads to stays as it is: the new chunk lies elsewhere.
+    // A committed chunk is not overwritten: the new one gets another place.
     dataset.write_chunk(&[0, 3], &chunk(50), 0).unwrap();
     check(array.0, array.1, [10, 50, 30, 40]);
     made.file.close().unwrap();
@@ -233,7 +233,7 @@ fn runs_of_chunks_are_one_write() {
     dataset.write_chunk_run(&run).unwrap();
     let chunk = |row, column| dataset.read_chunk(&[row, column]).unwrap().unwrap();
     assert_eq!(chunk(4, 0), (numbers(24..36), 3));
-    // Of different sizes, one of them twice: the last counts.
+    // Of different sizes, with one chunk twice: the last one counts.
     let again = ChunkRun { offsets: &offsets[..6], data: b"abbccc", sizes: Some(&[1, 2, 3]), masks: None };
     dataset.write_chunk_run(&again).unwrap();
     let twice = ChunkRun { offsets: &[4, 3, 4, 3], data: b"xxyy", sizes: None, masks: Some(&[0, 1]) };
@@ -363,7 +363,7 @@ fn a_file_has_its_name_when_it_is_committed() {
     assert!(!partial.exists());
     let expected: Vec<i32> = (0..10_000).collect();
     assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), expected);
-    // What a reader of the last commit may look at is not written over.
+    // Bytes that a reader of the last commit may read are not overwritten.
     let reader = File::open(&path, &OpenOptions::default()).unwrap();
     dataset.write(&Choice::All, &numbers(5..10_005)).unwrap();
     assert_eq!(values(&reader, "d", &Choice::All), expected);
@@ -376,7 +376,7 @@ fn a_file_has_its_name_when_it_is_committed() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A folder of its own.
+/// A temporary folder.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -413,12 +413,12 @@ fn what_a_killed_writer_left_is_got_back() {
         if flushed {
             file.flush().unwrap();
         }
-        // Written over, and its extent changed, after the commit.
+        // Overwritten and resized after the commit.
         dataset.write(&whole, &numbers(100..116)).unwrap();
         dataset.resize(&[12, 4]).unwrap();
         let last = Choice::Axes(vec![Axis::range(8..12), Axis::range(0..4)]);
         dataset.write(&last, &numbers(50..66)).unwrap();
-        // Part of a chunk: it was never whole.
+        // A partially written chunk, never complete.
         dataset.write(&Choice::Axes(vec![Axis::index(5), Axis::index(0)]), &numbers(1..2)).unwrap();
         let busy = recover(&path).unwrap_err();
         assert!(busy.to_string().contains("another program writes"), "{busy}");
@@ -589,7 +589,7 @@ fn virtual_datasets() {
 #[test]
 fn what_waits_outside_a_smaller_extent_is_gone() {
     let part = Choice::Axes(vec![Axis::index(7)]);
-    // Without a journal, the chunk that waits is stored already, and is written over in place.
+    // Without a journal, the waiting chunk is already stored, and is overwritten in place.
     let made = made(|_| ());
     let dataset = made.file.create_dataset(NodeId::ROOT, b"d", chunked(endless(&[8]), &[4])).unwrap();
     dataset.write(&Choice::All, &numbers(1..9)).unwrap();
@@ -611,7 +611,7 @@ fn what_waits_outside_a_smaller_extent_is_gone() {
     assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), [0; 8]);
 }
 
-/// Ends files with the name of something else.
+/// Ends files with the name of another object.
 #[derive(Debug)]
 struct Ending(NodeId, NodeId);
 

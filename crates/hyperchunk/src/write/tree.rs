@@ -1,4 +1,4 @@
-//! The objects of a new file, as values.
+//! Object tree of a new file, in memory.
 
 use super::chunks::Data;
 use crate::{Error, ErrorKind, Result};
@@ -18,21 +18,21 @@ impl NodeId {
     pub const ROOT: Self = Self(0);
 }
 
-/// Where a new link leads.
+/// Target of a new link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewLink {
-    /// To an object of this file.
+    /// An object of this file.
     Hard(NodeId),
-    /// To a path of this file.
+    /// A path of this file.
     Soft(Name),
-    /// To a path of another file.
+    /// A path of another file.
     External {
         /// The file.
         file: Name,
         /// The path in it.
         path: Name,
     },
-    /// To what only an application knows.
+    /// A user-defined link, which only its application can follow.
     User {
         /// The application's class of links, 65 to 255.
         class: u8,
@@ -50,15 +50,15 @@ pub(super) struct Tree {
 pub(super) struct Node {
     pub(super) kind: NodeKind,
     pub(super) attributes: BTreeMap<Name, Attribute>,
-    /// The order of the next attribute.
+    /// The creation order of the next attribute.
     pub(super) next_attribute: u32,
     pub(super) track_order: bool,
     pub(super) comment: Option<Name>,
-    /// When it was made, if that is stored: seconds since 1970.
+    /// Its creation time, if that is stored: seconds since 1970.
     pub(super) made: Option<u32>,
-    /// Where a header was promised to lie.
+    /// The promised address of its header.
     pub(super) pinned: Option<u64>,
-    /// How many hard links lead to it.
+    /// Number of hard links to it.
     pub(super) links: u32,
 }
 
@@ -67,7 +67,7 @@ pub(super) enum NodeKind {
     Group(GroupNode),
     Dataset(Arc<DatasetNode>),
     Datatype(Datatype),
-    /// An object of a file that was there before, whose header stays where it is.
+    /// An object of an existing file, whose header stays in place.
     Kept {
         kind: ObjectKind,
         address: u64,
@@ -77,7 +77,7 @@ pub(super) enum NodeKind {
 #[derive(Debug, Default)]
 pub(super) struct GroupNode {
     pub(super) links: BTreeMap<Name, GroupLink>,
-    /// The order of the next link.
+    /// The creation order of the next link.
     pub(super) next: i64,
 }
 
@@ -87,10 +87,10 @@ pub(super) struct GroupLink {
     pub(super) target: NewLink,
 }
 
-/// A dataset: all but its data is fixed when it is made, its extent excepted.
+/// A dataset: everything but its data and its extent is fixed at its creation.
 #[derive(Debug)]
 pub(super) struct DatasetNode {
-    /// Which object it is; known when it is in the tree.
+    /// Its object id; known when it is in the tree.
     pub(super) id: OnceLock<NodeId>,
     pub(super) datatype: Datatype,
     pub(super) committed: Option<u64>,
@@ -109,12 +109,12 @@ impl DatasetNode {
         self.dataspace.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The oldest release that it is written for.
+    /// Returns the oldest release that it is written for.
     pub(super) fn oldest(&self, asked: Oldest) -> Oldest {
         asked.max(self.needs)
     }
 
-    /// Whether it has chunks that releases before 2.0 cannot read.
+    /// Returns whether it has chunks that releases before 2.0 cannot read.
     pub(super) fn large(&self) -> bool {
         matches!(&self.data, Data::Chunked(chunks) if u32::try_from(chunks.bytes).is_err())
     }
@@ -179,7 +179,7 @@ impl Tree {
         }
     }
 
-    /// A new object, without a name.
+    /// Adds an object without a name.
     pub(super) fn add(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
         NodeId(self.nodes.len() - 1)
@@ -219,14 +219,14 @@ impl Tree {
         Ok(())
     }
 
-    /// A link that was just made is not there any more, as if it had never been.
+    /// Removes the last link, as if it had never been made.
     pub(super) fn unlink_last(&mut self, parent: NodeId, name: &[u8]) -> Result<()> {
         self.unlink(parent, name)?;
         self.group_mut(parent)?.next -= 1;
         Ok(())
     }
 
-    /// A link that was removed is there again, in its old place.
+    /// Restores a removed link in its old place.
     pub(super) fn link_again(&mut self, parent: NodeId, name: Name, link: GroupLink) -> Result<()> {
         if let NewLink::Hard(id) = link.target {
             let node = self.node_mut(id)?;
@@ -236,7 +236,7 @@ impl Tree {
         Ok(())
     }
 
-    /// All links to one object lead to another from now on, which has its attributes.
+    /// Redirects all links from one object to another, which takes over its attributes.
     pub(super) fn supplant(&mut self, old: NodeId, new: NodeId) -> Result<()> {
         let node = self.node_mut(old)?;
         let attributes = std::mem::take(&mut node.attributes);
@@ -279,12 +279,12 @@ impl Tree {
         Ok(())
     }
 
-    /// All objects, also those that no link leads to.
+    /// Returns all objects, including unlinked ones.
     pub(super) fn all(&self) -> Vec<NodeId> {
         (0..self.nodes.len()).map(NodeId).collect()
     }
 
-    /// How many of these objects and their attributes use each committed datatype, by its address.
+    /// Counts, for each committed datatype by its address, the uses by these objects and their attributes.
     pub(super) fn uses(&self, order: &[NodeId]) -> HashMap<u64, u32> {
         let mut uses = HashMap::new();
         for node in order.iter().filter_map(|id| self.nodes.get(id.0)) {
@@ -300,7 +300,7 @@ impl Tree {
         uses
     }
 
-    /// Everything that hard links lead to from the root, level by level; and which group each link is in.
+    /// Returns all objects that are reachable by hard links from the root, level by level.
     pub(super) fn reachable(&self) -> Vec<NodeId> {
         let mut seen = vec![false; self.nodes.len()];
         let mut order = vec![NodeId::ROOT];
@@ -323,7 +323,7 @@ impl Tree {
 }
 
 impl GroupNode {
-    /// Its links as they are stored, by name.
+    /// Returns its links in their stored form, by name.
     pub(super) fn stored(&self, track_order: bool, address: impl Fn(NodeId) -> u64) -> Vec<Link> {
         let link = |(name, link): (&Name, &GroupLink)| Link {
             name: name.clone(),
@@ -342,7 +342,7 @@ impl GroupNode {
     }
 }
 
-/// ASCII where that is enough: old programs know nothing else.
+/// Returns ASCII where that is enough: old programs know no other.
 fn charset(name: &Name) -> CharacterSet {
     if name.as_bytes().is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 }
 }

@@ -1,4 +1,4 @@
-//! A file that is being written.
+//! Writer of a new file.
 
 use super::based::Based;
 use super::chunks::{Chunks, Data, NewChunk};
@@ -27,13 +27,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-/// Where data begin: what lies before is the superblock's.
+/// The start of the data; the bytes before are reserved for the superblock.
 const FIRST: u64 = 2048;
-/// So much of a file that is streamed is for headers at promised addresses.
+/// Number of bytes of a streamed file for headers at promised addresses.
 const PROMISED: u64 = 64 << 10;
-/// Longer data than this have no place in a file.
+/// Maximum size of data in a file, in bytes.
 const LONGEST: u64 = 1 << 62;
-/// Where it says how large it is, a compact dataset has 16 bits.
+/// Maximum size of compact data in bytes: the size field has 16 bits.
 const LARGEST_COMPACT: u64 = 65_520;
 
 /// A file that is being written. Cheap to clone; all clones may be used from many threads at once.
@@ -57,9 +57,9 @@ pub struct Writer(pub(super) Arc<Inner>);
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    /// Where HDF5's bytes go: what lies behind the user block.
+    /// The sink of HDF5's bytes, which follow the user block.
     pub(super) sink: Arc<dyn Sink>,
-    /// Where all bytes go.
+    /// The sink of all bytes.
     pub(super) file: Arc<dyn Sink>,
     /// The other format of the file, if it has one.
     pub(super) companion: RwLock<Option<Arc<dyn Companion>>>,
@@ -68,35 +68,35 @@ pub(super) struct Inner {
     pub(super) space: Space,
     pub(super) tree: RwLock<Tree>,
     pub(super) heap: Heap,
-    /// Where headers at promised addresses lie, if that is not anywhere.
+    /// The range reserved for headers at promised addresses; `None` if they may be anywhere.
     pub(super) promised: Mutex<Option<Range<u64>>>,
-    /// How many bytes of chunks wait for the rest of their elements.
+    /// Size in bytes of the partially written chunks in memory.
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
-    /// Counts changes.
+    /// Number of changes.
     pub(super) changes: AtomicU64,
-    /// The last picture of the file, and at which change it was taken.
+    /// The last snapshot of the file, and its change count.
     pub(super) snapshot: Mutex<Option<Taken>>,
-    /// What is free in front, where structure is wanted there.
+    /// The free range of the first page, if structure goes there.
     pub(super) front: Mutex<Option<Range<u64>>>,
-    /// Sequences and strings of attributes, where they are wanted in front.
+    /// Sequences and strings of attributes, if they go into the first page.
     pub(super) front_heap: Heap,
-    /// Where the structure of the last commit lies, and how long it is: its place is free once another commit is durable.
+    /// Start and length of the last commit's structure; freed once another commit is durable.
     pub(super) former: Mutex<Option<(u64, u64)>>,
-    /// Where the longest commit ends, and the last one, where space is used again.
+    /// The ends of the longest and of the last commit, if space is used again.
     pub(super) ends: Mutex<Option<(u64, u64)>>,
     /// Checksums of the superblocks of all commits, where readers tell commits apart by them.
     pub(super) superblocks: Mutex<HashSet<u32>>,
-    /// One commit at a time; how many changes the last one had.
+    /// Held during a commit; the change count of the last one.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
-    /// What needed a newer format than was asked for.
+    /// Contents that needed a newer format than requested.
     pub(super) notices: Mutex<Vec<String>>,
     /// For messages.
     pub(super) name: Option<String>,
 }
 
-/// Takes back a change of the tree.
+/// Function that undoes a change of the tree.
 type Undo = Box<dyn FnOnce(&mut Tree)>;
 
 fn on_node(id: NodeId, undo: impl FnOnce(&mut Node) + 'static) -> Undo {
@@ -104,13 +104,13 @@ fn on_node(id: NodeId, undo: impl FnOnce(&mut Node) + 'static) -> Undo {
 }
 
 impl Inner {
-    /// A place for data.
+    /// Allocates space for data.
     pub(super) fn take(&self, length: u64) -> Result<u64> {
         let large = length >= self.options.alignment_threshold;
         self.take_aligned(length, if large { self.options.alignment } else { 1 })
     }
 
-    /// A place at a multiple of `alignment` of the file.
+    /// Allocates space at a multiple of `alignment` of the file.
     pub(super) fn take_aligned(&self, length: u64, alignment: u64) -> Result<u64> {
         if length > LONGEST || self.space.end() > LONGEST {
             return Err(Error::limit(format!("{length} bytes of data")));
@@ -122,12 +122,12 @@ impl Inner {
         Ok(start)
     }
 
-    /// Where the next place in front begins, if there is one.
+    /// Returns the start of the free space in the first page, if there is any.
     pub(super) fn front_start(&self) -> Option<u64> {
         self.front.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|free| free.start)
     }
 
-    /// A place in front, if there is one; `last`: and then there is none any more.
+    /// Allocates space in the first page, if there is enough. With `last`, none is left after that.
     pub(super) fn take_front(&self, length: u64, last: bool) -> Option<u64> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         let free = front.as_mut()?;
@@ -142,7 +142,7 @@ impl Inner {
         end.map(|_| start)
     }
 
-    /// Notes what was done: data first, then this.
+    /// Journals operations, after their data are written.
     pub(super) fn note(&self, entries: &[Entry]) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         if entries.is_empty() {
@@ -151,18 +151,18 @@ impl Inner {
         journal.add(entries, self.options.sync == Sync::Write)
     }
 
-    /// Notes that chunks were placed, one behind the other from `address` on.
+    /// Journals that chunks were stored contiguously from `address` on.
     pub(super) fn note_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.add_chunks(object, chunks, address, self.options.sync == Sync::Write)
     }
 
-    /// For the oldest release that was asked for, or the oldest newer one that knows how, if that may be.
+    /// Encodes for the requested oldest release, or for the next newer one that can, if that is allowed.
     pub(super) fn able<T>(&self, encode: impl Fn(Oldest) -> Result<T>) -> Result<(Oldest, T)> {
         oldest_able(self.options.oldest, self.options.newest, encode)
     }
 
-    /// Notes it if something needs a newer release than was asked for.
+    /// Adds a notice if something needs a newer release than requested.
     pub(super) fn notice(&self, age: Oldest, what: impl FnOnce() -> String) {
         if age > self.options.oldest {
             let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +202,7 @@ impl Inner {
 }
 
 impl Writer {
-    /// Starts a file of this machine. It has its name when it is first committed.
+    /// Starts a local file. It gets its name at the first commit.
     ///
     /// # Errors
     /// As [`LocalSink::create`].
@@ -210,7 +210,7 @@ impl Writer {
         let path = path.as_ref();
         first_of(options)?;
         may_create(path, options.replace)?;
-        // The journal first: whoever has it writes the file.
+        // The journal first: it is the lock between writers of the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
         let sink = match start(path, options.sync, options.replace, options.locking) {
@@ -223,13 +223,13 @@ impl Writer {
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
 
-    /// Starts a file at a URL: an object of a store, sent part by part while it is written. Nothing of it is stored here,
-    /// and there is no object until the file is closed. What has been sent cannot be changed or read back; chunks that are
-    /// written again are stored again.
+    /// Starts a file at a URL: an object of a store, sent part by part while it is written, without a local
+    /// copy. There is no object until the file is closed. Data that were sent cannot be changed or read
+    /// back; rewritten chunks are stored again.
     ///
     /// # Errors
-    /// Invalid for a URL or options that make no sense; NotFound or Io from the network or the store; Unsupported for web
-    /// servers, and if this build has no object stores (feature `cloud`).
+    /// Invalid for a URL or options that make no sense; NotFound or Io from the network or the store;
+    /// Unsupported for web servers, and if this build has no object stores (feature `cloud`).
     pub fn create_url(url: &str, options: &CreateOptions, remote: &RemoteOptions) -> Result<Self> {
         if let Some(path) = crate::io::local_path(url) {
             let path = if options.replace { output::target(&path)? } else { path };
@@ -246,16 +246,17 @@ impl Writer {
         Self::create_in(Arc::new(sink), Some(&name), options)
     }
 
-    /// What the store says about the object that the file became: `None` for files of this machine, and before.
+    /// Returns the store's description of the object that the file became; `None` for local files, and
+    /// before that.
     #[must_use]
     pub fn stored(&self) -> Option<Stored> {
         self.0.sink.stored()
     }
 
-    /// Gives the file up: what was not committed is nowhere.
+    /// Discards the file; uncommitted changes are lost.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The sink's.
     pub fn discard(&self) -> Result<()> {
         let _one = self.0.commits();
         if self.0.closed.swap(true, Ordering::AcqRel) {
@@ -269,7 +270,7 @@ impl Writer {
     /// Starts a file in a sink. `name` is for messages.
     ///
     /// # Errors
-    /// Invalid for options that make no sense; those of the sink.
+    /// Invalid for options that make no sense; the sink's.
     pub fn create_in(sink: Arc<dyn Sink>, name: Option<&str>, options: &CreateOptions) -> Result<Self> {
         Self::start(sink, name, options, None)
     }
@@ -292,7 +293,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// A writer whose data begin at `first`.
+    /// Creates a writer whose data begin at `first`.
     pub(super) fn over(
         sink: Arc<dyn Sink>,
         name: Option<&str>,
@@ -302,7 +303,8 @@ impl Writer {
     ) -> Self {
         let file = Arc::clone(&sink);
         let sink = Based::over(sink, options.user_block);
-        // Headers at promised addresses are written last: where that can be done only at the start, they lie there.
+        // Headers at promised addresses are written last. If late writes are only possible at the start of
+        // the file, they go there.
         let promised = sink.kept().map(|_| first..first + PROMISED);
         let first = promised.as_ref().map_or(first, |promised| promised.end);
         let threads = match options.threads {
@@ -336,13 +338,14 @@ impl Writer {
         Self(Arc::new(inner))
     }
 
-    /// The options it was made with.
+    /// Returns the options it was created with.
     #[must_use]
     pub fn options(&self) -> &CreateOptions {
         &self.0.options
     }
 
-    /// Changes the tree; `with` names what it did, and returns how to undo it where that cannot be noted.
+    /// Changes the tree. `with` lists its operations, and returns a function that undoes it if it cannot be
+    /// journalled.
     fn change<T>(&self, with: impl FnOnce(&mut Tree, &mut Vec<Entry>) -> Result<(T, Undo)>) -> Result<T> {
         self.0.open()?;
         let mut done = Vec::new();
@@ -359,7 +362,7 @@ impl Writer {
         changed.map_err(|error| self.0.named(error))
     }
 
-    /// Puts a new object into the tree.
+    /// Adds a new object to the tree.
     fn add(
         &self,
         (parent, name): (NodeId, &[u8]),
@@ -380,7 +383,7 @@ impl Writer {
                 done.push(Entry::Link { group: parent, name: name.clone(), target: NewLink::Hard(id) });
             }
             let undo = move |tree: &mut Tree| {
-                // It is the last one: nobody else has changed the tree since.
+                // It is the last one: the tree has been locked since.
                 drop(tree.unlink_last(parent, name.as_bytes()));
                 tree.nodes.truncate(id.0);
             };
@@ -388,7 +391,7 @@ impl Writer {
         })
     }
 
-    /// Makes a group. An empty name makes one that no link leads to yet.
+    /// Makes a group. With an empty name, no link points to it yet.
     ///
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
@@ -397,7 +400,7 @@ impl Writer {
         self.add((parent, name), node, Entry::Group { track_order }, |_| ())
     }
 
-    /// Whether the order in which links and attributes of the root group are made is tracked.
+    /// Sets whether the creation order of the root group's links and attributes is tracked.
     ///
     /// # Errors
     /// Invalid if the file is closed.
@@ -409,7 +412,7 @@ impl Writer {
         })
     }
 
-    /// Makes a committed datatype. An empty name makes one that no link leads to yet.
+    /// Makes a committed datatype. With an empty name, no link points to it yet.
     ///
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
@@ -421,11 +424,11 @@ impl Writer {
         self.add((parent, name), node, Entry::Datatype(datatype), |_| ())
     }
 
-    /// Makes a dataset. An empty name makes one that no link leads to yet.
+    /// Makes a dataset. With an empty name, no link points to it yet.
     ///
     /// # Errors
-    /// Invalid if the name is taken, or for options that make no sense together; Unsupported or Limit for what files
-    /// that [`CreateOptions::oldest`] can read cannot hold.
+    /// Invalid if the name is taken, or for options that make no sense together; Unsupported or Limit for
+    /// contents that files readable by [`CreateOptions::oldest`] cannot hold.
     pub fn create_dataset(
         &self,
         parent: NodeId,
@@ -462,16 +465,16 @@ impl Writer {
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
 
-    /// A dataset that was made before.
+    /// Returns a dataset that was made before.
     ///
     /// # Errors
-    /// Invalid if the object is none.
+    /// Invalid if the object is not a dataset.
     pub fn dataset(&self, id: NodeId) -> Result<DatasetWriter> {
         let node = Arc::clone(self.0.tree().dataset(id)?);
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
 
-    /// What an object is.
+    /// Returns the kind of an object.
     ///
     /// # Errors
     /// Invalid if it is of another file.
@@ -484,7 +487,7 @@ impl Writer {
         })
     }
 
-    /// Where a link of a group leads.
+    /// Returns the target of a group's link.
     ///
     /// # Errors
     /// Invalid if the object is no group.
@@ -492,7 +495,7 @@ impl Writer {
         Ok(self.0.tree().group(group)?.links.get(name).map(|link| link.target.clone()))
     }
 
-    /// The names of a group's links: in the order in which they were made if that is tracked, else sorted.
+    /// Returns the names of a group's links, in creation order if that is tracked, else sorted.
     ///
     /// # Errors
     /// Invalid if the object is no group.
@@ -521,10 +524,10 @@ impl Writer {
         })
     }
 
-    /// Removes a link. An object that no link leads to is not in the file.
+    /// Removes a link. An object without links is not in the file.
     ///
     /// # Errors
-    /// NotFound if there is none of that name.
+    /// NotFound if it does not exist.
     pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
         self.change(|tree, done| {
             let old = tree.group(group)?.links.get(name).cloned();
@@ -536,10 +539,10 @@ impl Writer {
         })
     }
 
-    /// Sets an attribute; one of the same name is replaced. `creation_order` is not looked at.
+    /// Sets an attribute; one of the same name is replaced. `creation_order` is ignored.
     ///
     /// # Errors
-    /// Invalid if it has no name or its data have another size than its type and extent say.
+    /// Invalid if it has no name, or its data do not have the size of its type and extent.
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
         let (age, encoded) =
             self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
@@ -568,7 +571,7 @@ impl Writer {
     /// Removes an attribute.
     ///
     /// # Errors
-    /// NotFound if there is none of that name.
+    /// NotFound if it does not exist.
     pub fn delete_attribute(&self, object: NodeId, name: &[u8]) -> Result<()> {
         self.change(|tree, done| {
             let removed = tree.node_mut(object)?.attributes.remove(name);
@@ -580,7 +583,7 @@ impl Writer {
         })
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
@@ -601,13 +604,13 @@ impl Writer {
         })
     }
 
-    /// Stores when an object was made: its times of access, change and modification are that of this call.
+    /// Stores an object's times of access, change, modification and creation: the time of this call.
     ///
     /// # Errors
     /// Invalid if the file is closed, or the object is of another file.
     pub fn track_times(&self, object: NodeId) -> Result<()> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        // HDF5 counts the seconds of object headers in 32 bits.
+        // HDF5 stores the seconds of object headers in 32 bits.
         let now = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         self.change(|tree, _| {
             let old = tree.node_mut(object)?.made.replace(now);
@@ -615,7 +618,8 @@ impl Writer {
         })
     }
 
-    /// The address that an object will have, for references to it. From then on it keeps it.
+    /// Returns the address that an object will have, for references to it. From then on the address is
+    /// fixed.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
@@ -645,33 +649,34 @@ impl Writer {
         }
         let (address, gap) = self.0.space.take(size, 8);
         self.0.sink.skip(address - gap, gap)?;
-        // Its place is written at each commit; until then, whatever a sink wants to have whole has zeros there.
+        // The header is written at each commit. Until then it is zeros, for sinks that need complete
+        // parts.
         self.0.sink.write_at(address, &vec![0; usize::try_from(size).unwrap_or(0)])?;
         self.0.note(&[Entry::Pinned { object, address }])?;
         node.pinned = Some(address);
         Ok(address)
     }
 
-    /// What needed a newer format than [`CreateOptions::oldest`], and was not said yet.
+    /// Takes the notices about contents that needed a newer format than [`CreateOptions::oldest`].
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How large the file is so far.
+    /// Returns the current size of the file.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.space.end()
     }
 
-    /// How many changes were made: if it is the same as before, so is what [`Writer::snapshot`] returns.
+    /// Returns the number of changes: if it is unchanged, so is the result of [`Writer::snapshot`].
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.0.changes.load(Ordering::Acquire)
     }
 }
 
-/// Checks options; where data begin, counted from the superblock.
+/// Checks options; returns the start of the data, counted from the superblock.
 fn first_of(options: &CreateOptions) -> Result<u64> {
     let first = match options.layout {
         FileLayout::AtEnd => FIRST,
@@ -694,7 +699,7 @@ fn first_of(options: &CreateOptions) -> Result<u64> {
     Ok(first)
 }
 
-/// Checks options and makes the values of a dataset.
+/// Checks options and makes the node of a dataset.
 pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Oldest) -> Result<DatasetNode> {
     let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
     let mut needs = needs(&datatype, oldest, newest)?;

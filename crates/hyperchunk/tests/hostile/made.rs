@@ -1,4 +1,4 @@
-//! Files made to loop, to nest, or to stand for more than any machine has.
+//! Files made with cycles, deep nesting or claimed sizes beyond any machine.
 
 use crate::Spent;
 use crate::maker::*;
@@ -7,13 +7,14 @@ use crate::targets::whole::{self, Bounds, Summary};
 use hyperchunk::{ErrorKind, File, OpenOptions};
 use std::time::Duration;
 
-/// What reading everything may take: so many times the file, what it declares, and this.
+/// Memory limit for reading everything: this many times the size of the file, its declared sizes, and this
+/// constant.
 const TIMES: usize = 10;
 const SMALL: usize = 8 << 20;
 
-/// Reads all of a file: in time, and in memory that its size and what it declares justify.
+/// Reads all of a file, and checks that time and memory are justified by its size and its declared sizes.
 ///
-/// Where `HYPERCHUNK_KEEP` names a folder, the files are kept there: seeds for the runner.
+/// If `HYPERCHUNK_KEEP` names a folder, the files are kept there as seeds for the fuzzer.
 fn survives(name: &str, file: &[u8]) -> Summary {
     if let Some(folder) = std::env::var_os("HYPERCHUNK_KEEP") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.h5")), file).unwrap();
@@ -44,7 +45,7 @@ fn options() -> OpenOptions {
 #[test]
 fn hard_links_in_circles() {
     let _alone = crate::alone();
-    // Groups that all lead to each other, and to themselves.
+    // Groups that all link to each other, and to themselves.
     let mut maker = Maker::new();
     let size =
         header(&[&[link_info()][..], &(0..60).map(|_| hard("g00", 0)).collect::<Vec<_>>()].concat()).len();
@@ -69,7 +70,7 @@ fn soft_links_in_circles() {
         soft("deep", "deep/x"),
         soft("here", "."),
     ];
-    // Each is the next one twice: 2^40 steps.
+    // Each link resolves the next one twice: 2^40 steps.
     links.extend(
         (0..40)
             .map(|number| soft(&format!("s{number:02}"), &format!("s{:02}/s{:02}", number + 1, number + 1))),
@@ -208,7 +209,7 @@ fn headers_that_continue_in_circles() {
     let root = maker.place(&header(&[link_info(), continuation(one, 28)]));
     assert!(failed(&survives("two blocks", &maker.file(root))));
 
-    // A block with itself many times; and a long chain, which is sound.
+    // A block that continues in itself many times; and a long chain, which is valid.
     let mut maker = Maker::new();
     let one = maker.next();
     let all: Vec<Message> = (0..50).map(|_| continuation(one, 4 + 50 * 20 + 4)).collect();
@@ -238,7 +239,7 @@ fn a_million_messages() {
     assert_eq!((summary.values, failed(&summary)), (20_000, false));
 }
 
-/// A dataset's header in a file with only that.
+/// A file with a single dataset of this header.
 fn dataset(maker: Maker, all: &[Message]) -> Vec<u8> {
     let mut maker = maker;
     let address = maker.place(&header(all));
@@ -266,7 +267,7 @@ fn more_elements_than_there_are_atoms() {
     let dims = [1 << 20, 1 << 20, 1 << 20];
     let layout = chunked(UNDEFINED, &[1 << 20, 1 << 20, 1 << 20], 8);
     survives("chunks of 2^63", &dataset(Maker::new(), &[space(&dims, &[]), datatype(integers(8)), layout]));
-    // A part of it is read all the same, and at once.
+    // A part of it can still be read, and quickly.
     let all = [space(&[HUGE], &[]), datatype(integers(1)), chunked(UNDEFINED, &[1], 1)];
     let file = File::from_bytes(dataset(Maker::new(), &all), &options()).unwrap();
     let found = file.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
@@ -292,9 +293,10 @@ fn one_chunk(stored: &[u8], filters: &[(u16, &[u32])], extent: u64, chunk: u32, 
     dataset(maker, &all)
 }
 
-/// Deflate's longest runs: a stream of zeros, in stored form only its end is missing. By rounds of `0x00` for 258 zeros.
+/// A deflate bomb of zeros with the maximum run length: a byte of the stream expands to more than 100.
 fn bomb(bytes: usize) -> Vec<u8> {
-    // A block of fixed codes: literal 0 (8 bits 00110000), then pairs of length 258 (8 bits 11000101) and distance 1 (5 bits).
+    // A block of fixed codes: literal 0 (8 bits 00110000), then pairs of length 258 (8 bits 11000101) and
+    // distance 1 (5 bits).
     let mut bits: Vec<bool> = vec![true, true, false];
     let mut code = |value: u32, width: u32| (0..width).rev().for_each(|bit| bits.push(value >> bit & 1 == 1));
     code(0x30, 8);
@@ -334,7 +336,7 @@ fn bombs() {
 #[test]
 fn a_type_in_nbit_that_nests() {
     let _alone = crate::alone();
-    // Arrays of compounds of arrays, hundreds of levels.
+    // Arrays of compounds of arrays, hundreds of levels deep.
     let mut parameters: Vec<u32> = vec![0, 0, 1, 3, 1 << 30, 600];
     for _ in 0..600 {
         parameters.extend([0, 2, 1, 3, 1, 600]);
@@ -346,7 +348,7 @@ fn a_type_in_nbit_that_nests() {
 #[test]
 fn sequences_of_sequences_of_themselves() {
     let _alone = crate::alone();
-    // Twenty levels; an object of the heap that has itself 200 times at each.
+    // Twenty levels; a heap object that contains itself 200 times at each.
     let mut maker = Maker::new();
     let heap = maker.next();
     let object = handle(200, heap, 1).repeat(200);
@@ -379,7 +381,7 @@ fn types_that_nest_without_end() {
     }
     let all = [space(&[4], &[]), datatype(deep), contiguous(UNDEFINED, 0)];
     assert!(failed(&survives("sequences", &dataset(Maker::new(), &all))));
-    // A committed type whose message is shared: with itself.
+    // A committed type whose message is shared with itself.
     let mut maker = Maker::new();
     let own = maker.next();
     let shared = Message(0x03, 2, [&[3, 2][..], &u64s(&[own])].concat());
@@ -417,7 +419,7 @@ fn mapping(file: &str, path: &str, source: &[u8], target: &[u8]) -> Vec<u8> {
     [file.as_bytes(), b"\0", path.as_bytes(), b"\0", source, target].concat()
 }
 
-/// All elements, as selections are encoded.
+/// The encoding of a selection of all elements.
 fn all() -> Vec<u8> {
     [3_u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()).collect()
 }
@@ -443,7 +445,7 @@ fn virtual_datasets_of_themselves() {
     assert!(failed(&survives("of itself", &file(&[&["d0"]]))));
     assert!(failed(&survives("of itself, often", &file(&[&["d0"; 20]]))));
     assert!(failed(&survives("in a circle", &file(&[&["d1"; 5], &["d2"; 5], &["d0"; 5]]))));
-    // No circle, but each has the next one ten times: 10^9 reads. A slow build is given fewer.
+    // No cycle, but each has the next one ten times: 10^9 reads. A lower limit, for slow builds.
     let mut few = options();
     few.limits.virtual_mappings = 40_000;
     let chain: Vec<Vec<String>> = (1..10).map(|number| vec![format!("d{number}"); 10]).collect();

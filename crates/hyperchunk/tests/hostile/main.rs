@@ -1,4 +1,5 @@
-//! Hostile files: what was saved for the fuzz targets, damaged copies of it, and files made to loop or to blow up.
+//! Hostile files: the corpus of the fuzz targets, damaged copies of it, and files made with cycles or
+//! extreme sizes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,13 +34,13 @@ use std::time::Duration;
 #[global_allocator]
 static MEMORY: memory::Counting = memory::Counting;
 
-/// Memory is counted for the whole process: one test at a time.
+/// Lets one test run at a time, since memory is counted for the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Since when: in processor time of this process, which other work on the machine does not lengthen.
+/// Processor time of this process, which other work on the machine does not lengthen.
 struct Spent(Duration);
 
 impl Spent {

@@ -4,15 +4,16 @@ use hyperchunk_format::checksum::lookup3;
 
 pub const UNDEFINED: u64 = u64::MAX;
 
-/// A file in the making. Pieces get addresses in the order in which they are placed; the superblock comes last.
+/// A file under construction. Pieces get addresses in the order in which they are placed; the superblock
+/// comes last.
 pub struct Maker(pub Vec<u8>);
 
-/// Numbers as eight bytes each.
+/// Encodes numbers as eight bytes each.
 pub fn u64s(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// `bytes` with their checksum.
+/// Appends the checksum to `bytes`.
 pub fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     let sum = lookup3(&bytes);
     bytes.extend(sum.to_le_bytes());
@@ -23,7 +24,7 @@ pub fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
 #[derive(Clone)]
 pub struct Message(pub u8, pub u8, pub Vec<u8>);
 
-/// Messages one after another, as in an object header of version 2.
+/// Encodes messages one after another, as in an object header of version 2.
 pub fn messages(messages: &[Message]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Message(kind, flags, data) in messages {
@@ -35,7 +36,7 @@ pub fn messages(messages: &[Message]) -> Vec<u8> {
     bytes
 }
 
-/// An object header of version 2.
+/// Encodes an object header of version 2.
 pub fn header(all: &[Message]) -> Vec<u8> {
     let body = messages(all);
     let mut bytes = b"OHDR\x02\x02".to_vec();
@@ -49,12 +50,12 @@ impl Maker {
         Self(vec![0; 48])
     }
 
-    /// Where the next piece goes.
+    /// Returns the address of the next piece.
     pub fn next(&self) -> u64 {
         self.0.len().next_multiple_of(8) as u64
     }
 
-    /// Adds a piece; its address.
+    /// Adds a piece; returns its address.
     pub fn place(&mut self, bytes: &[u8]) -> u64 {
         let address = self.next();
         self.0.resize(address as usize, 0);
@@ -62,18 +63,18 @@ impl Maker {
         address
     }
 
-    /// Leaves room for a piece that is not known yet; its address.
+    /// Reserves space for a piece that is not known yet; returns its address.
     pub fn room(&mut self, length: usize) -> u64 {
         self.place(&vec![0; length])
     }
 
-    /// Fills room.
+    /// Fills reserved space.
     pub fn put(&mut self, address: u64, bytes: &[u8]) {
         let address = address as usize;
         self.0[address..address + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The file, with the root group at an address.
+    /// Returns the file, with the root group at an address.
     pub fn file(mut self, root: u64) -> Vec<u8> {
         let mut start = b"\x89HDF\r\n\x1a\n\x02\x08\x08\x00".to_vec();
         start.extend(u64s(&[0, UNDEFINED, self.0.len() as u64, root]));
@@ -82,7 +83,7 @@ impl Maker {
         self.0
     }
 
-    /// The file, with a root group of these links.
+    /// Returns the file, with a root group of these links.
     pub fn group(mut self, links: &[Message]) -> Vec<u8> {
         let mut all = vec![link_info()];
         all.extend_from_slice(links);
@@ -91,13 +92,13 @@ impl Maker {
     }
 }
 
-/// That of a group whose links are in its header.
+/// Makes the link info message of a group whose links are in its header.
 pub fn link_info() -> Message {
     Message(0x02, 0, [&[0, 0][..], &u64s(&[UNDEFINED, UNDEFINED])].concat())
 }
 
 fn link(kind: u8, name: &str, value: &[u8]) -> Message {
-    // Flags: a name length of two bytes, the type is told.
+    // Flags: a name length of two bytes, and an explicit type.
     let mut data = vec![1, 0x09, kind];
     data.extend((name.len() as u16).to_le_bytes());
     data.extend_from_slice(name.as_bytes());
@@ -118,7 +119,7 @@ pub fn external(name: &str, file: &str, path: &str) -> Message {
     link(64, name, &[&(value.len() as u16).to_le_bytes()[..], value.as_bytes()].concat())
 }
 
-/// A dataspace of that extent; a largest extent of `u64::MAX` is none.
+/// Makes a dataspace of this extent; a maximum extent of `u64::MAX` means unlimited.
 pub fn space(dims: &[u64], max: &[u64]) -> Message {
     let mut data = vec![2, dims.len() as u8, u8::from(!max.is_empty()), 1];
     data.extend(u64s(dims));
@@ -126,7 +127,7 @@ pub fn space(dims: &[u64], max: &[u64]) -> Message {
     Message(0x01, 0, data)
 }
 
-/// Unsigned integers of that many bytes, up to 8.
+/// Makes a type of unsigned integers of at most 8 bytes.
 pub fn integers(size: u32) -> Vec<u8> {
     let mut data = vec![0x10, 0, 0, 0];
     data.extend(size.to_le_bytes());
@@ -135,22 +136,22 @@ pub fn integers(size: u32) -> Vec<u8> {
     data
 }
 
-/// Sequences of elements of that type.
+/// Makes a type of sequences of elements of a type.
 pub fn sequences(base: &[u8]) -> Vec<u8> {
     [&[0x19, 0, 0, 0, 16, 0, 0, 0][..], base].concat()
 }
 
-/// The datatype message.
+/// Makes a datatype message.
 pub fn datatype(data: Vec<u8>) -> Message {
     Message(0x03, 0, data)
 }
 
-/// A layout in one piece.
+/// Makes a contiguous layout.
 pub fn contiguous(address: u64, size: u64) -> Message {
     Message(0x08, 0, [&[3, 1][..], &u64s(&[address, size])].concat())
 }
 
-/// A layout in chunks with a version 1 B-tree.
+/// Makes a chunked layout with a version 1 B-tree.
 pub fn chunked(tree: u64, dims: &[u32], element: u32) -> Message {
     let mut data = vec![3, 2, dims.len() as u8 + 1];
     data.extend(tree.to_le_bytes());
@@ -158,12 +159,12 @@ pub fn chunked(tree: u64, dims: &[u32], element: u32) -> Message {
     Message(0x08, 0, data)
 }
 
-/// A layout of a virtual dataset, whose mappings are object 1 of a heap collection.
+/// Makes the layout of a virtual dataset, whose mappings are object 1 of a heap collection.
 pub fn virtual_of(heap: u64) -> Message {
     Message(0x08, 0, [&[4, 3][..], &u64s(&[heap]), &1_u32.to_le_bytes()].concat())
 }
 
-/// A pipeline: filters with their parameters.
+/// Makes a pipeline: filters with their parameters.
 pub fn pipeline(filters: &[(u16, &[u32])]) -> Message {
     let mut data = vec![2, filters.len() as u8];
     for (id, parameters) in filters {
@@ -178,7 +179,7 @@ pub fn pipeline(filters: &[(u16, &[u32])]) -> Message {
     Message(0x0b, 0, data)
 }
 
-/// An attribute.
+/// Makes an attribute.
 pub fn attribute(name: &str, datatype: &[u8], space: &Message, value: &[u8]) -> Message {
     let mut data = vec![3, 0];
     for length in [name.len() + 1, datatype.len(), space.2.len()] {
@@ -193,7 +194,7 @@ pub fn attribute(name: &str, datatype: &[u8], space: &Message, value: &[u8]) -> 
     Message(0x0c, 0, data)
 }
 
-/// A leaf of a version 1 B-tree with one chunk at the origin.
+/// Encodes a leaf of a version 1 B-tree with one chunk at the origin.
 pub fn chunk_leaf(rank: usize, stored: u32, address: u64) -> Vec<u8> {
     let mut node = b"TREE\x01\x00\x01\x00".to_vec();
     node.extend(u64s(&[UNDEFINED, UNDEFINED]));
@@ -208,7 +209,7 @@ pub fn chunk_leaf(rank: usize, stored: u32, address: u64) -> Vec<u8> {
     node
 }
 
-/// A collection of the global heap with these objects, numbered from 1.
+/// Encodes a collection of the global heap with these objects, numbered from 1.
 pub fn collection(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"GCOL\x01\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     for (number, object) in objects.iter().enumerate() {
@@ -227,17 +228,17 @@ pub fn collection(objects: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// An element of a sequence: count, collection, object.
+/// Encodes an element of a sequence: count, collection, object.
 pub fn handle(count: u32, heap: u64, index: u32) -> Vec<u8> {
     [&count.to_le_bytes()[..], &heap.to_le_bytes(), &index.to_le_bytes()].concat()
 }
 
-/// A header of a version 1 symbol table group: B-tree and local heap.
+/// Makes a symbol table message: addresses of the B-tree and the local heap.
 pub fn symbol_table(tree: u64, heap: u64) -> Message {
     Message(0x11, 0, u64s(&[tree, heap]))
 }
 
-/// A local heap with these data, which follow it.
+/// Encodes a local heap, followed by its data.
 pub fn local_heap(address: u64, data: &[u8]) -> Vec<u8> {
     let mut heap = b"HEAP\0\0\0\0".to_vec();
     heap.extend(u64s(&[data.len() as u64, 1, address + 32]));
@@ -245,7 +246,7 @@ pub fn local_heap(address: u64, data: &[u8]) -> Vec<u8> {
     heap
 }
 
-/// A node of a group's version 1 B-tree.
+/// Encodes a node of a group's version 1 B-tree.
 pub fn group_node(level: u8, children: &[u64]) -> Vec<u8> {
     let mut node = b"TREE\x00".to_vec();
     node.push(level);
@@ -255,7 +256,7 @@ pub fn group_node(level: u8, children: &[u64]) -> Vec<u8> {
     node
 }
 
-/// A node of symbols: offsets of names, addresses.
+/// Encodes a node of symbols: offsets of names, addresses.
 pub fn symbols(entries: &[(u64, u64)]) -> Vec<u8> {
     let mut node = b"SNOD\x01\x00".to_vec();
     node.extend((entries.len() as u16).to_le_bytes());

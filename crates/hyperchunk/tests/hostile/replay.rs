@@ -1,4 +1,4 @@
-//! The fuzz targets over their corpus, and over damaged copies of it.
+//! Replay of the fuzz targets over their corpus and damaged copies of it.
 
 use crate::Spent;
 use crate::blocks::Map;
@@ -11,7 +11,7 @@ use hyperchunk::{File, OpenOptions};
 use std::path::Path;
 use std::time::Duration;
 
-/// The time that one target may take for one input, in a slow build on a busy machine.
+/// Time limit of one target for one input, for a slow build on a busy machine.
 const TIME: Duration = Duration::from_secs(10);
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -36,7 +36,7 @@ fn run(name: &str, input: &[u8], only: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether a target takes a whole file.
+/// Returns whether a target takes a whole file.
 fn of_files(target: &str) -> bool {
     let raw = [
         "datatype",
@@ -52,7 +52,7 @@ fn of_files(target: &str) -> bool {
     !raw.contains(&target) && !["reference", "codec", "sidecar"].contains(&target)
 }
 
-/// The messages of all objects of a file, and its chunks as inputs for the codecs.
+/// Extracts the messages of all objects of a file, and its chunks as inputs for the codecs.
 fn parts(file: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (mut messages, mut chunks) = (Vec::new(), Vec::new());
     let mut options = OpenOptions::default();
@@ -151,7 +151,7 @@ fn damaged_files() {
     }
 }
 
-/// Indexes beside files: as they are made, and damaged with digests that are right. With `HYPERCHUNK_KEEP=FOLDER` they are kept.
+/// Sidecar indexes: intact, and damaged with correct digests. With `HYPERCHUNK_KEEP=FOLDER` they are kept.
 #[test]
 fn indexes_replay() {
     let _alone = crate::alone();
@@ -194,11 +194,11 @@ fn indexes_replay() {
             wrong += usize::from(summary.is_some_and(|summary| !summary.errors.is_empty()));
         }
     }
-    // Damage gets as far as what reads sections and tables.
+    // Damage reaches the readers of sections and tables.
     assert!(opened > inputs.len() * 10 && wrong > inputs.len(), "{opened} opened, {wrong} with errors");
 }
 
-/// Checksums are found and made right again: else damage would never get past them.
+/// Checksums are found and repaired; otherwise damage would never get past them.
 #[test]
 fn checksums_are_repaired() {
     let _alone = crate::alone();
@@ -208,7 +208,7 @@ fn checksums_are_repaired() {
         blocks += map.blocks.len();
         for block in &map.blocks {
             let mut damaged = file.clone();
-            // Not the signature, nor what the length depends on.
+            // Neither the signature nor the bytes that determine the length.
             damaged[block.start + 4] ^= 1;
             damaged[block.sum] ^= 1;
             map.repair(&mut damaged, &file);

@@ -1,6 +1,8 @@
-//! Writers that are killed at random times: what opens is right, and `recover` gets back every chunk that was complete.
+//! Writers killed at random times: a file that opens is correct, and `recover` restores every complete
+//! chunk.
 //!
-//! `HYPERCHUNK_KILLS=500 cargo test --release -p hyperchunk --test killed -- --nocapture` kills 500 of them.
+//! `HYPERCHUNK_KILLS=500 cargo test --release -p hyperchunk --test killed -- --nocapture` kills 500 of
+//! them.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
 use hyperchunk::model::{ByteOrder, Dataspace, Datatype, Filter};
@@ -21,7 +23,7 @@ const CHUNKS: u64 = 40;
 const WRITERS: u64 = 3;
 const CHILD: &str = "HYPERCHUNK_KILLED_CHILD";
 
-/// Numbers without a library.
+/// Pseudo-random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -33,7 +35,7 @@ impl Random {
     }
 }
 
-/// What the chunk of a number holds in a generation: any other mixture shows.
+/// Returns the contents of a chunk in a generation; any mixture of generations is detected.
 fn content(chunk: u64, generation: u64) -> Vec<u8> {
     let mut random = Random(chunk * 1_000_003 + generation + 1);
     let first = (generation * 1000 + chunk) as u32;
@@ -59,7 +61,7 @@ fn dataset(file: &Writer, name: &str, filters: &[u16]) -> DatasetWriter {
 
 const NAMES: [(&str, &[u16]); 2] = [("plain", &[]), ("deflated", &[2, 1])];
 
-/// Writes until it is killed, and says what it began and what it has done.
+/// Writes until it is killed, and reports the started and completed writes.
 fn child(path: &Path) {
     let options = CreateOptions::default();
     let options = {
@@ -102,7 +104,7 @@ fn child(path: &Path) {
     say("closed\n".to_owned());
 }
 
-/// Every chunk of a file with its generation; 0 for one that was never written.
+/// Returns every chunk of a file with its generation; 0 for one that was never written.
 fn generations(path: &Path) -> Vec<(usize, u64, u64)> {
     let file = File::open(path, &OpenOptions::default()).unwrap();
     let root = file.root().unwrap().group().unwrap();
@@ -127,7 +129,7 @@ fn generations(path: &Path) -> Vec<(usize, u64, u64)> {
     found
 }
 
-/// Kills one writer after a while; returns how many chunks were complete.
+/// Kills one writer after a while; returns the number of complete chunks.
 fn kill_one(path: &Path, after: Duration) -> usize {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["a_writer", "--exact", "--nocapture", "--include-ignored"])
@@ -173,7 +175,7 @@ fn kill_one(path: &Path, after: Duration) -> usize {
         }
     };
     if path.exists() {
-        // A state that was committed: an older one, but a right one.
+        // A committed state: older, but correct.
         check(&std::collections::HashMap::new());
     }
     let journal = path.with_extension("h5.journal");

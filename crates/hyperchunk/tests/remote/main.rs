@@ -1,4 +1,4 @@
-//! Files over a network give what files of this machine give, in few round trips.
+//! Remote reads: files over a network give the same contents as local ones, in few round trips.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail")]
 #![allow(missing_docs, unreachable_pub, reason = "a test")]
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 const LARGEST: u64 = 64 << 20;
 
-/// The files to try: those that the fuzz targets start from, and the shared collection where there is one.
+/// Lists the files to try: the fuzz targets' corpus, and the shared corpus where there is one.
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files: Vec<PathBuf> = [root.join("fuzz/corpus"), root.join("../shared/corpus/files")]
@@ -57,7 +57,7 @@ fn remote(path: &Path, options: RemoteOptions) -> (Arc<Requests>, hyperchunk::Re
     (source, file)
 }
 
-/// What a dataset holds, or the kind of what is wrong with it.
+/// Returns the digest of a dataset's contents, or the kind of its error.
 fn content(dataset: &Dataset) -> String {
     match digest::dataset(dataset, LARGEST) {
         Ok(found) => format!("{} {}", found.form, found.digest),
@@ -65,7 +65,7 @@ fn content(dataset: &Dataset) -> String {
     }
 }
 
-/// All that a file holds, by path.
+/// Returns all contents of a file, by path.
 fn contents(file: &File) -> BTreeMap<Vec<u8>, String> {
     let mut all = BTreeMap::new();
     let Ok(root) = file.root() else { return all };
@@ -104,7 +104,7 @@ fn the_same_as_local_files() {
         let (_, over_network) = remote(&path, small_blocks(|_| {}));
         match (local, over_network) {
             (Ok(local), Ok(over_network)) => {
-                // Where names lead is another matter: beside, never into this machine.
+                // External names resolve differently: beside the remote file, never to local files.
                 let (here, there) = (contents(&local), contents(&over_network));
                 for (name, value) in here {
                     assert_eq!(
@@ -179,7 +179,7 @@ fn a_failed_request_is_an_error() {
         let Ok(file) = file else { continue };
         let whole_file = contents(&file);
         for allowed in [0, 1, 3, 10] {
-            // The process keeps what it has fetched: another version of the file starts anew.
+            // The process caches fetched blocks, so each attempt uses another version of the file.
             let (again, file) = remote(&path, small_blocks(|options| options.retries = 100 + allowed));
             let Ok(file) = file else { continue };
             again.left.store(i64::from(allowed), Ordering::Relaxed);

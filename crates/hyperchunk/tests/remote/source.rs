@@ -1,4 +1,5 @@
-//! A source whose reads are requests, in memory: it counts them, hands them over in any order, and can be made to fail.
+//! In-memory source whose reads are requests: it counts them, delivers them in any order, and can be made
+//! to fail.
 
 use bytes::Bytes;
 use hyperchunk::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source};
@@ -7,14 +8,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// See the module.
+/// The source.
 #[derive(Debug)]
 pub struct Requests {
     bytes: Bytes,
     identity: String,
     options: RemoteOptions,
     pub counters: Counters,
-    /// After so many requests all fail.
+    /// Number of requests until all further ones fail.
     pub left: AtomicI64,
     /// Files beside it.
     pub siblings: Vec<(String, Bytes)>,
@@ -64,7 +65,7 @@ impl Remote for Requests {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
         self.counters.rounds.fetch_add(1, Ordering::Relaxed);
         let mut order: Vec<usize> = (0..ranges.len()).collect();
-        // Any order that is not theirs.
+        // An arbitrary order.
         order.sort_by_key(|place| place.wrapping_mul(0x9e37_79b9) % 101);
         order.into_iter().try_for_each(|place| land(place, self.get(&ranges[place])?))
     }

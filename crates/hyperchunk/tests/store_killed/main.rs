@@ -1,7 +1,8 @@
-//! Writers of one sharded store that are killed at random times, and logs that are cut at random places: what is committed is
-//! right, everything that was flushed is there, and every epoch stays as it was.
+//! Writers of one sharded store, killed at random times, and logs truncated at random places: committed
+//! data are correct, all flushed data are there, and every epoch stays unchanged.
 //!
-//! `HYPERCHUNK_KILLS=1000 cargo test --release -p hyperchunk --test store_killed -- --nocapture` kills 1,000 of them.
+//! `HYPERCHUNK_KILLS=1000 cargo test --release -p hyperchunk --test store_killed -- --nocapture` kills
+//! 1,000 of them.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
 use hyperchunk::model::{ByteOrder, Datatype};
@@ -20,7 +21,7 @@ const WRITERS: u64 = 4;
 /// Elements of each dataset.
 const LENGTH: u64 = 1 << 18;
 
-/// Numbers without a library.
+/// Pseudo-random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -32,7 +33,7 @@ impl Random {
     }
 }
 
-/// What an element is once anybody has written it: never 0.
+/// Returns the value of a written element: never 0.
 fn value(index: u64) -> u64 {
     index.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
@@ -47,7 +48,7 @@ fn definition(name: &str) -> Definition {
 
 const NAMES: [&str; 2] = ["/large", "/small"];
 
-/// Writes until it is killed, and says what it has flushed.
+/// Writes until it is killed, and reports the flushed data.
 fn child(path: &Path, seed: u64) {
     let mut options = WriterOptions::default();
     (options.sync, options.statistics) = (Sync::Never, seed.is_multiple_of(2));
@@ -103,14 +104,14 @@ fn read(file: &File, name: &str) -> Vec<u64> {
     out.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
 }
 
-/// Every element is what it must be, or was never written.
+/// Checks that every element has its value or was never written.
 fn check(values: &[u64]) -> usize {
     let wrong = (0..).zip(values).filter(|(index, found)| **found != 0 && **found != value(*index)).count();
     assert_eq!(wrong, 0, "{wrong} elements are wrong");
     values.iter().filter(|value| **value != 0).count()
 }
 
-/// A folder of this test alone.
+/// A temporary folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -151,7 +152,7 @@ fn killed_writers_lose_nothing_that_was_flushed_and_invent_nothing() {
             let mut options = CommitOptions::default();
             options.sync = Sync::Never;
             if random.next(2) == 0 {
-                // In the middle of it.
+                // While they write.
                 options.flushed = true;
                 drop(commit(&path, &options).unwrap());
             }

@@ -1,34 +1,35 @@
-//! BloscLZ, the compressor that Blosc brings: runs of literals and matches, as FastLZ has them. Source: the encoder's output
+//! BloscLZ, Blosc's own compressor: runs of literals and matches, as in FastLZ. Source: the encoder's output
 //! and the layout of its instructions (Blosc's `blosclz.c`).
 //!
-//! An instruction starts with a byte. 0 to 31: that many literals and one more follow. Otherwise its upper three bits are the
-//! length of a match less 2, where 7 goes on in further bytes, and its lower five bits the upper part of the distance.
+//! An instruction starts with a byte. 0 to 31 means that many literals plus one. Otherwise the upper three
+//! bits are the length of a match minus 2 (7: continued in further bytes), and the lower five bits are the
+//! high part of the distance.
 
 use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
 
-/// A near match is at most this far, and a far one farther by up to 65,535.
+/// Maximum distance of a near match; a far match adds up to 65,535.
 const NEAR: usize = 8191;
 const FARTHEST: usize = NEAR + 65_535;
-/// The longest run of literals, and how many there are at least at the end of a stream.
+/// Maximum length of a run of literals, and minimum number of literals at the end of a stream.
 const MOST_LITERALS: usize = 32;
 const LAST_LITERALS: usize = 12;
-/// The shortest match that is worth its instruction.
+/// Shortest match worth an instruction.
 const SHORTEST: usize = 4;
-/// Bits of a hash.
+/// Number of bits of a hash.
 const HASH_BITS: u32 = 13;
 
 thread_local! {
-    /// Where four bytes with a hash were seen last, plus one.
+    /// Last position of four bytes by hash, plus one.
     static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Fills `to` with what `from` was made from.
+/// Decompresses `from` into `to`, which must be filled exactly.
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
     let mut cursor = Cursor::new(from, "BloscLZ data", 0);
     let mut at = 0;
-    // The first instruction is for literals, whatever it says.
+    // The first instruction is a run of literals, whatever its upper bits.
     let mut instruction = cursor.u8()? & 31;
     loop {
         if instruction < 32 {
@@ -46,7 +47,7 @@ pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
     if at == to.len() { Ok(()) } else { Err(damaged("it ends too early")) }
 }
 
-/// How far back a match lies, and how long it is.
+/// Reads the distance and the length of a match.
 #[inline]
 fn match_of(instruction: u8, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> {
     let mut length = usize::from(instruction >> 5).saturating_add(2);
@@ -68,7 +69,7 @@ fn match_of(instruction: u8, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> 
     Ok((distance.saturating_add(1), length))
 }
 
-/// Puts literals at `at`; where they end.
+/// Copies literals to position `at`; returns their end.
 #[inline]
 fn copy(literals: &[u8], to: &mut [u8], at: usize) -> Result<usize> {
     let end = at.saturating_add(literals.len());
@@ -77,7 +78,7 @@ fn copy(literals: &[u8], to: &mut [u8], at: usize) -> Result<usize> {
     Ok(end)
 }
 
-/// Writes `length` bytes at `at` that are those `distance` before; where they end.
+/// Repeats `length` bytes from `distance` bytes before position `at`; returns their end.
 #[inline]
 fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<usize> {
     let end = at.saturating_add(length);
@@ -86,7 +87,7 @@ fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<us
         return Err(damaged("it is too long"));
     }
     if length <= 16 && distance >= 16 {
-        // Most matches are short. What is written too much is overwritten.
+        // Most matches are short. Excess bytes are overwritten later.
         if let Some((before, after)) = to.split_at_mut_checked(at)
             && let (Some(from), Some(place)) =
                 (before.get(start..).and_then(<[u8]>::first_chunk), after.first_chunk_mut::<16>())
@@ -100,7 +101,7 @@ fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<us
         to.get_mut(at..end).unwrap_or_default().fill(byte);
         return Ok(end);
     }
-    // What is there repeats itself: each copy doubles it.
+    // The repeated part doubles with each copy.
     let (mut done, mut available) = (at, distance);
     while done < end {
         let count = available.min(end.saturating_sub(done));
@@ -111,7 +112,7 @@ fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<us
     Ok(end)
 }
 
-/// Writes instructions for `from` to `to`; how many bytes they are, or nothing if they do not fit.
+/// Compresses `from` into `to`; returns the number of bytes, or `None` if they do not fit.
 pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Option<usize> {
     with_state(&SEEN, |seen| {
         seen.clear();
@@ -153,7 +154,7 @@ fn four(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }
 
-/// Puts runs of literals; where they end.
+/// Writes runs of literals; returns their end.
 fn put_literals(literals: &[u8], to: &mut [u8], mut at: usize) -> Option<usize> {
     for run in literals.chunks(MOST_LITERALS) {
         at = put(&[u8::try_from(run.len().saturating_sub(1)).ok()?], to, at)?;
@@ -162,7 +163,7 @@ fn put_literals(literals: &[u8], to: &mut [u8], mut at: usize) -> Option<usize> 
     Some(at)
 }
 
-/// Puts a match; where it ends.
+/// Writes a match; returns its end.
 fn put_match(distance: usize, length: usize, to: &mut [u8], at: usize) -> Option<usize> {
     let distance = distance.saturating_sub(1);
     let [high, low] = u16::try_from(distance.min(NEAR)).ok()?.to_be_bytes();
@@ -217,7 +218,7 @@ mod tests {
         check(b"\x02abc\xc0\x02\x00d", b"abcabcabcabd");
         check(b"\x02abc\xe0\x00\x00\x00d", b"abccccccccccd");
         check(b"\x00a\xe0\xff\x05\x00\x00d", &[&[b'a'; 270][..], b"d"].concat());
-        // A match of 16 far enough for the short cut, and one that overlaps itself.
+        // A match of 16 at a sufficient distance for the fast path, and one that overlaps itself.
         let text: Vec<u8> = (b'a'..=b'z').collect();
         let mut from = [&[25][..], &text].concat();
         from.extend(b"\xe0\x07\x13\x00!");

@@ -1,7 +1,7 @@
-//! Blosc's chunks, of Blosc 1 and 2. Source: README_CHUNK_FORMAT of Blosc and of Blosc2.
+//! Chunks of Blosc 1 and 2. Source: README_CHUNK_FORMAT of Blosc and of Blosc2.
 //!
-//! A chunk is a header, the places of its blocks, perhaps a dictionary, and the blocks, each compressed as one stream or as
-//! one for each byte of an element.
+//! A chunk is a header, the offsets of its blocks, an optional dictionary, and the blocks. Each block is
+//! compressed as one stream, or as one stream for each byte of an element.
 
 use super::filters::{Filter, Filters, damaged, filter};
 use super::streams::Compressor;
@@ -9,42 +9,43 @@ use crate::codec::Context;
 use crate::{Cursor, Error, Result};
 use std::cell::RefCell;
 
-/// The header of Blosc 1, and that of Blosc 2.
+/// Header sizes of Blosc 1 and Blosc 2.
 const SHORT: usize = 16;
 const LONG: usize = 32;
 
-/// What the whole chunk consists of.
+/// Content of a whole chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content<'a> {
-    /// This value, over and over.
+    /// One repeated value.
     Value(&'a [u8]),
-    /// The bytes themselves.
+    /// Uncompressed bytes.
     Stored(&'a [u8]),
-    /// Compressed blocks: where each starts, four bytes each.
+    /// Offsets of the compressed blocks, four bytes each.
     Blocks(&'a [u8]),
 }
 
-/// A chunk.
+/// Parsed chunk.
 #[derive(Debug)]
 pub(in crate::codec) struct Chunk<'a> {
-    /// All of it, header included.
+    /// Whole chunk, including the header.
     bytes: &'a [u8],
-    /// How many bytes it holds.
+    /// Decoded size in bytes.
     pub(in crate::codec) size: usize,
-    /// How many of them make a block, but for the last.
+    /// Size of a block in bytes, except the last.
     pub(in crate::codec) block: usize,
     content: Content<'a>,
-    /// How many streams make a block, but for the last.
+    /// Number of streams in a block, except the last.
     streams: usize,
-    /// Whether streams of zeros and of another byte have forms of their own.
+    /// True if streams of zeros and of another repeated byte have special forms.
     runs: bool,
     compressor: Compressor<'a>,
-    /// In the order in which they are to be undone.
+    /// Filters in decoding order.
     filters: Vec<Filter>,
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk that `input` starts with. `item` is the size of an element that its super-chunk tells.
+    /// Parses the chunk at the start of `input`. `item` is the size of an element according to its
+    /// super-chunk.
     pub(in crate::codec) fn parse(input: &'a [u8], item: Option<usize>) -> Result<Self> {
         let mut cursor = Cursor::new(input, "Blosc chunk", 0);
         let [version, _, flags, element] = cursor.array()?;
@@ -69,7 +70,7 @@ impl<'a> Chunk<'a> {
         refuse(flags2, more)?;
         let (ids, metas) = ([f0, f1, f2, f3, f4, f5], [m0, m1, m2, m3, m4, m5]);
         let mut filters = Vec::new();
-        // The last slot means nothing in version 3.
+        // Version 3 ignores the last slot.
         let slots = ids.into_iter().zip(metas).take(if version == 3 { 5 } else { 6 });
         for (id, meta) in slots.collect::<Vec<_>>().into_iter().rev() {
             filters.extend(filter(id, meta, element, item.unwrap_or(element), version)?);
@@ -81,7 +82,7 @@ impl<'a> Chunk<'a> {
             Content::Blocks(starts) if flags2 & 0x01 != 0 => Some(dictionary(body, starts.len())?),
             _ => None,
         };
-        // Version 2 has no rule of its own for which blocks are split.
+        // Version 2 has no flag for split blocks; the rule is fixed.
         let split = flags & 0x10 == 0
             && (version > 2 || (element <= 16 && block.checked_div(element).unwrap_or(0) >= 128));
         let compressor = match content {
@@ -92,7 +93,7 @@ impl<'a> Chunk<'a> {
         Ok(Self { bytes, size: nbytes, block, content, streams, runs: version > 2, compressor, filters })
     }
 
-    /// A chunk of `size` bytes in blocks of `block` that only repeats a value.
+    /// Creates a chunk of `size` bytes, in blocks of `block`, that repeats one value.
     pub(in crate::codec) fn of_value(value: &'a [u8], size: usize, block: usize) -> Self {
         Self {
             bytes: &[],
@@ -106,13 +107,13 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Whether other blocks need the first one.
+    /// True if other blocks need the first one for decoding.
     pub(in crate::codec) fn needs_first(&self) -> bool {
         matches!(self.content, Content::Blocks(_))
             && self.filters.iter().any(|filter| matches!(filter, Filter::Delta(_)))
     }
 
-    /// All its bytes.
+    /// Decodes the whole chunk.
     pub(in crate::codec) fn decode(
         &self,
         state: &mut State,
@@ -131,7 +132,8 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// One block, which has as many bytes as `to`. `first` is block 0, unless this is it; see [`Chunk::needs_first`].
+    /// Decodes one block, whose size is `to.len()`. `first` is block 0, unless this is it; see
+    /// [`Chunk::needs_first`].
     pub(in crate::codec) fn decode_block(
         &self,
         state: &mut State,
@@ -174,7 +176,7 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// The next stream, into `to`.
+    /// Decodes the next stream into `to`.
     fn decode_stream(&self, cursor: &mut Cursor<'_>, to: &mut [u8]) -> Result<()> {
         let size = cursor.u32()?;
         if self.runs && size == 0 {
@@ -200,16 +202,16 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// What decoding of a chunk keeps for the next one.
+/// Buffers kept from one chunk to the next.
 #[derive(Debug, Default)]
 pub(in crate::codec) struct State {
     filters: Filters,
-    /// For whoever decodes block by block.
+    /// Block buffer for callers that decode block by block.
     #[cfg(feature = "blosc2")]
     pub(in crate::codec) block: Vec<u8>,
 }
 
-/// Threads keep buffers up to this size.
+/// Maximum size of the buffers that threads keep.
 const KEPT: usize = 8 << 20;
 
 thread_local! {
@@ -219,7 +221,7 @@ thread_local! {
 impl State {
     /// Calls `with` with this thread's state.
     pub(in crate::codec) fn with<T>(with: impl FnOnce(&mut Self) -> T) -> T {
-        // A process that ends has no thread-local values any more.
+        // An exiting process no longer has thread-local values.
         let mut state = STATE.try_with(RefCell::take).unwrap_or_default();
         let result = with(&mut state);
         if state.filters.block.capacity() <= KEPT {
@@ -229,7 +231,7 @@ impl State {
     }
 }
 
-/// What a long header would say instead of a short one.
+/// Returns the fields of a long header that are equivalent to a short one.
 fn short(flags: u8, version: u8) -> Result<[u8; LONG - SHORT]> {
     let shuffle = if flags & 0x04 != 0 { 2 } else { flags & 0x01 };
     let delta = if flags & 0x08 == 0 { 0 } else { 3 };
@@ -239,7 +241,7 @@ fn short(flags: u8, version: u8) -> Result<[u8; LONG - SHORT]> {
     Ok([0, 0, 0, 0, delta, shuffle, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 }
 
-/// Fails for what is not supported.
+/// Refuses unsupported features.
 fn refuse(flags: u8, more: u8) -> Result<()> {
     if more != 0 {
         return Err(Error::unsupported("a Blosc2 chunk with blocks of variable length"));
@@ -253,7 +255,7 @@ fn refuse(flags: u8, more: u8) -> Result<()> {
     Ok(())
 }
 
-/// What follows the header.
+/// Determines the content after the header.
 fn content(
     body: &[u8],
     size: usize,
@@ -264,7 +266,7 @@ fn content(
 ) -> Result<Content<'_>> {
     let value = match flags2 >> 4 & 7 {
         0 => None,
-        // Zeros, or values that nobody wrote.
+        // Zeros, or uninitialized values.
         1 | 4 => Some(&[0][..]),
         2 => Some(nan(element)?),
         3 => Some(body),
@@ -289,7 +291,7 @@ fn content(
     }
 }
 
-/// Not a number, as C's `nan` makes it.
+/// Returns the bytes of C's `nan`, little-endian.
 pub(in crate::codec) fn nan(element: usize) -> Result<&'static [u8]> {
     match element {
         4 => Ok(&[0, 0, 0xc0, 0x7f]),
@@ -298,7 +300,7 @@ pub(in crate::codec) fn nan(element: usize) -> Result<&'static [u8]> {
     }
 }
 
-/// The dictionary behind the places of the blocks.
+/// Reads the dictionary after the offsets of the blocks.
 fn dictionary(body: &[u8], at: usize) -> Result<&[u8]> {
     let mut cursor = Cursor::new(body, "Blosc dictionary", 0);
     cursor.skip(at)?;

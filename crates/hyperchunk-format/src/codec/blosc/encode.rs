@@ -1,4 +1,4 @@
-//! Blosc's chunks, of Blosc 1 and 2, forwards.
+//! Encoder for chunks of Blosc 1 and 2.
 
 use super::filters::damaged;
 use super::streams::Writer;
@@ -9,11 +9,12 @@ use crate::thread_state::with_state;
 use crate::{Error, Result};
 use std::cell::RefCell;
 
-/// No chunk is larger.
+/// Maximum size of a chunk.
 const LARGEST: usize = i32::MAX as usize - 32;
-/// Smaller chunks are not compressed.
+/// Minimum size of a chunk to compress.
 const SMALLEST: usize = 128;
-/// Blocks are split into a stream for each byte of an element only if there are no more bytes, and no fewer elements.
+/// Limits for splitting a block into one stream for each byte of an element: maximum size of an element,
+/// minimum number of elements.
 const MOST_STREAMS: usize = 16;
 const FEWEST_ELEMENTS: usize = 128;
 
@@ -24,26 +25,26 @@ const BITS_SHUFFLED: u8 = 0x04;
 const NOT_SPLIT: u8 = 0x10;
 
 thread_local! {
-    /// With a block after its filter.
+    /// Splitter, and buffer for a block after its filter.
     static STATE: RefCell<(Splitter, Vec<u8>)> = RefCell::default();
 }
 
-/// How a chunk is to be made.
+/// Parameters of the encoder.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::codec) struct Settings {
-    /// The size of an element, up to 255.
+    /// Size of an element, at most 255.
     pub(in crate::codec) element: usize,
     pub(in crate::codec) level: u32,
-    /// 0: none; 1: bytes; 2: bits.
+    /// Shuffle: 0 none, 1 bytes, 2 bits.
     pub(in crate::codec) shuffle: u32,
-    /// The number that the filter's parameters have for it.
+    /// Compressor number in the filter's parameters.
     pub(in crate::codec) compressor: u32,
-    /// Whether it is for Blosc 2.
+    /// True for Blosc 2.
     pub(in crate::codec) second: bool,
 }
 
 impl Settings {
-    /// Those that the parameters of both filters tell.
+    /// Reads the settings from the parameters of either filter.
     pub(in crate::codec) fn new(parameters: &[u32], second: bool) -> Result<Self> {
         let parameter = |at: usize, usual| parameters.get(at).copied().unwrap_or(usual);
         let element = match parameter(2, 0) {
@@ -57,12 +58,13 @@ impl Settings {
         if shuffle > 2 {
             return Err(Error::unsupported(format!("writing with Blosc's filter {shuffle}")));
         }
-        // Single bytes have nothing to be shuffled.
+        // Shuffling single bytes has no effect.
         let shuffle = if element == 1 && shuffle == 1 { 0 } else { shuffle };
         Ok(Self { element, level, shuffle, compressor, second })
     }
 
-    /// How many bytes a block of a chunk of `size` has: whole eights of elements, more at higher levels.
+    /// Returns the size of a block for a chunk of `size` bytes: a multiple of eight elements, larger at
+    /// higher levels.
     fn block(&self, size: usize) -> usize {
         const KIB: [usize; 10] = [32, 32, 64, 64, 128, 128, 256, 256, 512, 1024];
         let kib = KIB.get(self.level as usize).copied().unwrap_or(128);
@@ -71,7 +73,7 @@ impl Settings {
         units.saturating_mul(unit).min(size)
     }
 
-    /// The compressor's number in headers.
+    /// Returns the compressor's number in headers.
     #[cfg(feature = "blosc2")]
     pub(in crate::codec) fn format(&self) -> Result<u8> {
         Writer::new(self.compressor, self.level, self.second).map(Writer::format)
@@ -81,16 +83,16 @@ impl Settings {
         if self.second { 32 } else { 16 }
     }
 
-    /// How many bytes a chunk of `size` takes while it is made.
+    /// Returns the buffer size needed to encode a chunk of `size` bytes.
     pub(in crate::codec) fn room(&self, size: usize) -> usize {
         let block = self.block(size).max(1);
-        // The place of a block, and the sizes of its streams.
+        // The offset of a block, and the sizes of its streams.
         let blocks = size.div_ceil(block).saturating_mul(MOST_STREAMS.saturating_add(2).saturating_mul(4));
         size.saturating_add(blocks).saturating_add(lz4::bound(block)).saturating_add(64)
     }
 
-    /// Makes a chunk of `input` at the start of `to`, which has enough room; how long it is. Nothing if Blosc does not take
-    /// so much, or the filter is optional and would gain nothing.
+    /// Encodes `input` at the start of `to`, which must be large enough, and returns the length. Returns
+    /// `None` if the input is too large for Blosc, or if the filter is optional and would save nothing.
     pub(in crate::codec) fn chunk(
         &self,
         input: &[u8],
@@ -118,7 +120,7 @@ impl Settings {
         Ok(Some(stored))
     }
 
-    /// Nothing if it takes `most` bytes or more.
+    /// Encodes the blocks; returns `None` if they take `most` bytes or more.
     fn blocks(&self, input: &[u8], block: usize, to: &mut [u8], most: usize) -> Result<Option<usize>> {
         let writer = Writer::new(self.compressor, self.level, self.second)?;
         let elements = block.checked_div(self.element).unwrap_or(0);
@@ -148,7 +150,7 @@ impl Settings {
         })
     }
 
-    /// A block as the compressor gets it.
+    /// Applies the filter to a block.
     fn filter<'a>(&self, from: &'a [u8], splitter: &mut Splitter, filtered: &'a mut Vec<u8>) -> &'a [u8] {
         if self.shuffle == 0 {
             return from;
@@ -159,7 +161,7 @@ impl Settings {
             return filtered;
         }
         let count = from.len().checked_div(self.element).unwrap_or(0);
-        // Blosc 1 leaves blocks alone that have no multiple of eight elements.
+        // Blosc 1 does not shuffle blocks whose number of elements is no multiple of eight.
         let eights = if !self.second && !count.is_multiple_of(8) { 0 } else { count & !7 };
         let end = eights.saturating_mul(self.element);
         let (elements, loose) = from.split_at_checked(end).unwrap_or((from, &[]));
@@ -169,10 +171,10 @@ impl Settings {
         filtered
     }
 
-    /// Puts a stream at `at`, after its size; where it ends.
+    /// Writes the size of a stream and the stream at `at`; returns its end.
     fn stream(&self, writer: Writer, from: &[u8], to: &mut [u8], at: usize) -> Result<usize> {
         let start = at.saturating_add(4);
-        // Blosc 2 has a form of its own for zeros.
+        // Blosc 2 has a special form for zeros.
         if self.second && from.iter().fold(0, |all, byte| all | byte) == 0 {
             put(to, at, 0);
             return Ok(start);
@@ -197,7 +199,7 @@ impl Settings {
             2 => BITS_SHUFFLED,
             _ => 0,
         };
-        // Both together announce the longer header, which has the filters in six slots.
+        // Both flags together announce the longer header, which has the filters in six slots.
         let shuffled = if self.second { BYTES_SHUFFLED | BITS_SHUFFLED } else { shuffled };
         let element = self.element.to_le_bytes()[0];
         let version = if self.second { 5 } else { 2 };
@@ -205,7 +207,7 @@ impl Settings {
             to.fill(0);
             let start = [version, 1, flags | shuffled, element];
             to.iter_mut().zip(start).for_each(|(to, from)| *to = from);
-            // The last slot, and behind it the compressor by its other number.
+            // The last slot; after it the compressor, by its other number.
             let numbers = [self.shuffle, self.compressor].map(|number| number.to_le_bytes()[0]);
             to.iter_mut().skip(21).zip(numbers).for_each(|(to, from)| *to = from);
         }
@@ -215,7 +217,7 @@ impl Settings {
     }
 }
 
-/// Puts a number of 32 bits.
+/// Writes a 32-bit number.
 fn put(to: &mut [u8], at: usize, value: usize) {
     if let Some(to) = to.get_mut(at..at.saturating_add(4)) {
         to.copy_from_slice(&u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());

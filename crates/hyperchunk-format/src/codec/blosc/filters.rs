@@ -1,27 +1,29 @@
-//! The filters between Blosc's compressors and the data. Source: Blosc's README_CHUNK_FORMAT, and what its library writes.
+//! Filters of Blosc chunks, between compressor and data. Source: Blosc's README_CHUNK_FORMAT, and its
+//! library's output.
 
 use crate::codec::bit_planes::Joiner;
 use crate::codec::shuffle::unshuffle;
 use crate::{Error, ErrorKind, Result};
 
-/// A filter of a chunk.
+/// Filter of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
-    /// The bytes of elements of this size.
+    /// Byte shuffle, for elements of this size.
     Shuffle(usize),
-    /// The bits of elements. Chunks of version 1 and 2 leave a block alone if it has no multiple of eight elements.
+    /// Bit shuffle. Chunks of versions 1 and 2 skip blocks whose number of elements is no multiple of eight.
     BitShuffle { size: usize, eights_only: bool },
-    /// Exclusive or with the elements of the chunk's first block, there with the one before.
+    /// Exclusive or with the elements of the chunk's first block; in that block with the preceding element.
     Delta(usize),
-    /// Differences of bytes within each of so many streams. Where `broken`, the bytes beyond a multiple of 16 start anew.
+    /// Byte differences within each of a number of streams. If `broken`, they restart for the bytes past a
+    /// multiple of 16.
     ByteDelta { streams: usize, broken: bool },
 }
 
-/// Everything about a filter's number that decoding must know; `None` if it leaves bytes as they are.
+/// Returns the filter with an identifier; `None` if it does not change the bytes on decoding.
 pub(super) fn filter(id: u8, meta: u8, size: usize, item: usize, version: u8) -> Result<Option<Filter>> {
     let given = |size| if meta == 0 { size } else { usize::from(meta) };
     Ok(Some(match id {
-        // Nothing; precision cut off from floats, from integers.
+        // No filter; truncation of precision for floats, for integers.
         0 | 4 | 36 => return Ok(None),
         1 => Filter::Shuffle(given(size)),
         2 => Filter::BitShuffle { size, eights_only: version <= 2 },
@@ -33,17 +35,17 @@ pub(super) fn filter(id: u8, meta: u8, size: usize, item: usize, version: u8) ->
     }))
 }
 
-/// Undoes filters one after another; keeps its buffers.
+/// Decoder for a chain of filters; keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     joiner: Joiner,
-    /// A block as its compressor gives it, then as the filters leave it.
+    /// Block as decompressed, then as left by the filters.
     pub(super) block: Vec<u8>,
     other: Vec<u8>,
 }
 
 impl Filters {
-    /// Fills `to` with what the filters made `block` from. `first` is the chunk's first block, unless this is it.
+    /// Decodes `block` into `to`. `first` is the chunk's first block, unless this is it.
     pub(super) fn undo(&mut self, filters: &[Filter], first: Option<&[u8]>, to: &mut [u8]) {
         for (number, filter) in filters.iter().enumerate() {
             let last = number.saturating_add(1) == filters.len();
@@ -71,7 +73,7 @@ impl Filters {
     }
 }
 
-/// Undoes the shuffling of bits. Elements beyond a multiple of eight, and what makes no element, lie as they are.
+/// Inverts the bit shuffle. Elements past a multiple of eight, and incomplete elements, are unshuffled.
 fn bit_unshuffle(joiner: &mut Joiner, from: &[u8], to: &mut [u8], size: usize, eights_only: bool) {
     let count = from.len().checked_div(size).unwrap_or(0);
     let eights = if eights_only && !count.is_multiple_of(8) { 0 } else { count & !7 };
@@ -82,7 +84,7 @@ fn bit_unshuffle(joiner: &mut Joiner, from: &[u8], to: &mut [u8], size: usize, e
     loose_to.copy_from_slice(loose);
 }
 
-/// Undoes exclusive or, in place.
+/// Inverts the exclusive or, in place.
 fn delta(block: &mut [u8], first: Option<&[u8]>, size: usize) {
     let size = match size {
         1 | 2 | 4 | 8 => size,
@@ -104,7 +106,7 @@ fn delta(block: &mut [u8], first: Option<&[u8]>, size: usize) {
     }
 }
 
-/// Undoes differences of bytes, in place.
+/// Inverts the byte differences, in place.
 fn byte_delta(block: &mut [u8], streams: usize, broken: bool) {
     let length = block.len().checked_div(streams).unwrap_or(0);
     if length == 0 {
@@ -125,7 +127,7 @@ fn byte_delta(block: &mut [u8], streams: usize, broken: bool) {
     }
 }
 
-/// An error about a chunk's filters or blocks.
+/// Creates an error about a chunk's filters or blocks.
 #[cold]
 pub(super) fn damaged(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Filter, message)

@@ -1,5 +1,6 @@
-//! Blosc (32001): a chunk of Blosc 1, which says all about itself. Parameters: two versions, the sizes of an element and of a
-//! chunk, the level, the shuffle, the compressor; they only matter for writing. Source: Blosc's README_CHUNK_FORMAT.
+//! Blosc (32001): self-describing chunks of Blosc 1. Parameters: two versions, the sizes of an element and of
+//! a chunk, the level, the shuffle, the compressor; only used for encoding. Source: Blosc's
+//! README_CHUNK_FORMAT.
 
 mod blosclz;
 mod chunk;
@@ -17,7 +18,7 @@ pub(super) use encode::Settings;
 use super::{Codec, Context, EncodeContext, Encoded};
 use crate::Result;
 
-/// The codec.
+/// Blosc codec.
 #[derive(Debug)]
 pub(super) struct Blosc;
 

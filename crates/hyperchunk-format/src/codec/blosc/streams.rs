@@ -1,11 +1,11 @@
-//! The compressors inside Blosc's chunks.
+//! Compressors of Blosc chunks.
 
 use super::blosclz;
 use super::filters::damaged;
 use crate::codec::{deflate, lz4, zstd};
 use crate::{Error, Result};
 
-/// The compressor of a chunk, with its dictionary where the chunk has one.
+/// Compressor of a chunk, with its dictionary, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compressor<'a> {
     BloscLz,
@@ -16,7 +16,8 @@ pub(super) enum Compressor<'a> {
 }
 
 impl<'a> Compressor<'a> {
-    /// The one with this number in the header's flags. `custom` is the number of one that is not Blosc's own.
+    /// Creates the compressor with a number from the header's flags. `custom` is the number of a plugin
+    /// compressor.
     pub(super) fn new(format: u8, custom: u8, dictionary: Option<&'a [u8]>) -> Result<Self> {
         let compressor = match format {
             0 => Self::BloscLz,
@@ -43,7 +44,7 @@ impl<'a> Compressor<'a> {
         }
     }
 
-    /// Fills `to` with what one stream was made from.
+    /// Decompresses one stream into `to`, which must be filled exactly.
     pub(super) fn decompress(self, from: &[u8], to: &mut [u8]) -> Result<()> {
         let written = match self {
             Self::BloscLz => return blosclz::decompress(from, to),
@@ -63,7 +64,7 @@ impl<'a> Compressor<'a> {
     }
 }
 
-/// A compressor of a chunk that is written, by its number in the filter's parameters, with its level.
+/// Compressor for encoding, by its number in the filter's parameters, with its level.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Writer {
     BloscLz,
@@ -74,16 +75,16 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    /// `second` for Blosc 2, which knows no Snappy.
+    /// Creates the compressor. `second` stands for Blosc 2, which has no Snappy.
     pub(super) fn new(number: u32, level: u32, second: bool) -> Result<Self> {
         let level = i32::try_from(level).unwrap_or(9);
         Ok(match number {
             0 => Self::BloscLz,
-            // LZ4 and its slower form have one format.
+            // LZ4 and LZ4HC share one format.
             1 | 2 => Self::Lz4,
             3 if !second => Self::Snappy,
             4 => Self::Zlib(level),
-            // As Blosc has it.
+            // Blosc's mapping of levels.
             5 => Self::Zstd(match level {
                 9 => 22,
                 8 => 20,
@@ -93,7 +94,7 @@ impl Writer {
         })
     }
 
-    /// Its number in the header's flags.
+    /// Returns the compressor's number in the header's flags.
     pub(super) fn format(self) -> u8 {
         match self {
             Self::BloscLz => 0,
@@ -104,12 +105,13 @@ impl Writer {
         }
     }
 
-    /// Whether Blosc splits blocks for it.
+    /// True if Blosc splits blocks for this compressor.
     pub(super) fn splits(self) -> bool {
         !matches!(self, Self::Zstd(_))
     }
 
-    /// Writes a stream to `to`, which has room for what LZ4 takes at most; nothing if it does not fit.
+    /// Compresses a stream into `to`, which must be large enough for LZ4's worst case. Returns `None` if the
+    /// result is not smaller than the input.
     pub(super) fn compress(self, from: &[u8], to: &mut [u8]) -> Result<Option<usize>> {
         let less = from.len().saturating_sub(1).min(to.len());
         let fitting = to.get_mut(..less).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Chunks that Blosc 1.21 made, by its Python module.
+//! Chunks written by Blosc 1.21 through its Python module.
 
 use super::Blosc;
 use crate::codec::sample::{Sample, check};
@@ -273,7 +273,7 @@ fn chunks() {
     check(&Blosc, SAMPLES);
 }
 
-/// A chunk of eight zeros with another header.
+/// Decodes a chunk of eight zeros with a changed header.
 fn with(changes: &[(usize, u8)]) -> Result<Vec<u8>> {
     let mut stored = b"\x02\x01\x12\x01\x08\0\0\0\x08\0\0\0\x18\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     for (at, value) in changes {

@@ -1,15 +1,15 @@
-//! Arrays in frames: each chunk is a grid of blocks, which are stored whole even where they reach beyond the chunk. Source:
-//! README_B2ND_METALAYER of Blosc2.
+//! Arrays in frames: each chunk is a grid of blocks, which are stored whole even if they extend past the
+//! chunk. Source: README_B2ND_METALAYER of Blosc2.
 
 use super::frame::{Frame, damaged, number, size};
 use crate::codec::Context;
 use crate::codec::blosc::State;
 use crate::{Cursor, Error, Result};
 
-/// Blosc2 allows 16.
+/// Maximum number of dimensions; Blosc2 itself allows 16.
 const MOST_DIMENSIONS: usize = 32;
 
-/// The extents of an array, in elements.
+/// Extents of an array, in elements.
 #[derive(Debug)]
 pub(super) struct Array {
     shape: Vec<usize>,
@@ -18,7 +18,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// The array that a metalayer describes.
+    /// Parses the array description of a metalayer.
     pub(super) fn parse(description: &[u8], frame: &Frame<'_>) -> Result<Self> {
         let mut cursor = Cursor::new(description, "Blosc2 array", 0);
         let [_, _, rank] = cursor.array()?;
@@ -27,7 +27,7 @@ impl Array {
             return Err(Error::unsupported(format!("a Blosc2 array of {rank} dimensions")));
         }
         let mut extent = |marker| {
-            // The number of elements: in this byte, or in two more.
+            // MessagePack array length: in this byte, or in two more.
             let short = cursor.u8()?;
             cursor.skip(if short == 0xdc { 2 } else { 0 })?;
             (0..rank).map(|_| size(number(&mut cursor, marker)?)).collect::<Result<Vec<_>>>()
@@ -43,7 +43,7 @@ impl Array {
         Ok(array)
     }
 
-    /// Fails if the filter's parameters tell another extent.
+    /// Checks that the filter's parameters have the same extent.
     pub(super) fn check(&self, parameters: &[u32]) -> Result<()> {
         let Some([rank, extent @ ..]) = parameters.get(7..) else { return Ok(()) };
         let same = usize::try_from(*rank).is_ok_and(|rank| rank == self.shape.len())
@@ -59,7 +59,7 @@ impl Array {
         Err(damaged(&format!("a Blosc2 array of {:?} where {extent:?} is expected", self.shape)))
     }
 
-    /// All elements, in row-major order.
+    /// Decodes all elements, in row-major order.
     pub(super) fn decode(
         &self,
         frame: &Frame<'_>,
@@ -83,7 +83,7 @@ impl Array {
         Ok(())
     }
 
-    /// Puts a chunk to its place in `output`, which `start` tells.
+    /// Decodes a chunk to its position `start` in `output`.
     fn decode_chunk(
         &self,
         frame: &Frame<'_>,
@@ -93,7 +93,7 @@ impl Array {
         output: &mut [u8],
     ) -> Result<()> {
         let chunk = frame.chunk(number)?;
-        // All blocks that the chunk has, and those that lie within the array.
+        // Numbers of all blocks of the chunk, and of the ones inside the array.
         let stored: Vec<usize> =
             self.chunk.iter().zip(&self.block).map(|(size, block)| size.div_ceil(*block)).collect();
         let within = self.shape.iter().zip(start).map(|(size, start)| size.saturating_sub(*start));
@@ -129,7 +129,7 @@ impl Array {
         Ok(())
     }
 
-    /// Copies the part of a block that lies within the array, run by run.
+    /// Copies the part of a block inside the array, run by run.
     fn scatter(
         &self,
         block: &[u8],
@@ -139,7 +139,7 @@ impl Array {
         element: usize,
         output: &mut [u8],
     ) {
-        // How long a run is, what a step in a dimension means in bytes, and where the block starts in the output.
+        // Length of a run, strides of block and output in bytes, and the block's origin in the output.
         let (mut run, mut whole) = (element, true);
         let (mut step, mut output_step, mut origin) = (element, element, 0_usize);
         let (mut counts, mut steps) = (Vec::new(), Vec::new());
@@ -175,12 +175,12 @@ impl Array {
     }
 }
 
-/// The product of extents and the size of an element.
+/// Returns the product of the extents and the size of an element.
 fn product(extent: &[usize], element: usize) -> Option<usize> {
     extent.iter().try_fold(element, |product, size| product.checked_mul(*size))
 }
 
-/// The next place in row-major order.
+/// Moves to the next position in row-major order.
 fn advance(place: &mut [usize], extent: &[usize]) {
     for (at, size) in place.iter_mut().zip(extent).rev() {
         *at = at.saturating_add(1);

@@ -1,24 +1,24 @@
-//! Frames, forwards: one chunk, without a description of an array, which readers do not need. Source: README_CFRAME_FORMAT of
-//! Blosc2.
+//! Encoder for frames: one chunk, without an array description, which readers do not need. Source:
+//! README_CFRAME_FORMAT of Blosc2.
 
 use crate::Result;
 use crate::codec::blosc::Settings;
 use crate::codec::{EncodeContext, Encoded};
 
-/// How long the header is, where there are no metalayers.
+/// Length of the header without metalayers.
 const HEADER: usize = 97;
-/// Format version 2 with offsets of 64 bits; Blosc's own choice of blocks that are split.
+/// Format version 2 with offsets of 64 bits; Blosc's own choice of split blocks.
 const VERSION: u8 = 0x12;
 const SPLIT: u8 = 3;
-/// The metalayers: none.
+/// Empty list of metalayers.
 const NO_METALAYERS: [u8; 10] = [0x93, 0xcd, 0, 7, 0xde, 0, 0, 0xdc, 0, 0];
-/// The chunk of the places of all chunks, of which there is one, at 0.
+/// Chunk of chunk offsets: a single chunk at 0.
 const PLACES: [u8; 40] =
     *b"\x05\x01\x07\x08\x08\0\0\0\x08\0\0\0\x28\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// What follows: nothing but its own length.
+/// Trailer: only its own length.
 const TRAILER: [u8; 35] =
     *b"\x94\x01\x93\xcd\0\x06\xde\0\0\xdc\0\0\xce\0\0\0\x23\xd8\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// How long both are.
+/// Total length of both.
 const BEHIND: usize = 75;
 
 pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
@@ -32,7 +32,7 @@ pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext
     let (chunk, rest) = rest.split_at_mut_checked(length).unwrap_or_default();
     rest.iter_mut().zip(PLACES.into_iter().chain(TRAILER)).for_each(|(to, from)| *to = from);
     let size = HEADER.saturating_add(length).saturating_add(BEHIND);
-    // What the chunk says of itself: the size of an element and of a block, the filters, the compressor.
+    // Fields of the chunk: size of an element and of a block, filters, compressor.
     let &mut [_, _, _, element, _, _, _, _, b0, b1, b2, b3, _, _, _, _, ref filters @ ..] = chunk else {
         return Ok(Encoded::Refused);
     };
@@ -57,7 +57,7 @@ pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext
         &narrow(element.into()),
         &narrow(u32::from_le_bytes([b0, b1, b2, b3])),
         &small(input.len()),
-        // Threads, and no metalayers of variable length.
+        // Threads, and no variable-length metalayers.
         &[0xd1, 0, 0, 0xd1, 0, 1, 0xc2],
         &[0xd8, 6],
         filters.get(..7).unwrap_or_default(),

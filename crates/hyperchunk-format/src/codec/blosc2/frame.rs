@@ -1,36 +1,36 @@
-//! Contiguous frames. Source: README_CFRAME_FORMAT of Blosc2. Numbers in the frame are MessagePack's, those in chunks are
-//! little-endian.
+//! Contiguous frames. Source: README_CFRAME_FORMAT of Blosc2. Numbers in the frame are in MessagePack format,
+//! the ones in chunks little-endian.
 
 use crate::codec::Context;
 use crate::codec::blosc::{Chunk, State, nan};
 use crate::{Cursor, Error, ErrorKind, Result};
 
-/// Where a frame's metalayers start.
+/// Offset of the metalayers in a frame.
 const METALAYERS: usize = 0x57;
-/// The name of the metalayer that describes an array, and its earlier name.
+/// Names of the metalayer that describes an array: current and former.
 const ARRAY: [&[u8]; 2] = [b"b2nd", b"caterva"];
 
-/// A frame.
+/// Parsed frame.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
-    /// All of it.
+    /// Whole frame.
     bytes: &'a [u8],
-    /// Where its first chunk starts.
+    /// Offset of its first chunk.
     header: usize,
-    /// How many bytes it holds, how many of them are in a chunk, and how many in a block.
+    /// Sizes in bytes: decoded frame, chunk, block.
     size: usize,
     chunk: usize,
     block: usize,
-    /// The size of an element.
+    /// Size of an element.
     pub(super) element: usize,
-    /// Where the chunks start, from the first one on. Where negative, what they consist of.
+    /// Offsets of the chunks from the first one. Negative: a special value instead of a stored chunk.
     offsets: Vec<i64>,
-    /// The description of an array.
+    /// Array description, if any.
     pub(super) array: Option<&'a [u8]>,
 }
 
 impl<'a> Frame<'a> {
-    /// The frame in `input`.
+    /// Parses the frame in `input`.
     pub(super) fn parse(input: &'a [u8], context: &Context<'_>) -> Result<Self> {
         let mut cursor = Cursor::new(input, "Blosc2 frame", 0);
         cursor.skip(1)?;
@@ -66,7 +66,7 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    /// Fills `offsets` from the chunk at `at`.
+    /// Reads `offsets` from the chunk at `at`.
     fn read_offsets(&mut self, at: usize, context: &Context<'_>) -> Result<()> {
         let count = self.size.div_ceil(self.chunk.max(1));
         if count == 0 {
@@ -86,7 +86,7 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// The description of an array, if there is one.
+    /// Finds the array description, if there is one.
     fn find_array(&self) -> Result<Option<&'a [u8]>> {
         let header = self.bytes.get(..self.header).unwrap_or_default();
         let mut cursor = Cursor::new(header, "Blosc2 metalayers", 0);
@@ -94,7 +94,7 @@ impl<'a> Frame<'a> {
             return Ok(None);
         }
         cursor.skip(METALAYERS)?;
-        // An array of three: the size of the next, a map of names to places, and the values.
+        // MessagePack array of three: size of the next, map from names to offsets, and the values.
         let ([_, _, _, _, marker], count) = (cursor.array::<5>()?, u16::from_be_bytes(cursor.array()?));
         if marker != 0xde {
             return Err(damaged("Blosc2 metalayers without their names"));
@@ -113,12 +113,12 @@ impl<'a> Frame<'a> {
         Ok(None)
     }
 
-    /// How many chunks it has.
+    /// Returns the number of chunks.
     pub(super) fn count(&self) -> usize {
         self.offsets.len()
     }
 
-    /// A chunk.
+    /// Returns a chunk.
     pub(super) fn chunk(&self, number: usize) -> Result<Chunk<'a>> {
         let Some(offset) = self.offsets.get(number).copied() else {
             return Err(damaged(&format!("no chunk {number} in a Blosc2 frame")));
@@ -127,7 +127,7 @@ impl<'a> Frame<'a> {
         let held = left.min(self.chunk);
         let Ok(offset) = usize::try_from(offset) else {
             let [.., kind] = offset.to_le_bytes();
-            // Zeros, values that nobody wrote, and those that are no numbers.
+            // Zeros, uninitialized values, and NaN.
             let value = if kind & 5 != 0 { &[0][..] } else { nan(self.element)? };
             return Ok(Chunk::of_value(value, held, self.block));
         };
@@ -139,13 +139,13 @@ impl<'a> Frame<'a> {
         Ok(chunk)
     }
 
-    /// All its bytes.
+    /// Decodes the whole frame.
     pub(super) fn decode(&self, output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         if self.count() == 1 {
             let chunk = self.chunk(0)?;
             return State::with(|state| chunk.decode(state, output, context));
         }
-        // Checked before it is believed.
+        // Checks the declared size against the limit before use.
         context.room(output, self.size as u64)?;
         output.clear();
         let mut chunk = Vec::new();
@@ -158,7 +158,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A number of MessagePack that its marker says to be as long as it must be here; as its bits are.
+/// Reads a MessagePack number with the expected marker; returns its bits.
 pub(super) fn number(cursor: &mut Cursor<'_>, marker: u8) -> Result<u64> {
     let found = cursor.u8()?;
     if found != marker {
@@ -170,7 +170,7 @@ pub(super) fn number(cursor: &mut Cursor<'_>, marker: u8) -> Result<u64> {
     }
 }
 
-/// A number as a size; a negative one is too large.
+/// Converts a number to a size; a negative one is too large.
 pub(super) fn size(number: u64) -> Result<usize> {
     usize::try_from(number)
         .ok()

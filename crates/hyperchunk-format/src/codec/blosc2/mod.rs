@@ -1,6 +1,7 @@
-//! Blosc2 (32026): a contiguous frame of chunks of Blosc 2, which may hold an array of several dimensions. Source:
-//! README_CFRAME_FORMAT and README_B2ND_METALAYER of Blosc2. Parameters: the filter's version, the bytes in a block, an
-//! element and a chunk, the level, the shuffle, the compressor; then the rank and the extent of the chunk.
+//! Blosc2 (32026): a contiguous frame of Blosc 2 chunks, optionally with a multidimensional array. Source:
+//! README_CFRAME_FORMAT and README_B2ND_METALAYER of Blosc2. Parameters: the filter's version, the bytes in a
+//! block, an element and a chunk, the level, the shuffle, the compressor; then the rank and the extent of the
+//! chunk.
 
 mod array;
 mod encode;
@@ -13,7 +14,7 @@ use crate::Result;
 use array::Array;
 use frame::Frame;
 
-/// The codec.
+/// Blosc2 codec.
 #[derive(Debug)]
 pub(super) struct Blosc2;
 

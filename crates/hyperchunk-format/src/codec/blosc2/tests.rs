@@ -1,4 +1,4 @@
-//! Frames that hdf5plugin 7.1 and Blosc2's Python module made.
+//! Frames written by hdf5plugin 7.1 and Blosc2's Python module.
 
 use super::Blosc2;
 use crate::codec::sample::{Sample, check};
@@ -297,7 +297,7 @@ fn encoded_and_back() {
 
 #[test]
 fn frames_are_the_library_s_own() {
-    // Where nothing is compressed.
+    // Without compression.
     let sample = SAMPLES.iter().find(|sample| sample.what == "level 0").unwrap();
     let stored = sample.stored();
     let bytes = stored[129..209].to_vec();

@@ -7,7 +7,7 @@ fn filter(id: u16, optional: bool, parameters: &[u32]) -> Filter {
     Filter { id, optional, name: None, parameters: parameters.to_vec() }
 }
 
-/// What is stored and the mask; it must decode, whatever an earlier chunk left.
+/// Returns the stored bytes and the mask, and checks that they decode, whatever state an earlier chunk left.
 fn check(encoder: &mut Encoder, pipeline: &[Filter], chunk: &[u8]) -> Result<(Vec<u8>, u32), ErrorKind> {
     let (stored, mask) = encoder.encode(pipeline, chunk).map_err(|error| error.kind())?;
     let mut decoder = Decoder::default();
@@ -77,7 +77,7 @@ fn what_cannot_be() {
     assert_eq!(check(&[filter(32013, true, &[10])], &[1]), ErrorKind::Unsupported);
 }
 
-/// Refuses everything.
+/// Codec that refuses everything.
 #[derive(Debug)]
 struct Never;
 
@@ -105,6 +105,6 @@ fn only_optional_filters_are_left_out() {
     assert_eq!(check(&mut encoder, &pipeline, &[1, 2, 3]).unwrap().1, 0b1010);
     assert_eq!(check(&mut encoder, &vec![never(true); 32], &[1, 2, 3]).unwrap(), (vec![1, 2, 3], u32::MAX));
     assert_eq!(check(&mut encoder, &[never(false)], &[1, 2, 3]).unwrap_err(), ErrorKind::Invalid);
-    // As HDF5 does where it sets no parameter: for elements of variable length.
+    // HDF5 sets no parameter for elements of variable length.
     assert_eq!(check(&mut encoder, &[filter(2, true, &[])], &[1, 2, 3]).unwrap(), (vec![1, 2, 3], 1));
 }

@@ -1,22 +1,22 @@
-//! A grid of up to four axes with zeros before its start along each, and Lorenzo's prediction on it.
+//! Grid of up to four axes with a margin of zeros before each, and the Lorenzo prediction on it.
 
 use super::value::Value;
 use std::ops::Range;
 
-/// The most axes; fewer stand at the end.
+/// Maximum number of axes; with fewer, the last ones are used.
 pub(crate) const AXES: usize = 4;
 
-/// The elements, row by row.
+/// Elements in row-major order, with margins.
 #[derive(Debug)]
 pub(crate) struct Grid<T> {
     dims: [usize; AXES],
-    /// How many zeros stand before the start of each axis.
+    /// Number of zeros before the start of each axis.
     margin: [usize; AXES],
     steps: [usize; AXES],
     data: Vec<T>,
 }
 
-/// A part of the grid: where it starts, and its sides.
+/// Part of the grid: its start and its sides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) start: [usize; AXES],
@@ -24,7 +24,7 @@ pub(crate) struct Block {
 }
 
 impl<T: Value> Grid<T> {
-    /// A grid with `margin` zeros along each of its axes.
+    /// Creates a grid with `margin` zeros before each axis.
     pub(crate) fn new(dims: &[usize], margin: usize) -> Self {
         let (mut padded, mut margins, mut steps) = ([1; AXES], [0; AXES], [1; AXES]);
         for ((to, zeros), side) in padded.iter_mut().zip(margins.iter_mut()).rev().zip(dims.iter().rev()) {
@@ -39,7 +39,7 @@ impl<T: Value> Grid<T> {
         Self { dims: padded, margin: margins, steps, data: vec![T::default(); step] }
     }
 
-    /// The blocks of `size` elements along each axis, the last axis first.
+    /// Iterates over the blocks of `size` elements along each axis, last axis fastest.
     pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Block> + use<T> {
         let dims = self.dims;
         let mut next = Some([0; AXES]);
@@ -63,13 +63,14 @@ impl<T: Value> Grid<T> {
         })
     }
 
-    /// How far back the element lies that is `back` elements before another along each of the last axes.
+    /// Returns the distance in memory of `back` elements along each of the last axes.
     pub(crate) fn distance(&self, back: &[usize]) -> usize {
         let pairs = back.iter().rev().zip(self.steps.iter().rev());
         pairs.fold(0, |sum, (back, step)| sum.saturating_add(back.saturating_mul(*step)))
     }
 
-    /// Calls `row` for each row of a block with the grid, the row's indices and its place in the block.
+    /// Calls `row` for each row of a block with the grid, the row's index range and its position in the
+    /// block.
     pub(crate) fn rows(&mut self, block: Block, mut row: impl FnMut(&mut [T], Range<usize>, [usize; 3])) {
         let [a, b, c, d] = block.sides;
         let mut start: usize = 0;
@@ -86,7 +87,8 @@ impl<T: Value> Grid<T> {
         }
     }
 
-    /// Sets each element of a block, row by row, to what `element` makes of the grid, its index and its place in the block.
+    /// Sets each element of a block, row by row, to the result of `element` for the grid, its index and its
+    /// position in the block.
     pub(crate) fn each(&mut self, block: Block, mut element: impl FnMut(&[T], usize, [usize; AXES]) -> T) {
         self.rows(block, |data, row, [i, j, k]| {
             for (index, l) in row.zip(0..) {
@@ -98,12 +100,12 @@ impl<T: Value> Grid<T> {
         });
     }
 
-    /// All of it.
+    /// Returns the whole grid as a block.
     pub(crate) fn whole(&self) -> Block {
         Block { start: [0; AXES], sides: self.dims }
     }
 
-    /// The elements without the zeros.
+    /// Returns the elements without the margins.
     pub(crate) fn values(mut self) -> Vec<T> {
         let mut values = Vec::with_capacity(self.dims.iter().product());
         self.rows(self.whole(), |data, row, _| values.extend_from_slice(data.get(row).unwrap_or_default()));
@@ -111,12 +113,13 @@ impl<T: Value> Grid<T> {
     }
 }
 
-/// Lorenzo's prediction: a sum of elements before this one, each so far back, times a factor.
+/// Lorenzo prediction: a sum of preceding elements, each given by its distance and a factor.
 #[derive(Debug)]
 pub(crate) struct Lorenzo(Vec<(usize, i8)>);
 
 impl Lorenzo {
-    /// With `layers` 1 or 2, along axes whose elements are `steps` apart, in the order in which SZ3 adds up.
+    /// Creates the prediction with 1 or 2 `layers`, along axes with these strides, in SZ3's order of
+    /// summation.
     pub(crate) fn new(steps: &[usize], layers: usize) -> Self {
         let weights: &[i8] = if layers == 1 { &[1, -1] } else { &[1, -2, 1] };
         let mut terms = vec![(0_usize, -1_i8, 0_u8)];
@@ -136,16 +139,16 @@ impl Lorenzo {
         Self(terms.into_iter().skip(1).map(|(back, factor, _)| (back, factor)).collect())
     }
 
-    /// One layer, where each term is told by the axes' steps that lead to it.
+    /// Creates a one-layer prediction with each term given by the strides to its element.
     pub(crate) fn of<const N: usize>(terms: [&[usize]; N]) -> Self {
         let factor = |steps: &[usize]| if steps.len() % 2 == 1 { 1 } else { -1 };
         Self(terms.map(|steps| (steps.iter().sum(), factor(steps))).to_vec())
     }
 
-    /// The prediction for the element at `index`.
+    /// Returns the prediction for the element at `index`.
     #[inline]
     pub(crate) fn predict<T: Value>(&self, data: &[T], index: usize) -> T {
-        // The usual numbers of terms are worth a loop of their own.
+        // Common numbers of terms get unrolled loops.
         match self.0.as_slice() {
             [only] => term(data, index, *only),
             [a, b, c] => sum(&[*a, *b, *c], data, index),

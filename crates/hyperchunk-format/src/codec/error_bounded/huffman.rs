@@ -1,35 +1,37 @@
-//! The Huffman codes of SZ and SZ3: a tree stored as arrays of its nodes, in preorder, and bits from the highest of each byte.
+//! Huffman codes of SZ and SZ3: a tree stored as arrays of its nodes in preorder, and bits from the highest
+//! of each byte.
 
 use crate::{Cursor, Error, ErrorKind, Result};
 
-/// Codes of up to so many bits are looked up; longer ones are walked from there.
+/// Maximum length of codes decoded by table lookup; longer ones continue in the tree.
 const TABLE_BITS: u32 = 11;
 
-/// A tree of codes.
+/// Code tree.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// What each `TABLE_BITS` bits that may come next begin with.
+    /// Entry for each combination of the next `TABLE_BITS` bits.
     table: Vec<Entry>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Node {
     Leaf(i32),
-    /// The children's numbers; they are larger than its own.
+    /// Numbers of the children, which are larger than the node's own.
     Inner(u32, u32),
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Entry {
-    /// A whole code's value and its length.
+    /// Value of a complete code, and its length.
     Value(i32, u8),
-    /// The inner node that all the bits lead to.
+    /// Inner node reached after all the bits.
     Node(u32),
 }
 
 impl Tree {
-    /// Reads a tree of `count` nodes. Only SZ minds (`swappable`) whether a machine with the other byte order wrote it.
+    /// Reads a tree of `count` nodes. Only SZ (`swappable`) respects the byte order of the machine that wrote
+    /// it.
     pub(crate) fn read(cursor: &mut Cursor<'_>, count: u32, swappable: bool) -> Result<Self> {
         let big = cursor.u8()? != 0 && swappable;
         let width: usize = match count {
@@ -87,17 +89,17 @@ impl Tree {
         }
     }
 
-    /// Whether there is one value only, whose code has no bits.
+    /// True if there is only one value, whose code has no bits.
     pub(crate) fn is_constant(&self) -> bool {
         matches!(self.nodes.first(), Some(Node::Leaf(_)))
     }
 
-    /// Decodes `count` values. The caller made sure that so many are wanted.
+    /// Decodes `count` values. The caller has checked that `count` is plausible.
     pub(crate) fn decode(&self, bytes: &[u8], count: usize) -> Result<Vec<i32>> {
         if let Some(Node::Leaf(value)) = self.nodes.first() {
             return Ok(vec![*value; count]);
         }
-        // Each code has a bit at least.
+        // Each code has at least one bit.
         if count > bytes.len().saturating_mul(8) {
             return Err(damaged("with too few bits"));
         }
@@ -139,16 +141,16 @@ impl Tree {
     }
 }
 
-/// Bits, the highest of each byte first.
+/// Bit reader, highest bit of each byte first.
 struct Bits<'a> {
     bytes: &'a [u8],
-    /// The next ones, from the top.
+    /// Next bits, from the top.
     buffer: u64,
     left: u32,
 }
 
 impl Bits<'_> {
-    /// Puts at least 32 bits into the buffer, if there are as many.
+    /// Fills the buffer to at least 32 bits, if available.
     fn refill(&mut self) {
         if self.left > 32 {
             return;
@@ -171,7 +173,7 @@ impl Bits<'_> {
         self.bytes = rest;
     }
 
-    /// The next `count` bits, 1 to 32; zeros stand for those after the end.
+    /// Returns the next `count` bits (1 to 32); zeros after the end.
     fn peek(&self, count: u32) -> usize {
         usize::try_from(self.buffer.unbounded_shr(64_u32.wrapping_sub(count))).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! What SZ and SZ3 have in common: the filter's parameters, elements with C's arithmetic, predictions and Huffman codes.
+//! Common parts of SZ and SZ3: filter parameters, elements with C's arithmetic, predictions and Huffman
+//! codes.
 #![cfg_attr(not(all(feature = "sz", feature = "sz3")), allow(dead_code, reason = "one alone needs less"))]
 
 pub(super) mod grid;
@@ -7,21 +8,21 @@ pub(super) mod value;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Smaller chunks are left as they are.
+/// Smallest number of elements to compress; smaller chunks are stored unchanged.
 const SMALLEST: usize = 20;
 
-/// The elements of a chunk, as the filter's parameters describe them.
+/// Elements of a chunk, as described by the filter's parameters.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// The number of their type.
+    /// Number of the element type.
     pub(super) kind: u32,
     pub(super) count: usize,
-    /// The sides, the last axis the fastest, without those of one element.
+    /// Sides of more than one element; last axis fastest.
     pub(super) dims: Vec<usize>,
 }
 
 impl Shape {
-    /// The shape. `None`: the filter had nothing to do.
+    /// Reads the shape. `None` means that the filter left the chunk unchanged.
     pub(super) fn new(parameters: &[u32]) -> Result<Option<Self>> {
         let Some((&[rank, kind], sides)) = parameters.split_first_chunk() else {
             return if parameters.is_empty() { Ok(None) } else { Err(few_parameters()) };
@@ -33,7 +34,7 @@ impl Shape {
         } else {
             let rank = if (2..=5).contains(&rank) { rank as usize } else { 5 };
             let sides = sides.get(..rank).ok_or_else(few_parameters)?;
-            // The fastest side is stored first; zero stands for a side that is not there.
+            // The fastest side is stored first; zero stands for an absent side.
             dims.extend(sides.iter().take_while(|side| **side != 0).map(|side| u64::from(*side)));
             dims.reverse();
         }

@@ -1,11 +1,11 @@
-//! The types of elements, with the arithmetic that C++ and x86-64 do on them: what SZ3's compressor compared its errors with.
+//! Element types with the arithmetic of C++ on x86-64, which SZ3's compressor used to check its errors.
 
-/// A type of elements.
+/// Element type.
 pub(crate) trait Value: Copy + Default {
-    /// Its size in bytes.
+    /// Size in bytes.
     const WIDTH: usize;
 
-    /// The value that `WIDTH` little-endian bytes are.
+    /// Converts `WIDTH` little-endian bytes.
     fn read(bytes: &[u8]) -> Self;
 
     /// Appends the values, little-endian.
@@ -13,21 +13,22 @@ pub(crate) trait Value: Copy + Default {
 
     fn to_f64(self) -> f64;
 
-    /// Towards zero, if it is an integer.
+    /// Converts from `f64`; integer types truncate.
     fn from_f64(value: f64) -> Self;
 
     fn from_f32(value: f32) -> Self;
 
-    /// `self · factor`.
+    /// Returns `self · factor`.
     fn times(self, factor: i8) -> Self;
 
-    /// `self + other · factor`.
+    /// Returns `self + other · factor`.
     fn plus(self, other: Self, factor: i8) -> Self;
 
-    /// `self + other · index`.
+    /// Returns `self + other · index`.
     fn plus_product(self, other: Self, index: usize) -> Self;
 
-    /// The sum of values times factors, from left to right, over `divisor`: in the type to which C promotes this one.
+    /// Returns the sum of values times factors, from left to right, divided by `divisor`, computed in the
+    /// type to which C promotes this one.
     fn mean<const N: usize>(terms: [(Self, i8); N], divisor: u8) -> Self;
 }
 
@@ -144,20 +145,20 @@ integer!(u32, u32, to_i64);
 integer!(i64, i64, to_i64);
 integer!(u64, u64, to_u64);
 
-/// As the instruction `cvttsd2si` converts: the smallest number stands for all that do not fit.
+/// Converts as the instruction `cvttsd2si` does: out-of-range values become the smallest number.
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 fn to_i32(value: f64) -> i32 {
     if value > -2_147_483_649.0 && value < 2_147_483_648.0 { value as i32 } else { i32::MIN }
 }
 
-/// The same with 64 bits.
+/// Converts to 64 bits as [`to_i32`] does to 32.
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 fn to_i64(value: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-/// As compilers do it, which have no instruction for it.
+/// Converts as compilers do, in the absence of an instruction.
 fn to_u64(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if value >= HALF {

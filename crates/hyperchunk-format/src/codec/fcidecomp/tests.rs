@@ -1,4 +1,4 @@
-//! Images that hdf5plugin 7.1 (CharLS 2.1) made.
+//! Images written by hdf5plugin 7.1 (CharLS 2.1).
 
 use super::Fcidecomp;
 use crate::codec::sample::{Sample, check};
@@ -113,7 +113,7 @@ fn images() {
     check(&Fcidecomp, SAMPLES);
 }
 
-/// The first sample with some bytes replaced by others.
+/// Decodes the first sample after replacing some of its bytes.
 fn with(at: usize, cut: usize, bytes: &[u8]) -> Result<Vec<u8>> {
     let mut stored = SAMPLES[0].stored();
     stored.splice(at..at + cut, bytes.iter().copied());

@@ -1,5 +1,5 @@
-//! Filters for a new dataset: from what a user asks for to the client data that the filter's own library would store.
-//! Source: the `set_local` functions of HDF5 2.0, h5py 3.16 and hdf5plugin 7.1.
+//! Filters for a new dataset: conversion of user options to the client data that the filter's own library
+//! would store. Source: the `set_local` functions of HDF5 2.0, h5py 3.16 and hdf5plugin 7.1.
 
 mod nbit;
 mod preset;
@@ -10,24 +10,24 @@ use super::registered;
 use crate::model::{ByteOrder, Class, Datatype, FillWhen, Filter};
 use crate::{Error, Result};
 
-/// The dataset that a filter is for.
+/// Dataset for which a filter is configured.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// The type of its elements, as stored.
+    /// Datatype of the elements, as stored.
     pub datatype: &'a Datatype,
-    /// The extent of its chunks.
+    /// Extent of the chunks.
     pub chunk: &'a [u64],
-    /// Its fill value, which the filter scaleoffset treats apart.
+    /// Fill value, which the filter scaleoffset treats specially.
     pub fill: &'a FillWhen,
 }
 
 impl Target<'_> {
-    /// The size of an element.
+    /// Returns the size of an element.
     fn element(&self) -> Result<u32> {
         fit(self.datatype.size, "bytes in an element")
     }
 
-    /// The size of an element, or, for arrays, of an element of those.
+    /// Returns the size of an element, or of the base type for arrays.
     fn base(&self) -> Result<u32> {
         match &self.datatype.class {
             Class::Array { base, .. } => fit(base.size, "bytes in an element"),
@@ -35,13 +35,13 @@ impl Target<'_> {
         }
     }
 
-    /// How many elements a chunk has.
+    /// Returns the number of elements in a chunk.
     fn elements(&self) -> Result<u64> {
         let count = self.chunk.iter().try_fold(1_u64, |count, extent| count.checked_mul(*extent));
         count.ok_or_else(|| Error::limit("a chunk of more than 2⁶⁴ elements"))
     }
 
-    /// How many bytes a chunk has, which plugins only store as a hint: 0 if it is too large.
+    /// Returns the size of a chunk in bytes, which plugins only store as a hint: 0 if it is too large.
     fn bytes(&self) -> Result<u32> {
         let bytes = self.elements()?.checked_mul(self.datatype.size);
         Ok(bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0))
@@ -52,8 +52,8 @@ fn fit(value: u64, what: &str) -> Result<u32> {
     u32::try_from(value).map_err(|_| Error::limit(format!("{value} {what}; a filter stores less than 2³²")))
 }
 
-/// The filter with that number, as it is stored for a dataset. `options` are what a user gives, as h5py's
-/// `compression_opts` or `H5Pset_filter`'s client data; what is left out gets its usual value:
+/// Returns the filter with an identifier, with the client data for a dataset. `options` are the user's, as in
+/// h5py's `compression_opts` or `H5Pset_filter`'s client data; omitted ones get their defaults:
 ///
 /// | filter | options |
 /// | - | - |
@@ -68,11 +68,11 @@ fn fit(value: u64, what: &str) -> Result<u32> {
 /// | bitshuffle (32008) | elements in a block (0: about 8 KiB), compression (0: none, 2: LZ4, 3: zstd), zstd's level |
 /// | zstd (32015) | level (1–22; 3) |
 ///
-/// Other filters get the options as they are. What a file stores for the filter is taken, too, as programs copy it from another
-/// dataset: what it says of that dataset is put right. As h5py has it, only fletcher32 is not optional.
+/// Other filters get the options unchanged. Client data copied from another dataset are also accepted; the
+/// values that describe that dataset are replaced. As in h5py, every filter except fletcher32 is optional.
 ///
 /// # Errors
-/// Invalid or Unsupported if the filter cannot take such options or elements, Limit if a size does not fit.
+/// Invalid or Unsupported if the filter cannot handle the options or elements, Limit if a size does not fit.
 pub fn filter(id: u16, options: &[u32], target: &Target<'_>) -> Result<Filter> {
     let parameters =
         parameters(id, chosen(id, options), target).map_err(|error| match registered::name(id) {
@@ -82,30 +82,31 @@ pub fn filter(id: u16, options: &[u32], target: &Target<'_>) -> Result<Filter> {
     Ok(Filter { id, optional: id != 3, name: name(id).map(Into::into), parameters })
 }
 
-/// What a user chose, where `options` are client data as they are stored; else `options`.
+/// Extracts the user's options from stored client data; returns other `options` unchanged.
 fn chosen(id: u16, options: &[u32]) -> &[u32] {
     let of_plugin =
         |numbers: usize| options.get(7).is_some_and(|rank| (*rank as usize).checked_add(8) == Some(numbers));
     let cut = match (id, options) {
-        // The size of an element.
+        // Size of an element.
         (2, [_]) => options.get(..0),
-        // The revisions of the filter and of LZF, the size of a chunk.
+        // Revisions of the filter and of LZF, size of a chunk.
         (32000, [4, _, _]) => options.get(..0),
-        // As many numbers as their first says.
+        // The first number is the count of numbers.
         (5, [count, ..]) if *count as usize == options.len() => options.get(..0),
         (4, [_, _, _, _]) => options.get(..2),
         (6, _) if options.len() == SCALE_OFFSET => options.get(..2),
-        // The version, 0.2 or later, and the size of an element. With three numbers, those of a user have a compression second.
+        // Version (0.2 or later) and size of an element. With three numbers, a user's options would have a
+        // compression second.
         (32008, [0, 2..=u32::MAX, _, _, ..]) => options.get(3..),
         (32008, [0, 4..=u32::MAX, _]) => options.get(3..),
-        // The extent of a chunk.
+        // Extent of a chunk.
         (32026, _) if of_plugin(options.len()) => options.get(..7),
         _ => None,
     };
     cut.unwrap_or(options)
 }
 
-/// The name that the filter's library stores.
+/// Returns the name that the filter's library stores.
 fn name(id: u16) -> Option<&'static str> {
     Some(match id {
         1 => "deflate",
@@ -126,7 +127,7 @@ fn name(id: u16) -> Option<&'static str> {
     })
 }
 
-/// How large the blocks of Snappy are that are written. Of larger ones, snappy-cuda cannot count the pieces.
+/// Allowed block sizes for writing Snappy. With larger ones, snappy-cuda cannot count the parts.
 pub(super) const SNAPPY_BLOCKS: std::ops::RangeInclusive<u32> = 1 << 10..=u16::MAX as u32;
 
 fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
@@ -141,15 +142,15 @@ fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>>
         5 => nbit::parameters(target)?,
         6 => scale_offset(options, target)?,
         307 => vec![level(options, 1..=9, 9)?],
-        // The revisions of the filter and of LZF.
+        // Revisions of the filter and of LZF.
         32000 => vec![4, 0x0105, target.bytes()?],
         32001 => {
-            // Blosc itself takes no larger elements.
+            // Blosc itself allows no larger elements.
             let base = target.base()?;
             let base = if base > 255 { 1 } else { base };
             [&[2, 2, base, target.bytes()?], &blosc(options)?[..]].concat()
         }
-        // No parameters are what snappy-cuda stores.
+        // Like snappy-cuda, which stores no parameters.
         32003 if options.is_empty() => Vec::new(),
         32003 => vec![level(options, SNAPPY_BLOCKS, 0)?],
         32004 => vec![level(options, 0..=0x7e00_0000, 0)?],
@@ -160,7 +161,7 @@ fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>>
             let mut parameters =
                 [&[1, block, target.base()?, target.bytes()?], &blosc(options)?[..]].concat();
             let rank = target.chunk.len();
-            // More dimensions it does not know.
+            // The filter supports no more dimensions.
             if (2..=8).contains(&rank) {
                 parameters.push(fit(rank as u64, "dimensions")?);
                 for extent in target.chunk {
@@ -173,7 +174,7 @@ fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>>
     })
 }
 
-/// The one option of many filters.
+/// Returns the single option of many filters.
 fn level(options: &[u32], range: std::ops::RangeInclusive<u32>, usual: u32) -> Result<u32> {
     match options {
         [] => Ok(usual),
@@ -185,7 +186,7 @@ fn level(options: &[u32], range: std::ops::RangeInclusive<u32>, usual: u32) -> R
     }
 }
 
-/// Blosc's own options: level, shuffle, compressor.
+/// Returns Blosc's options: level, shuffle, compressor.
 fn blosc(options: &[u32]) -> Result<[u32; 3]> {
     let option = |at: usize, usual| options.get(at).copied().unwrap_or(usual);
     let (level, shuffle, compressor) = (option(4, 5), option(5, 1), option(6, 1));
@@ -202,17 +203,17 @@ fn bitshuffle(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     if options.get(1).is_some_and(|compression| ![0, 2, 3].contains(compression)) || options.len() > 5 {
         return Err(Error::invalid(format!("no such options: {options:?}")));
     }
-    // The version of bitshuffle.
+    // Version of bitshuffle.
     Ok([&[0, 4, target.element()?], options].concat())
 }
 
-/// Of szip's option mask: what the user chooses, and what libhdf5 sets.
+/// Bits of szip's option mask: the user's choices, and the ones that libhdf5 sets.
 const ENTROPY_CODING: u32 = 4;
 const LSB: u32 = 8;
 const MSB: u32 = 16;
 const NEAREST_NEIGHBOUR: u32 = 32;
 const ALLOW_K13_AND_RAW: u32 = 1 | 128;
-/// The most blocks in a scan line.
+/// Maximum number of blocks in a scan line.
 const SZIP_BLOCKS: u64 = 128;
 
 fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
@@ -232,21 +233,21 @@ fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
         bits @ ..=24 => bits,
         bits => bits.next_multiple_of(32),
     };
-    // A scan line is the fastest dimension, if that has as much as a block.
+    // A scan line is the fastest dimension, if that is at least as long as a block.
     let most = u64::from(block).saturating_mul(SZIP_BLOCKS);
     let row = target.chunk.last().copied().unwrap_or(1);
     let line = if row < u64::from(block) { target.elements()? } else { row };
     if line < u64::from(block) {
         return Err(Error::invalid(format!("blocks of {block} pixels in a chunk of {line} elements")));
     }
-    // Longer than any scan line may be are those of more than 4096 pixels, whatever the block.
+    // Rows of more than 4096 pixels exceed the longest scan line for every block size.
     let line = if row > 4096 { most } else { line.min(most) };
     let mask =
         (mask & !(LSB | MSB | 2)) | ALLOW_K13_AND_RAW | if order == ByteOrder::Big { MSB } else { LSB };
     Ok(vec![mask, block, fit(bits, "bits")?, fit(line, "pixels")?])
 }
 
-/// The order of a number's bytes, how many bits are significant, and from which on.
+/// Returns a number's byte order, number of significant bits, and bit offset.
 fn number(datatype: &Datatype) -> Option<(ByteOrder, u16, u16)> {
     match &datatype.class {
         Class::Integer { order, precision, offset, .. } | Class::Bitfield { order, precision, offset } => {
@@ -259,7 +260,7 @@ fn number(datatype: &Datatype) -> Option<(ByteOrder, u16, u16)> {
     .filter(|(order, ..)| *order != ByteOrder::Vax)
 }
 
-/// How many parameters scaleoffset always has.
+/// Number of parameters of scaleoffset.
 const SCALE_OFFSET: usize = 20;
 
 fn scale_offset(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {

@@ -1,13 +1,13 @@
-//! The client data of nbit: the datatype as a tree in depth-first order. Source: HDF5's H5Znbit.c.
+//! Client data of nbit: the datatype as a tree in depth-first order. Source: HDF5's H5Znbit.c.
 
 use super::{Target, fit};
 use crate::model::{ByteOrder, Class, Datatype, Member};
 use crate::{Error, Result};
 
-/// The most parameters.
+/// Maximum number of parameters.
 const MOST: usize = 4096;
 
-/// The classes that a node may have.
+/// Classes of nodes.
 const NUMBER: u32 = 1;
 const ARRAY: u32 = 2;
 const COMPOUND: u32 = 3;
@@ -20,7 +20,7 @@ pub(super) fn parameters(target: &Target<'_>) -> Result<Vec<u32>> {
         Class::Integer { .. } | Class::Float(_) | Class::Array { .. } | Class::Compound { .. } => {
             tree.node(target.datatype)?;
         }
-        // Nothing is said about others.
+        // Other datatypes are not described.
         _ => {}
     }
     let Tree { mut parameters, padded } = tree;
@@ -28,7 +28,7 @@ pub(super) fn parameters(target: &Target<'_>) -> Result<Vec<u32>> {
         return Err(Error::limit(format!("{} parameters; {MOST} are the most", parameters.len())));
     }
     let count = fit(parameters.len() as u64, "parameters")?;
-    // Where nothing is padded, there is nothing to do.
+    // Without padding, the filter has nothing to do.
     if let Some([first, second]) = parameters.first_chunk_mut() {
         (*first, *second) = (count, (!padded).into());
     }
@@ -37,7 +37,7 @@ pub(super) fn parameters(target: &Target<'_>) -> Result<Vec<u32>> {
 
 struct Tree {
     parameters: Vec<u32>,
-    /// Whether any number has bits that say nothing.
+    /// True if a number has insignificant bits.
     padded: bool,
 }
 
@@ -81,7 +81,7 @@ impl Tree {
             let offset = fit(member.offset, "bytes in a type")?;
             self.parameters.push(offset);
             match member.datatype.class {
-                // Their size is how far it is to the next member.
+                // Their size is the distance to the next member.
                 Class::Vlen { .. } | Class::VlenString { .. } => {
                     let next = members.get(number.saturating_add(1)).map(|next| next.offset);
                     let next = next.map_or(Ok(size), |next| fit(next, "bytes in a type"))?;
@@ -101,7 +101,7 @@ impl Tree {
     }
 }
 
-/// Whether libhdf5 reads on at the wrong place after it.
+/// True if libhdf5 continues at the wrong position after this datatype.
 fn rewinds(datatype: &Datatype) -> bool {
     match &datatype.class {
         Class::Array { base, .. } => matches!(base.class, Class::Array { .. } | Class::Compound { .. }),

@@ -40,7 +40,7 @@ fn check(id: u16, options: &[u32], datatype: &Datatype, chunk: &[u64]) -> Result
     Ok(filter.parameters)
 }
 
-/// What h5py 3.16 with hdf5plugin 7.1 stores.
+/// Client data as stored by h5py 3.16 with hdf5plugin 7.1.
 #[test]
 fn as_the_libraries_store_it() {
     let i4 = integer(4, ByteOrder::Little, true);
@@ -184,7 +184,7 @@ fn presets() {
     assert!(error.message().contains("deflate, fast, small, snappy, none"), "{error}");
 }
 
-/// Programs copy `compression_opts` from what a file stores.
+/// Programs copy `compression_opts` from stored client data.
 #[test]
 fn what_is_stored_is_taken_again() {
     let i2 = integer(2, ByteOrder::Little, true);
@@ -215,7 +215,7 @@ fn what_is_stored_is_taken_again() {
             assert_eq!(check(id, &stored, &f8, &[50, 40, 8]), other, "{id} {options:?}, other elements");
         }
     }
-    // Of bitshuffle 0.3; and options that are no stored ones.
+    // Client data of bitshuffle 0.3, and options that are no client data.
     assert_eq!(check(32008, &[0, 3, 2, 0, 2], &i2, &[100]), Ok(vec![0, 4, 2, 0, 2]));
     assert_eq!(check(32008, &[0, 3, 4], &i2, &[100]), Ok(vec![0, 4, 2, 0, 3, 4]));
     assert_eq!(check(32008, &[0, 7], &i2, &[100]), Err(ErrorKind::Invalid));

@@ -1,20 +1,21 @@
-//! The bits of a JPEG-LS scan. Source: ITU-T T.87, A.1: after a byte 0xff, a zero bit is left out; with a one, it is a marker.
+//! Bits of a JPEG-LS scan. Source: ITU-T T.87, A.1: after a byte 0xff a zero bit is stuffed; a one bit marks
+//! a marker.
 
 use super::damaged;
 use crate::Result;
 
-/// Reads bits, the highest of a byte first. Behind the end are zeros, until [`Bits::check`].
+/// Bit reader, highest bit of each byte first. Returns zeros past the end, until [`Bits::check`] fails.
 #[derive(Debug)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The next bits, from the highest on.
+    /// Next bits, from the highest on.
     cache: u64,
-    /// How many of them there are.
+    /// Number of bits in the cache.
     valid: u32,
-    /// How many zeros were put behind the end.
+    /// Number of zero bits added past the end.
     added: u32,
-    /// Whether the byte before was 0xff.
+    /// True if the preceding byte was 0xff.
     stuffed: bool,
 }
 
@@ -23,14 +24,14 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0, cache: 0, valid: 0, added: 0, stuffed: false }
     }
 
-    /// Fetches bits: at least 57 are there afterwards.
+    /// Refills the cache to at least 57 bits.
     #[inline]
     fn fill(&mut self) {
         if !self.stuffed
             && let Some(eight) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk)
         {
             let word = u64::from_be_bytes(*eight);
-            // Whether one of them is 0xff: then its complement has a byte 0.
+            // Detects a byte 0xff by a zero byte in the complement.
             let zeros = (!word).wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080;
             if zeros == 0 {
                 let count = 64_u32.saturating_sub(self.valid) >> 3;
@@ -65,7 +66,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Whether the scan ends before this byte, which is the next.
+    /// True if the scan ends before the next byte, which is `byte`.
     #[inline]
     fn ends_at(&self, byte: u8) -> bool {
         if self.stuffed {
@@ -74,7 +75,7 @@ impl<'a> Bits<'a> {
         byte == 0xff && self.bytes.get(self.at.saturating_add(1)).is_none_or(|next| *next >= 0x80)
     }
 
-    /// The next bits, at most 32.
+    /// Reads up to 32 bits.
     #[inline]
     pub(super) fn take(&mut self, count: u32) -> u32 {
         if self.valid < count {
@@ -85,7 +86,8 @@ impl<'a> Bits<'a> {
         u32::try_from(value).unwrap_or(0)
     }
 
-    /// The number of zeros before the next one, which is read, too; more than 56 if there are at least that many.
+    /// Reads zeros up to and including the next one; returns their number, which is above 56 if there are at
+    /// least that many.
     #[inline]
     pub(super) fn zeros(&mut self) -> u32 {
         let mut zeros = self.cache.leading_zeros();
@@ -110,13 +112,13 @@ impl<'a> Bits<'a> {
         self.valid = self.valid.saturating_sub(count);
     }
 
-    /// Fails if more bits were read than there are.
+    /// Checks that the reads did not pass the end.
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         if self.valid < self.added { Err(damaged("a JPEG-LS scan that ends too early")) } else { Ok(()) }
     }
 
-    /// Where the marker behind the bits starts. Bits that were not read come before it.
+    /// Returns the position of the marker after the bits; unread bits precede it.
     pub(super) fn end(&self) -> usize {
         let rest = self.bytes.get(self.at.saturating_sub(1)..).unwrap_or_default();
         // A byte 0xff that was read is not the first byte of a marker.

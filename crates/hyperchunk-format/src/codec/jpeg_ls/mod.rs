@@ -1,4 +1,5 @@
-//! JPEG-LS: the markers of an image. Source: ITU-T T.87 (ISO/IEC 14495-1), annexes C and D; T.870 for what is refused here.
+//! JPEG-LS: markers of an image. Source: ITU-T T.87 (ISO/IEC 14495-1), annexes C and D; T.870 for the refused
+//! features.
 
 mod bits;
 mod scan;
@@ -7,10 +8,10 @@ use crate::{Cursor, Error, ErrorKind, Result};
 use bits::Bits;
 use scan::{Coding, Scan};
 
-/// How the components of a scan follow each other.
+/// Interleaving of the components in a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interleave {
-    /// One scan for each.
+    /// One scan for each component.
     None,
     /// Line by line.
     Line,
@@ -18,23 +19,23 @@ enum Interleave {
     Sample,
 }
 
-/// An image, its scans not decoded yet.
+/// Image whose scans are not decoded yet.
 #[derive(Debug)]
 pub(super) struct Image<'a> {
     width: usize,
     height: usize,
-    /// How many there are.
+    /// Number of components.
     components: usize,
-    /// The bits in a sample.
+    /// Bits in a sample.
     precision: u32,
-    /// What the stream says about coding until its first scan; 0 for the usual.
+    /// Coding parameters before the first scan; 0 for defaults.
     preset: [u16; 5],
-    /// The markers from the first scan on.
+    /// Markers from the first scan on.
     rest: Cursor<'a>,
 }
 
 impl<'a> Image<'a> {
-    /// The image whose stream `input` is.
+    /// Parses the headers of a JPEG-LS stream.
     pub(super) fn parse(input: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(input, "JPEG-LS image", 0);
         if cursor.take(2)? != b"\xff\xd8" {
@@ -58,7 +59,7 @@ impl<'a> Image<'a> {
         Ok(Self { width, height, components, precision, preset, rest })
     }
 
-    /// How many bytes it has when decoded: samples of one byte, or of two (little-endian) if they have more than eight bits.
+    /// Returns the decoded size in bytes. Samples of more than eight bits take two bytes, little-endian.
     pub(super) fn size(&self) -> u64 {
         let size = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let samples =
@@ -70,8 +71,8 @@ impl<'a> Image<'a> {
         if self.precision > 8 { 2 } else { 1 }
     }
 
-    /// Decodes it to `output`, which has its size. Components of one scan stand together sample by sample, those of
-    /// different scans one after another.
+    /// Decodes the image to `output`, which must have its decoded size. Components of one scan are
+    /// interleaved by sample, components of different scans are concatenated.
     pub(super) fn decode(&self, output: &mut [u8]) -> Result<()> {
         let mut cursor = self.rest.clone();
         let mut preset = self.preset;
@@ -141,7 +142,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Sets the samples outside of an image that its prediction uses.
+/// Sets the samples outside the image that prediction uses.
 fn edges(before: &mut [i32], line: &mut [i32]) {
     if let [.., last, behind] = before {
         *behind = *last;
@@ -151,7 +152,7 @@ fn edges(before: &mut [i32], line: &mut [i32]) {
     }
 }
 
-/// The next marker and its segment.
+/// Reads the next marker and its segment.
 fn segment<'a>(cursor: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
     if cursor.u8()? != 0xff {
         return Err(cursor.error("no JPEG-LS marker".into()));
@@ -167,13 +168,13 @@ fn segment<'a>(cursor: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
     Ok((marker, Cursor::new(cursor.take(length)?, "JPEG-LS segment", cursor.offset())))
 }
 
-/// Fails for a segment that means something not known here.
+/// Refuses a segment with an unsupported meaning.
 fn refuse(marker: u8, segment: &Cursor<'_>) -> Result<()> {
     match marker {
         0xe8 if segment.rest().starts_with(b"mrfx") && segment.rest().get(4) != Some(&0) => {
             Err(Error::unsupported("a JPEG-LS image with a transformation of colours"))
         }
-        // Applications' own, and comments.
+        // Application data and comments.
         0xe0..=0xef | 0xfe => Ok(()),
         0xdd if segment.rest().iter().all(|byte| *byte == 0) => Ok(()),
         0xdd => Err(Error::unsupported("a JPEG-LS image with restart intervals")),
@@ -181,7 +182,7 @@ fn refuse(marker: u8, segment: &Cursor<'_>) -> Result<()> {
     }
 }
 
-/// Precision, height, width and the number of components.
+/// Reads precision, height, width and the number of components.
 fn parse_frame(segment: &mut Cursor<'_>) -> Result<(u32, usize, usize, usize)> {
     let precision = u32::from(segment.u8()?);
     let height = usize::from(u16::from_be_bytes(segment.array()?));
@@ -196,7 +197,7 @@ fn parse_frame(segment: &mut Cursor<'_>) -> Result<(u32, usize, usize, usize)> {
     Ok((precision, height, width, components))
 }
 
-/// The largest sample, three thresholds and when counters are halved.
+/// Reads the largest sample, three thresholds, and the reset interval of the counters.
 fn parse_preset(segment: &mut Cursor<'_>) -> Result<[u16; 5]> {
     let kind = segment.u8()?;
     if kind != 1 {
@@ -209,7 +210,7 @@ fn parse_preset(segment: &mut Cursor<'_>) -> Result<[u16; 5]> {
     Ok(preset)
 }
 
-/// The number of components, how far samples may be off, and how components are interleaved.
+/// Reads the number of components, the allowed error of samples, and the interleaving.
 fn parse_scan(segment: &mut Cursor<'_>) -> Result<(usize, u8, Interleave)> {
     let count = usize::from(segment.u8()?);
     for _ in 0..count {

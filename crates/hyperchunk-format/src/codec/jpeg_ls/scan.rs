@@ -1,39 +1,40 @@
-//! The samples of a JPEG-LS scan: prediction from neighbours, errors in Golomb codes whose parameters adapt, runs. Source:
-//! ITU-T T.87, annex A; names are the standard's.
+//! Samples of a JPEG-LS scan: prediction from neighbours, adaptive Golomb codes for the errors, and runs.
+//! Source: ITU-T T.87, annex A; the names are the standard's.
 
 use super::bits::Bits;
 use super::damaged;
 use crate::Result;
 
-/// How long runs are, as a power of two, by how many came before (A.7.1.1).
+/// Base-2 logarithm of the run length, by the run index (A.7.1.1).
 const J: [u32; 32] =
     [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-/// The contexts of samples outside of runs.
+/// Number of contexts of samples outside runs.
 const CONTEXTS: usize = 365;
-/// No error is larger.
+/// Largest error.
 const LARGEST_ERROR: i64 = 65535;
 
-/// What the coding of samples depends on.
+/// Parameters of the sample coding.
 #[derive(Debug)]
 pub(super) struct Coding {
     /// MAXVAL: the largest sample.
     largest: i32,
-    /// NEAR: how far a sample may be off; and the distance between two that are told apart.
+    /// NEAR: the allowed error of a sample; and the resulting quantization step.
     near: i32,
     step: i32,
     /// RANGE, in samples.
     range: i32,
-    /// qbpp and LIMIT: the length of an error that is not in a Golomb code, and of the longest code.
+    /// qbpp and LIMIT: the length of an error without a Golomb code, and of the longest code.
     error_bits: u32,
     limit: u32,
     /// RESET.
     reset: i64,
-    /// What -`largest` to `largest` are as quantized gradients.
+    /// Quantized gradients for -`largest` to `largest`.
     gradients: Vec<i8>,
 }
 
 impl Coding {
-    /// The coding of samples of so many bits, by the stream's `preset` (0: the usual) and the scan's `near`.
+    /// Creates the coding for samples of `precision` bits, from the stream's `preset` (0: defaults) and the
+    /// scan's `near`.
     pub(super) fn new(precision: u32, preset: [u16; 5], near: u8) -> Result<Self> {
         let [largest, t1, t2, t3, reset] = preset.map(i32::from);
         let most = 1_i32.unbounded_shl(precision).saturating_sub(1);
@@ -68,7 +69,7 @@ impl Coding {
     }
 }
 
-/// The usual thresholds (C.2.4.1.1.1).
+/// Returns the default thresholds (C.2.4.1.1.1).
 fn thresholds(largest: i32, near: i32) -> [i32; 3] {
     let clamp = |value: i32, least: i32| if value > largest || value < least { least } else { value };
     let plus = |value: i32, nears: i32| value.saturating_add(near.saturating_mul(nears));
@@ -86,7 +87,7 @@ fn thresholds(largest: i32, near: i32) -> [i32; 3] {
     [t1, t2, clamp(t3, t2)]
 }
 
-/// What was met in one context: A, B, C and N.
+/// Statistics of one context: A, B, C and N.
 #[derive(Debug, Clone, Copy)]
 struct Regular {
     sizes: i64,
@@ -95,7 +96,7 @@ struct Regular {
     count: i64,
 }
 
-/// What was met where runs were interrupted: A, N and Nn; and RItype.
+/// Statistics of run interruptions: A, N and Nn; and RItype.
 #[derive(Debug, Clone, Copy)]
 struct Interruption {
     sizes: i64,
@@ -104,7 +105,7 @@ struct Interruption {
     kind: i64,
 }
 
-/// A scan that is being decoded.
+/// Scan being decoded.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     coding: Coding,
@@ -118,7 +119,7 @@ pub(super) struct Scan<'a> {
     reason = "samples have 16 bits, errors 17, and sums at most 65,535 of them: all fit twice in their types"
 )]
 impl<'a> Scan<'a> {
-    /// A scan from its first bit on.
+    /// Creates a scan at its first bit.
     pub(super) fn new(coding: Coding, bits: Bits<'a>) -> Self {
         let sizes = i64::from((coding.range + 32) / 64).max(2);
         let contexts = vec![Regular { sizes, bias: 0, correction: 0, count: 1 }; CONTEXTS];
@@ -126,12 +127,12 @@ impl<'a> Scan<'a> {
         Self { coding, bits, contexts, interruptions: [interruption(0), interruption(1)] }
     }
 
-    /// Where the marker behind it starts.
+    /// Returns the position of the marker after the scan.
     pub(super) fn end(&self) -> usize {
         self.bits.end()
     }
 
-    /// Decodes a line of one component. The lines have a sample more at either side.
+    /// Decodes a line of one component. Both lines have an extra sample at each side.
     #[expect(
         clippy::indexing_slicing,
         reason = "hot; all indices are at most that of the last sample, which is checked"
@@ -208,8 +209,8 @@ impl<'a> Scan<'a> {
         self.bits.check()
     }
 
-    /// The context of a sample between its neighbours: left, above, above to the left and to the right. Its negative stands
-    /// for the same with all signs turned.
+    /// Returns the context of a sample from its neighbours: left, above, above left and above right. A
+    /// negative context has all signs inverted.
     #[inline]
     fn context(&self, a: i32, b: i32, c: i32, d: i32) -> i32 {
         let quantized = |gradient: i32| {
@@ -219,7 +220,7 @@ impl<'a> Scan<'a> {
         81 * quantized(d - b) + 9 * quantized(b - c) + quantized(c - a)
     }
 
-    /// A sample outside of runs (A.4 to A.6).
+    /// Decodes a sample outside runs (A.4 to A.6).
     #[inline]
     fn regular(&mut self, number: i32, predicted: i32) -> Result<i32> {
         let sign = if number < 0 { -1 } else { 1 };
@@ -241,7 +242,7 @@ impl<'a> Scan<'a> {
         Ok(self.sample(predicted, sign * short))
     }
 
-    /// The sample that is off its prediction by an error (A.4.5, A.5.3).
+    /// Returns the sample with a given prediction error (A.4.5, A.5.3).
     #[inline]
     fn sample(&self, predicted: i32, error: i32) -> i32 {
         let Coding { largest, near, step, range, .. } = self.coding;
@@ -254,7 +255,7 @@ impl<'a> Scan<'a> {
         sample.clamp(0, largest)
     }
 
-    /// How long a run is, of at most `left` samples (A.7.1.2).
+    /// Decodes the length of a run of at most `left` samples (A.7.1.2).
     fn run_length(&mut self, left: usize, run: &mut usize) -> Result<usize> {
         let bits = |run: usize| J.get(run).copied().unwrap_or(0);
         let mut length = 0_usize;
@@ -274,7 +275,7 @@ impl<'a> Scan<'a> {
         if length > left { Err(damaged("a JPEG-LS run beyond its line")) } else { Ok(length) }
     }
 
-    /// The error of the sample behind a run (A.7.2).
+    /// Decodes the error of the sample after a run (A.7.2).
     fn interruption(&mut self, kind: usize, run: usize) -> Result<i32> {
         let limit = self.coding.limit.saturating_sub(J.get(run).copied().unwrap_or(0) + 1);
         let Some(mut context) = self.interruptions.get(kind).copied() else { return Ok(0) };
@@ -300,7 +301,7 @@ impl<'a> Scan<'a> {
         Ok(short)
     }
 
-    /// A number in a Golomb code, or as it is (A.5.3).
+    /// Decodes a number in a Golomb code, or uncoded (A.5.3).
     #[inline]
     fn golomb(&mut self, k: u32, limit: u32) -> Result<i64> {
         let most = limit.saturating_sub(self.coding.error_bits + 1);
@@ -317,7 +318,7 @@ impl<'a> Scan<'a> {
 
 #[expect(clippy::arithmetic_side_effects, reason = "as above")]
 impl Regular {
-    /// Counts an error in (A.6).
+    /// Updates the statistics with an error (A.6).
     #[inline]
     fn update(&mut self, error: i64, coding: &Coding) {
         self.bias += error * i64::from(coding.step);
@@ -338,14 +339,14 @@ impl Regular {
     }
 }
 
-/// The parameter of a Golomb code: the least k such that `count` times 2 to the k is no less than `sizes` (A.5.1).
+/// Returns the parameter of a Golomb code: the least k with `count` · 2ᵏ ≥ `sizes` (A.5.1).
 #[inline]
 fn parameter(count: i64, sizes: i64) -> u32 {
     let k = count.leading_zeros().saturating_sub(sizes.leading_zeros());
     if count.unbounded_shl(k) < sizes { k.saturating_add(1) } else { k }
 }
 
-/// What a sample is expected to be: an edge's other side, or on a plane (A.4.1).
+/// Returns the median prediction of a sample: an edge's other side, or on a plane (A.4.1).
 #[inline]
 fn predict(a: i32, b: i32, c: i32) -> i32 {
     if c >= a.max(b) {

@@ -1,10 +1,10 @@
-//! N-bit, forwards.
+//! N-bit encoder.
 
 use super::super::bits::{Order, Packer, load_one, pack};
 use super::{EncodeContext, Encoded, Kind, Node, Tree, bytes};
 use crate::{Error, Result};
 
-/// Writes the significant bits of all elements. There is always a byte behind the last whole one, as libhdf5 has it.
+/// Writes the significant bits of all elements. Like libhdf5, it always adds a byte after the last whole one.
 pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
     let (count, node, misread) = Tree::parse(context.parameters)?;
     if misread {
@@ -37,7 +37,7 @@ pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext
 }
 
 impl Node {
-    /// Puts the significant bits of one element.
+    /// Writes the significant bits of one element.
     fn pack(&self, element: &[u8], packer: &mut Packer<'_>) {
         match &self.kind {
             Kind::Field { order, precision, offset } => field(element, packer, *order, *precision, *offset),
@@ -60,7 +60,7 @@ impl Node {
     }
 }
 
-/// Puts a number from those bytes of an element, of any size, that it has bits in.
+/// Writes a number of any size, from the bytes of an element that hold its bits.
 fn field(element: &[u8], packer: &mut Packer<'_>, order: Order, precision: u32, offset: u32) {
     let end = precision.wrapping_add(offset);
     let (first, last) = (bytes(offset / 8), bytes(end.div_ceil(8)));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
 
-/// Parameters; what libhdf5 stored; what it makes of that.
+/// Parameters; stored by libhdf5; decoded by libhdf5.
 const SAMPLES: &[(&[u32], &str, &str)] = &[
     // 12 bits above 2 others, little-endian.
     (&[8, 0, 9, 1, 2, 0, 12, 2], "00001f07c1171f030745c5ef7c00", "00007c00f0015c04c0071c0c7011bc17001f"),
@@ -29,10 +29,10 @@ const SAMPLES: &[(&[u32], &str, &str)] = &[
         "91a2b3c4d5e6f78091a2b3c4d5e6f780ad3a06d3a06d39a060",
         "091a2b3c4d5e6f7808023456789abcdef0100b4e81b4e81b4e6818",
     ),
-    // Nothing to leave out; nothing but bytes, with no description.
+    // No padding; opaque bytes, without a description.
     (&[8, 1, 5, 1, 2, 0, 16, 0], "00000100020003000400", "00000100020003000400"),
     (&[3, 1, 5], "00000100020003000400", "00000100020003000400"),
-    // A member after an array of arrays: its value was lost when it was written.
+    // A member after an array of arrays: its value was lost on writing.
     (
         &[22, 0, 2, 3, 32, 2, 0, 2, 24, 2, 8, 1, 4, 0, 20, 0, 24, 1, 4, 0, 20, 0],
         "0000112fd225fa338f744bf455ef1625fa30000412fd525fa638f774bf485ef1925fa600",
@@ -54,7 +54,7 @@ fn as_libhdf5_has_it() {
     }
 }
 
-/// A type: its size, and the bits of it that are stored, in their order, as numbers of a byte and of a bit in it.
+/// Datatype: its size, and the stored bits in order, as pairs of byte and bit.
 struct Layout {
     size: usize,
     bits: Vec<(usize, u32)>,
@@ -66,8 +66,8 @@ impl Layout {
     }
 }
 
-/// Appends the parameters of some type. An array of arrays or compounds spoils what follows it in a compound, so that it
-/// may only come `last`.
+/// Appends the parameters of a random datatype. An array of arrays or compounds corrupts the following
+/// members of a compound, so it may only come `last`.
 fn describe(dice: &mut Dice, depth: u32, last: bool, parameters: &mut Vec<u32>) -> Layout {
     let class = match depth {
         0 => [2, 3][dice.below(2)],
@@ -170,7 +170,7 @@ fn damage() {
         assert_eq!(decoded(&NBit, &[], &parameters, 18).unwrap(), [0; 18], "{offset}");
     }
     check(&[8, 0, u32::MAX, 1, u32::MAX, 0, 0, 0], 8, ErrorKind::Limit);
-    // A member that is larger than its compound; one beyond its end; two that are as large as it.
+    // A member larger than its compound; one past its end; two as large as it.
     check(&[12, 0, 1, 3, 4, 1, 0, 1, 5, 0, 40, 0], 4, wrong);
     check(&[12, 0, 1, 3, 4, 1, 3, 1, 2, 0, 16, 0], 4, wrong);
     check(&[12, 0, 1, 3, 4, 2, 0, 4, 3, 0, 4, 3], 4, wrong);

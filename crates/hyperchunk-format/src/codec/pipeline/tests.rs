@@ -1,7 +1,8 @@
 use super::*;
 use crate::codec::testing::Dice;
 
-/// The bytes 0 to 15 as eight little-endian 16-bit words, shuffled, then as a zlib stream, then with a checksum.
+/// The bytes 0 to 15 as eight little-endian 16-bit words, shuffled, then as a zlib stream, then with a
+/// checksum.
 const SHUFFLED: &[u8] = &[0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15];
 
 fn filter(id: u16, parameters: &[u32]) -> Filter {
@@ -12,7 +13,7 @@ fn plain() -> Vec<u8> {
     (0..16).collect()
 }
 
-/// A zlib stream of one stored block.
+/// Creates a zlib stream of one stored block.
 #[cfg(feature = "deflate")]
 fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut stream = vec![0x78, 0x01, 1, bytes.len() as u8, 0, !(bytes.len() as u8), 0xff];
@@ -52,7 +53,7 @@ fn orders_of_filters() {
     assert_eq!(check(&[deflate.clone(), deflate], 0, &zlib(&zlib(&plain()))), ok);
 }
 
-/// The plain bytes and their checksum, shuffled together.
+/// Shuffles the plain bytes together with their checksum.
 #[cfg(feature = "deflate")]
 fn shuffled_sum() -> Vec<u8> {
     let bytes = summed(&plain());

@@ -1,15 +1,15 @@
-//! Scale-offset, forwards: byte by byte what libhdf5 makes of the same chunk on little-endian machines.
+//! Scale-offset encoder: the same bytes as libhdf5 on little-endian machines.
 
 use super::super::bits::{Order, Packer, each, pack};
 use super::{EncodeContext, Encoded, HEADER, Kind, Parameters, power_of_ten_32, power_of_ten_64};
 use crate::{Error, Result};
 
-/// What is known about a chunk before its elements are packed.
+/// Parameters of a chunk, determined before its elements are packed.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     /// Bits of an element.
     bits: u32,
-    /// The bits of the minimum.
+    /// Bits of the minimum.
     minimum: u64,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn encode(
 
 type Elements<'a> = (&'a [u8], usize, Order);
 
-/// Writes the header, and makes room for what follows.
+/// Writes the header, and reserves space for the elements.
 fn start<'o>(
     plan: Plan,
     input: usize,
@@ -47,7 +47,7 @@ fn start<'o>(
     let packed = if plan.bits == parameters.size.wrapping_mul(8) {
         input
     } else {
-        // libhdf5 always has one byte more than whole ones.
+        // libhdf5 always adds one byte to the whole ones.
         let bits = u128::from(parameters.count).wrapping_mul(plan.bits.into());
         usize::try_from(bits / 8).unwrap_or(usize::MAX).saturating_add(1)
     };
@@ -68,7 +68,7 @@ fn whole((input, size, order): Elements<'_>, output: &mut [u8]) {
     }
 }
 
-/// How many bits so many different numbers need.
+/// Returns the number of bits needed for `count` different numbers.
 fn width(count: u64) -> u32 {
     64_u32.wrapping_sub(count.saturating_sub(1).leading_zeros())
 }
@@ -82,7 +82,7 @@ fn integers(
     let full = parameters.size.wrapping_mul(8);
     let mask = u64::MAX.wrapping_shr(64_u32.wrapping_sub(full));
     let fill = parameters.fill.map(|fill| fill & mask);
-    // With the sign turned round, signed numbers are in the order of unsigned ones.
+    // With the sign bit inverted, signed numbers have the order of unsigned ones.
     let turn = if parameters.signed { 1_u64.wrapping_shl(full.wrapping_sub(1)) } else { 0 };
     let (mut least, mut most) = (u64::MAX, 0);
     match fill {
@@ -102,7 +102,7 @@ fn integers(
         (least, most) = (turn, turn);
     }
     let (range, least) = (most.wrapping_sub(least), least ^ turn);
-    // As a number of 64 bits.
+    // Sign-extended to 64 bits.
     let minimum = if parameters.signed {
         let shift = 64_u32.wrapping_sub(full);
         least.wrapping_shl(shift).cast_signed().wrapping_shr(shift).cast_unsigned()
@@ -111,7 +111,7 @@ fn integers(
     };
     let plan = match parameters.bits {
         Some(bits) => Plan { bits, minimum },
-        // Here libhdf5 forgets the minimum, but for signed bytes without a fill value.
+        // In this case libhdf5 stores no minimum, except for signed bytes without a fill value.
         None if range > mask.wrapping_sub(2) => {
             let kept = parameters.signed && full == 8 && fill.is_none();
             Plan { bits: full, minimum: if kept { minimum } else { 0 } }
@@ -139,10 +139,10 @@ fn integers(
     Ok(Encoded::Written(size))
 }
 
-/// A floating-point number, with the functions that C has for it.
+/// Floating-point number, with C's functions.
 trait Real: Copy + PartialOrd {
     const ZERO: Self;
-    /// Where whole numbers end that fit in as many bits.
+    /// First whole number that exceeds an integer with as many bits.
     const END: Self;
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -260,7 +260,7 @@ fn floats<T: Real>(
     let plan = if span.rounded() > T::END {
         Plan { bits: full, minimum: 0 }
     } else if no_number || span.is_no_number() {
-        // libhdf5 would store some number for it.
+        // libhdf5 would store an arbitrary number for NaN.
         return Ok(Encoded::Refused);
     } else {
         let count = span.whole().wrapping_add(1).cast_unsigned();

@@ -1,13 +1,13 @@
 use super::*;
 use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
 
-/// Twenty parameters, as the filter always has.
+/// Pads to twenty parameters, which the filter always has.
 fn parameters(first: &[u32]) -> Vec<u32> {
     first.iter().copied().chain(std::iter::repeat(0)).take(20).collect()
 }
 
-/// Scale, factor, count, class, size, sign, order, whether there is a fill value, its halves; what libhdf5 stored; what it
-/// makes of that.
+/// Scale, factor, count, class, size, sign, order, presence of a fill value, its halves; stored by libhdf5;
+/// decoded by libhdf5.
 const SAMPLES: &[(&[u32], &str, &str)] = &[
     (
         &[2, 0, 9, 0, 1, 0, 0, 1, 3],
@@ -99,12 +99,12 @@ fn integers_of_every_size_width_and_order() {
 
 #[test]
 fn short_minima() {
-    // A writer whose integers have 4 bytes at most.
+    // A writer with integers of at most 4 bytes.
     let mut stored = hex("00000000 04 78563412 ffffffff 00000000 0000000000");
     let first = [2, 0, 2, 0, 8, 0, 1, 0];
     let bytes = hex("0000000012345678 0000000012345678");
     assert_eq!(decoded(&ScaleOffset, &stored, &parameters(&first), 16).unwrap(), bytes.repeat(1));
-    // No more than 8 count.
+    // At most 8 bytes count.
     stored[4] = 200;
     let bytes = hex("ffffffff12345678 ffffffff12345678");
     assert_eq!(decoded(&ScaleOffset, &stored, &parameters(&first), 16).unwrap(), bytes);
@@ -206,7 +206,7 @@ fn floats_come_back_as_near_as_asked() {
             };
             let done = decoded(&ScaleOffset, &stored[..length], &numbers, bytes.len()).unwrap();
             let size = size as usize;
-            // Half a unit, what a fill value takes in, and what four bytes can tell.
+            // Half a unit, the range that the fill value absorbs, and the precision of four bytes.
             let near = 10_f64.powi(-exponent) * if filled == 1 { 1.0 } else { 0.5 };
             for (one, other) in bytes.chunks(size).zip(done.chunks(size)) {
                 let (one, other): (f64, f64) = (number(one), number(other));

@@ -1,18 +1,18 @@
-//! Missing values: where they are, and what they are.
+//! Missing values of a chunk: their positions and their value.
 
 use super::{Bits, damaged};
 use crate::{Cursor, Result};
 
-/// The missing values of a chunk.
+/// Missing values of a chunk.
 pub(super) struct Missing {
-    /// What to put there, little-endian.
+    /// Value to insert, little-endian.
     value: [u8; 8],
-    /// A bit an element, the lowest of each word first.
+    /// Bit mask of the elements, lowest bit of each word first.
     mask: Vec<u32>,
 }
 
 impl Missing {
-    /// What stands before the stream of a chunk with `count` elements; `None` if no value is missing.
+    /// Reads the missing values before the stream of a chunk with `count` elements; `None` without missing values.
     pub(super) fn read(cursor: &mut Cursor<'_>, count: usize, double: bool) -> Result<Option<Self>> {
         let mut value = [0; 8];
         match cursor.u8()? {
@@ -30,7 +30,7 @@ impl Missing {
         for _ in 0..u32::BITS {
             bits.read();
         }
-        // The two words that are all zeros or all ones have short codes.
+        // The two words of all zeros and all ones have short codes.
         let frequent = if bits.read() { u32::MAX } else { 0 };
         let words = count.div_ceil(64).saturating_mul(2);
         let mut mask = Vec::with_capacity(words);
@@ -52,7 +52,7 @@ impl Missing {
         Ok(Some(Self { value, mask }))
     }
 
-    /// Puts the value where it is missing in `output`, whose elements are `width` bytes wide.
+    /// Inserts the value at the missing positions of `output`, whose elements have `width` bytes.
     pub(super) fn put_back(&self, output: &mut [u8], width: usize) {
         let value = self.value.get(..width).unwrap_or_default();
         for (mask, elements) in self.mask.iter().zip(output.chunks_mut(width.saturating_mul(32))) {

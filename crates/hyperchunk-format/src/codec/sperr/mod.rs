@@ -1,4 +1,5 @@
-//! SPERR, filter 32028: floating-point planes and volumes as wavelet coefficients, coded by SPECK, with outliers corrected.
+//! SPERR, filter 32028: floating-point planes and volumes as wavelet coefficients, coded by SPECK, with
+//! corrected outliers.
 //!
 //! Source: Li, Lindstrom, Clyne, *Lossy scientific data compression with SPERR* (2023); the streams of SPERR 0.8 and
 //! H5Z-SPERR 0.1 and 0.2. The values are SPERR's own to the last bit.
@@ -14,14 +15,14 @@ use super::{Codec, Context};
 use crate::{Cursor, Error, ErrorKind, Result};
 use missing::Missing;
 
-/// The SPERR filter.
+/// SPERR codec.
 #[derive(Debug)]
 pub(super) struct Sperr;
 
-/// The sides of a plane (the last is 1) or a volume, the fastest first.
+/// Sides of a plane (the last is 1) or a volume, fastest first.
 type Dims = [usize; 3];
 
-/// Bytes before a stream's coefficients: flags, the mean, the quantum.
+/// Size in bytes of the fields before a stream's coefficients: flags, mean, quantum.
 const CONDITIONER: usize = 17;
 
 impl Codec for Sperr {
@@ -67,7 +68,7 @@ impl Codec for Sperr {
     }
 }
 
-/// What the pipeline says about the chunk.
+/// Filter parameters of the chunk.
 struct Parameters {
     dims: Dims,
     volume: bool,
@@ -108,7 +109,7 @@ impl Parameters {
     }
 }
 
-/// A volume, in the container that tells its size and cuts it into pieces.
+/// Decodes a volume from its container, which has its sides and its division into pieces.
 fn volume(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     let mut cursor = Cursor::new(bytes, "SPERR stream", 0);
     let version = cursor.u8()?;
@@ -138,10 +139,10 @@ fn volume(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     Ok(volume)
 }
 
-/// How a volume is cut into pieces.
+/// Division of a volume into pieces.
 struct Cuts {
     dims: Dims,
-    /// The sides of a piece; the last one along an axis may be longer or shorter.
+    /// Sides of a piece; the last one along an axis may be longer or shorter.
     side: Dims,
     counts: Dims,
 }
@@ -151,7 +152,7 @@ impl Cuts {
         if side.contains(&0) {
             return Err(damaged("pieces without elements"));
         }
-        // What is left over is a piece of its own if it is longer than half of one.
+        // The remainder becomes a piece of its own if it is longer than half a piece.
         let count = |axis: usize| {
             let (total, side) = (dims.get(axis).copied()?, side.get(axis).copied()?);
             let more = total.checked_rem(side)? > side / 2;
@@ -165,7 +166,7 @@ impl Cuts {
         self.counts.iter().fold(1, |product: usize, count| product.saturating_mul(*count))
     }
 
-    /// Where each piece starts, and its sides; the first axis is the fastest.
+    /// Iterates over the pieces: start and sides of each; first axis fastest.
     fn pieces(&self) -> impl Iterator<Item = (Dims, Dims)> {
         let [x, y, z] = self.counts;
         (0..z).flat_map(move |z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z]))).map(
@@ -176,7 +177,7 @@ impl Cuts {
         )
     }
 
-    /// Where along an axis a piece starts, and how long it is.
+    /// Returns the start and the length of a piece along an axis.
     fn cut(&self, axis: usize, number: usize) -> (usize, usize) {
         let of = |dims: &Dims| dims.get(axis).copied().unwrap_or_default();
         let start = number.saturating_mul(of(&self.side));
@@ -185,7 +186,7 @@ impl Cuts {
     }
 }
 
-/// Copies a piece to its place in the volume.
+/// Copies a piece to its position in the volume.
 fn place(volume: &mut [f64], dims: Dims, values: &[f64], start: Dims, sides: Dims) {
     let ([x, y, z], [width, rows, depth]) = (start, sides);
     let mut lines = values.chunks_exact(width.max(1));
@@ -202,13 +203,13 @@ fn place(volume: &mut [f64], dims: Dims, values: &[f64], start: Dims, sides: Dim
     }
 }
 
-/// One plane or volume, in one piece.
+/// Decodes one undivided plane or volume.
 fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     let count: usize = dims.iter().product();
     let mut cursor = Cursor::new(bytes, "SPERR stream", 0);
     let mut conditioner = Cursor::new(cursor.take(CONDITIONER)?, "SPERR stream", 0);
     if conditioner.u8()? & 1 != 0 {
-        // The same value everywhere.
+        // Constant value.
         let stored = conditioner.u64()?;
         if stored != count as u64 || cursor.left() != 0 {
             return Err(damaged(format!("{stored} equal values instead of {count}")));
@@ -232,7 +233,7 @@ fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     drop(integers);
     wavelet::invert(&mut values, dims);
 
-    // Outliers: where the error was beyond the tolerance. A stream that was cut has none.
+    // Outliers: corrections where the error exceeded the tolerance. A truncated stream has none.
     if cursor.left() >= speck::HEADER && speck::stream_length(cursor.rest())? == cursor.left() as u64 {
         let sets = sets::of_run(u32::try_from(count).map_err(|_| damaged("too many elements for outliers"))?);
         let outliers = speck::decode(cursor.rest(), count, sets, Vec::new(), [1])?;
@@ -249,7 +250,7 @@ fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Bits, the lowest of each byte first. Those after the end are zeros.
+/// Bit reader, lowest bit of each byte first. Returns zeros after the end.
 struct Bits<'a> {
     bytes: std::slice::Iter<'a, u8>,
     word: u64,
@@ -275,7 +276,7 @@ impl<'a> Bits<'a> {
         bit
     }
 
-    /// How many bits were read.
+    /// Returns the number of bits read.
     fn position(&self) -> u64 {
         self.position
     }

@@ -1,26 +1,26 @@
-//! The sets of integers that SPECK splits: runs, rectangles and boxes; and how a whole array is split to begin with.
+//! Sets of integers that SPECK splits (runs, rectangles and boxes), and the initial division of an array.
 
 use super::Dims;
 use super::speck::Ring;
 use super::wavelet::{dyadic_levels, levels, low_length};
 
-/// A set of integers.
+/// Set of integers.
 pub(super) trait Set: Copy {
-    /// What is needed to number integers.
+    /// Data needed to number the integers.
     type Frame;
-    /// The set of none.
+    /// Empty set.
     const EMPTY: Self;
 
     fn is_empty(&self) -> bool;
 
-    /// The number of the only integer in it, if there is one only.
+    /// Returns the number of the integer, if the set has only one.
     fn single(&self, frame: &Self::Frame) -> Option<usize>;
 
-    /// Its parts that are not empty, in the order in which they are coded, and their level.
+    /// Splits the set into its non-empty parts, in coding order. Also returns their level.
     fn split(&self, level: usize) -> (usize, Subsets<Self>);
 }
 
-/// The parts of a set.
+/// Parts of a set.
 #[derive(Clone, Copy)]
 pub(super) struct Subsets<S> {
     all: [S; 8],
@@ -28,7 +28,7 @@ pub(super) struct Subsets<S> {
 }
 
 impl<S: Set> Subsets<S> {
-    /// Those of `parts` that are not empty.
+    /// Collects the non-empty parts.
     fn new(parts: impl IntoIterator<Item = S>) -> Self {
         let mut all = [S::EMPTY; 8];
         let mut count: usize = 0;
@@ -48,17 +48,17 @@ impl<S: Set> Subsets<S> {
     }
 }
 
-/// A side; chunks have sides of 32 bits.
+/// Narrows a side; the sides of chunks have 32 bits.
 fn narrow(side: usize) -> u32 {
     u32::try_from(side).unwrap_or(u32::MAX)
 }
 
-/// How often a side can be halved until it has one element.
+/// Returns the number of halvings that reduce a side to one element.
 fn depth(length: usize) -> usize {
     length.checked_next_power_of_two().map_or(usize::BITS, usize::trailing_zeros) as usize
 }
 
-/// A box of up to `N` axes, the fastest first.
+/// Box of up to `N` axes, fastest first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<const N: usize> {
     start: [u32; N],
@@ -66,7 +66,7 @@ pub(super) struct Block<const N: usize> {
 }
 
 impl<const N: usize> Block<N> {
-    /// One part of it, with `axes` (bits) halved: the upper half where `which` has the axis' bit.
+    /// Returns one part after halving `axes` (bits): the upper half along the axes in `which`.
     fn part(&self, axes: u8, which: u8) -> Self {
         let mut part = *self;
         let sides = part.start.iter_mut().zip(part.length.iter_mut());
@@ -82,14 +82,14 @@ impl<const N: usize> Block<N> {
         part
     }
 
-    /// How many of `axes` a split halves.
+    /// Returns the number of `axes` that a split halves.
     fn halved(&self, axes: u8) -> usize {
         self.length.iter().zip([1, 2, 4]).filter(|(length, axis)| **length > 1 && axes & axis != 0).count()
     }
 }
 
 impl<const N: usize> Set for Block<N> {
-    /// How many integers further the next one along each axis is.
+    /// Stride of each axis.
     type Frame = [usize; N];
     const EMPTY: Self = Self { start: [0; N], length: [0; N] };
 
@@ -107,7 +107,7 @@ impl<const N: usize> Set for Block<N> {
     fn split(&self, level: usize) -> (usize, Subsets<Self>) {
         match N {
             1 => (level.saturating_add(1), Subsets::new([0, 1].map(|which| self.part(1, which)))),
-            // Planes start at the far corner and go one level down, however many axes are halved.
+            // Planes start at the far corner and descend one level, whatever the number of halved axes.
             2 => (level.saturating_add(1), Subsets::new([3, 2, 1, 0].map(|which| self.part(3, which)))),
             _ => {
                 (level.saturating_add(self.halved(7)), Subsets::new((0..8).map(|which| self.part(7, which))))
@@ -116,7 +116,7 @@ impl<const N: usize> Set for Block<N> {
     }
 }
 
-/// The two halves of a run of `count` integers.
+/// Returns the two halves of a run of `count` integers, by level.
 pub(super) fn of_run(count: u32) -> Vec<Vec<Block<1>>> {
     let mut sets = vec![Vec::new(); depth(count as usize).saturating_add(2)];
     let whole = Block { start: [0], length: [count] };
@@ -126,7 +126,7 @@ pub(super) fn of_run(count: u32) -> Vec<Vec<Block<1>>> {
     sets
 }
 
-/// A plane's coarsest part, and the rings around it.
+/// Returns a plane's coarsest part, and the rings around it.
 pub(super) fn of_plane(dims: [usize; 2]) -> (Vec<Vec<Block<2>>>, Vec<Ring<Block<2>>>) {
     let low = |level| dims.map(|side| narrow(low_length(side, level)));
     let [x, y] = dims;
@@ -142,7 +142,7 @@ pub(super) fn of_plane(dims: [usize; 2]) -> (Vec<Vec<Block<2>>>, Vec<Ring<Block<
     (sets, (1..=deepest).map(ring).collect())
 }
 
-/// The boxes that the transform of a volume leaves.
+/// Returns the boxes left by the wavelet transform of a volume, by level.
 pub(super) fn of_volume(dims: Dims) -> Vec<Vec<Block<3>>> {
     let depths = dims.iter().fold(4_usize, |sum, side| sum.saturating_add(depth(*side)));
     let mut sets = vec![Vec::new(); depths];

@@ -1,4 +1,4 @@
-//! SPECK: integers coded bit plane by bit plane, with sets of them that are known to be small coded as one.
+//! SPECK: integers coded bit plane by bit plane, with insignificant sets of them coded as one.
 //!
 //! Source: Pearlman, Islam, Nagaraj, Said, *Efficient, low-complexity image coding with a set-partitioning embedded
 //! block coder* (2004), and the order of sets that SPERR 0.8 uses.
@@ -7,32 +7,33 @@ use super::sets::{Set, Subsets};
 use super::{Bits, damaged};
 use crate::{Cursor, Error, Result};
 
-/// Bytes before a stream's bits: the number of bit planes and the number of bits.
+/// Size in bytes of a stream's header: number of bit planes and number of bits.
 pub(super) const HEADER: usize = 9;
 
-/// Integers as SPECK codes them.
+/// Decoded integers: magnitudes and signs.
 pub(super) struct Integers {
     pub(super) magnitudes: Vec<u64>,
-    /// A bit an integer: those below zero.
+    /// Bit mask of the negative integers.
     pub(super) negative: Vec<u64>,
 }
 
 impl Integers {
-    /// The integers with their signs: 1.0 or -1.0.
+    /// Iterates over the magnitudes with their signs, 1.0 or -1.0.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, f64)> {
         let signs = self.negative.iter().flat_map(|word| (0..u64::BITS).map(move |bit| word >> bit & 1 != 0));
         self.magnitudes.iter().zip(signs).map(|(value, negative)| (*value, if negative { -1.0 } else { 1.0 }))
     }
 }
 
-/// How many bytes the whole stream at the start of `bytes` has; there may be fewer.
+/// Returns the declared length of the stream at the start of `bytes`, which may be truncated.
 pub(super) fn stream_length(bytes: &[u8]) -> Result<u64> {
     let mut cursor = Cursor::new(bytes, "SPERR stream", 0);
     cursor.skip(1)?;
     Ok(cursor.u64()?.div_ceil(8).saturating_add(HEADER as u64))
 }
 
-/// Decodes `count` integers whose sets are `sets`, by level, and then the `rings` around them, the innermost last.
+/// Decodes `count` integers from their `sets`, by level, and then from the `rings` around them, innermost
+/// last.
 pub(super) fn decode<S: Set>(
     stream: &[u8],
     count: usize,
@@ -57,7 +58,7 @@ pub(super) fn decode<S: Set>(
         fresh: Vec::new(),
         values: Integers { magnitudes: vec![0; count], negative: vec![0; words] },
     };
-    // A stream may be cut: the missing bits read as zeros until the pass ends.
+    // In a truncated stream the missing bits are read as zeros until the pass ends.
     let available = total.min((cursor.left() as u64).saturating_mul(8));
     let mut threshold = 1_u64.unbounded_shl(u32::from(planes).wrapping_sub(1));
     for _ in 0..planes {
@@ -80,16 +81,16 @@ pub(super) fn decode<S: Set>(
     Ok(speck.values)
 }
 
-/// Sets that enclose, on three sides, all that was coded before them, and their level.
+/// Sets that enclose all preceding ones on three sides, with their level.
 pub(super) type Ring<S> = (usize, Subsets<S>);
 
 struct Speck<'a, S: Set> {
     bits: Bits<'a>,
-    /// Sets not known to be significant, by level; the deeper ones are smaller and come first.
+    /// Sets not known to be significant, by level; deeper ones are smaller and come first.
     sets: Vec<Vec<S>>,
     rings: Vec<Ring<S>>,
     frame: S::Frame,
-    /// Single integers that are known to be alone and not yet to be significant.
+    /// Single integers not yet known to be significant.
     insignificant: Vec<u64>,
     significant: Vec<u64>,
     /// Integers that became significant in this pass.
@@ -98,7 +99,7 @@ struct Speck<'a, S: Set> {
 }
 
 impl<S: Set> Speck<'_, S> {
-    /// Finds the integers that have their highest bit in this plane.
+    /// Sorting pass: finds the integers with their highest bit in this plane.
     fn sort(&mut self) -> Result<()> {
         for word in 0..self.insignificant.len() {
             let mut left = self.insignificant.get(word).copied().unwrap_or_default();
@@ -130,7 +131,7 @@ impl<S: Set> Speck<'_, S> {
         Ok(())
     }
 
-    /// Looks at one set; `decide` unless it must be significant.
+    /// Processes one set. Reads its significance bit if `decide`; otherwise it is known to be significant.
     fn set(&mut self, level: usize, number: usize, decide: bool) -> Result<bool> {
         if decide && !self.bits.read() {
             return Ok(false);
@@ -170,7 +171,7 @@ impl<S: Set> Speck<'_, S> {
         true
     }
 
-    /// Halves the interval in which each significant integer lies.
+    /// Refinement pass: halves the interval of each significant integer.
     fn refine(&mut self, threshold: u64, available: u64) {
         let half = threshold / 2;
         let (up, down) = if threshold > 1 { (half, half) } else { (1, 0) };
@@ -190,7 +191,7 @@ impl<S: Set> Speck<'_, S> {
         self.settle(threshold);
     }
 
-    /// Puts the integers found in this pass into the middle of their interval.
+    /// Sets the integers found in this pass to the middle of their interval.
     fn settle(&mut self, threshold: u64) {
         let middle = threshold.wrapping_mul(2).wrapping_sub(threshold / 2).wrapping_sub(1);
         for index in self.fresh.drain(..) {

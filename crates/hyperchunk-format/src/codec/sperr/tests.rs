@@ -1,4 +1,4 @@
-//! Chunks that hdf5plugin 7.1 stored.
+//! Chunks written by hdf5plugin 7.1.
 
 use super::Sperr;
 use crate::codec::sample::{Sample, check};

@@ -1,12 +1,13 @@
-//! The inverse CDF 9/7 wavelet transform, in the order of operations that SPERR uses, so that every bit comes out the same.
+//! Inverse CDF 9/7 wavelet transform, in SPERR's order of operations, for bit-identical results.
 
 use super::Dims;
 use std::array::from_fn;
 
-/// Columns are transformed so many at a time: a cache line.
+/// Number of columns transformed at a time: one cache line.
 const LANES: usize = 8;
 
-// The lifting steps' factors follow from the filter's coefficients (Cohen, Daubechies, Feauveau, 1992, page 551).
+// Factors of the lifting steps, derived from the filter's coefficients (Cohen, Daubechies, Feauveau, 1992,
+// page 551).
 const H: [f64; 5] = [0.602949018236, 0.266864118443, -0.078223266529, -0.016864118443, 0.026748757411];
 const R0: f64 = H[0] - 2.0 * H[4] * H[1] / H[3];
 const R1: f64 = H[2] - H[4] - H[4] * H[1] / H[3];
@@ -19,12 +20,12 @@ const DELTA: f64 = S0 / T0;
 const EPSILON: f64 = std::f64::consts::SQRT_2 * T0;
 const INVERSE_EPSILON: f64 = 1.0 / EPSILON;
 
-/// How often a side of `length` is halved: down to 9 elements, at most six times.
+/// Returns the number of halvings of a side: down to 9 elements, at most six.
 pub(super) fn levels(length: usize) -> u32 {
     (0..6).find(|level| low_length(length, *level) < 9).unwrap_or(6)
 }
 
-/// How often a volume is halved along all three axes at once, if its shape allows that.
+/// Returns the number of halvings of a volume along all three axes at once, if its shape allows that.
 pub(super) fn dyadic_levels(dims: Dims) -> Option<u32> {
     let [x, y, z] = dims;
     if y < 2 || z < 2 {
@@ -34,12 +35,12 @@ pub(super) fn dyadic_levels(dims: Dims) -> Option<u32> {
     (plane == depth || (plane >= 5 && depth >= 5)).then_some(plane.min(depth))
 }
 
-/// The length of the low-pass part after `levels` halvings, each of which rounds up.
+/// Returns the length of the low-pass part after `levels` halvings, each rounding up.
 pub(super) fn low_length(length: usize, levels: u32) -> usize {
     (0..levels).fold(length, |length, _| length.div_ceil(2))
 }
 
-/// Undoes the transform of a plane (a third side of 1) or a volume, whose first axis is the fastest.
+/// Inverts the transform of a plane (third side 1) or a volume; first axis fastest.
 pub(super) fn invert(data: &mut [f64], dims: Dims) {
     let [x, y, z] = dims;
     let plane = x.saturating_mul(y);
@@ -74,7 +75,7 @@ fn invert_plane(plane: &mut [f64], x: usize, y: usize, work: &mut Work) {
     }
 }
 
-/// Buffers that are used again.
+/// Reusable buffers.
 #[derive(Default)]
 struct Work {
     columns: Vec<[f64; LANES]>,
@@ -83,7 +84,8 @@ struct Work {
 }
 
 impl Work {
-    /// One level of a plane with rows of `stride` elements: the columns, then the rows, of its corner of `width` × `rows`.
+    /// Inverts one level of the corner of `width` × `rows` elements, in a plane with rows of `stride`
+    /// elements: first the columns, then the rows.
     fn level(&mut self, plane: &mut [f64], stride: usize, width: usize, rows: usize) {
         self.columns(plane, 0, width, stride, &[rows]);
         for row in plane.chunks_exact_mut(stride.max(1)).take(rows) {
@@ -92,8 +94,8 @@ impl Work {
         }
     }
 
-    /// Several levels, of `lengths` that grow, of the `width` columns that start at `start`; their elements are
-    /// `stride` apart.
+    /// Inverts several levels, with increasing `lengths`, of the `width` columns from `start` on; their
+    /// elements are `stride` apart.
     fn columns(&mut self, data: &mut [f64], start: usize, width: usize, stride: usize, lengths: &[usize]) {
         let (Some(&length), Some(data)) = (lengths.last(), data.get_mut(start..)) else { return };
         for first in (0..width).step_by(LANES) {
@@ -114,7 +116,7 @@ impl Work {
     }
 }
 
-/// Undoes one level: `signal` is its low-pass half, which has the odd element, then its high-pass half.
+/// Inverts one level. `signal` has its low-pass half, including the odd element, and then its high-pass half.
 fn synthesize<const N: usize>(signal: &mut [[f64; N]], woven: &mut Vec<[f64; N]>) {
     let Some((even, odd)) = signal.split_at_mut_checked(signal.len().div_ceil(2)) else { return };
     for values in odd.iter_mut() {
@@ -135,7 +137,7 @@ fn synthesize<const N: usize>(signal: &mut [[f64; N]], woven: &mut Vec<[f64; N]>
     signal.copy_from_slice(woven);
 }
 
-/// `even = even · scale - factor · (the odd ones on both sides)`; the signal is mirrored at its ends.
+/// Computes `even = even · scale - factor · (both odd neighbours)`; the signal is mirrored at its ends.
 fn lift_even<const N: usize>(even: &mut [[f64; N]], odd: &[[f64; N]], scale: f64, factor: f64) {
     let Some((first, even)) = even.split_first_mut() else { return };
     if let Some(right) = odd.first() {
@@ -151,7 +153,7 @@ fn lift_even<const N: usize>(even: &mut [[f64; N]], odd: &[[f64; N]], scale: f64
     }
 }
 
-/// `odd -= factor · (the even ones on both sides)`; the signal is mirrored at its end.
+/// Computes `odd -= factor · (both even neighbours)`; the signal is mirrored at its end.
 fn lift_odd<const N: usize>(odd: &mut [[f64; N]], even: &[[f64; N]], factor: f64) {
     for ((odd, left), right) in odd.iter_mut().zip(even).zip(even.get(1..).unwrap_or_default()) {
         *odd = from_fn(|lane| at(odd, lane) - factor * (at(left, lane) + at(right, lane)));

@@ -1,30 +1,30 @@
-//! The types of elements, with what SZ's arithmetic has of its own for each.
+//! Element types, with the arithmetic of SZ for each.
 
 use crate::codec::error_bounded::value::Value;
 
-/// A type of elements.
+/// Element type.
 pub(super) trait Element: Value {
-    /// The type of predictions.
+    /// Type of predictions.
     type Sum: Value;
 
-    /// The value that big-endian bytes are; those that are missing at the end count as zeros.
+    /// Converts big-endian bytes; missing trailing bytes count as zeros.
     fn from_big_endian(bytes: &[u8]) -> Self;
 
     fn widen(self) -> Self::Sum;
 
-    /// The value that is `count` times `width` from the prediction.
+    /// Returns the prediction plus `count` times `width`.
     fn stepped(prediction: Self::Sum, count: i32, width: f64) -> Self;
 }
 
-/// A type of integers.
+/// Integer type.
 pub(super) trait Integer: Element {
-    /// The lowest value plus what was stored in the first bytes of `bytes`, big-endian, with zeros behind.
+    /// Returns the lowest value plus the stored difference: the first `stored` bytes of `bytes`, big-endian.
     fn restored(bytes: [u8; 8], stored: usize, lowest: i64) -> Self;
 }
 
-/// A type of floating-point numbers.
+/// Floating-point type.
 pub(super) trait Real: Element<Sum = Self> + PartialOrd {
-    /// The bytes of the parameters that stand at the start of a stream.
+    /// Size in bytes of the parameters at the start of a stream.
     const PARAMETERS: usize;
 
     fn from_i32(value: i32) -> Self;
@@ -37,10 +37,10 @@ pub(super) trait Real: Element<Sum = Self> + PartialOrd {
 
     fn absolute(self) -> Self;
 
-    /// With the other sign.
+    /// Negates the value.
     fn opposite(self) -> Self;
 
-    /// With the sign of negative numbers.
+    /// Returns the negative of the absolute value.
     fn negative(self) -> Self;
 }
 
@@ -140,7 +140,7 @@ integer!(u32, u32, u32, |value| value);
 integer!(i64, i64, u64, |value| value);
 integer!(u64, u64, u64, |value| value);
 
-/// The first bytes, with zeros for those that are missing.
+/// Returns the first bytes, padded with zeros.
 fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut padded = [0; N];
     padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);

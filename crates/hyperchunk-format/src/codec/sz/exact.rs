@@ -1,13 +1,14 @@
-//! Values that no prediction came near: stored with as many bits as the error bound asks for.
+//! Exact values: elements without a good prediction, stored with the precision that the error bound requires.
 
 use super::element::{Integer, Real};
 use super::{Head, damaged};
 use crate::{Cursor, Result};
 
-/// Floating-point numbers: which bytes are as in the number before, the bytes that are not, and single bits.
+/// Reader of exact floating-point numbers: leading bytes shared with the preceding number, the other bytes,
+/// and single bits.
 #[derive(Debug)]
 pub(super) struct Reals<'a> {
-    /// Two bits a number: how many leading bytes it shares with the one before.
+    /// Number of leading bytes shared with the preceding number, two bits each.
     shared: &'a [u8],
     count: usize,
     position: usize,
@@ -20,7 +21,7 @@ pub(super) struct Reals<'a> {
 }
 
 impl<'a> Reals<'a> {
-    /// `length` bits of each number are stored; `count` numbers, and `size` whole bytes of them.
+    /// Reads the arrays. `length` bits are stored of each of `count` numbers, `size` bytes in total.
     pub(super) fn read<T: Real>(
         cursor: &mut Cursor<'a>,
         length: u8,
@@ -46,7 +47,7 @@ impl<'a> Reals<'a> {
         })
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(super) fn next<T: Real>(&mut self) -> Result<T> {
         let shared = self.shared.get(self.position / 4).filter(|_| self.position < self.count);
         let shared = shared.ok_or_else(|| damaged("its exact values end early"))?;
@@ -73,7 +74,7 @@ impl<'a> Reals<'a> {
         Ok(T::from_big_endian(&number))
     }
 
-    /// The next single bits, at the top of a byte.
+    /// Returns the next single bits, at the top of a byte.
     fn rest_bits(&mut self) -> Result<u8> {
         let first = self.bit / 8;
         let high = self.bits.get(first).ok_or_else(|| damaged("the bits of its exact values end early"))?;
@@ -86,7 +87,7 @@ impl<'a> Reals<'a> {
     }
 }
 
-/// Integers: what is above the lowest of the chunk.
+/// Reader of exact integers, stored as differences from the lowest of the chunk.
 #[derive(Debug)]
 pub(super) struct Integers<'a> {
     bytes: std::slice::ChunksExact<'a, u8>,
@@ -99,7 +100,7 @@ impl<'a> Integers<'a> {
         Self { bytes: bytes.chunks_exact(width.max(1)), width, lowest }
     }
 
-    /// The next integer.
+    /// Returns the next integer.
     pub(super) fn next<T: Integer>(&mut self) -> Result<T> {
         let stored = self.bytes.next().ok_or_else(|| damaged("its exact values end early"))?;
         let mut bytes = [0; 8];
@@ -108,7 +109,7 @@ impl<'a> Integers<'a> {
     }
 }
 
-/// A size: of 4 or 8 bytes, as the stream's head says.
+/// Reads a size of 4 or 8 bytes, according to the stream's header.
 pub(super) fn size(cursor: &mut Cursor<'_>, head: &Head) -> Result<usize> {
     let bytes = cursor.take(head.size_width)?;
     let size = bytes.iter().fold(0_u64, |size, byte| size << 8 | u64::from(*byte));

@@ -1,4 +1,4 @@
-//! SZ, filter 32017: numbers as what was wrong with a prediction, quantized, as Huffman codes, in Zstandard or zlib.
+//! SZ, filter 32017: quantized prediction errors as Huffman codes, in Zstandard or zlib.
 //!
 //! Source: Tao, Di, Chen, Cappello, *Significantly improving lossy compression for scientific data sets based on
 //! multidimensional prediction and error-controlled quantization* (2017); Liang et al., *Error-controlled lossy
@@ -24,17 +24,17 @@ use crate::{Cursor, Error, ErrorKind, Result};
 use element::{Element, Integer, Real};
 use exact::{Integers, Reals, size};
 
-/// The SZ filter.
+/// SZ codec.
 #[derive(Debug)]
 pub(super) struct Sz;
 
-/// The oldest version whose streams are like those of 2.1.12.
+/// Oldest version with the stream format of 2.1.12.
 const OLDEST: [u8; 3] = [2, 1, 8];
-/// So many elements are left as they are, but not recognisable by the parameters.
+/// Number of elements that is stored unchanged without the parameters showing it.
 const BARE: usize = 20;
-/// The parameters at the start of a stream of integers.
+/// Size in bytes of the parameters at the start of an integer stream.
 const PARAMETERS: usize = 28;
-/// How the elements were ordered: as they are, or as one line.
+/// Orders of the elements: unchanged, or as one line.
 const ORDER_PLAIN: u8 = 101;
 const ORDER_LINE: u8 = 104;
 
@@ -68,7 +68,7 @@ impl Codec for Sz {
     }
 }
 
-/// Decodes the elements with `decode`, and appends them to `output`.
+/// Decodes the elements with `decode` and appends them to `output`.
 fn write<T: Element>(
     input: &[u8],
     output: &mut Vec<u8>,
@@ -84,7 +84,7 @@ fn write<T: Element>(
         output.extend_from_slice(input);
         return Ok(());
     }
-    // SZ stores the elements as they are where that takes less; relative errors may have a little more.
+    // SZ stores the elements unchanged if that takes less space; relative errors may take slightly more.
     let unpacked = unpack(input, size.saturating_mul(2).saturating_add(1 << 20))?;
     let stream = unpacked.as_deref().unwrap_or(input);
     let Some(version) = stream.first_chunk::<3>() else { return Err(damaged("too short")) };
@@ -98,7 +98,7 @@ fn write<T: Element>(
     Ok(())
 }
 
-/// Undoes the lossless compression, if there is one. More than `limit` bytes never come out.
+/// Undoes the lossless compression, if there is one. Returns at most `limit` bytes.
 fn unpack(input: &[u8], limit: usize) -> Result<Option<Vec<u8>>> {
     let context = Context { parameters: &[], expected: None, limit };
     let mut unpacked = Vec::new();
@@ -112,26 +112,26 @@ fn unpack(input: &[u8], limit: usize) -> Result<Option<Vec<u8>>> {
     Ok(Some(unpacked))
 }
 
-/// What the first bytes of a stream say.
+/// Flags at the start of a stream.
 #[derive(Debug)]
 struct Head {
-    /// All elements are the same.
+    /// All elements are equal.
     same: bool,
-    /// The elements are stored as they are.
+    /// Elements are stored unchanged.
     lossless: bool,
-    /// Values are kept between the chunk's least and greatest.
+    /// Values are clamped to the chunk's minimum and maximum.
     clamped: bool,
-    /// Errors are relative to each value; and if ratios are stored instead of logarithms.
+    /// Errors are relative to each value; `ratios`: ratios are stored instead of logarithms.
     relative: bool,
     ratios: bool,
     regression: bool,
-    /// The bytes of a size.
+    /// Size of a size field in bytes.
     size_width: usize,
     order: u8,
 }
 
 impl Head {
-    /// Reads the head; the parameters are left.
+    /// Reads the flags, up to the parameters.
     fn read(cursor: &mut Cursor<'_>, parameters: usize) -> Result<Self> {
         cursor.skip(3)?;
         let flags = cursor.u8()?;
@@ -153,7 +153,7 @@ impl Head {
     }
 }
 
-/// Floating-point numbers.
+/// Decodes floating-point numbers.
 fn reals<T: Real>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     let mut cursor = Cursor::new(stream, "SZ stream", 0);
     let head = Head::read(&mut cursor, T::PARAMETERS)?;
@@ -185,12 +185,12 @@ fn reals<T: Real>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// What a stream of floating-point numbers without regression has.
+/// Content of a floating-point stream without regression.
 #[derive(Debug)]
 struct Stored {
     codes: Vec<i32>,
     intervals: u32,
-    /// Half the width of an interval; or how much larger than 1 the ratios' base is.
+    /// Half the width of an interval, or the excess of the ratios' base over 1.
     precision: f64,
     plus_bits: u8,
 }
@@ -222,7 +222,7 @@ fn tight<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize], count: u
         relative::finish_ratios(&mut values, lowest, unpack_signs(signs, count)?.as_deref());
         return Ok(values);
     }
-    // Logarithms along four axes are taken as a volume.
+    // Logarithms along four axes are treated as a volume.
     let joined;
     let dims = match *dims {
         [a, b, c, d] if head.relative => {
@@ -232,7 +232,7 @@ fn tight<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize], count: u
         _ => dims,
     };
     let radius = (stored.intervals / 2).cast_signed();
-    // SZ forgets to halve the intervals of single-precision numbers along four axes.
+    // SZ does not halve the intervals of single-precision numbers along four axes (a bug).
     let radius = if dims.len() == 4 && T::WIDTH == 4 { stored.intervals.cast_signed() } else { radius };
     let step = |prediction: T, code: i32| {
         let steps = code.wrapping_sub(radius);
@@ -250,17 +250,17 @@ fn tight<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize], count: u
     Ok(values)
 }
 
-/// A byte for each element: whether it is negative. `None`: no element is.
+/// Decodes a sign byte for each element; `None` if no element is negative.
 fn unpack_signs(packed: &[u8], count: usize) -> Result<Option<Vec<u8>>> {
     if packed.is_empty() {
         return Ok(None);
     }
-    // SZ itself takes them for Zstandard even where it wrote zlib.
+    // SZ itself decodes them as Zstandard even if it wrote zlib.
     let signs = unpack(packed, count)?.filter(|signs| signs.len() == count);
     signs.map(Some).ok_or_else(|| damaged("its signs end early"))
 }
 
-/// Integers.
+/// Decodes integers.
 fn integers<T: Integer>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     let mut cursor = Cursor::new(stream, "SZ stream", 0);
     let head = Head::read(&mut cursor, PARAMETERS)?;
@@ -301,7 +301,7 @@ fn integers<T: Integer>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     )
 }
 
-/// A tree and the codes of `count` elements.
+/// Decodes a tree and the codes of `count` elements.
 fn codes(bytes: &[u8], count: usize) -> Result<Vec<i32>> {
     let mut cursor = Cursor::new(bytes, "SZ stream", 0);
     let nodes = u32::from_be_bytes(cursor.array()?);

@@ -1,18 +1,18 @@
-//! Prediction by the elements before (Lorenzo), as SZ 1.4 did it.
+//! Lorenzo prediction from preceding elements, as in SZ 1.4.
 
 use super::element::Element;
 use crate::Result;
 use crate::codec::error_bounded::grid::{Grid, Lorenzo};
 
-/// The elements of a chunk from what was stored about each: 0 for an exact value; else `step` makes the element of the
-/// prediction.
+/// Reconstructs the elements of a chunk from their codes: 0 for an exact value; otherwise `step` computes the
+/// element from its prediction.
 pub(super) fn fill<T: Element>(
     dims: &[usize],
     codes: &[i32],
     mut exact: impl FnMut() -> Result<T>,
     step: impl Fn(T::Sum, i32) -> T,
 ) -> Result<Vec<T>> {
-    // Four axes are volumes one after the other.
+    // Four axes are a sequence of volumes.
     let (volumes, volume) = match *dims {
         [first, ref volume @ ..] if volume.len() == 3 => (first, volume),
         _ => (1, dims),
@@ -26,7 +26,7 @@ pub(super) fn fill<T: Element>(
     let lorenzo = match rank {
         1 => Lorenzo::new(&[z], 1),
         2 => Lorenzo::new(&[y, z], 1),
-        // Not in the order of others.
+        // Not in the usual order.
         _ => Lorenzo::of([&[z], &[y], &[x], &[y, z], &[x, y], &[x, z], &[x, y, z]]),
     };
     let line = Lorenzo::new(&[z], 2);

@@ -1,4 +1,4 @@
-//! Planes and volumes, block by block, by the elements before (Lorenzo) or by a linear function (regression), as SZ 2 does.
+//! Planes and volumes predicted block by block, by Lorenzo prediction or linear regression, as in SZ 2.
 
 use super::damaged;
 use super::element::Real;
@@ -8,9 +8,9 @@ use crate::codec::error_bounded::grid::{AXES, Block, Grid, Lorenzo};
 use crate::codec::error_bounded::huffman::Tree;
 use crate::{Cursor, Result};
 
-/// The values of a stream.
+/// Decodes the values of a stream.
 pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize]) -> Result<Vec<T>> {
-    // Four axes are a volume with many planes.
+    // Four axes are treated as a volume with more planes.
     let joined;
     let dims = match *dims {
         [a, b, c, d] => {
@@ -99,12 +99,12 @@ pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usiz
     Ok(grid.values())
 }
 
-/// A prediction, corrected by what was stored about it.
+/// Returns a prediction plus its quantized error.
 fn corrected<T: Real>(prediction: T, code: i32, radius: i32, precision: T) -> T {
     prediction.sum(T::from_i32(code.wrapping_sub(radius).wrapping_mul(2)).product(precision))
 }
 
-/// A linear function along a row of a block: the slopes along the other axes came first, the constant comes last.
+/// Linear function along a row of a block: slopes along the other axes first, the constant last.
 struct Line<T> {
     before: T,
     slope: T,
@@ -127,7 +127,7 @@ impl<T: Real> Line<T> {
     }
 }
 
-/// Where the blocks along a side start, and how long they are: the first ones are one longer if need be.
+/// Returns the start and the length of each block along a side; the first blocks may be one longer.
 fn cuts(side: usize, size: usize) -> Vec<(usize, usize)> {
     let count = side.checked_div(size).unwrap_or_default().max(1);
     let (length, longer) =
@@ -142,7 +142,7 @@ fn cuts(side: usize, size: usize) -> Vec<(usize, usize)> {
     (0..count).map(cut).collect()
 }
 
-/// A block with its number along each axis.
+/// Returns the block with these numbers along the axes.
 fn place(cuts: &[Vec<(usize, usize)>], block: &[usize]) -> Block {
     let mut place = Block { start: [0; AXES], sides: [1; AXES] };
     let to = place.start.iter_mut().zip(place.sides.iter_mut()).rev();
@@ -152,7 +152,7 @@ fn place(cuts: &[Vec<(usize, usize)>], block: &[usize]) -> Block {
     place
 }
 
-/// The numbers of the next block, the last axis first.
+/// Moves to the next block, last axis fastest.
 fn advance(block: &mut [usize], cuts: &[Vec<(usize, usize)>]) {
     for (number, cuts) in block.iter_mut().zip(cuts).rev() {
         *number = number.saturating_add(1);
@@ -163,7 +163,7 @@ fn advance(block: &mut [usize], cuts: &[Vec<(usize, usize)>]) {
     }
 }
 
-/// One coefficient of the functions, stored as its difference from the block before.
+/// Coefficient of the linear functions, stored as differences between blocks.
 struct Coefficient<'a, T> {
     current: T,
     precision: T,
@@ -177,7 +177,7 @@ impl<'a, T: Real> Coefficient<'a, T> {
         let precision = read_be(cursor)?;
         let radius = integer(cursor)?.cast_signed();
         let tree = tree(cursor)?;
-        // Eight bytes, of which the head says how many count.
+        // Eight bytes, of which the header's size width counts.
         let mut stored = Cursor::new(cursor.take(8)?, "SZ stream", 0);
         let length = size(&mut stored, head)?;
         let codes = tree.decode(cursor.rest(), count)?.into_iter();
@@ -201,7 +201,7 @@ fn integer(cursor: &mut Cursor<'_>) -> Result<u32> {
     cursor.array().map(u32::from_be_bytes)
 }
 
-/// A tree with its size and the number of its nodes before it.
+/// Reads a tree preceded by its size and its number of nodes.
 fn tree(cursor: &mut Cursor<'_>) -> Result<Tree> {
     let size = integer(cursor)?;
     let nodes = integer(cursor)?;

@@ -1,14 +1,14 @@
-//! Errors relative to each value: the logarithms of the values, or their ratios, are what is predicted; the signs are apart.
+//! Relative errors: the logarithms or ratios of the values are predicted; the signs are separate.
 
 use super::element::Real;
 use super::exact::Reals;
 use super::{Stored, damaged};
 use crate::Result;
 
-/// The number of intervals that SZ uses at most for ratios.
+/// SZ's maximum number of intervals for ratios.
 const INTERVALS: u32 = 1 << 16;
 
-/// From logarithms to the base of two.
+/// Converts logarithms to base 2 back to values.
 pub(super) fn from_logarithms<T: Real>(values: &mut [T], lowest: T, signs: Option<&[u8]>) {
     for (number, value) in values.iter_mut().enumerate() {
         *value = if *value < lowest { T::default() } else { T::from_f64(value.to_f64().exp2()) };
@@ -18,7 +18,7 @@ pub(super) fn from_logarithms<T: Real>(values: &mut [T], lowest: T, signs: Optio
     }
 }
 
-/// Puts zeros and signs where they belong.
+/// Inserts zeros and signs.
 pub(super) fn finish_ratios<T: Real>(values: &mut [T], lowest: T, signs: Option<&[u8]>) {
     for (number, value) in values.iter_mut().enumerate() {
         if *value < lowest && (signs.is_none() || *value >= T::default()) {
@@ -33,7 +33,7 @@ fn is_negative(signs: Option<&[u8]>, number: usize) -> bool {
     signs.and_then(|signs| signs.get(number)).is_some_and(|sign| *sign != 0)
 }
 
-/// The values whose ratios to predictions are powers of one base.
+/// Decodes values whose ratios to their predictions are powers of one base.
 pub(super) fn ratios<T: Real>(dims: &[usize], stored: &Stored, mut exact: Reals<'_>) -> Result<Vec<T>> {
     if stored.intervals > INTERVALS {
         return Err(damaged(format!("{} intervals of ratios", stored.intervals)));
@@ -60,7 +60,7 @@ pub(super) fn ratios<T: Real>(dims: &[usize], stored: &Stored, mut exact: Reals<
     let mut values: Vec<T> = Vec::with_capacity(stored.codes.len());
     let mut codes = stored.codes.iter();
     let plane = rows.saturating_mul(columns);
-    // In one dimension, predictions follow what they predicted, not the values' signs.
+    // In one dimension, predictions follow the unsigned reconstruction, not the values with their signs.
     let mut before = T::default();
     for z in 0..planes {
         for y in 0..rows {
@@ -93,7 +93,7 @@ pub(super) fn ratios<T: Real>(dims: &[usize], stored: &Stored, mut exact: Reals<
     Ok(values)
 }
 
-/// The prediction in a volume, in double precision.
+/// Returns the prediction in a volume, in double precision.
 fn prediction<T: Real>(
     back: &impl Fn(usize) -> T,
     [plane, row]: [usize; 2],

@@ -1,4 +1,4 @@
-//! Chunks that SZ 2.1.12 stored.
+//! Chunks written by SZ 2.1.12.
 
 use super::Sz;
 use crate::codec::sample::{Sample, check, hurt};
@@ -10,7 +10,7 @@ fn values_are_the_library_s_own() {
     check(&Sz, SAMPLES);
 }
 
-/// What is packed gets its damage, too.
+/// Damage inside the lossless compression.
 #[test]
 fn damage_inside() {
     for sample in SAMPLES {

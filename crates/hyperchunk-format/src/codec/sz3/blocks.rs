@@ -1,4 +1,4 @@
-//! Prediction block by block, by the elements before (Lorenzo) or by a polynomial (regression) of degree one or two.
+//! Prediction block by block: Lorenzo, or polynomial regression of degree one or two.
 
 use super::quantizer::{Indices, Quantizer};
 use super::{Configuration, check_dims, damaged, huffman};
@@ -71,22 +71,22 @@ pub(super) fn decode<T: Value>(
     Ok(())
 }
 
-/// One step along an axis.
+/// Returns one step along an axis.
 fn unit(axis: usize, rank: usize) -> Vec<usize> {
     (0..rank).map(|other| usize::from(other == axis)).collect()
 }
 
-/// How the elements of a block are predicted.
+/// Predictor for the elements of a block.
 enum Predictor<'a, T> {
     Lorenzo(Lorenzo),
     /// Regression of degree one: the last coefficient is the constant.
     Plane(Coefficients<'a, T>),
-    /// Regression of degree two: the constant, the linear and the quadratic coefficients.
+    /// Regression of degree two: constant, linear and quadratic coefficients.
     Quadric(Coefficients<'a, T>),
 }
 
 impl<T: Value> Predictor<'_, T> {
-    /// Gets ready for a block; false if it is too small for this.
+    /// Prepares for a block; returns false if it is too small for this predictor.
     fn prepare(&mut self, block: &Block, rank: usize) -> Result<bool> {
         let (coefficients, smallest) = match self {
             Self::Lorenzo(_) => return Ok(true),
@@ -124,10 +124,10 @@ impl<T: Value> Predictor<'_, T> {
     }
 }
 
-/// A polynomial's coefficients, each stored as its difference from the block before.
+/// Coefficients of a polynomial, stored as differences between blocks.
 struct Coefficients<'a, T> {
     current: Vec<T>,
-    /// Which of the quantizers holds each: those of the constant, of the linear and of the quadratic terms.
+    /// Quantizer of each coefficient: for the constant, the linear or the quadratic terms.
     kinds: Vec<usize>,
     quantizers: Vec<Quantizer<'a>>,
     indices: std::vec::IntoIter<i32>,

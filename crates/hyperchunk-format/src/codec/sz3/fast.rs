@@ -1,4 +1,4 @@
-//! Volumes, block by block, as SZ 2 did it: Lorenzo's prediction or regression of degree one, in single precision.
+//! Volumes predicted block by block as in SZ 2: Lorenzo prediction or linear regression, in single precision.
 
 use super::quantizer::{Indices, Quantizer};
 use super::{damaged, huffman};
@@ -6,14 +6,14 @@ use crate::codec::error_bounded::grid::{Grid, Lorenzo};
 use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Result};
 
-/// What is stored in place of a regression coefficient's exact value, and the middle of the others.
+/// Midpoint of the quantized regression coefficients; 0 marks an exact one.
 const RADIUS: i32 = 32768;
 
-/// The coefficients of a block.
+/// Coefficients of a block.
 type Plane = [f32; 4];
 
 pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: &mut Vec<u8>) -> Result<()> {
-    // A C structure with its padding.
+    // C structure with its padding.
     let size = cursor.u32()? as usize;
     let axes = cursor.u32()?;
     cursor.skip(4)?;
@@ -22,7 +22,7 @@ pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: 
     let constant = f32::from_bits(cursor.u32()?);
     let linear = f32::from_bits(cursor.u32()?);
     cursor.skip(16)?;
-    // The error bound, which the quantizer has, too.
+    // Error bound, which the quantizer repeats.
     cursor.skip(8)?;
     let mean = cursor.u8()? != 0;
     let mean = Some(T::read(cursor.take(T::WIDTH)?)).filter(|_| mean);
@@ -73,7 +73,7 @@ pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: 
     Ok(())
 }
 
-/// The coefficients of `count` blocks, with the error bounds of the linear ones and the constant.
+/// Reads the coefficients of `count` blocks, given the error bounds of the linear ones and of the constant.
 fn read_planes(cursor: &mut Cursor<'_>, count: usize, [linear, constant]: [f32; 2]) -> Result<Vec<Plane>> {
     let exact = usize::try_from(cursor.u64()?).ok().and_then(|count| count.checked_mul(4));
     let exact = cursor.take(exact.ok_or_else(|| damaged("too many exact coefficients"))?)?;

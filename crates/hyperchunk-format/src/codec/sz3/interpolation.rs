@@ -1,4 +1,4 @@
-//! Prediction by interpolation: each level fills in the elements halfway between those known, axis after axis.
+//! Prediction by interpolation: each level fills in the elements halfway between known ones, axis by axis.
 
 use super::quantizer::{Indices, Quantizer};
 use super::{check_dims, damaged};
@@ -51,7 +51,7 @@ pub(super) fn decode<T: Value>(
     Ok(())
 }
 
-/// The permutation of the axes with a number, in lexicographic order.
+/// Returns the permutation of the axes with this number, in lexicographic order.
 fn permutation(rank: usize, number: u32) -> Result<Vec<usize>> {
     let mut left: Vec<usize> = (0..rank).collect();
     let mut number = number as usize;
@@ -66,7 +66,7 @@ fn permutation(rank: usize, number: u32) -> Result<Vec<usize>> {
     Ok(order)
 }
 
-/// Moves to the next block, the last axis first; false after the last one.
+/// Moves to the next block, last axis fastest; returns false after the last one.
 fn advance(start: &mut [usize], dims: &[usize], size: usize) -> bool {
     for (start, side) in start.iter_mut().zip(dims).rev() {
         *start = start.saturating_add(size);
@@ -85,7 +85,7 @@ struct Line {
     step: usize,
 }
 
-/// Calls `line` for each line of a block, of which every second element is to be filled in.
+/// Calls `line` for each line of a block in which every second element is to be filled in.
 fn fill<T>(
     data: &mut [T],
     dims: &[usize],
@@ -95,7 +95,7 @@ fn fill<T>(
     stride: usize,
     line: &mut impl FnMut(&mut [T], Line),
 ) {
-    // For each axis, in order: where the block starts, where it ends (an element of it, too), and the distance of elements.
+    // For each axis, in order: start and last element of the block, and stride.
     let axes: Vec<_> = order
         .iter()
         .map(|axis| {
@@ -106,7 +106,7 @@ fn fill<T>(
         })
         .collect();
     for (number, (first, last, step)) in axes.iter().enumerate() {
-        // Along the axes before this one all elements of the level are known by now, else every second.
+        // Along the preceding axes all elements of the level are known; along the others every second one.
         let mut loops = Vec::with_capacity(3);
         for (other, (start, end, step)) in axes.iter().enumerate().filter(|(other, _)| *other != number) {
             let by = if other < number { stride } else { stride.saturating_mul(2) };
@@ -120,7 +120,7 @@ fn fill<T>(
     }
 }
 
-/// Nested loops: (first, last, by, distance of elements).
+/// Runs nested loops given as (first, last, step, stride).
 fn each(loops: &[(usize, usize, usize, usize)], base: usize, body: &mut impl FnMut(usize)) {
     match loops.split_first() {
         Some(((first, last, by, step), inner)) => {

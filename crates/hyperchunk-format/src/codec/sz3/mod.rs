@@ -1,4 +1,4 @@
-//! SZ3, filter 32024: numbers as what was wrong with a prediction, quantized, as Huffman codes, in Zstandard.
+//! SZ3, filter 32024: quantized prediction errors as Huffman codes, in Zstandard.
 //!
 //! Source: Zhao et al., *Optimizing error-bounded lossy compression for scientific data by dynamic spline interpolation*
 //! (2021); the streams of SZ3 3.1. The values are SZ3's own to the last bit.
@@ -16,11 +16,11 @@ use super::error_bounded::value::Value;
 use super::{Codec, Context, zstd};
 use crate::{Cursor, Error, ErrorKind, Result};
 
-/// The SZ3 filter.
+/// SZ3 codec.
 #[derive(Debug)]
 pub(super) struct Sz3;
 
-/// What SZ3 3.2 and later begin with.
+/// Magic number of streams from SZ3 3.2 on.
 const MAGIC: u32 = 0xf342_f310;
 
 impl Codec for Sz3 {
@@ -60,9 +60,9 @@ impl Codec for Sz3 {
     }
 }
 
-/// What stands at the end of a stream, as far as it matters.
+/// Relevant part of the configuration at the end of a stream.
 struct Configuration {
-    /// The sides; the last axis is the fastest.
+    /// Sides; last axis fastest.
     dims: Vec<usize>,
     algorithm: u8,
     error_bound: f64,
@@ -73,7 +73,7 @@ struct Configuration {
 }
 
 impl Configuration {
-    /// The configuration, and the stream without it.
+    /// Reads the configuration; also returns the stream without it.
     fn read(input: &[u8]) -> Result<(Self, &[u8])> {
         let Some((rest, size)) = input.split_last_chunk() else { return Err(damaged("too short")) };
         let start =
@@ -98,7 +98,7 @@ impl Configuration {
         cursor.skip(8)?;
         let mut flag = || cursor.u8().map(|flag| flag != 0);
         let [lorenzo, lorenzo2, regression, regression2] = [flag()?, flag()?, flag()?, flag()?];
-        // How it was tuned, of which each algorithm keeps what it needs; then whether threads shared the work.
+        // Tuning parameters, of which each algorithm stores its own; then whether several threads were used.
         cursor.skip(24)?;
         if cursor.u8()? != 0 {
             return Err(Error::unsupported("an SZ3 chunk that was compressed in several threads"));
@@ -134,7 +134,7 @@ fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, c
 fn unpack(stream: &[u8], count: usize, context: &Context<'_>) -> Result<Vec<u8>> {
     let mut cursor = Cursor::new(stream, "SZ3 stream", 0);
     let size = cursor.u64()?;
-    // An element may cost a value, a code of its own and that code's place in a tree, and some for the regression.
+    // An element may take a value, a code of its own with a place in a tree, and a share of the regression.
     let limit = count.saturating_mul(64).saturating_add(1 << 16);
     let mut unpacked = Vec::new();
     let to = Context { limit, ..*context }.room(&mut unpacked, size)?;
@@ -144,11 +144,11 @@ fn unpack(stream: &[u8], count: usize, context: &Context<'_>) -> Result<Vec<u8>>
     Ok(unpacked)
 }
 
-/// A Huffman tree and `count` values.
+/// Decodes a Huffman tree and `count` values.
 fn huffman(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i32>> {
     let offset = cursor.u32()?.cast_signed();
     let nodes = u32::from_be_bytes(cursor.array()?);
-    // How many values there may be.
+    // Number of possible values.
     cursor.skip(4)?;
     let tree = Tree::read(cursor, nodes, false)?;
     let length = cursor.u64()?;
@@ -160,7 +160,7 @@ fn huffman(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i32>> {
     Ok(values)
 }
 
-/// The sides that an algorithm stored once more.
+/// Checks the sides, which each algorithm stores a second time.
 fn check_dims(cursor: &mut Cursor<'_>, dims: &[usize]) -> Result<()> {
     for side in dims {
         if cursor.u64()? != *side as u64 {

@@ -1,17 +1,18 @@
-//! The quantizer: what was wrong with a prediction, in steps of twice the error bound; and the values that were too far off.
+//! Quantizer: prediction errors in steps of twice the error bound, and the exact values of unpredictable
+//! elements.
 
 use super::{damaged, huffman};
 use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Result};
 use std::slice::ChunksExact;
 
-/// A quantizer, with the values that it could not hold.
+/// Quantizer, with its exact values.
 #[derive(Debug, Clone)]
 pub(super) struct Quantizer<'a> {
     pub(super) error_bound: f64,
     pub(super) radius: i32,
     exact: ChunksExact<'a, u8>,
-    /// A value was missing.
+    /// True if an exact value was missing.
     failed: bool,
 }
 
@@ -25,7 +26,7 @@ impl<'a> Quantizer<'a> {
         Ok(Self { error_bound, radius, exact: exact.chunks_exact(T::WIDTH), failed: false })
     }
 
-    /// The value for a prediction and what was stored about it.
+    /// Returns the value for a prediction and its quantization index.
     #[inline]
     pub(super) fn recover<T: Value>(&mut self, prediction: T, index: i32) -> T {
         if index == 0 {
@@ -35,7 +36,7 @@ impl<'a> Quantizer<'a> {
         T::from_f64(prediction.to_f64() + f64::from(steps) * self.error_bound)
     }
 
-    /// The next value that was stored as it is.
+    /// Returns the next exact value.
     pub(super) fn exact<T: Value>(&mut self) -> T {
         match self.exact.next() {
             Some(bytes) => T::read(bytes),
@@ -46,13 +47,13 @@ impl<'a> Quantizer<'a> {
         }
     }
 
-    /// Whether all exact values that were asked for were there.
+    /// Checks that no exact value was missing.
     pub(super) fn check(&self) -> Result<()> {
         if self.failed { Err(damaged("its exact values end early")) } else { Ok(()) }
     }
 }
 
-/// What was stored about each element.
+/// Quantization indices of the elements.
 #[derive(Debug)]
 pub(super) struct Indices(std::vec::IntoIter<i32>);
 
@@ -61,7 +62,7 @@ impl Indices {
         Ok(Self(huffman(cursor, count)?.into_iter()))
     }
 
-    /// The next one. There are as many as elements.
+    /// Returns the next index. There are as many as elements.
     #[inline]
     pub(super) fn next(&mut self) -> i32 {
         self.0.next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Chunks that SZ3 3.1.7 stored.
+//! Chunks written by SZ3 3.1.7.
 
 use super::Sz3;
 use crate::codec::sample::{Sample, check, hurt};
@@ -10,7 +10,7 @@ fn values_are_the_library_s_own() {
     check(&Sz3, SAMPLES);
 }
 
-/// What is packed with Zstandard gets its damage, too.
+/// Damage inside the Zstandard compression.
 #[test]
 fn damage_inside() {
     for sample in SAMPLES.iter().filter(|sample| sample.size >= 160) {

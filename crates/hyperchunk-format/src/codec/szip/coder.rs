@@ -1,30 +1,30 @@
-//! The lossless coder of CCSDS 121.0-B: blocks of samples, each in the code that suits it best.
+//! Lossless decoder of CCSDS 121.0-B: blocks of samples, each in its best code.
 
 use super::super::bits::{number, numbers, window};
 use super::damaged;
 use crate::Result;
 
-/// Decodes blocks from a stream.
+/// Decoder of the blocks in a stream.
 #[derive(Debug)]
 pub(super) struct Coder<'a> {
     stream: Stream<'a>,
-    /// Bits of a sample.
+    /// Bits in a sample.
     bits: u32,
-    /// Bits of what names a block's code.
+    /// Bits in a code option identifier.
     name: u32,
-    /// Samples of a block.
+    /// Samples in a block.
     block: usize,
     predicted: bool,
 }
 
-/// A run of this many blocks of zeros goes to the end of its segment.
+/// Coded length of a zero-block run that extends to the end of its segment.
 pub(super) const REST_OF_SEGMENT: u32 = 5;
-/// Blocks of a segment.
+/// Blocks in a segment.
 pub(super) const SEGMENT: usize = 64;
-/// The sums of two samples that the second extension knows are below this.
+/// Upper bound of the sum of two samples in the second extension.
 const SUMS: u32 = 13;
 
-/// Bits of the names of codes.
+/// Returns the number of bits of a code option identifier.
 pub(super) fn name_bits(bits: u32) -> u32 {
     match bits {
         0..=8 => 3,
@@ -39,8 +39,8 @@ impl<'a> Coder<'a> {
         Self { stream, bits, name: name_bits(bits), block, predicted }
     }
 
-    /// Decodes the blocks of one scan line, of which it has `count`; `samples` may leave out its end. If samples are
-    /// predicted, the first one is stored as it is.
+    /// Decodes the blocks of one scan line, which has `count` of them; `samples` may omit its end. With
+    /// prediction, the first sample is stored uncoded.
     pub(super) fn line(&mut self, samples: &mut [u32], count: usize) -> Result<()> {
         let mut done = 0_usize;
         while let Some(rest) = samples.get_mut(done.saturating_mul(self.block)..)
@@ -58,8 +58,8 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// Decodes block number `number` of the `count` of a line, or a run of blocks of zeros that starts with it, to the start
-    /// of `rest`. Returns how many blocks it was.
+    /// Decodes block number `number` of the `count` blocks of a line, or a zero-block run that starts with
+    /// it, to the start of `rest`. Returns the number of blocks.
     fn blocks(&mut self, rest: &mut [u32], number: usize, count: usize) -> Result<usize> {
         let code = self.stream.take(self.name);
         let last = (1_u32 << self.name).wrapping_sub(1);
@@ -88,7 +88,7 @@ impl<'a> Coder<'a> {
         Ok(blocks)
     }
 
-    /// How many blocks of zeros there are from block `number` on.
+    /// Reads the length of the zero-block run from block `number` on.
     fn zero_blocks(&mut self, number: usize, count: usize) -> Result<usize> {
         let left = count.saturating_sub(number);
         let blocks = match self.stream.zeros().saturating_add(1) {
@@ -102,8 +102,8 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// Two samples in one code: m counts the pairs by their sum first. A reference sample takes the place of its block's
-    /// first sample.
+    /// Decodes pairs of samples from one code each: pairs are enumerated by their sum first. A reference
+    /// sample replaces its block's first sample.
     fn second_extension(&mut self, block: &mut [u32]) -> Result<()> {
         for pair in block.as_chunks_mut::<2>().0 {
             let code = self.stream.zeros();
@@ -122,7 +122,8 @@ impl<'a> Coder<'a> {
         Ok(())
     }
 
-    /// The high parts of all samples, each as so many zeros and a one; then their `low` low bits.
+    /// Decodes split samples: all high parts, each as a number of zeros and a one, then the `low` low bits of
+    /// each.
     fn split(&mut self, samples: &mut [u32], low: u32) {
         self.stream.zeros_each(samples, low);
         if low > 0 {
@@ -130,8 +131,8 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// Turns distances from the left neighbour into samples. Small distances of both signs are counted in turn; what is
-    /// beyond the nearer end of the range counts from there.
+    /// Converts distances from the left neighbour to samples. Small distances alternate in sign; larger ones
+    /// count from the nearer end of the range.
     fn undo_prediction(&self, samples: &mut [u32]) {
         let most = u32::MAX.wrapping_shr(32_u32.wrapping_sub(self.bits));
         let half = (most / 2).wrapping_add(1);
@@ -153,7 +154,7 @@ impl<'a> Coder<'a> {
     }
 }
 
-/// The bits of the stream, the most significant first. Behind its end come zeros; that `at` is there tells.
+/// Bit reader, most significant bit first. Returns zeros past the end, which callers detect from `at`.
 #[derive(Debug)]
 struct Stream<'a> {
     bytes: &'a [u8],
@@ -161,14 +162,14 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// The next `width` bits, up to 32.
+    /// Reads up to 32 bits.
     fn take(&mut self, width: u32) -> u32 {
         let bits = number(self.bytes, self.at, width);
         self.at = self.at.saturating_add(width as usize);
         u32::try_from(bits).unwrap_or(u32::MAX)
     }
 
-    /// Gives the next `width` bits to each sample.
+    /// Reads `width` bits for each sample.
     #[inline]
     fn take_each(&mut self, width: u32, samples: &mut [u32], put: impl Fn(&mut u32, u32)) {
         let bits = samples.len().wrapping_mul(width as usize);
@@ -178,18 +179,18 @@ impl Stream<'_> {
         self.at = self.at.saturating_add(bits);
     }
 
-    /// How many zeros there are before the next one.
+    /// Reads the number of zeros before the next one.
     fn zeros(&mut self) -> u32 {
         let mut count = [0];
         self.zeros_each(&mut count, 0);
         count[0]
     }
 
-    /// Sets each sample to how many zeros there are before the next one, shifted left.
+    /// Sets each sample to the number of zeros before the next one, shifted left.
     fn zeros_each(&mut self, samples: &mut [u32], shift: u32) {
-        /// How many bits of a window are sure.
+        /// Number of valid bits in a window.
         const SURE: u32 = 57;
-        // The last bit comes first here, since the lowest one of a number is quickly found and cleared.
+        // Bits are reversed, since the lowest set bit of a number is quick to find and clear.
         let ones = |at| window(self.bytes, at).reverse_bits() & (u64::MAX >> (64 - SURE));
         let (mut left, mut start, mut before) = (ones(self.at), 0_u32, 0_u32);
         for sample in samples {

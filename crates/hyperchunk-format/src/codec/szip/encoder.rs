@@ -1,40 +1,40 @@
-//! The lossless coder of CCSDS 121.0-B, forwards. Where the recommendation leaves a choice, it is libaec's, so that both make
-//! the same stream.
+//! Lossless encoder of CCSDS 121.0-B. Where the recommendation leaves a choice, it follows libaec, so that
+//! both produce the same stream.
 
 use super::super::bits::Packer;
 use super::coder::{REST_OF_SEGMENT, SEGMENT, name_bits};
 
-/// Encodes lines to a stream.
+/// Encoder of scan lines to a stream.
 #[derive(Debug)]
 pub(super) struct Encoder<'a> {
     packer: Packer<'a>,
-    /// How many bits are put.
+    /// Number of bits written.
     length: usize,
-    /// Bits of a sample.
+    /// Bits in a sample.
     bits: u32,
-    /// Bits of what names a block's code.
+    /// Bits in a code option identifier.
     name: u32,
-    /// Samples of a block.
+    /// Samples in a block.
     block: usize,
     predicted: bool,
-    /// How many low bits the last block was split at, where the search for the next one starts.
+    /// Number of low bits at which the last block was split; the search for the next block starts there.
     low: u32,
 }
 
 impl<'a> Encoder<'a> {
-    /// One that writes to `stream`, which is long enough.
+    /// Creates an encoder that writes to `stream`, which must be long enough.
     pub(super) fn new(stream: &'a mut [u8], bits: u32, block: usize, predicted: bool) -> Self {
         let packer = Packer::new(stream);
         Self { packer, length: 0, bits, name: name_bits(bits), block, predicted, low: 0 }
     }
 
-    /// Pads the stream with zeros to whole bytes; how many they are.
+    /// Pads the stream with zeros to whole bytes; returns its length in bytes.
     pub(super) fn finish(self) -> usize {
         self.packer.finish();
         self.length.div_ceil(8)
     }
 
-    /// Encodes one scan line of whole blocks, and leaves what was coded of it in place of its samples.
+    /// Encodes one scan line of whole blocks. Overwrites the samples with their coded distances.
     pub(super) fn line(&mut self, samples: &mut [u32]) {
         let reference = if self.predicted { self.predict(samples) } else { None };
         let blocks = samples.len().checked_div(self.block).unwrap_or(0);
@@ -60,14 +60,14 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Replaces samples by their distances from the left neighbours, and returns the first one.
+    /// Replaces samples by their distances from the left neighbours; returns the first sample.
     fn predict(&self, samples: &mut [u32]) -> Option<u32> {
         let most = u32::MAX.wrapping_shr(32_u32.wrapping_sub(self.bits));
         let first = *samples.first()?;
         let mut before = first;
         for sample in samples {
             let value = *sample;
-            // Distances of both signs are counted in turn, up to the nearer end of the range.
+            // Distances alternate in sign, up to the nearer end of the range.
             *sample = if value >= before {
                 let distance = value.wrapping_sub(before);
                 if distance <= before { distance.wrapping_mul(2) } else { value }
@@ -89,7 +89,7 @@ impl<'a> Encoder<'a> {
         self.length = self.length.wrapping_add(width as usize);
     }
 
-    /// So many zeros and a one.
+    /// Writes a number of zeros and a one.
     fn zeros(&mut self, mut count: u32) {
         while count >= 63 {
             self.put(0, 63);
@@ -104,7 +104,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// A run of blocks of zeros; 0 for all up to the end of the segment.
+    /// Writes a zero-block run; `count` 0 stands for all blocks up to the end of the segment.
     fn zero_blocks(&mut self, count: u32, reference: Option<u32>) {
         self.put(0, self.name.wrapping_add(1));
         self.reference(reference);
@@ -115,7 +115,7 @@ impl<'a> Encoder<'a> {
         });
     }
 
-    /// A block that is not all zeros, in its shortest code.
+    /// Writes a block with a nonzero sample, in its shortest code.
     fn block(&mut self, block: &[u32], reference: Option<u32>) {
         let coded = block.get(usize::from(reference.is_some())..).unwrap_or_default();
         let raw = (coded.len() as u64).wrapping_mul(self.bits.into());
@@ -140,11 +140,12 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Finds at how many low bits to split samples, from where the last block was; how many bits they then take.
+    /// Finds the best number of low bits for splitting samples, starting from the last block's; returns the
+    /// total number of bits.
     fn search(&mut self, coded: &[u32]) -> u64 {
         let most = 1_u32.wrapping_shl(self.name).wrapping_sub(3);
         let count = coded.len() as u64;
-        // The zeros of the high parts, and all bits.
+        // Number of zeros in the high parts, and total number of bits.
         let cost = |low: u32| {
             let zeros =
                 coded.iter().fold(0_u64, |sum, sample| sum.wrapping_add(sample.wrapping_shr(low).into()));
@@ -152,7 +153,7 @@ impl<'a> Encoder<'a> {
         };
         let start = self.low;
         let (mut zeros, mut least) = cost(start);
-        // Another low bit costs one bit a sample, and can save no more than there are zeros.
+        // Another low bit costs one bit a sample, and saves at most the number of zeros.
         while zeros >= count && self.low < most {
             let next = cost(self.low.wrapping_add(1));
             if next.1 >= least {
@@ -176,12 +177,12 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// How many codes there are for pairs with a smaller sum.
+/// Returns the number of codes for pairs with a smaller sum.
 fn triangle(sum: u64) -> u32 {
     u32::try_from(sum.wrapping_mul(sum.wrapping_add(1)) / 2).unwrap_or(u32::MAX)
 }
 
-/// How many bits the second extension takes, if not more than `limit`.
+/// Returns the number of bits of the second extension, or `u64::MAX` if it exceeds `limit`.
 fn pairs(block: &[u32], limit: u64) -> u64 {
     let mut bits = 1_u64;
     for [first, second] in block.as_chunks::<2>().0 {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
 
-/// Little-endian integers of `size` bytes, or big-endian ones.
+/// Converts values to integers of `size` bytes in a byte order.
 fn integers(values: impl Iterator<Item = u64>, size: usize, order: Order) -> Vec<u8> {
     let element = |value: u64| match order {
         Order::Little => value.to_le_bytes()[..size].to_vec(),
@@ -10,7 +10,7 @@ fn integers(values: impl Iterator<Item = u64>, size: usize, order: Order) -> Vec
     values.flat_map(element).collect()
 }
 
-/// What libaec stored, and from what.
+/// Samples of libaec: parameters, its stream, and the original bytes.
 fn samples() -> Vec<(&'static [u32], Vec<u8>, Vec<u8>)> {
     use Order::{Big, Little};
     let sample = |parameters: &'static [u32], stored, bytes| (parameters, hex(stored), bytes);
@@ -61,7 +61,7 @@ fn as_libaec_has_it() {
     }
 }
 
-/// An encoder that takes any code that can hold a block.
+/// Encoder that picks any valid code for a block.
 struct AnyEncoder<'a> {
     dice: &'a mut Dice,
     out: Packer,
@@ -131,7 +131,7 @@ impl AnyEncoder<'_> {
     }
 }
 
-/// The distance from the left neighbour as a number that is not negative.
+/// Returns the distance from the left neighbour, mapped to a nonnegative number.
 fn distance(before: u32, sample: u32, bits: u32) -> u32 {
     let most = (1_u64 << bits) as i64 - 1;
     let (before, sample) = (i64::from(before), i64::from(sample));
@@ -144,7 +144,7 @@ fn distance(before: u32, sample: u32, bits: u32) -> u32 {
     }) as u32
 }
 
-/// The stream for samples.
+/// Encodes samples to a stream.
 fn stream(dice: &mut Dice, samples: &[u32], parameters: &Parameters) -> Vec<u8> {
     let name = [3, 4, 5][[8, 16].iter().filter(|bound| parameters.bits > **bound).count()];
     let mut encoder = AnyEncoder { dice, out: Packer::default(), bits: parameters.bits, name };
@@ -196,7 +196,7 @@ fn every_code_width_and_shape() {
         let done = decoded(&Szip, &stored, &numbers, bytes.len()).unwrap();
         assert!(done == bytes, "{round} {parameters:?} {smooth} {count}");
         let own = encoded(&Szip, &bytes, &numbers).unwrap();
-        // The other one takes any code, and does not always fill up the last line.
+        // The other encoder picks any code, and does not always fill the last line.
         let line = parameters.whole(parameters.line);
         assert!(own.len() <= stored.len() + parameters.bound(line), "{round} {parameters:?}");
     }
@@ -219,12 +219,12 @@ fn damage() {
         others[at] = value;
         check(&others, &stored, bytes.len(), wrong);
     }
-    // A length that is no whole number of elements, one that no such stream can have, none, and no stream.
+    // A length that is no multiple of an element, one that no such stream can have, none, and no stream.
     check(numbers, &[&[158, 0, 0, 0], &stored[4..]].concat(), 200, wrong);
     check(numbers, &[0xff; 9], usize::MAX, wrong);
     check(numbers, &[4, 0, 0, 0], 200, wrong);
     assert_eq!(decoded(&Szip, &[0; 4], numbers, 200).unwrap(), []);
-    // A code of zeros without its one; a pair that does not exist; a run longer than its line.
+    // A code of zeros without its one; a nonexistent pair; a run longer than its line.
     let raw = [4, 2, 8, 2];
     check(&raw, &[2, 0, 0, 0, 0b001_00000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 2, wrong);
     check(&raw, &[&[2, 0, 0, 0, 0b0001_0000][..], &[0; 12], &[1; 9]].concat(), 2, wrong);

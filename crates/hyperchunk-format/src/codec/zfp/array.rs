@@ -1,5 +1,5 @@
-//! What the header of a zfp stream describes, and how blocks make an array. Source: zfp's documentation, "Low-level C API"
-//! (modes and meta-data).
+//! Header of a zfp stream, and assembly of blocks into an array. Source: zfp's documentation, "Low-level C
+//! API" (modes and meta-data).
 
 use super::bits::Bits;
 use super::block::{self, MOST, Mode};
@@ -8,15 +8,15 @@ use super::order::order;
 use super::value::Value;
 use crate::Result;
 
-/// Modes up to this number are the usual ones.
+/// Largest number of a short mode.
 const LAST_SHORT: u64 = 4094;
-/// Limits that limit nothing.
+/// Limits that have no effect.
 const LEAST_BITS: u32 = 1;
 const MOST_BITS: u32 = 16658;
 const MOST_PLANES: u32 = 64;
 const LEAST_EXPONENT: i32 = -1074;
 
-/// A type of numbers.
+/// Number type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int32,
@@ -25,19 +25,19 @@ enum Kind {
     Double,
 }
 
-/// A compressed array.
+/// Compressed array.
 #[derive(Debug)]
 pub(super) struct Array {
     kind: Kind,
-    /// Its extent, the fastest dimension first.
+    /// Extent, fastest dimension first.
     extent: Vec<u64>,
     mode: Mode,
-    /// Whether a machine of the other byte order wrote it, whose order the values are to have.
+    /// True if a machine of the other byte order wrote it; the decoded values get that order.
     swapped: bool,
 }
 
 impl Array {
-    /// The array that a header describes, behind its version.
+    /// Parses the header after its version.
     pub(super) fn parse(bits: &mut Bits<'_>, swapped: bool) -> Result<Self> {
         let kind = match bits.take(2) {
             0 => Kind::Int32,
@@ -62,12 +62,12 @@ impl Array {
         }
     }
 
-    /// How many bytes it has when decoded.
+    /// Returns the decoded size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.extent.iter().fold(self.value_size() as u64, |size, extent| size.saturating_mul(*extent))
     }
 
-    /// Decodes it to `output`, which has its size.
+    /// Decodes the array to `output`, which must have its decoded size.
     pub(super) fn decode(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
         match self.kind {
             Kind::Int32 => self.decode_as::<i32>(input, output),
@@ -105,11 +105,11 @@ impl Array {
         Ok(())
     }
 
-    /// Writes what of a block lies within the array, line by line.
+    /// Writes the part of a block inside the array, line by line.
     fn scatter<V: Value>(&self, values: &[V], place: &[usize], extent: &[usize], output: &mut [u8]) {
         let size = self.value_size();
         for (number, line) in values.chunks_exact(4).enumerate() {
-            // The line's place in the block, in the dimensions but the fastest, as digits of two bits.
+            // The line's position in the block in all dimensions except the fastest, as two-bit digits.
             let mut digits = number;
             let (mut offset, mut step, mut width) = (0_usize, size, 0_usize);
             let mut within = true;
@@ -133,7 +133,7 @@ impl Array {
     }
 }
 
-/// What the number of a mode stands for.
+/// Decodes the number of a mode.
 fn parse_mode(mode: u64) -> Result<Mode> {
     let free = Mode {
         least_bits: LEAST_BITS,
@@ -145,7 +145,7 @@ fn parse_mode(mode: u64) -> Result<Mode> {
     let bits = |from: u32, mask: u64| u32::try_from(mode.unbounded_shr(from) & mask).unwrap_or(0);
     let number = bits(0, 0xfff);
     let mode = match number {
-        // Fixed rate, precision, nothing lost, accuracy.
+        // Fixed rate, fixed precision, lossless, fixed accuracy.
         0..2048 => {
             let rate = number.saturating_add(1);
             Mode { least_bits: rate, most_bits: rate, ..free }

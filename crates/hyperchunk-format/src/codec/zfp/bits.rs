@@ -1,13 +1,13 @@
-//! A stream of bits, the lowest of each byte first.
+//! Bit reader, lowest bit of each byte first.
 
 use super::damaged;
 use crate::Result;
 
-/// Reads bits. Behind the end are zeros, until [`Bits::check`].
+/// Bit reader. Returns zeros past the end, until [`Bits::check`] fails.
 #[derive(Debug)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    /// The number of the next bit.
+    /// Number of the next bit.
     at: usize,
 }
 
@@ -16,7 +16,7 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next bits, at least 57, lowest first; not read yet.
+    /// Returns the next bits (at least 57), lowest first, without consuming them.
     #[inline]
     pub(super) fn peek(&self) -> u64 {
         let rest = self.bytes.get(self.at >> 3..).unwrap_or_default();
@@ -32,7 +32,7 @@ impl<'a> Bits<'a> {
         self.at = self.at.saturating_add(count);
     }
 
-    /// Up to 56 bits.
+    /// Reads up to 56 bits.
     #[inline]
     pub(super) fn take(&mut self, count: u32) -> u64 {
         let value = self.peek() & !u64::MAX.unbounded_shl(count);
@@ -40,12 +40,12 @@ impl<'a> Bits<'a> {
         value
     }
 
-    /// How many bits were read.
+    /// Returns the number of bits read.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// Fails if more were read than there are.
+    /// Checks that the reads did not pass the end.
     pub(super) fn check(&self) -> Result<()> {
         if self.at.div_ceil(8) > self.bytes.len() {
             Err(damaged("the zfp data end too early"))

@@ -1,27 +1,27 @@
-//! One block: bit planes of coefficients, from the highest down, and the transforms that made these. Source: zfp's
-//! documentation, "Algorithm".
+//! Decoding of a block: bit planes of coefficients, from the highest down, and the inverse transforms.
+//! Source: zfp's documentation, "Algorithm".
 
 use super::bits::Bits;
 use super::value::{Integer, Value};
 
-/// The most values of a block.
+/// Maximum number of values in a block.
 pub(super) const MOST: usize = 256;
 
-/// How precise blocks are.
+/// Precision of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
-    /// How many bits a block has, at least and at most.
+    /// Minimum and maximum number of bits of a block.
     pub(super) least_bits: u32,
     pub(super) most_bits: u32,
-    /// How many bit planes, at most.
+    /// Maximum number of bit planes.
     pub(super) planes: u32,
-    /// The exponent of the lowest bit plane.
+    /// Exponent of the lowest bit plane.
     pub(super) exponent: i32,
-    /// Whether nothing is lost.
+    /// True for lossless coding.
     pub(super) reversible: bool,
 }
 
-/// Decodes the next block to `values`, of which there are as many as `order` has places.
+/// Decodes the next block to `values`, which must be as long as `order`.
 pub(super) fn decode<V: Value>(bits: &mut Bits<'_>, mode: Mode, order: &[u8], values: &mut [V]) {
     let start = bits.position();
     let used = |bits: &Bits<'_>| u32::try_from(bits.position().saturating_sub(start)).unwrap_or(u32::MAX);
@@ -43,7 +43,7 @@ pub(super) fn decode<V: Value>(bits: &mut Bits<'_>, mode: Mode, order: &[u8], va
         let (mut planes, mut scale) = (mode.planes, V::scale(0));
         if V::EXPONENT_BITS != 0 {
             let exponent = exponent::<V>(bits);
-            // Two guard bits, and two for each dimension: a block has four to its power of values.
+            // Two guard bits, and two for each dimension: a block of n dimensions has 4ⁿ values.
             let guard = i32::try_from(order.len().ilog2()).unwrap_or(0).saturating_add(2);
             let needed = exponent.saturating_sub(mode.exponent).saturating_add(guard);
             planes = planes.min(u32::try_from(needed).unwrap_or(0));
@@ -58,14 +58,14 @@ pub(super) fn decode<V: Value>(bits: &mut Bits<'_>, mode: Mode, order: &[u8], va
     bits.skip(mode.least_bits.saturating_sub(used(bits)) as usize);
 }
 
-/// The exponent that all values of a block share.
+/// Reads the common exponent of a block's values.
 fn exponent<V: Value>(bits: &mut Bits<'_>) -> i32 {
     let bias = 1_i32.unbounded_shl(V::EXPONENT_BITS.saturating_sub(1)).saturating_sub(1);
     i32::try_from(bits.take(V::EXPONENT_BITS)).unwrap_or(0).saturating_sub(bias)
 }
 
-/// Reads bit planes until `left` bits are used up. Of each, the bits of the coefficients that have had ones already are as
-/// they are; behind them, a one says that there are more ones, and the next one says where.
+/// Reads bit planes until `left` bits are used. In each plane, coefficients that have had a one store their
+/// bits verbatim. After them, a one bit announces a further one, and the zeros before it give its position.
 fn coefficients<I: Integer>(bits: &mut Bits<'_>, left: u32, planes: u32, order: &[u8], integers: &mut [I]) {
     let mut digits = [0_u64; MOST];
     let digits = digits.get_mut(..order.len()).unwrap_or_default();
@@ -93,7 +93,7 @@ fn coefficients<I: Integer>(bits: &mut Bits<'_>, left: u32, planes: u32, order: 
             if bits.take(1) == 0 {
                 break;
             }
-            // The last one needs no bit.
+            // The last position needs no bit.
             let mut most = left.min(size.saturating_sub(known).saturating_sub(1));
             while most > 0 {
                 let zeros = bits.peek().trailing_zeros() as usize;
@@ -118,7 +118,7 @@ fn coefficients<I: Integer>(bits: &mut Bits<'_>, left: u32, planes: u32, order: 
     }
 }
 
-/// Undoes a transform along each dimension, the slowest first.
+/// Inverts a transform along each dimension, slowest first.
 #[inline]
 fn transform<I: Integer>(block: &mut [I], unlift: impl Fn([I; 4]) -> [I; 4]) {
     let mut step = block.len() / 4;
@@ -135,7 +135,7 @@ fn transform<I: Integer>(block: &mut [I], unlift: impl Fn([I; 4]) -> [I; 4]) {
     }
 }
 
-/// Undoes zfp's own transform, which is nearly a cosine transform.
+/// Inverts zfp's own transform, which is nearly a cosine transform.
 #[inline]
 fn unlift<I: Integer>([mut x, mut y, mut z, mut w]: [I; 4]) -> [I; 4] {
     y = y.plus(w.half());
@@ -151,7 +151,7 @@ fn unlift<I: Integer>([mut x, mut y, mut z, mut w]: [I; 4]) -> [I; 4] {
     [x, y, z, w]
 }
 
-/// Undoes third differences.
+/// Inverts third differences.
 #[inline]
 fn unlift_exactly<I: Integer>([x, mut y, mut z, mut w]: [I; 4]) -> [I; 4] {
     w = w.plus(z);

@@ -1,6 +1,6 @@
-//! ZFP (32013): arrays of numbers of one to four dimensions in blocks of 4 values each way. Source: P. Lindstrom, "Fixed-Rate
-//! Compressed Floating-Point Arrays" (2014); zfp's documentation; what H5Z-ZFP keeps in the parameters: its version, then the
-//! header of a zfp stream, in words of the writer's byte order.
+//! ZFP (32013): numeric arrays of one to four dimensions, in blocks of 4 values along each. Source: P.
+//! Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays" (2014); zfp's documentation; H5Z-ZFP for the
+//! parameters: its version, then the header of a zfp stream, in words of the writer's byte order.
 
 mod array;
 mod bits;
@@ -15,10 +15,10 @@ use crate::{Error, ErrorKind, Result};
 use array::Array;
 use bits::Bits;
 
-/// The version of the coding of blocks: all since zfp 0.5.
+/// Version of the block coding, used since zfp 0.5.
 const CODING: u64 = 5;
 
-/// The codec.
+/// ZFP codec.
 #[derive(Debug)]
 pub(super) struct Zfp;
 
@@ -41,12 +41,12 @@ impl Codec for Zfp {
     }
 }
 
-/// The array that the parameters describe.
+/// Parses the array header in the parameters.
 fn header(parameters: &[u32]) -> Result<Array> {
     let Some((versions, words)) = parameters.split_first() else {
         return Err(damaged("its parameters, which tell what the data are, are missing"));
     };
-    // Since 1.1, the filter's version (12 bits) comes with that of the coding (4 bits).
+    // Since 1.1, the filter's version (12 bits) is followed by the coding version (4 bits).
     let told = u64::from(versions >> 12 & 0xf);
     if versions & 0xfff >= 0x110 && told > CODING {
         return Err(newer(told));

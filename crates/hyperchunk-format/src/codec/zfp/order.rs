@@ -1,11 +1,12 @@
-//! The order in which a block's coefficients are coded: from low frequencies to high ones.
+//! Order of a block's coefficients: from low to high frequencies.
 
 use std::sync::LazyLock;
 
-/// Those of blocks of one to four dimensions.
+/// Orders for blocks of one to four dimensions.
 static ORDERS: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| [1, 2, 3, 4].map(sorted));
 
-/// For each coefficient of a block of so many dimensions, where it belongs. The first dimension is the fastest one.
+/// Returns the position of each coefficient in a block with this number of dimensions, the first dimension
+/// being the fastest.
 pub(super) fn order(dimensions: usize) -> &'static [u8] {
     ORDERS.get(dimensions.wrapping_sub(1)).map(Vec::as_slice).unwrap_or_default()
 }
@@ -17,13 +18,14 @@ fn sorted(dimensions: usize) -> Vec<u8> {
     order
 }
 
-/// The four-fold digits of a place, the fastest first.
+/// Returns the base-4 digits of a position, fastest dimension first.
 fn coordinates(place: u8, dimensions: usize) -> Vec<u8> {
     [place & 3, place >> 2 & 3, place >> 4 & 3, place >> 6].into_iter().take(dimensions).collect()
 }
 
-/// By the sum of the frequencies, that of their squares and the largest. The rest decides among permutations: those that
-/// occur once, the larger first, go around; of two that occur twice, pairs of places have an order of their own.
+/// Returns the sort key: the sum of the frequencies, the sum of their squares, and the largest. Permutations
+/// are ordered by the cyclic distances of the frequencies that occur once, larger ones first; if two occur
+/// twice, pairs of positions have a fixed order.
 fn key(frequencies: &[u8]) -> (u32, u32, u8, Vec<usize>) {
     let sum = frequencies.iter().map(|frequency| u32::from(*frequency)).sum();
     let squares = frequencies.iter().map(|frequency| u32::from(*frequency).pow(2)).sum();

@@ -1,4 +1,4 @@
-//! Arrays that hdf5plugin 7.1 (zfp 1.0.1) made.
+//! Arrays written by hdf5plugin 7.1 (zfp 1.0.1).
 
 use super::Zfp;
 use crate::ErrorKind;
@@ -148,13 +148,13 @@ fn other_headers() {
         changes.iter().for_each(|(at, value)| parameters[*at] = *value);
         decoded(&Zfp, &stored, &parameters, size).map_err(|error| error.kind())
     };
-    // Filters before 1.1 do not tell the version of the coding.
+    // Filters before 1.1 do not store the coding version.
     assert!(with(&[(0, 0x0055_0100)]).is_ok());
     assert!(with(&[(0, 0x0100_7100)]).is_ok());
     assert_eq!(with(&[(0, first & !0xf000 | 0x6000)]), Err(ErrorKind::Unsupported));
     assert_eq!(with(&[(1, parameters[1] ^ 0x0100_0000)]), Err(ErrorKind::Unsupported));
     assert_eq!(with(&[(1, 0)]), Err(ErrorKind::Filter));
-    // A larger array, and limits that contradict each other.
+    // A larger array, and contradictory limits.
     assert_eq!(with(&[(2, u32::MAX)]), Err(ErrorKind::Limit));
     let long = [parameters, &[0; 3]].concat();
     let mut long = long;

@@ -1,14 +1,14 @@
-//! The four types of numbers, and the integers that they are coded as.
+//! The four number types, and the integers as which they are coded.
 
-/// An integer of two's complement.
+/// Two's complement integer.
 pub(super) trait Integer: Copy + Default {
-    /// Its bits, and how many of them hold a number of bits.
+    /// Number of bits, and number of bits needed to store a bit count.
     const BITS: u32;
     const COUNT_BITS: u32;
 
-    /// That with these digits to the base -2.
+    /// Converts from negabinary (base -2).
     fn from_negabinary(digits: u64) -> Self;
-    /// Sums, differences and halves; what is too large wraps around.
+    /// Sum, difference and half, wrapping.
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn half(self) -> Self;
@@ -65,20 +65,21 @@ impl Integer for i64 {
     }
 }
 
-/// A number of an array.
+/// Element of an array.
 pub(super) trait Value: Copy + Default {
-    /// What it is coded as.
+    /// Integer type of its coding.
     type Integer: Integer;
-    /// The bits of its exponent; none in integers.
+    /// Number of exponent bits; 0 for integers.
     const EXPONENT_BITS: u32;
 
-    /// What an integer is worth in a block where 2 to the power of `exponent` is above all values. 1 in integers.
+    /// Returns the weight of an integer unit in a block whose values are all below 2 to the power of
+    /// `exponent`. 1 for integers.
     fn scale(exponent: i32) -> Self;
-    /// An integer times its worth.
+    /// Returns an integer times its weight.
     fn scaled(integer: Self::Integer, scale: Self) -> Self;
-    /// The number whose bits, if negative all but the sign turned, are those of the integer.
+    /// Reinterprets the integer's bits as a number; for negative ones all bits except the sign are inverted.
     fn of_bits(integer: Self::Integer) -> Self;
-    /// Writes it.
+    /// Writes the value.
     fn write(self, swapped: bool, to: &mut [u8]);
 }
 
@@ -179,7 +180,7 @@ impl Value for f64 {
     }
 }
 
-/// 2 to a power below 1024; 0 below the least one.
+/// Returns 2 to a power below 1024; 0 below the least one.
 fn power_of_two(exponent: i32, least: i32) -> f64 {
     if exponent < least {
         return 0.0;

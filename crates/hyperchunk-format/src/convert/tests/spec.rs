@@ -1,6 +1,7 @@
-//! Types as short texts: `i4le`, `u2be+3/7` (offset and precision), `f8le`, `f2le(15,7,8,0,7,127,i)` (sign, exponent, its
-//! size, mantissa, its size, bias, normalization), `x16le` (x86's 80 bits), `s5z` (string, padding), `b4be`, `c(f4le)`,
-//! `[2,3]i4le`, `e(i4le:RED=0,GREEN=1)`, `{a@0:i4le,b@4:f8le}12`, `v(i4le)`, `t`.
+//! Datatypes as short texts: `i4le`, `u2be+3/7` (offset and precision), `f8le`, `f2le(15,7,8,0,7,127,i)`
+//! (sign, exponent, its size, mantissa, its size, bias, normalization), `x16le` (x86's 80 bits), `s5z`
+//! (string, padding), `b4be`, `c(f4le)`, `[2,3]i4le`, `e(i4le:RED=0,GREEN=1)`, `{a@0:i4le,b@4:f8le}12`,
+//! `v(i4le)`, `t`.
 
 use crate::model::{
     ByteOrder, CharacterSet, Class, Datatype, EnumMember, Float, Member, Name, Normalization, StringPadding,

@@ -1,4 +1,5 @@
-//! Chunks in a version 1 B-tree. Source: specification §III.A.1, "Disk Format: Level 1A1 - Version 1 B-trees".
+//! Chunks in a version 1 B-tree. Source: specification §III.A.1, "Disk Format: Level 1A1 - Version 1
+//! B-trees".
 
 use super::{Encoded, Place};
 use crate::encode::UNDEFINED;
@@ -6,15 +7,15 @@ use crate::model::{Chunk, ChunkIndex, Chunked};
 use crate::parse::chunk_index::ChunkMap;
 use crate::{Error, Result};
 
-/// How many children a node has at most: twice the K that holds where the superblock does not say another.
+/// Maximum number of children of a node: twice the default K.
 const CHILDREN: usize = 64;
 
-/// What comes before the first key of a node.
+/// Size of the fields before the first key of a node.
 const HEADER: usize = 24;
 
-/// The tree over chunks in order: the root, then level by level down to the leaves.
+/// Encodes the tree over sorted chunks: the root, then level by level down to the leaves.
 pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
-    // For each child of the nodes of a level, leaves first, the number of its first chunk.
+    // For each level, leaves first, the number of the first chunk of each child.
     let mut levels: Vec<Vec<usize>> = vec![(0..chunks.len()).collect()];
     let mut nodes = 0_usize;
     while let Some(below) = levels.last().filter(|level| levels.len() == 1 || level.len() > 1) {
@@ -68,7 +69,7 @@ pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result
     Ok(Encoded { bytes, index: ChunkIndex::BTreeV1 { address: Some(base) } })
 }
 
-/// The children, shared out evenly among as few nodes as have room for them.
+/// Distributes the children evenly among as few nodes as can hold them.
 fn pieces(children: &[usize]) -> impl Iterator<Item = &[usize]> {
     let mut rest = children;
     (1..=children.len().div_ceil(CHILDREN)).rev().map(move |nodes| {
@@ -78,7 +79,7 @@ fn pieces(children: &[usize]) -> impl Iterator<Item = &[usize]> {
     })
 }
 
-/// The key of a chunk: its size, filter mask, and the place of its first element, with a 0 more.
+/// Appends the key of a chunk: size, filter mask, and offset of its first element followed by a 0.
 fn push_key(bytes: &mut Vec<u8>, chunk: &Chunk, chunked: &Chunked) -> Result<()> {
     let size = u32::try_from(chunk.size).map_err(|_| Error::limit("a chunk of more than 4 GiB"))?;
     bytes.extend_from_slice(&size.to_le_bytes());
@@ -91,12 +92,13 @@ fn push_key(bytes: &mut Vec<u8>, chunk: &Chunk, chunked: &Chunked) -> Result<()>
     Ok(())
 }
 
-/// The key behind the last chunk: its far corner, as libhdf5 writes it.
+/// Appends the key after the last chunk: its far corner, as libhdf5 writes it.
 fn push_end(bytes: &mut Vec<u8>, chunks: &[&Chunk], chunked: &Chunked) {
     bytes.extend_from_slice(&[0; 8]);
     let last = chunks.last().map(|chunk| chunk.scaled.as_slice()).unwrap_or_default();
     for (at, dim) in last.iter().zip(&chunked.dims) {
-        // Where the corner is beyond 64 bits, the chunk's own place does: what follows makes the key the greater one.
+        // If the corner exceeds 64 bits, the chunk's own offset serves: the last coordinate still makes the
+        // key greater.
         let corner = at.checked_add(1).and_then(|at| at.checked_mul(*dim));
         bytes.extend_from_slice(&corner.unwrap_or(at.saturating_mul(*dim)).to_le_bytes());
     }

@@ -1,4 +1,5 @@
-//! Chunks in a version 2 B-tree. Source: specification §VII.E, "The v2 B-tree Index"; §III.A.2, record types 10 and 11.
+//! Chunks in a version 2 B-tree. Source: specification §VII.E, "The v2 B-tree Index"; §III.A.2, record types
+//! 10 and 11.
 
 use super::{Encoded, record};
 use crate::encode::btree_v2;
@@ -7,7 +8,7 @@ use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::Format;
 use crate::{Error, Result};
 
-/// The tree over chunks in order.
+/// Encodes the tree over sorted chunks.
 pub(super) fn encode(format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
     let rank = chunks.first().map_or(0, |chunk| chunk.scaled.len());
     let size = format.size().saturating_add(rank.saturating_mul(8));

@@ -9,47 +9,47 @@ use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
-/// The logarithm of how many chunks there can be.
+/// Base-2 logarithm of the maximum number of chunks.
 const BITS: u8 = EXTENSIBLE_ARRAY[0];
-/// How many chunks there can be.
+/// Maximum number of chunks.
 pub(super) const MOST: u64 = 1 << BITS;
-/// How many chunks the index block describes itself.
+/// Number of chunks with records in the index block itself.
 const IN_INDEX: u8 = EXTENSIBLE_ARRAY[1];
-/// How many addresses of data blocks the smallest super block has.
+/// Minimum number of data block addresses in a super block.
 const POINTERS: u8 = EXTENSIBLE_ARRAY[2];
-/// How many chunks the smallest data block describes.
+/// Number of chunks in the smallest data block.
 const SMALLEST: u8 = EXTENSIBLE_ARRAY[3];
-/// The logarithm of how many chunks a page describes.
+/// Base-2 logarithm of the number of chunks in a page.
 const PAGE_BITS: u8 = EXTENSIBLE_ARRAY[4];
 
-/// How many chunks a page describes.
+/// Number of chunks in a page.
 const PAGE: u64 = 1 << PAGE_BITS;
-/// How many super blocks there can be.
+/// Maximum number of super blocks.
 const SUPER_BLOCKS: u32 = 1 + BITS as u32 - SMALLEST.ilog2();
-/// The index block has the addresses of the data blocks of so many super blocks, which are not there themselves.
+/// Number of super blocks that are not stored: the index block has the addresses of their data blocks.
 const DIRECT: u32 = 2 * POINTERS.ilog2();
-/// The size of the header.
+/// Size of the header.
 const HEADER: u64 = 72;
-/// What each block starts with: signature, version, class, the header's address.
+/// Size of a block's prefix: signature, version, class, address of the header.
 const PREFIX: u64 = 14;
-/// The width of a block's place in the array.
+/// Width of a block's offset in the array.
 const PLACE: u64 = BITS as u64 / 8;
 
-/// A super block, or what the index block has in its place, and its data blocks.
+/// Super block, stored or represented by the index block, with its data blocks.
 struct SuperBlock<'n, 'c> {
     number: u32,
-    /// The number of the first chunk, not counting those in the index block.
+    /// Number of the first chunk, not counting the ones in the index block.
     first: u64,
-    /// How many chunks a data block describes.
+    /// Number of chunks in a data block.
     chunks: u64,
-    /// Where it lies, if it is there.
+    /// Address, if it is stored.
     address: u64,
-    /// Each data block's address and chunks; none if no chunk is stored.
+    /// Address and chunks of each data block; empty if no chunk is stored.
     blocks: Vec<(u64, &'n [Numbered<'c>])>,
 }
 
 impl<'n, 'c> SuperBlock<'n, 'c> {
-    /// The super block of that number, and those of the chunks that are beyond it.
+    /// Creates the super block with a number; also returns the chunks past its end.
     fn new(number: u32, chunks: &'n [Numbered<'c>]) -> (Self, &'n [Numbered<'c>]) {
         let first = u64::from(SMALLEST).saturating_mul((1_u64 << number).saturating_sub(1));
         let length = u64::from(SMALLEST) << number.div_ceil(2);
@@ -66,22 +66,22 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
         (block, beyond)
     }
 
-    /// How many data blocks it has.
+    /// Returns the number of data blocks.
     fn count(&self) -> u64 {
         1 << (self.number / 2)
     }
 
-    /// The number of the first chunk of a data block.
+    /// Returns the number of the first chunk of a data block.
     fn start(&self, block: u64) -> u64 {
         u64::from(IN_INDEX).saturating_add(self.first).saturating_add(self.chunks.saturating_mul(block))
     }
 
-    /// How many pages a data block has; 0 if none.
+    /// Returns the number of pages in a data block; 0 if it is not paged.
     fn pages(&self) -> u64 {
         if self.chunks > PAGE { self.chunks / PAGE } else { 0 }
     }
 
-    /// Whether it is there, not only its data blocks.
+    /// True if the super block itself is stored, not only its data blocks.
     fn is_there(&self) -> bool {
         self.number >= DIRECT && !self.blocks.is_empty()
     }
@@ -101,7 +101,7 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
         elements.saturating_add(pages).saturating_add(PREFIX).saturating_add(PLACE).saturating_add(CHECKSUM)
     }
 
-    /// The addresses of the data blocks.
+    /// Appends the addresses of the data blocks.
     fn push_addresses(&self, bytes: &mut Vec<u8>) {
         match self.blocks.is_empty() {
             true => (0..self.count()).for_each(|_| bytes.extend_from_slice(&UNDEFINED.to_le_bytes())),
@@ -112,7 +112,7 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
     }
 }
 
-/// The header, the index block, the super blocks, the data blocks.
+/// Encodes the header, the index block, the super blocks and the data blocks.
 pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
     let mut unlimited = (0..map.max.len()).zip(map.max).filter(|(_, max)| max.is_none());
     let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
@@ -177,7 +177,7 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
     Ok(Encoded { bytes, index: ChunkIndex::ExtensibleArray { address: Some(base) } })
 }
 
-/// Gives each block its place; returns the size of all.
+/// Assigns an address to each block; returns the total size.
 fn place(supers: &mut [SuperBlock<'_, '_>], format: &Format, base: u64) -> Result<usize> {
     let mut size = Some(HEADER.saturating_add(index_block_size(format)));
     let mut take = |length: u64| {
@@ -217,7 +217,7 @@ fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Form
         POINTERS,
         PAGE_BITS,
     ]);
-    // What there is of super blocks and data blocks: their numbers and sizes, and how many chunks they can describe.
+    // Statistics of super blocks and data blocks: their numbers, their sizes, and their capacity in chunks.
     let (mut super_blocks, mut super_size, mut blocks, mut block_size) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut room = u64::from(IN_INDEX);
     for block in supers {
@@ -236,15 +236,15 @@ fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Form
     push_checksum(bytes, 0);
 }
 
-/// What each block starts with.
+/// Appends the prefix of a block.
 fn push_prefix(bytes: &mut Vec<u8>, signature: &[u8; 4], format: &Format, header: u64) {
     bytes.extend_from_slice(signature);
     bytes.extend_from_slice(&[0, u8::from(format.filtered)]);
     bytes.extend_from_slice(&header.to_le_bytes());
 }
 
-/// A block's place in the array.
+/// Appends a block's offset in the array.
 fn push_place(bytes: &mut Vec<u8>, first: u64) {
-    // There are no more than 2³² chunks.
+    // There are at most 2³² chunks.
     bytes.extend_from_slice(&u32::try_from(first).unwrap_or(u32::MAX).to_le_bytes());
 }

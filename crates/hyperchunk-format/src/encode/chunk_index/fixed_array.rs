@@ -8,13 +8,13 @@ use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
-/// How many chunks a page describes.
+/// Number of chunks in a page.
 const PAGE: u64 = 1 << FIXED_ARRAY_PAGE_BITS;
 
-/// The size of the header.
+/// Size of the header.
 const HEADER: u64 = 28;
 
-/// The header, and right behind it the data block.
+/// Encodes the header, directly followed by the data block.
 pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
     if map.max.contains(&None) {
         return Err(Error::invalid("a fixed array with an unlimited dimension"));
@@ -22,7 +22,7 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
     let linear = Linear::new(map, 0);
     let count = linear.count.unwrap_or(u64::MAX);
     let pages = if count > PAGE { count.div_ceil(PAGE) } else { 0 };
-    // The data block: signature, version, class, the header's address, bits for pages, a checksum.
+    // Data block: signature, version, class, address of the header, bitmap of pages, checksum.
     let prefix = 14_u64.saturating_add(pages.div_ceil(8)).saturating_add(CHECKSUM);
     let size = count.checked_mul(format.size() as u64).and_then(|size| {
         size.checked_add(pages.saturating_mul(CHECKSUM))?.checked_add(prefix)?.checked_add(HEADER)

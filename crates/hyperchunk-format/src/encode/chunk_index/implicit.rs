@@ -1,5 +1,5 @@
-//! Indexes that need no structure: one chunk, or all chunks side by side. Source: specification §VII.A and B, "The Single
-//! Chunk Index", "The Implicit Index".
+//! Indexes without a structure: a single chunk, or all chunks contiguous. Source: specification §VII.A and B,
+//! "The Single Chunk Index", "The Implicit Index".
 
 use super::Encoded;
 use super::linear::Linear;
@@ -7,7 +7,7 @@ use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
-/// The only chunk: the layout message says all of it.
+/// Returns the index of a single chunk, which is stored entirely in the layout message.
 pub(super) fn single(map: &ChunkMap<'_>, chunks: &[&Chunk]) -> Result<Encoded> {
     let larger = map.dims.iter().zip(&map.chunked.dims).any(|(dim, chunk)| dim > chunk);
     let [chunk] = chunks else { return Err(Error::invalid("a single chunk, and the dataset has more")) };
@@ -18,7 +18,7 @@ pub(super) fn single(map: &ChunkMap<'_>, chunks: &[&Chunk]) -> Result<Encoded> {
     Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Single { address: Some(chunk.address), filtered } })
 }
 
-/// Checks that the chunks lie side by side: then the first one's address says where all are.
+/// Checks that the chunks are contiguous, so that the first address determines all.
 pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> Result<Encoded> {
     if map.filtered || map.max.contains(&None) {
         return Err(Error::invalid("chunks with filters, or an unlimited dimension, without an index"));
@@ -44,7 +44,8 @@ pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> 
     Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Implicit { address: first } })
 }
 
-/// Whether the chunks, in any order and each there once, are all of the dataset's, side by side and in order.
+/// True if the chunks, given once each in any order, are all of the dataset's, stored contiguously and in
+/// order.
 pub(super) fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
     let counts = || map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
     let all = counts().try_fold(1_u64, u64::checked_mul);

@@ -1,23 +1,23 @@
-//! Chunks by number, for the indexes that number all chunks of the largest extent.
+//! Numbering of chunks, for the indexes that number all chunks of the maximum extent.
 
 use crate::model::Chunk;
 use crate::parse::chunk_index::ChunkMap;
 use crate::{Error, Result};
 
-/// A chunk and its number.
+/// Chunk with its number.
 pub(super) type Numbered<'c> = (u64, &'c Chunk);
 
-/// How chunks are numbered.
+/// Row-major numbering of chunks.
 #[derive(Debug)]
 pub(super) struct Linear {
-    /// How far neighbours on each axis are apart; `None` beyond 2⁶⁴.
+    /// Stride of each axis; `None` beyond 2⁶⁴.
     strides: Vec<Option<u64>>,
-    /// How many there are of the largest extent; `None` beyond 2⁶⁴ or without a bound.
+    /// Number of chunks of the maximum extent; `None` beyond 2⁶⁴ or if unlimited.
     pub(super) count: Option<u64>,
 }
 
 impl Linear {
-    /// Numbers in row-major order, but that the axis `slowest` comes first.
+    /// Creates a row-major numbering with the axis `slowest` moved to the front.
     pub(super) fn new(map: &ChunkMap<'_>, slowest: usize) -> Self {
         let mut strides = vec![None; map.max.len()];
         let mut stride = Some(1_u64);
@@ -33,10 +33,10 @@ impl Linear {
         Self { strides, count: stride }
     }
 
-    /// The chunks by number. All numbers must be less than `end`.
+    /// Numbers the chunks and sorts them. All numbers must be less than `end`.
     ///
     /// # Errors
-    /// Limit, if one is not.
+    /// Limit if a number is not.
     pub(super) fn number<'c>(&self, chunks: &[&'c Chunk], end: u64) -> Result<Vec<Numbered<'c>>> {
         let mut numbered = Vec::with_capacity(chunks.len());
         for chunk in chunks {
@@ -57,7 +57,7 @@ impl Linear {
     }
 }
 
-/// Those of the chunks whose numbers are less than `end`, and the rest.
+/// Splits the chunks into the ones with numbers less than `end`, and the rest.
 pub(super) fn split_before<'n, 'c>(
     chunks: &'n [Numbered<'c>],
     end: u64,

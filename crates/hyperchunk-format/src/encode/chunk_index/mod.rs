@@ -1,5 +1,5 @@
-//! Where the chunks of a dataset lie: one interface over all kinds of index. Source: specification §III.A.1 (B-trees), §VII,
-//! "Appendix C: Types of Indexes for Dataset Chunks".
+//! Chunk indexes: one interface to all kinds. Source: specification §III.A.1 (B-trees), §VII, "Appendix C:
+//! Types of Indexes for Dataset Chunks".
 
 mod btree_v1;
 mod btree_v2;
@@ -14,39 +14,39 @@ use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
-/// A kind of index.
+/// Kind of chunk index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A version 1 B-tree; layout version 3.
+    /// Version 1 B-tree; layout version 3.
     BTreeV1,
-    /// None: one chunk for the whole dataset.
+    /// Single chunk for the whole dataset, without an index.
     Single,
-    /// None: all chunks one after another, in order, unfiltered.
+    /// All chunks contiguous, in order and unfiltered, without an index.
     Implicit,
-    /// A fixed array: a table of all chunks of the largest extent.
+    /// Fixed array: a table of all chunks of the maximum extent.
     FixedArray,
-    /// An extensible array: a table that grows along one unlimited dimension.
+    /// Extensible array: a table that grows along one unlimited dimension.
     ExtensibleArray,
-    /// A version 2 B-tree.
+    /// Version 2 B-tree.
     BTreeV2,
 }
 
-/// An index, ready to be written.
+/// Encoded index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
-    /// What lies at the base. Empty if nothing is stored, or the kind needs no structure.
+    /// Bytes to write at the base. Empty if no chunk is stored, or the kind needs no structure.
     pub bytes: Vec<u8>,
-    /// What the layout message says of it.
+    /// Index for the layout message.
     pub index: ChunkIndex,
 }
 
-/// More chunks than a fixed array shall have: all have a place in it, whether they are stored or not.
+/// Maximum number of chunks in a fixed array, which reserves space for every chunk, stored or not.
 const MOST_FIXED: u64 = 1 << 24;
 
-/// The kind that libhdf5 chooses, too, for a dataset of this extent; but a version 2 B-tree where an array would have far
-/// more places than anybody fills, or too few.
+/// Chooses the kind of index for a dataset of this extent as libhdf5 does, except that a version 2 B-tree
+/// replaces an array that would have far too many unused entries, or too few entries.
 ///
-/// `early`: all chunks are allocated when the dataset is made, side by side and in order.
+/// With `early`, all chunks are allocated at creation, contiguous and in order.
 #[must_use]
 pub fn choose(
     dims: &[u64],
@@ -63,11 +63,11 @@ pub fn choose(
     if is_largest && dims == chunk_dims {
         return Kind::Single;
     }
-    // Room for the largest extent would have to be kept: only where that is the extent.
+    // Space for the maximum extent must be allocated, so only if that is the current extent.
     if is_largest && early && !filtered {
         return Kind::Implicit;
     }
-    // How many places an array has; of the unlimited dimension, those in use.
+    // Number of entries of an array; along the unlimited dimension, only the used ones.
     let mut extents = max.iter().zip(dims).zip(chunk_dims);
     let places = extents.try_fold(1_u64, |places, ((max, dim), chunk)| {
         places.checked_mul(max.unwrap_or(*dim).div_ceil((*chunk).max(1)))
@@ -79,20 +79,20 @@ pub fn choose(
     }
 }
 
-/// Whether `chunks`, in any order and each there once, are all that the dataset may have, unfiltered, side by side and in
-/// order: then they need no index, see `early` of [`choose`].
+/// True if `chunks`, given once each in any order, are all that the dataset can have, unfiltered, contiguous
+/// and in order. They then need no index; see `early` of [`choose`].
 #[must_use]
 pub fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
     let is_largest = map.max.iter().zip(map.dims).all(|(max, dim)| *max == Some(*dim));
     is_largest && !map.filtered && implicit::side_by_side(map, chunks)
 }
 
-/// The index of `chunks`, which may come in any order, to lie at `base`. Chunks beyond the dataset's extent are left out.
-/// Of `map`, the index in its layout does not matter.
+/// Encodes the index of `chunks`, given in any order, at `base`. Chunks outside the dataset's extent are
+/// omitted. The index in the layout of `map` is ignored.
 ///
 /// # Errors
-/// Invalid, if a chunk cannot be of this dataset, or the kind does not suit it; Limit, if a chunk or the index is too large
-/// for the kind.
+/// Invalid if a chunk does not fit this dataset, or the kind does not; Limit if a chunk or the index is too
+/// large for the kind.
 pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Result<Encoded> {
     let format = check_map(kind, map)?;
     let chunks = in_order(map, &format, chunks)?;
@@ -108,7 +108,7 @@ pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Re
     .map_err(|error| error.within("chunk index"))
 }
 
-/// The index of a dataset without chunks: nothing at all.
+/// Returns the index of a dataset without chunks, which has no bytes.
 fn empty(kind: Kind, filtered: bool) -> Encoded {
     let address = None;
     let index = match kind {
@@ -122,7 +122,7 @@ fn empty(kind: Kind, filtered: bool) -> Encoded {
     Encoded { bytes: Vec::new(), index }
 }
 
-/// Checks that the layout suits the kind and the dataspace.
+/// Checks that the layout fits the kind and the dataspace.
 fn check_map(kind: Kind, map: &ChunkMap<'_>) -> Result<Format> {
     let rank = map.dims.len();
     let chunk = &map.chunked.dims;
@@ -139,11 +139,12 @@ fn check_map(kind: Kind, map: &ChunkMap<'_>) -> Result<Format> {
     Format::new(SIZES, map).map_err(|error| Error::limit(error.message()))
 }
 
-/// The chunks inside the extent, in order of their places.
+/// Returns the chunks inside the extent, sorted by coordinates.
 fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Result<Vec<&'c Chunk>> {
     let counts: Vec<u64> =
         map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1))).collect();
-    // By number in the extent, which is far faster to compare than places are; those from 2⁶⁴ on by place.
+    // Sorts by the number in the extent, which is far faster to compare than coordinates; numbers from 2⁶⁴ on
+    // by coordinates.
     let mut inside = Vec::with_capacity(chunks.len());
     for chunk in chunks {
         if chunk.scaled.len() != counts.len() {
@@ -168,7 +169,7 @@ fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Res
     Ok(inside.into_iter().map(|(_, chunk)| chunk).collect())
 }
 
-/// Checks that an index can describe the chunk.
+/// Checks that an index can represent the chunk.
 fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
     let Chunk { scaled, address, size, filter_mask } = chunk;
     if *address == super::UNDEFINED || *size == 0 {
@@ -181,13 +182,13 @@ fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
         );
         return Err(Error::invalid(message));
     }
-    // The form of version 4 has room for more, but the libraries that know no later one have none.
+    // Version 4 could hold larger sizes, but the libraries that know no later version cannot.
     if map.chunked.version < 5 && *size > u32::MAX.into() {
         return Err(Error::limit(format!(
             "chunk {scaled:?} of {size} bytes: more than 4 GiB need HDF5 2.0 and layouts of version 5"
         )));
     }
-    // Version 1 B-trees always have four bytes for it.
+    // Version 1 B-trees always use four bytes for it.
     if map.filtered
         && map.chunked.version >= 4
         && *size >= 256_u64.checked_pow(format.size_width.try_into().unwrap_or(8)).unwrap_or(u64::MAX)
@@ -198,7 +199,7 @@ fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
     Ok(())
 }
 
-/// Where the pieces of an index lie that are all of one size, one after the other.
+/// Address and size of an index's parts, which have equal sizes and are contiguous.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     base: u64,
@@ -213,7 +214,7 @@ impl Place {
         Ok(Self { base, size: size as u64, bytes })
     }
 
-    /// How many bytes they have together.
+    /// Returns the total size in bytes.
     fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! What an index says of one chunk.
+//! Records of chunks in an index.
 
 use super::linear::{Numbered, split_before};
 use crate::checksum::lookup3;
@@ -8,16 +8,16 @@ use crate::parse::chunk_index::Format;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// A checksum.
+/// Size of a checksum.
 pub(super) const CHECKSUM: u64 = 4;
 
-/// More bytes than an index may have that is made in memory: the chunks of an array are too far apart.
+/// Maximum size of an index built in memory; beyond it, the chunks of an array are too far apart.
 const MOST_BYTES: u64 = 1 << 32;
 
-/// The size of an array's blocks, as one that is made in memory.
+/// Checks the size of an array's blocks for building it in memory.
 ///
 /// # Errors
-/// Limit, if there is none, or it would lie beyond 2⁶⁴.
+/// Limit if the size is unknown or too large, or the end exceeds 2⁶⁴.
 pub(super) fn fitting(bytes: Option<u64>, base: u64) -> Result<usize> {
     bytes
         .filter(|bytes| *bytes <= MOST_BYTES && base.checked_add(*bytes).is_some())
@@ -27,18 +27,18 @@ pub(super) fn fitting(bytes: Option<u64>, base: u64) -> Result<usize> {
         })
 }
 
-/// Appends what describes a chunk.
+/// Appends the record of a chunk.
 pub(super) fn push(bytes: &mut Vec<u8>, format: &Format, chunk: &Chunk) {
     bytes.extend_from_slice(&chunk.address.to_le_bytes());
     if format.filtered {
-        // What does not fit was refused before.
+        // Larger sizes were refused before.
         let size = chunk.size.to_le_bytes();
         bytes.extend_from_slice(size.get(..format.size_width).unwrap_or(&size));
         bytes.extend_from_slice(&chunk.filter_mask.to_le_bytes());
     }
 }
 
-/// Appends what describes so many chunks that are not stored.
+/// Appends the records of `count` chunks that are not stored.
 fn push_none(bytes: &mut Vec<u8>, format: &Format, count: u64) {
     let added = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(format.size());
     if format.filtered {
@@ -51,7 +51,7 @@ fn push_none(bytes: &mut Vec<u8>, format: &Format, count: u64) {
     }
 }
 
-/// Appends a piece of an array: what describes the chunks of these numbers, of which `chunks` are stored.
+/// Appends a part of an array: the records of these numbers, of which `chunks` are stored.
 pub(super) fn push_all(bytes: &mut Vec<u8>, format: &Format, numbers: Range<u64>, chunks: &[Numbered<'_>]) {
     let mut at = numbers.start;
     for (number, chunk) in chunks {
@@ -62,8 +62,8 @@ pub(super) fn push_all(bytes: &mut Vec<u8>, format: &Format, numbers: Range<u64>
     push_none(bytes, format, numbers.end.saturating_sub(at));
 }
 
-/// Appends the pages of an array, each with its checksum. Those without a stored chunk are left as zeros: bits elsewhere say
-/// that nobody wrote to them.
+/// Appends the pages of an array, each with its checksum. Pages without a stored chunk stay zero; the bitmap
+/// marks them as uninitialized.
 pub(super) fn push_pages(
     bytes: &mut Vec<u8>,
     format: &Format,
@@ -89,8 +89,8 @@ pub(super) fn push_pages(
     }
 }
 
-/// Sets the bits of the pages that have stored chunks; `first` is the bit of the page that starts with the chunk of number
-/// `start`. Bits count from the most significant of each byte.
+/// Sets the bits of the pages with stored chunks. `first` is the bit of the page that starts with chunk
+/// number `start`. Bits count from the most significant one of each byte.
 pub(super) fn set_bits(bits: &mut [u8], first: u64, start: u64, page: u64, chunks: &[Numbered<'_>]) {
     for (number, _) in chunks {
         let bit = number.saturating_sub(start).checked_div(page).unwrap_or(0).saturating_add(first);

@@ -2,7 +2,7 @@ use super::*;
 use crate::model::Chunked;
 use crate::{ErrorKind, Fuel, Image, Limits, parse};
 
-/// Numbers that look random, the same each time.
+/// Deterministic pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -12,7 +12,7 @@ impl Numbers {
     }
 }
 
-/// A dataset and an index of its chunks to be.
+/// Dataset and the kind of index for its chunks.
 struct Case {
     kind: Kind,
     chunked: Chunked,
@@ -22,7 +22,7 @@ struct Case {
 }
 
 impl Case {
-    /// Chunks of elements of 4 bytes.
+    /// Creates a case with elements of 4 bytes.
     fn new(kind: Kind, chunk: &[u64], dims: &[u64], max: &[Option<u64>], filtered: bool) -> Self {
         let version = if kind == Kind::BTreeV1 { 3 } else { 4 };
         let index = ChunkIndex::Implicit { address: None };
@@ -35,7 +35,7 @@ impl Case {
         ChunkMap { chunked: &self.chunked, dims: &self.dims, max: &self.max, filtered: self.filtered }
     }
 
-    /// All chunks of the extent, in order.
+    /// Returns all chunks of the extent, in order.
     fn all(&self) -> Vec<Chunk> {
         let counts: Vec<u64> =
             self.dims.iter().zip(&self.chunked.dims).map(|(d, c)| d.div_ceil(*c)).collect();
@@ -64,7 +64,7 @@ impl Case {
             .collect()
     }
 
-    /// Encodes at two places, checks that only the place differs, and reads the chunks again.
+    /// Encodes at two addresses, checks that only the addresses differ, and reads the chunks again.
     fn check(&self, chunks: &[Chunk]) {
         let first = encode(self.kind, &self.map(), chunks, 0).unwrap();
         let base = 4096;
@@ -90,7 +90,7 @@ impl Case {
         }
     }
 
-    /// Checks with all chunks, with some, in any order, and with the last alone.
+    /// Checks with all chunks, with some, in any order, and with only the last.
     fn check_all(&self) {
         let mut chunks = self.all();
         self.check(&chunks);
@@ -191,7 +191,7 @@ fn the_kind_is_that_of_libhdf5() {
     check(&[8, 5], &[Some(8), None], false, true, Kind::ExtensibleArray);
     check(&[8, 5], &[None, Some(8)], true, true, Kind::ExtensibleArray);
     check(&[8, 5], &[None, None], false, false, Kind::BTreeV2);
-    // Not that of libhdf5, which would make arrays of these sizes, or fail.
+    // Unlike libhdf5, which would create arrays of these sizes, or fail.
     check(&[8, 5], &[Some(1 << 14), Some(5 << 12)], false, false, Kind::FixedArray);
     check(&[8, 5], &[Some(1 << 14), Some(1 + (5 << 12))], false, false, Kind::BTreeV2);
     check(&[8, 5], &[Some(u64::MAX), Some(u64::MAX)], false, true, Kind::BTreeV2);
@@ -202,7 +202,7 @@ fn the_kind_is_that_of_libhdf5() {
 #[test]
 fn arrays_of_all_sizes() {
     for filtered in [false, true] {
-        // About the ends of the index block, of data blocks, of those that the index block has, of pages.
+        // Around the ends of the index block, of data blocks, of the directly addressed ones, of pages.
         for count in [1, 2, 4, 5, 19, 20, 21, 52, 53, 243, 244, 245, 499, 1024, 1025, 2049, 8201] {
             Case::new(Kind::FixedArray, &[7], &[count * 7 - 3], &[Some(count * 7)], filtered).check_all();
             Case::new(Kind::FixedArray, &[7], &[count * 4], &[Some(count * 11)], filtered).check_all();
@@ -319,7 +319,7 @@ fn extents_of_many_more_chunks_than_have_a_number() {
 #[test]
 fn version_2_trees_of_any_depth() {
     for filtered in [false, true] {
-        // About the ends of a leaf, and of a tree with one level above the leaves.
+        // Around the ends of a leaf, and of a tree with one level above the leaves.
         for count in [1, 2, 84, 85, 88, 92, 93, 127, 128, 129, 5000, 9000, 20_000] {
             Case::new(Kind::BTreeV2, &[7], &[count * 7], &[None], filtered).check_all();
         }
@@ -362,7 +362,7 @@ fn whatever_is_written_is_read() {
             chunks.retain(|_| numbers.below(share) == 0);
         }
         case.check(&chunks);
-        // Chunks that were left behind when the dataset shrank do not matter.
+        // Chunks left over after the dataset shrank are ignored.
         let encoded = encode(kind, &case.map(), &chunks, 8).unwrap();
         let mut beyond: Vec<u64> = dims.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         beyond.iter_mut().skip(1).for_each(|at| *at = numbers.below(*at + 3));

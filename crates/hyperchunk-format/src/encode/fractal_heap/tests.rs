@@ -40,7 +40,7 @@ fn what_is_written_is_read() {
         check(&objects([size; 30]));
         check(&objects([10, size, 10, 4097, size, 100]));
     }
-    // Indirect blocks in indirect blocks.
+    // Nested indirect blocks.
     check(&objects((0..3000).map(|number| 4096 - number % 3000)));
 }
 

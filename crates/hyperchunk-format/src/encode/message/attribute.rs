@@ -8,10 +8,12 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "attribute message";
 
-/// An attribute, but for its order of creation. It may be larger than a header's messages may be: such ones lie in a heap.
+/// Encodes an attribute, without its creation order. The result may exceed the size limit of header messages;
+/// such attributes are stored in a heap.
 ///
 /// # Errors
-/// Invalid, if its data are not those of its type and extent; Limit, if a part is too large; those of its datatype.
+/// Invalid if the size of the data does not match datatype and extent; Limit if a part is too large; the
+/// errors of its datatype.
 pub fn encode(attribute: &Attribute, oldest: Oldest) -> Result<Vec<u8>> {
     encoded(attribute, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -24,7 +26,7 @@ fn encoded(attribute: &Attribute, oldest: Oldest) -> Result<Vec<u8>> {
         let message = format!("{} bytes of data for {:?}", attribute.data.len(), attribute.dataspace);
         return Err(Error::invalid(message));
     }
-    // Also of a committed one: it must be one that can be written.
+    // Also encoded for a committed datatype, to check that it can be written.
     let datatype = datatype::encode(&attribute.datatype, oldest)?;
     let (flags, datatype) = match attribute.committed {
         Some(address) => (DATATYPE_SHARED, shared::committed(address)),

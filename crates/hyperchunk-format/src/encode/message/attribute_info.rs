@@ -1,28 +1,29 @@
-//! Where an object keeps its attributes. Source: specification §IV.A.2.v, "The Attribute Info Message".
+//! Attribute info: storage of an object's attributes. Source: specification §IV.A.2.v, "The Attribute Info
+//! Message".
 
 use crate::Result;
 use crate::encode::Bytes;
 
-/// Where an object keeps its attributes.
+/// Storage of an object's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttributeInfo {
-    /// Whether the order of creation is tracked: the number that the next attribute would get.
+    /// Creation order of the next attribute, if the creation order is tracked.
     pub next_order: Option<u16>,
-    /// Whether attributes in a heap are indexed by it; only where it is tracked.
+    /// True if attributes in a heap are indexed by creation order; requires tracking.
     pub indexed: bool,
-    /// The fractal heap with the attributes; `None` if they are in the header.
+    /// Fractal heap with the attributes; `None` if they are in the header.
     pub heap: Option<u64>,
-    /// The B-tree by name, where there is a heap.
+    /// B-tree by name, if there is a heap.
     pub by_name: Option<u64>,
-    /// The B-tree by order of creation, where there is a heap and they are indexed.
+    /// B-tree by creation order, if there is a heap and it is indexed.
     pub by_order: Option<u64>,
 }
 
-/// An attribute info message. Every object with attributes needs one: without it, libhdf5 counts none, even where it lists
-/// those in the header.
+/// Encodes an attribute info message. Every object with attributes needs one: without it, libhdf5 counts no
+/// attributes, even where it lists the ones in the header.
 ///
 /// # Errors
-/// Invalid, if its fields contradict each other.
+/// Invalid if the fields are contradictory.
 pub fn encode(info: &AttributeInfo) -> Result<Vec<u8>> {
     const VERSION: u8 = 0;
     let flags = super::index_flags(info.next_order.is_some(), info.indexed)?;

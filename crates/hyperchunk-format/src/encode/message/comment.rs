@@ -1,13 +1,13 @@
-//! The comment of an object. Source: specification §IV.A.2.n, "Object Comment".
+//! Object comments. Source: specification §IV.A.2.n, "Object Comment".
 
 use crate::Result;
 use crate::encode::Bytes;
 use crate::model::Name;
 
-/// A comment.
+/// Encodes a comment.
 ///
 /// # Errors
-/// Invalid, if it is empty or has a NUL.
+/// Invalid if it is empty or has a NUL.
 pub fn encode(comment: &Name) -> Result<Vec<u8>> {
     let mut bytes = Bytes::new();
     bytes.raw(super::name_bytes(comment, "comment message")?).u8(0);

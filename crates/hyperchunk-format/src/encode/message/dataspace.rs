@@ -7,10 +7,10 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "dataspace message";
 
-/// A dataspace. One of no dimensions is scalar.
+/// Encodes a dataspace. A simple one without dimensions becomes scalar.
 ///
 /// # Errors
-/// Limit, if it has too many dimensions; Invalid, if the extent is larger than its bounds.
+/// Limit if it has too many dimensions; Invalid if the extent exceeds the maximum extent.
 pub fn encode(dataspace: &Dataspace) -> Result<Vec<u8>> {
     const VERSION: u8 = 2;
     const HAS_MAX: u8 = 0x01;

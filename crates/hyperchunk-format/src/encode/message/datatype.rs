@@ -1,5 +1,5 @@
-//! Datatypes, each part of the lowest version that can hold it. Source: specification §IV.A.2.d, "The Datatype Message";
-//! HDF5 2.x `H5Odtype.c` for what readers refuse.
+//! Datatypes, each part in the lowest version that can hold it. Source: specification §IV.A.2.d, "The
+//! Datatype Message"; HDF5 2.x `H5Odtype.c` for the checks of readers.
 
 use crate::encode::{Bytes, Oldest, fit};
 use crate::model::{
@@ -9,14 +9,14 @@ use crate::parse::message::datatype as parse;
 use crate::{Cursor, Error, Limits, Result};
 
 const STRUCTURE: &str = "datatype message";
-/// From this version on names are not padded, and offsets of members take as few bytes as their compound's size does.
+/// First version with unpadded names and with member offsets of minimal width.
 const PACKED: u8 = 3;
 
-/// A datatype.
+/// Encodes a datatype.
 ///
 /// # Errors
-/// Unsupported, if HDF5 of that age has no such type; Limit, if it is too large; Invalid, if readers would refuse it or take
-/// it for another.
+/// Unsupported if HDF5 of that age has no such type; Limit if it is too large; Invalid if readers would
+/// refuse or misinterpret it.
 pub fn encode(datatype: &Datatype, oldest: Oldest) -> Result<Vec<u8>> {
     encoded(datatype, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -40,7 +40,7 @@ fn encoded(datatype: &Datatype, oldest: Oldest) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads what was made: whoever reads it must get the same.
+/// Checks the result: reading it must give the same datatype.
 fn check(datatype: &Datatype, bytes: &[u8], limits: &Limits) -> Result<()> {
     let mut cursor = Cursor::new(bytes, STRUCTURE, 0);
     let found = parse::parse(&mut cursor, limits).map_err(|error| Error::invalid(error.message()))?;
@@ -50,7 +50,7 @@ fn check(datatype: &Datatype, bytes: &[u8], limits: &Limits) -> Result<()> {
     Err(Error::invalid("HDF5 has no such type: readers would take it for another"))
 }
 
-/// The lowest version that can hold the type.
+/// Returns the lowest version that can hold the datatype.
 fn version(datatype: &Datatype, depth: u32) -> Result<u8> {
     let depth = depth
         .checked_sub(1)
@@ -72,13 +72,13 @@ fn version(datatype: &Datatype, depth: u32) -> Result<u8> {
 
 struct Encoder {
     bytes: Bytes,
-    /// The version of the compounds, enumerations and arrays in it. Readers want those that hold others to have a version
-    /// at least as high.
+    /// Version of nested compounds, enumerations and arrays. Readers require an outer datatype to have a
+    /// version at least as high as its parts.
     composite: u8,
 }
 
 impl Encoder {
-    /// What every type starts with.
+    /// Appends the prefix common to all datatypes.
     fn prefix(&mut self, version: u8, class: u8, flags: u32, size: u64) -> Result<()> {
         let [flag_0, flag_1, flag_2, _] = flags.to_le_bytes();
         let size = fit(size, "bytes of an element")?;
@@ -120,7 +120,7 @@ impl Encoder {
                 expect_size(size, 16)?;
                 let charset = u32::from(super::charset_number(*charset));
                 self.prefix(1, 9, 1 | padding_number(*padding) << 4 | charset << 8, size)?;
-                // Its characters, as libraries store them.
+                // Datatype of the characters, as libraries store it.
                 self.datatype(&Datatype::integer(1, false, ByteOrder::Little))?;
             }
             Class::Array { dims, base } => self.array(dims, base, size)?,
@@ -155,7 +155,7 @@ impl Encoder {
     }
 
     fn opaque(&mut self, tag: &Name, size: u64) -> Result<()> {
-        // What libraries write: at most 255 bytes in a multiple of 8.
+        // Libraries write at most 255 bytes, in a multiple of 8.
         const MOST: usize = 248;
         let tag = tag.as_bytes();
         let length = tag.len().next_multiple_of(8);
@@ -167,7 +167,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A name of a member.
+    /// Appends the name of a member.
     fn name(&mut self, name: &Name) -> Result<()> {
         if name.as_bytes().contains(&0) {
             return Err(Error::invalid(format!("the name {name:?}: names have no NUL")));
@@ -191,7 +191,7 @@ impl Encoder {
             self.name(name)?;
             self.bytes.uint(*offset, width)?;
             if self.composite == 1 {
-                // Dimensions of the member: none. Arrays have types of their own.
+                // No dimensions for the member: arrays have datatypes of their own.
                 self.bytes.zeros(28);
             }
             self.datatype(datatype)?;
@@ -242,7 +242,7 @@ impl Encoder {
             self.bytes.u32(fit(*dim, "elements of a dimension of an array")?);
         }
         if version < PACKED {
-            // The order of the dimensions: never another.
+            // Permutation of the dimensions, always the identity.
             for (number, _) in (0..).zip(dims) {
                 self.bytes.u32(number);
             }
@@ -250,7 +250,7 @@ impl Encoder {
         self.datatype(base)
     }
 
-    /// The version of a sequence of that type: its own.
+    /// Returns the version of a sequence with this base type: the base type's own.
     fn holding(&self, base: &Datatype) -> Result<u8> {
         Ok(match &base.class {
             Class::Compound { .. } | Class::Enum { .. } | Class::Array { .. } => self.composite,

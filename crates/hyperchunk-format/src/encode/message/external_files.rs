@@ -1,4 +1,4 @@
-//! The files that hold the data of a dataset. Source: specification §IV.A.2.h, "The External Data Files Message".
+//! External data files of a dataset. Source: specification §IV.A.2.h, "The External Data Files Message".
 
 use super::name_bytes;
 use crate::encode::{Bytes, fit, local_heap};
@@ -8,19 +8,20 @@ use std::collections::HashMap;
 
 const STRUCTURE: &str = "external data files message";
 
-/// A message and the heap with the names of its files.
+/// Message and the heap with the names of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalFiles {
-    /// The message's body.
+    /// Body of the message.
     pub message: Vec<u8>,
-    /// The heap, which is to lie where the message says.
+    /// Heap, to be stored at the address given to [`encode`].
     pub heap: Vec<u8>,
 }
 
-/// These files, in order, with their names in a heap at `heap`.
+/// Encodes a list of files, in order, with their names in a heap at `heap`.
 ///
 /// # Errors
-/// Invalid, if there are none, a name is empty, or one without a bound is not the last; Limit, if there are too many.
+/// Invalid if the list is empty, if a name is empty, or if a file without a size is not the last; Limit if there
+/// are too many.
 pub fn encode(files: &[ExternalFile], heap: u64) -> Result<ExternalFiles> {
     encoded(files, heap).map_err(|error| error.within(STRUCTURE))
 }
@@ -31,7 +32,7 @@ fn encoded(files: &[ExternalFile], heap: u64) -> Result<ExternalFiles> {
     if before.iter().any(|file| file.size.is_none()) || last.size == Some(u64::MAX) {
         return Err(Error::invalid("a file without a bound before others"));
     }
-    // Of a file with many parts, the name is there once.
+    // The name of a file with several parts is stored once.
     let mut names: Vec<&[u8]> = Vec::new();
     let mut places: HashMap<&[u8], usize> = HashMap::new();
     let mut numbers = Vec::with_capacity(files.len());

@@ -1,20 +1,22 @@
-//! How the space of a file is managed. Source: specification §IV.A.2.x, "The File Space Info Message".
+//! File space management. Source: specification §IV.A.2.x, "The File Space Info Message".
 
 use crate::encode::Bytes;
 use crate::parse::message::file_space::FileSpace;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "file space info message";
-/// The flags that libraries give to this message: it is not shared; and who does not know it and changes the file marks it.
+/// Flags that libraries give to this message: not shared; marked by writers that do not know it.
 pub const FLAGS: u8 = 0x04 | 0x10;
-/// Those for a file whose bytes must stay where they are: who does not know the message may read the file, not change it.
+/// Flags for a file whose bytes must not move: readers that do not know the message may open the file,
+/// writers may not.
 pub const STRICT: u8 = 0x04 | 0x08;
 
-/// How libraries that change the file manage its space. What is free in it is not listed. The message stands in the
-/// extension of the superblock, with [`FLAGS`] or [`STRICT`]; HDF5 1.8 does not know it, but reads the file.
+/// Encodes the strategy by which libraries that change the file manage its space. Free space is not listed.
+/// The message belongs in the superblock extension, with [`FLAGS`] or [`STRICT`]; HDF5 1.8 does not know it,
+/// but reads the file.
 ///
 /// # Errors
-/// Invalid, if pages are smaller or larger than libraries allow.
+/// Invalid if the page size is outside the range that libraries allow.
 pub fn encode(space: &FileSpace) -> Result<Vec<u8>> {
     const VERSION: u8 = 1;
     const AGGREGATES: u8 = 0;
@@ -33,9 +35,9 @@ pub fn encode(space: &FileSpace) -> Result<Vec<u8>> {
         (false, true) => AGGREGATES,
         (false, false) => NONE,
     });
-    // Free space does not persist; the smallest piece that would be kept; the page size.
+    // Free space does not persist; minimum tracked free-space section; page size.
     bytes.u8(0).u64(1).u64(page_size);
-    // The end of pages that stays free; where the file ended before its lists of free space.
+    // Page-end metadata threshold; end of the file before the free-space managers.
     bytes.u16(0).address(None);
     Ok(bytes.into_vec())
 }

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "fill value message";
 
-/// When libraries allocate space for data of this layout, where nobody says.
+/// Returns the default space allocation time of libraries for this layout.
 #[must_use]
 pub fn default_allocation(layout: &Layout) -> AllocationTime {
     match layout {
@@ -16,11 +16,11 @@ pub fn default_allocation(layout: &Layout) -> AllocationTime {
     }
 }
 
-/// A fill value.
+/// Encodes a fill value.
 ///
 /// # Errors
-/// Invalid, if the time of allocation is the default: files say what that is, [`default_allocation`]. Limit, if the value is
-/// too large.
+/// Invalid if the allocation time is the default: files must state [`default_allocation`] explicitly. Limit
+/// if the value is too large.
 pub fn encode(fill: &FillValue) -> Result<Vec<u8>> {
     const VERSION: u8 = 3;
     const UNDEFINED: u8 = 0x10;

@@ -1,14 +1,15 @@
-//! How a new-style group wants its links kept. Source: specification §IV.A.2.k, "The Group Info Message".
+//! Hints for the link storage of a new-style group. Source: specification §IV.A.2.k, "The Group Info
+//! Message".
 
 use crate::encode::Bytes;
 use crate::parse::message::group_info::GroupInfo;
 use crate::{Error, Result};
 
-/// How libraries that add links to the group shall keep them. Without phase change they do so in a heap from 9 links on, and
-/// in the header again below 6.
+/// Encodes hints for libraries that add links to the group. Without phase change values they use a heap from
+/// 9 links on, and the header again below 6.
 ///
 /// # Errors
-/// Invalid, if links would move back and forth.
+/// Invalid if the maximum number of compact links is below the minimum number of dense links.
 pub fn encode(info: &GroupInfo) -> Result<Vec<u8>> {
     const VERSION: u8 = 0;
     if info.phase_change.is_some_and(|(max_compact, min_dense)| max_compact < min_dense) {

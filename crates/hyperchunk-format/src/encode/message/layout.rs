@@ -1,4 +1,5 @@
-//! Data layouts of version 3 to 5. Source: specification §IV.A.2.i, "The Data Layout Message"; HDF5 2.x for version 5.
+//! Data layouts of versions 3 to 5. Source: specification §IV.A.2.i, "The Data Layout Message"; HDF5 2.x for
+//! version 5.
 
 use crate::encode::{Bytes, Oldest, fit};
 use crate::model::{ChunkIndex, Chunked, Layout};
@@ -7,18 +8,21 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "data layout message";
 
-/// Pages of a fixed array have 2 to the power of this many elements. The index' own header says so, too, here and below.
+/// Base-2 logarithm of the number of elements in a page of a fixed array. Like the parameters below, the
+/// index's own header repeats it.
 pub(crate) const FIXED_ARRAY_PAGE_BITS: u8 = 10;
-/// Parameters of extensible arrays: bits of the largest number of elements, elements in the index block, fewest data block
-/// addresses in a super block, fewest elements of a data block, bits of the elements in a page.
+/// Parameters of extensible arrays: bits of the maximum number of elements, elements in the index block,
+/// minimum number of data block addresses in a super block, minimum number of elements in a data block, bits
+/// of the number of elements in a page.
 pub(crate) const EXTENSIBLE_ARRAY: [u8; 5] = [32, 4, 4, 16, 10];
-/// The size of a node of a B-tree of version 2 in bytes, and when nodes split and merge, in percent.
+/// Node size of a version 2 B-tree in bytes, and its split and merge percentages.
 pub(crate) const BTREE_V2: (u32, u8, u8) = (2048, 100, 40);
 
-/// A layout: of version 3 where that can hold it, else of the version that its chunks have, or 4.
+/// Encodes a layout: in version 3 if possible, otherwise in the version of its chunks, or 4.
 ///
 /// # Errors
-/// Unsupported, if HDF5 of that age has no such layout; Limit, if a size is too large; Invalid, if readers would refuse it.
+/// Unsupported if HDF5 of that age has no such layout; Limit if a size is too large; Invalid if readers would
+/// refuse it.
 pub fn encode(layout: &Layout, oldest: Oldest) -> Result<Vec<u8>> {
     encoded(layout, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -85,7 +89,7 @@ fn chunked(chunked: &Chunked, oldest: Oldest, bytes: &mut Bytes) -> Result<()> {
     }
 }
 
-/// Versions 4 and 5.
+/// Encodes versions 4 and 5.
 fn version_4(chunked: &Chunked, sizes: &[u64], rank: u8, bytes: &mut Bytes) -> Result<()> {
     const EDGES_UNFILTERED: u8 = 0x01;
     const SINGLE_FILTERED: u8 = 0x02;

@@ -1,5 +1,5 @@
-//! Links of new-style groups. Source: specification §IV.A.2.g, "The Link Message"; HDF5 2.x `H5Lexternal.c` for the value of
-//! external links.
+//! Links of new-style groups. Source: specification §IV.A.2.g, "The Link Message"; HDF5 2.x `H5Lexternal.c`
+//! for the value of external links.
 
 use super::{charset_number, name_bytes};
 use crate::encode::{Bytes, UNDEFINED, fit};
@@ -10,10 +10,10 @@ const STRUCTURE: &str = "link message";
 const SOFT: u8 = 1;
 const EXTERNAL: u8 = 64;
 
-/// A link.
+/// Encodes a link.
 ///
 /// # Errors
-/// Invalid, if readers would take it for another; Limit, if a path is too long.
+/// Invalid if readers would misinterpret it; Limit if a path is too long.
 pub fn encode(link: &Link) -> Result<Vec<u8>> {
     const VERSION: u8 = 1;
     const HAS_ORDER: u8 = 0x04;
@@ -49,7 +49,7 @@ pub fn encode(link: &Link) -> Result<Vec<u8>> {
     Ok(bytes.into_vec())
 }
 
-/// The class, but of hard links, and what the link leads to.
+/// Encodes the target; also returns the class, except for hard links.
 fn target(target: &LinkTarget) -> Result<(Option<u8>, Bytes)> {
     let mut bytes = Bytes::new();
     let class = match target {
@@ -80,7 +80,7 @@ fn target(target: &LinkTarget) -> Result<(Option<u8>, Bytes)> {
     Ok((class, bytes))
 }
 
-/// A value with its length before it.
+/// Appends a value preceded by its length.
 fn sized(bytes: &mut Bytes, value: &[u8]) -> Result<()> {
     let length = fit(value.len(), "bytes of a link's value").map_err(|error| error.within(STRUCTURE))?;
     bytes.u16(length).raw(value);

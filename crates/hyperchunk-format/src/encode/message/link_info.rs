@@ -1,27 +1,27 @@
-//! Where a new-style group keeps its links. Source: specification §IV.A.2.c, "The Link Info Message".
+//! Link info: storage of a new-style group's links. Source: specification §IV.A.2.c, "The Link Info Message".
 
 use crate::Result;
 use crate::encode::Bytes;
 
-/// Where a group keeps its links.
+/// Storage of a new-style group's links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkInfo {
-    /// Whether the order of creation is tracked: the number that the next link would get.
+    /// Creation order of the next link, if the creation order is tracked.
     pub next_order: Option<u64>,
-    /// Whether links in a heap are indexed by it; only where it is tracked.
+    /// True if links in a heap are indexed by creation order; requires tracking.
     pub indexed: bool,
-    /// The fractal heap with the links; `None` if they are in the header.
+    /// Fractal heap with the links; `None` if they are in the header.
     pub heap: Option<u64>,
-    /// The B-tree by name, where there is a heap.
+    /// B-tree by name, if there is a heap.
     pub by_name: Option<u64>,
-    /// The B-tree by order of creation, where there is a heap and they are indexed.
+    /// B-tree by creation order, if there is a heap and it is indexed.
     pub by_order: Option<u64>,
 }
 
-/// A link info message.
+/// Encodes a link info message.
 ///
 /// # Errors
-/// Invalid, if its fields contradict each other; Limit, if there are too many links.
+/// Invalid if the fields are contradictory; Limit if there are too many links.
 pub fn encode(info: &LinkInfo) -> Result<Vec<u8>> {
     const VERSION: u8 = 0;
     let flags = super::index_flags(info.next_order.is_some(), info.indexed)?;

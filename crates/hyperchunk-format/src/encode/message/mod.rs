@@ -1,4 +1,4 @@
-//! The messages of object headers, one file each. Source: specification §IV.A.2.
+//! Messages of object headers, one file each. Source: specification §IV.A.2.
 
 pub mod attribute;
 pub mod attribute_info;
@@ -25,13 +25,13 @@ pub use crate::parse::message::{
 use crate::model::{CharacterSet, Name};
 use crate::{Error, Result};
 
-/// The flag of a message that never changes. Libraries set it for datatypes, fill values, group info.
+/// Flag of a constant message. Libraries set it for datatypes, fill values and group info.
 pub const CONSTANT: u8 = 0x01;
 
-/// A name's bytes.
+/// Returns the bytes of a name.
 ///
 /// # Errors
-/// Invalid, if it is empty or has a NUL: readers would take it for another.
+/// Invalid if it is empty or has a NUL, which readers would misinterpret.
 pub(crate) fn name_bytes<'n>(name: &'n Name, what: &'static str) -> Result<&'n [u8]> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.contains(&0) {
@@ -42,7 +42,7 @@ pub(crate) fn name_bytes<'n>(name: &'n Name, what: &'static str) -> Result<&'n [
     Ok(bytes)
 }
 
-/// The number of a character set.
+/// Returns the number of a character set.
 pub(crate) fn charset_number(charset: CharacterSet) -> u8 {
     match charset {
         CharacterSet::Ascii => 0,
@@ -50,7 +50,7 @@ pub(crate) fn charset_number(charset: CharacterSet) -> u8 {
     }
 }
 
-/// The flags of link info and attribute info messages.
+/// Returns the flags of link info and attribute info messages.
 pub(crate) fn index_flags(tracked: bool, indexed: bool) -> Result<u8> {
     match (tracked, indexed) {
         (false, true) => Err(Error::invalid("an index by creation order that is not tracked")),
@@ -58,7 +58,7 @@ pub(crate) fn index_flags(tracked: bool, indexed: bool) -> Result<u8> {
     }
 }
 
-/// Checks that heap and indexes of a link info or attribute info message are there together.
+/// Checks that a link info or attribute info message has its heap and indexes together.
 pub(crate) fn check_index(structure: &'static str, indexed: bool, places: [Option<u64>; 3]) -> Result<()> {
     let [heap, by_name, by_order] = places;
     let dense = heap.is_some();

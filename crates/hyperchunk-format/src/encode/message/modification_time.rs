@@ -1,12 +1,12 @@
-//! When an object was last modified. Source: specification §IV.A.2.s, "Object Modification Time".
+//! Modification times of objects. Source: specification §IV.A.2.s, "Object Modification Time".
 
 use crate::Result;
 use crate::encode::{Bytes, fit};
 
-/// A time in seconds since 1970.
+/// Encodes a time in seconds since 1970.
 ///
 /// # Errors
-/// Limit, if it is before 1970 or after 2106.
+/// Limit if it is before 1970 or after 2106.
 pub fn encode(seconds: i64) -> Result<Vec<u8>> {
     const VERSION: u8 = 1;
     let mut bytes = Bytes::with_capacity(8);

@@ -7,10 +7,10 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "filter pipeline message";
 
-/// A pipeline. The names of the library's own filters are not stored.
+/// Encodes a pipeline. The names of the library's own filters are not stored.
 ///
 /// # Errors
-/// Limit, if there are too many filters or parameters; Invalid, if there is none, or a name has a NUL.
+/// Limit if there are too many filters or parameters; Invalid if there is no filter, or a name has a NUL.
 pub fn encode(pipeline: &[Filter]) -> Result<Vec<u8>> {
     const VERSION: u8 = 2;
     if pipeline.is_empty() {
@@ -27,7 +27,7 @@ pub fn encode(pipeline: &[Filter]) -> Result<Vec<u8>> {
         let name = name.map(|name| super::name_bytes(name, STRUCTURE)).transpose()?;
         bytes.u16(filter.id);
         if filter.id >= FIRST_NAMED {
-            // With its NUL.
+            // Including its NUL.
             let length = name.map_or(0, |name| name.len().saturating_add(1));
             bytes.u16(fit(length, "bytes of a filter's name")?);
         }
@@ -65,7 +65,7 @@ mod tests {
         check(&[filter(2, None, 1), filter(32_000, Some("lzf"), 3), filter(32_015, None, 0)]);
         check(&(0..32).map(|id| filter(id, None, id.into())).collect::<Vec<_>>());
         check(&[filter(256, Some("é"), 1000)]);
-        // A name that the specification leaves out.
+        // The specification omits this name.
         assert_eq!(encode(&[filter(1, Some("deflate"), 1)]).unwrap(), encode(&[filter(1, None, 1)]).unwrap());
     }
 

@@ -1,8 +1,9 @@
-//! How many hard links lead to an object. Source: specification §IV.A.2.w, "The Object Reference Count Message".
+//! Reference counts: numbers of hard links. Source: specification §IV.A.2.w, "The Object Reference Count
+//! Message".
 
 use crate::encode::Bytes;
 
-/// How many hard links lead to an object: without this message, one.
+/// Encodes the number of hard links to an object. An object without this message has one.
 #[must_use]
 pub fn encode(count: u32) -> Vec<u8> {
     const VERSION: u8 = 0;

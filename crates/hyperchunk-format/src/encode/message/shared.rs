@@ -2,7 +2,7 @@
 
 use crate::encode::Bytes;
 
-/// The body of a message that is the datatype committed at that address; the message's flags have
+/// Encodes the body of a message that is the datatype committed at an address. The message's flags need
 /// [`super::SHARED`].
 #[must_use]
 pub fn committed(address: u64) -> Vec<u8> {

@@ -3,7 +3,7 @@ use crate::parse::testing::{Maker, survives_damage, with_image};
 
 const UNDEFINED: u64 = u64::MAX;
 
-/// A root of level 1 at 0, its two leaves at 64 and 128; keys are single letters' codes.
+/// Creates a root of level 1 at 0, with leaves at 64 and 128; keys are codes of single letters.
 fn group() -> Vec<u8> {
     let node = |maker: Maker, level, entries: &[u64]| {
         let children = (entries.len() / 2) as u16;
@@ -59,7 +59,7 @@ fn damaged_groups_are_refused() {
 
 #[test]
 fn a_cycle_ends() {
-    // 256 levels, every node with the node below it as all of its children.
+    // 256 levels; all children of a node are the next node.
     let mut file = Maker::default();
     for level in (0..=255_u8).rev() {
         let next = (u64::from(255 - level) + 1) * 1024;

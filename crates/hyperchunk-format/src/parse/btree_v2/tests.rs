@@ -1,7 +1,7 @@
 use super::*;
 use crate::parse::testing::{Maker, survives_damage, with_image};
 
-/// Records of 2 bytes in nodes of 41: 15 in a leaf, 2 in a node above, 1 in the root.
+/// Creates a tree with records of 2 bytes in nodes of 41: 15 in a leaf, 2 in an inner node, 1 in the root.
 fn tree() -> Vec<u8> {
     let file = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 2]).u8s(&[100, 40]);
     let mut file = file.u64s(&[64]).u16s(&[1]).u64s(&[11]).checksum(0);
@@ -70,7 +70,7 @@ fn subtrees_are_left_out() {
             (Some(40), Some(50)),
         ];
         assert_eq!(bounds, all);
-        // Records of the nodes on the way come, too.
+        // The records of the visited nodes are included.
         assert_eq!(seen, [20, 30, 31, 40, 50]);
     });
 }
@@ -96,7 +96,7 @@ fn damage_is_refused() {
     check(128, b"BTLF", "signature `BTIN` expected");
     check(72, &[0xff; 8], "a pointer to None");
     check(80, &[16], "16 records");
-    // The only child of a node that is its own child.
+    // The only child of a node is the node itself.
     check(198, &[192, 0], "signature `BTLF` expected");
     let mut file = tree();
     file[450] ^= 1;

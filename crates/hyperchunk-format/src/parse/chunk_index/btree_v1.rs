@@ -13,7 +13,7 @@ pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Re
     let wanted = |from: &[u8], to: &[u8]| {
         scale(from, chunked, &mut left)?;
         scale(to, chunked, &mut right)?;
-        // The coordinate beyond the dataset's own is 0 for every chunk, but not in the last key of a tree.
+        // The coordinate after the dataset's own is 0 for every chunk, but not in the last key of a tree.
         left.truncate(rank);
         let found = region.advance(&mut left);
         left.push(0);
@@ -40,7 +40,8 @@ pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Re
     Ok(chunks)
 }
 
-/// The leaves, if there is one node above them and no more; `counts` is the extent of the grid of chunks.
+/// Returns the leaves if the root is directly above them, otherwise none. `counts` is the extent of the grid
+/// of chunks.
 pub(super) fn leaves(image: Image<'_>, root: u64, chunked: &Chunked, counts: &[u64]) -> Result<Vec<Leaf>> {
     let (mut leaves, mut scaled) = (Vec::new(), Vec::new());
     let listed = chunk_leaves(image, root, counts.len(), |key, address| {
@@ -53,7 +54,7 @@ pub(super) fn leaves(image: Image<'_>, root: u64, chunked: &Chunked, counts: &[u
     Ok(if listed { leaves } else { Vec::new() })
 }
 
-/// The place in the grid of chunks of an offset in elements.
+/// Converts an offset in elements to coordinates in the grid of chunks.
 fn scale(offset: &[u8], chunked: &Chunked, scaled: &mut Vec<u64>) -> Result<()> {
     scaled.clear();
     let (offsets, _) = offset.as_chunks::<8>();

@@ -1,4 +1,5 @@
-//! Chunks in a version 2 B-tree. Source: specification §VII.E, "The v2 B-tree Index"; §III.A.2, record types 10 and 11.
+//! Chunks in a version 2 B-tree. Source: specification §VII.E, "The v2 B-tree Index"; §III.A.2, record types
+//! 10 and 11.
 
 use super::record::Format;
 use super::region::Region;
@@ -54,7 +55,7 @@ pub(super) fn chunks(image: Image<'_>, header: u64, format: Format, region: &Reg
     Ok(chunks)
 }
 
-/// The place in the grid of chunks of a record's chunk.
+/// Reads the coordinates of a record's chunk in the grid of chunks.
 fn place(record: &[u8], format: Format, scaled: &mut Vec<u64>) {
     let (coordinates, _) = record.get(format.size()..).unwrap_or_default().as_chunks::<8>();
     scaled.clear();

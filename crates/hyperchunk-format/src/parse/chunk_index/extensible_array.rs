@@ -12,41 +12,41 @@ use std::ops::Range;
 
 const NAME: &str = "extensible array";
 
-/// A checksum.
+/// Size of a checksum.
 const CHECKSUM: u64 = 4;
 
-/// What the header says, and what follows from it.
+/// Fields of the header, and values derived from them.
 #[derive(Debug)]
 struct Array {
     header: u64,
     format: Format,
-    /// How many chunks the index block describes itself.
+    /// Number of chunks with entries in the index block itself.
     in_index: u64,
-    /// How many chunks the smallest data block describes.
+    /// Number of chunks in the smallest data block.
     smallest: u64,
-    /// How many chunks a page describes.
+    /// Number of chunks in a page.
     page: u64,
-    /// Chunks from this number on were never written.
+    /// First chunk number that was never written.
     end: u64,
     index_block: Option<u64>,
-    /// How many super blocks' data blocks the index block has the addresses of.
+    /// Number of super blocks whose data blocks are addressed directly by the index block.
     direct_super_blocks: u32,
-    /// How many super blocks there can be.
+    /// Maximum number of super blocks.
     super_blocks: u32,
-    /// The width of a block's offset in the array.
+    /// Width of a block's offset in the array.
     offset_width: u64,
 }
 
-/// What there is of the data blocks of one super block.
+/// Dimensions of the data blocks of one super block.
 #[derive(Debug, Clone, Copy)]
 struct SuperBlock {
-    /// The number of the first chunk.
+    /// Number of the first chunk.
     first: u64,
-    /// How many data blocks it has.
+    /// Number of data blocks.
     blocks: u64,
-    /// How many chunks a data block describes.
+    /// Number of chunks in a data block.
     chunks: u64,
-    /// How many pages a data block has; 0 if none.
+    /// Number of pages in a data block; 0 if it is not paged.
     pages: u64,
 }
 
@@ -89,8 +89,8 @@ pub(super) fn chunks(
     record::append(&mut linear, format, cursor.clone(), 0..elements, &mut chunks)?;
     cursor.skip(format.size().saturating_mul(usize::try_from(array.in_index).unwrap_or(usize::MAX)))?;
 
-    // What else is in the index block: addresses of data blocks, then of super blocks. First the super blocks are read
-    // that have chunks of the region, then all data blocks and pages.
+    // The index block continues with addresses of data blocks, then of super blocks. The super blocks with
+    // chunks of the region are read first, then all data blocks and pages.
     let mut plan = Plan::default();
     for number in 0..array.direct_super_blocks {
         plan.data_blocks(&mut linear, &array, array.super_block(number)?, &[], image, &mut cursor)?;
@@ -142,8 +142,8 @@ pub(super) fn chunks(
     })?;
     read_pages(image, &plan.pages, array.end, format, &mut linear, &mut chunks)?;
     if slowest != 0 {
-        // By number in row-major order: a key of one piece is far faster to compare than places. There are less than 2⁶⁴
-        // chunks beside one another on the other axes, and as many on the slowest.
+        // Sort by row-major number: one integer key is far faster to compare than coordinates. It fits 128
+        // bits: the other axes have fewer than 2⁶⁴ chunks together, and so has the slowest.
         chunks.sort_by_cached_key(|chunk| {
             let axes = chunk.scaled.iter().zip(region.ranges());
             axes.fold(0_u128, |key, (at, range)| {
@@ -154,7 +154,7 @@ pub(super) fn chunks(
     Ok(chunks)
 }
 
-/// What is to be read, each with the numbers of its chunks.
+/// Data blocks and pages to read, each with the numbers of its chunks.
 #[derive(Debug, Default)]
 struct Plan {
     blocks: Vec<(u64, Range<u64>)>,
@@ -162,7 +162,8 @@ struct Plan {
 }
 
 impl Plan {
-    /// Plans for the data blocks of a super block, whose addresses come next. `bits` says which pages were written to.
+    /// Plans the reads for the data blocks of a super block, whose addresses are next in the cursor. `bits`
+    /// marks the initialized pages.
     fn data_blocks(
         &mut self,
         linear: &mut Linear,
@@ -189,7 +190,7 @@ impl Plan {
                 self.blocks.push((address, first..from));
                 continue;
             }
-            // Pages: behind the prefix of the data block, which is not read.
+            // Pages follow the prefix of the data block, which is not read.
             let prefix = array.data_block_size(image, &(0..0));
             let stored = array.page.saturating_mul(array.format.size() as u64).saturating_add(CHECKSUM);
             let bit = |page: u64| number.saturating_mul(block.pages).saturating_add(page);
@@ -228,7 +229,7 @@ impl Array {
         let smallest = u64::from(cursor.u8()?);
         let pointers = cursor.u8()?;
         let page_bits = cursor.u8()?;
-        // Numbers and sizes of the blocks: only writers need them.
+        // Numbers and sizes of the blocks, which only writers need.
         cursor.skip(usize::from(sizes.length).saturating_mul(4))?;
         let end = cursor.length(sizes)?;
         cursor.skip(sizes.length.into())?;
@@ -258,13 +259,14 @@ impl Array {
         Ok(array)
     }
 
-    /// How many data blocks the index block has the addresses of.
+    /// Returns the number of data blocks addressed directly by the index block.
     fn blocks_in_index(&self) -> u64 {
         (0..self.direct_super_blocks).map(blocks_in).fold(0, u64::saturating_add)
     }
 
     fn super_block(&self, number: u32) -> Result<SuperBlock> {
-        // Super block n has 2^n times the chunks of the smallest data block, and those before it have as many less one.
+        // Super block n holds 2^n times the chunks of the smallest data block, so the ones before it hold 2^n
+        // - 1 times as many.
         let scale = 1_u64.checked_shl(number);
         let first = scale.and_then(|scale| {
             self.smallest
@@ -272,7 +274,7 @@ impl Array {
                 .and_then(|first| first.checked_add(self.in_index))
         });
         let chunks = 1_u64.checked_shl(number.div_ceil(2)).and_then(|scale| self.smallest.checked_mul(scale));
-        // What lies beyond 2⁶⁴ is beyond the last chunk, too.
+        // A number of 2⁶⁴ or more is also past the last chunk.
         let block = SuperBlock {
             first: first.unwrap_or(u64::MAX),
             blocks: blocks_in(number),
@@ -297,7 +299,7 @@ impl Array {
             .saturating_add(self.data_block_size(image, &(0..0)))
     }
 
-    /// The size of a data block that describes these chunks; its prefix alone if none.
+    /// Returns the size of a data block with these chunks; of its prefix alone without chunks.
     fn data_block_size(&self, image: Image<'_>, numbers: &Range<u64>) -> u64 {
         let count = numbers.end.saturating_sub(numbers.start);
         count
@@ -308,7 +310,7 @@ impl Array {
             .saturating_add(CHECKSUM)
     }
 
-    /// A cursor behind what all blocks start with.
+    /// Checks the prefix common to all blocks, and returns a cursor after it.
     fn block<'b>(
         &self,
         image: Image<'_>,
@@ -325,7 +327,7 @@ impl Array {
     }
 }
 
-/// How many data blocks a super block has.
+/// Returns the number of data blocks in a super block.
 fn blocks_in(super_block: u32) -> u64 {
     1_u64.checked_shl(super_block / 2).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 const NAME: &str = "fixed array";
 const PAGE: &str = "page of an array";
 
-/// A checksum.
+/// Size of a checksum.
 const CHECKSUM: u64 = 4;
 
 pub(super) fn chunks(
@@ -36,7 +36,8 @@ pub(super) fn chunks(
     let size = format.size() as u64;
     let mut linear = Linear::new(map, region, 0)?;
 
-    // The data block: signature, version, class and the header's address; bits for pages if there are pages; a checksum.
+    // Data block: signature, version, class and address of the header; a bitmap of initialized pages if it is
+    // paged; a checksum.
     let pages = if elements > page { elements.div_ceil(page) } else { 0 };
     let prefix = 6_u64.saturating_add(sizes.address.into()).saturating_add(pages.div_ceil(8));
     let whole = if pages == 0 { elements.saturating_mul(size) } else { 0 };
@@ -57,7 +58,7 @@ pub(super) fn chunks(
         let mut from = 0;
         while let Some(run) = linear.next(from).filter(|run| run.start < elements) {
             let number = run.start.checked_div(page).unwrap_or(0);
-            // Pages that were never written to are not read.
+            // Uninitialized pages are not read.
             let Some(number) = next_bit(bits, number).filter(|number| *number < pages) else { break };
             let start = number.saturating_mul(page);
             let end = start.saturating_add(page).min(elements);
@@ -76,7 +77,8 @@ pub(super) fn chunks(
     Ok(chunks)
 }
 
-/// Reads pages of an array, each with the numbers of its chunks, and appends the chunks of the region that are before `end`.
+/// Reads pages of an array, each with the numbers of its chunks. Appends the chunks of the region with
+/// numbers below `end`.
 pub(super) fn read_pages(
     image: Image<'_>,
     pages: &[(u64, Range<u64>)],
@@ -102,7 +104,7 @@ pub(super) fn read_pages(
     Ok(())
 }
 
-/// The first bit that is set, from `from` on. Bits count from the most significant of each byte.
+/// Returns the first set bit from `from` on. Bits count from the most significant one of each byte.
 pub(super) fn next_bit(bits: &[u8], from: u64) -> Option<u64> {
     let start = usize::try_from(from / 8).ok()?;
     let mut ignored = from % 8;
@@ -117,7 +119,7 @@ pub(super) fn next_bit(bits: &[u8], from: u64) -> Option<u64> {
     None
 }
 
-/// The class of an array's elements: 0 for chunks, 1 for filtered chunks.
+/// Checks the class of an array's elements: 0 for chunks, 1 for filtered chunks.
 pub(super) fn check_class(cursor: &mut Cursor<'_>, format: Format) -> Result<()> {
     let class = cursor.u8()?;
     if class == u8::from(format.filtered) {
@@ -126,7 +128,7 @@ pub(super) fn check_class(cursor: &mut Cursor<'_>, format: Format) -> Result<()>
     Err(cursor.error(format!("elements of class {class} instead of {}", u8::from(format.filtered))))
 }
 
-/// The size of an array's elements.
+/// Checks the size of an array's elements.
 pub(super) fn check_size(cursor: &mut Cursor<'_>, format: Format) -> Result<()> {
     let size = cursor.u8()?;
     if usize::from(size) == format.size() {
@@ -135,7 +137,7 @@ pub(super) fn check_size(cursor: &mut Cursor<'_>, format: Format) -> Result<()> 
     Err(cursor.error(format!("elements of {size} bytes instead of {}", format.size())))
 }
 
-/// The address of the header, which each block of an array has.
+/// Checks the address of the header, which every block of an array repeats.
 pub(super) fn check_owner(cursor: &mut Cursor<'_>, image: Image<'_>, header: u64) -> Result<()> {
     let owner = cursor.address(image.sizes)?;
     if owner == Some(header) {

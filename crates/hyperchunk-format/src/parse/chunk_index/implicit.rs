@@ -1,5 +1,5 @@
-//! Indexes that need no structure: one chunk, or all chunks side by side. Source: specification §VII.A and B, "The Single
-//! Chunk Index", "The Implicit Index".
+//! Indexes without a structure: a single chunk, or all chunks contiguous. Source: specification §VII.A and B,
+//! "The Single Chunk Index", "The Implicit Index".
 
 use super::ChunkMap;
 use super::linear::Linear;
@@ -8,7 +8,7 @@ use super::region::Region;
 use crate::model::Chunk;
 use crate::{Error, ErrorKind, Image, Result};
 
-/// The only chunk; its stored size and filter mask come from the layout message.
+/// Returns the only chunk; its stored size and filter mask are in the layout message.
 pub(super) fn single(
     format: Format,
     region: &Region,
@@ -23,7 +23,7 @@ pub(super) fn single(
     Ok(vec![Chunk { scaled, address, size, filter_mask }])
 }
 
-/// The chunks side by side from `address` on.
+/// Returns the chunks that are stored contiguously from `address` on.
 pub(super) fn chunks(
     image: Image<'_>,
     address: u64,

@@ -1,27 +1,27 @@
-//! A region of chunks in an index that numbers all chunks of the largest extent.
+//! Region of chunks in an index that numbers all chunks of the maximum extent.
 
 use super::ChunkMap;
 use super::region::Region;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// The numbers of the chunks of a region.
+/// Iteration over the numbers of the chunks in a region.
 #[derive(Debug)]
 pub(super) struct Linear {
-    /// The dataset's axes, slowest first in the index, each with how far its neighbours' numbers are apart.
+    /// Axes of the dataset, slowest first in the index, each with its stride in the numbering.
     axes: Vec<(usize, u64)>,
-    /// The region with axes joined that it spans whole, and how far neighbours are apart on these axes.
+    /// Region after merging the axes it spans entirely, and the strides of the merged axes.
     region: Region,
     strides: Vec<u64>,
-    /// Scratch.
+    /// Scratch buffer.
     point: Vec<u64>,
 }
 
 impl Linear {
-    /// Numbers in row-major order, but that the axis `slowest` comes first.
+    /// Numbers the chunks in row-major order, with the axis `slowest` moved to the front.
     ///
     /// # Errors
-    /// Corrupt, if there are more than 2⁶⁴, or the region is beyond the largest extent.
+    /// Corrupt if there are more than 2⁶⁴, or the region exceeds the maximum extent.
     pub(super) fn new(map: &ChunkMap<'_>, region: &Region, slowest: usize) -> Result<Self> {
         let counts: Vec<u64> = map
             .max
@@ -57,7 +57,7 @@ impl Linear {
         Ok(Self { axes, point: vec![0; region.rank()], region, strides })
     }
 
-    /// The next numbers of the region that follow one another, from `from` on.
+    /// Returns the next consecutive numbers of the region, from `from` on.
     pub(super) fn next(&mut self, from: u64) -> Option<Range<u64>> {
         let mut rest = from;
         for (at, stride) in self.point.iter_mut().zip(&self.strides) {
@@ -76,7 +76,7 @@ impl Linear {
         Some(start..start.saturating_add(left))
     }
 
-    /// The place of a chunk in the dataset's grid of chunks.
+    /// Returns the coordinates of a chunk in the dataset's grid of chunks.
     pub(super) fn scaled(&self, number: u64) -> Vec<u64> {
         let mut scaled = vec![0; self.axes.len()];
         let mut rest = number;

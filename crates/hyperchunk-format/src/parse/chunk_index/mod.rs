@@ -1,4 +1,4 @@
-//! Where the chunks of a dataset lie: one interface over all kinds of index. Source: specification §III.A.1 (B-trees), §VII,
+//! Chunk lookup: one interface to all chunk indexes. Source: specification §III.A.1 (B-trees), §VII,
 //! "Appendix C: Types of Indexes for Dataset Chunks".
 
 mod btree_v1;
@@ -17,20 +17,20 @@ pub(crate) use record::Format;
 use region::Region;
 use std::ops::Range;
 
-/// What is to be known of a dataset to find its chunks.
+/// Properties of a dataset needed to find its chunks.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkMap<'m> {
-    /// Its layout.
+    /// Layout.
     pub chunked: &'m Chunked,
-    /// Its current extent.
+    /// Current extent.
     pub dims: &'m [u64],
-    /// The largest extent it may get, where there is a bound.
+    /// Maximum extent; `None` if unlimited.
     pub max: &'m [Option<u64>],
-    /// Whether its pipeline has any filter.
+    /// True if the pipeline has a filter.
     pub filtered: bool,
 }
 
-/// All chunks that are stored, in the order of their places. Those beyond the dataset's extent are left out.
+/// Lists all stored chunks, sorted by coordinates. Chunks outside the dataset's extent are omitted.
 ///
 /// # Errors
 /// Corrupt, Truncated, Unsupported, Limit; Need.
@@ -39,7 +39,8 @@ pub fn chunks(image: Image<'_>, map: &ChunkMap<'_>) -> Result<Vec<Chunk>> {
     within(image, map, &everywhere)
 }
 
-/// As [`chunks`], but only those in a region of the grid of chunks. Of the index, only what leads there is looked at.
+/// Lists the chunks as [`chunks`], but only in a region of the grid of chunks. Reads only the parts of the
+/// index that the region needs.
 ///
 /// # Errors
 /// As [`chunks`]; Invalid if the region has another rank.
@@ -90,8 +91,9 @@ pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Re
     })
 }
 
-/// Where all chunks probably lie, if the top of the index looks as if they were written one after the other. A guess: who
-/// needs them all may fetch them together with what says where they are. Only the top of the index is looked at.
+/// Guesses the file range of all chunks, if the top of the index suggests that they were written one after
+/// another. A caller that needs all chunks may then fetch them together with their index. Reads only the top
+/// of the index.
 ///
 /// # Errors
 /// As [`chunks`].

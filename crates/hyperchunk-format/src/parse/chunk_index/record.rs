@@ -1,4 +1,4 @@
-//! What an index says of one chunk.
+//! Records of chunks in an index.
 
 use super::ChunkMap;
 use super::linear::Linear;
@@ -6,13 +6,13 @@ use crate::model::Chunk;
 use crate::{Cursor, Error, Result, Sizes};
 use std::ops::Range;
 
-/// How an index describes a chunk: its address and, if the dataset is filtered, its stored size and filter mask.
+/// Record format of a chunk: address and, if the dataset is filtered, stored size and filter mask.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Format {
     sizes: Sizes,
-    /// The size of a chunk that is not filtered.
+    /// Size of an unfiltered chunk.
     pub(crate) chunk_bytes: u64,
-    /// The width of the stored size; 0 if the dataset is not filtered.
+    /// Width of the stored size; 0 if the dataset is not filtered.
     pub(crate) size_width: usize,
     pub(crate) filtered: bool,
 }
@@ -27,7 +27,7 @@ impl Format {
         let chunk_bytes = elements.ok_or_else(|| Error::corrupt("a chunk of more than 2⁶⁴ bytes"))?;
         let size_width = match map.chunked.version {
             _ if !map.filtered => 0,
-            // Room for a filter that makes chunks larger.
+            // Leaves room for filters that enlarge chunks.
             ..5 => (chunk_bytes.checked_ilog2().unwrap_or(0).saturating_add(8) / 8).saturating_add(1).min(8),
             _ => sizes.length.into(),
         };
@@ -35,13 +35,13 @@ impl Format {
         Ok(Self { sizes, chunk_bytes, size_width, filtered: map.filtered })
     }
 
-    /// How many bytes describe a chunk.
+    /// Returns the size of a record.
     pub(crate) fn size(&self) -> usize {
         let filtered = if self.filtered { self.size_width.saturating_add(4) } else { 0 };
         usize::from(self.sizes.address).saturating_add(filtered)
     }
 
-    /// The next chunk's address, stored size and filter mask; `None` if it is not stored.
+    /// Reads the next chunk's address, stored size and filter mask; `None` if it is not stored.
     pub(super) fn parse(&self, cursor: &mut Cursor<'_>) -> Result<Option<(u64, u64, u32)>> {
         let address = cursor.address(self.sizes)?;
         let (size, mask) = match self.filtered {
@@ -52,7 +52,8 @@ impl Format {
     }
 }
 
-/// Appends the chunks of a region from one piece of an array: `bytes` describe those from number `first` on.
+/// Appends the chunks of a region from one part of an array; `bytes` has the records from number
+/// `numbers.start` on.
 pub(super) fn append(
     linear: &mut Linear,
     format: Format,

@@ -1,13 +1,13 @@
-//! A box of the grid of chunks, and how it lies in the order of an index.
+//! Boxes of the grid of chunks, with their traversal in row-major order.
 
 use std::ops::Range;
 
-/// A box that is not empty.
+/// Non-empty box.
 #[derive(Debug, Clone)]
 pub(super) struct Region(Vec<Range<u64>>);
 
 impl Region {
-    /// `None` if it is empty.
+    /// Creates a box; `None` if it is empty.
     pub(super) fn new(ranges: impl Iterator<Item = Range<u64>>) -> Option<Self> {
         let ranges: Vec<Range<u64>> = ranges.collect();
         if ranges.iter().any(Range::is_empty) { None } else { Some(Self(ranges)) }
@@ -25,16 +25,16 @@ impl Region {
         self.0.iter().zip(point).all(|(range, coordinate)| range.contains(coordinate))
     }
 
-    /// Moves `point` to the first point of the box that is not before it in row-major order. False if there is none; then
-    /// `point` is of no meaning.
+    /// Moves `point` to the first point of the box at or after it in row-major order. Returns false past
+    /// the end of the box; `point` is then unspecified.
     pub(super) fn advance(&self, point: &mut [u64]) -> bool {
-        // The axes up to the first where the point is outside.
+        // First axis on which the point is outside the box.
         let outside = self.0.iter().zip(&*point).position(|(range, coordinate)| !range.contains(coordinate));
         let Some(outside) = outside else { return true };
         let below = self.0.get(outside).zip(point.get(outside)).is_some_and(|(range, at)| *at < range.start);
         let mut reset = outside;
         if !below {
-            // Beyond the box: on to the next point on the last axis before where there is one.
+            // Past the box: increment the last preceding axis that has a next index.
             let axes = self.0.iter().zip(&mut *point).enumerate().take(outside);
             let next = axes.rev().find(|(_, (range, at))| at.saturating_add(1) < range.end);
             let Some((axis, (_, at))) = next else { return false };
@@ -47,7 +47,7 @@ impl Region {
         true
     }
 
-    /// Moves on from `point`, which is thereby left out.
+    /// Moves `point` to the first point of the box after it.
     pub(super) fn advance_beyond(&self, point: &mut [u64]) -> bool {
         for at in point.iter_mut().rev() {
             let (next, carry) = at.overflowing_add(1);

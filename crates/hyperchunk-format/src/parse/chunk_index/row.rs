@@ -1,24 +1,25 @@
-//! Chunks that were written one after the other: the leaves of their B-tree lie among them, each where the one before was full.
+//! Detection of chunks written one after another: the leaves of their B-tree are placed among them, each
+//! where the one before became full.
 
 use std::ops::Range;
 
-/// A leaf of an index.
+/// Leaf of an index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaf {
-    /// The number of its first chunk, in the order of the grid.
+    /// Number of its first chunk in row-major order.
     pub(super) first: u64,
-    /// How many bytes that chunk has as it is stored.
+    /// Stored size of that chunk in bytes.
     pub(super) size: u64,
     pub(super) address: u64,
 }
 
-/// What lies between two leaves may differ by this part from what the first chunk of one says.
+/// Allowed deviation of the distance between two leaves from the expected one: one part in this number.
 const TOLERANCE: u64 = 8;
-/// So many chunks more are taken at either end.
+/// Additional chunks taken at both ends.
 const MARGIN: u64 = 3;
 
-/// Where so many chunks lie, the first one first, if each leaf lies as far behind the one before as the chunks between them are
-/// large. The first two are made at one time: at least three must be there.
+/// Returns the file range of `places` chunks, if the distance of each leaf to the next matches the size of
+/// the chunks between them. The first two leaves are created at the same time, so at least three are needed.
 pub(super) fn stretch(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
     let [zeroth, first, .., last] = leaves else { return None };
     if zeroth.first != 0 {
@@ -32,7 +33,8 @@ pub(super) fn stretch(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
             return None;
         }
     }
-    // A leaf that is full keeps seven eighths, or nine tenths, of its chunks; the new one has the others already.
+    // A full leaf keeps seven eighths or nine tenths of its chunks when it is split; the new one gets the
+    // rest.
     let kept = first.first;
     let more = kept / 8;
     let before = kept.saturating_add(more).saturating_add(MARGIN).checked_mul(zeroth.size.max(first.size))?;
@@ -45,7 +47,8 @@ pub(super) fn stretch(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
 mod tests {
     use super::*;
 
-    /// Leaves as libhdf5 makes them: full at 64 chunks, of which 57 stay. `gap` lies between two chunks.
+    /// Creates leaves as libhdf5 does: full at 64 chunks, of which 57 stay. `gap` is the distance between two
+    /// chunks.
     fn written(places: u64, size: u64, gap: u64) -> (Vec<Leaf>, Range<u64>) {
         let (mut leaves, mut at): (Vec<Leaf>, u64) = (Vec::new(), 1_000_000);
         let mut first = 0;
@@ -88,10 +91,10 @@ mod tests {
 
     #[test]
     fn others() {
-        // Too few to tell.
+        // Too few leaves to decide.
         check(60, 10_000, 0, false);
         check(121, 10_000, 0, false);
-        // Others lie in between.
+        // Other data between the chunks.
         check(500, 10_000, 10_000, false);
         check(500, 10_000, 90_000, false);
         let leaf = |first, address| Leaf { first, size: 1000, address };

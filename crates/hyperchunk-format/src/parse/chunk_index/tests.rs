@@ -1,7 +1,7 @@
 use super::*;
 use crate::parse::testing::{Maker, in_steps, survives_damage, with_image};
 
-/// A dataset with one kind of index, and the chunks that it has.
+/// Dataset with one kind of index, and its expected chunks.
 struct Case {
     file: Vec<u8>,
     chunked: Chunked,
@@ -9,7 +9,7 @@ struct Case {
     max: Vec<Option<u64>>,
     filtered: bool,
     expected: Vec<Chunk>,
-    /// How often bytes are fetched if none are at hand.
+    /// Number of fetches if no bytes are available.
     rounds: usize,
 }
 
@@ -18,7 +18,7 @@ impl Case {
         ChunkMap { chunked: &self.chunked, dims: &self.dims, max: &self.max, filtered: self.filtered }
     }
 
-    /// Lists all chunks and those of every region, with all bytes at hand and with none.
+    /// Lists all chunks and the chunks of every region, with all bytes available and with none.
     fn check(&self) {
         let listed = with_image(&self.file, |image| chunks(image, &self.map())).unwrap();
         assert_eq!(listed, self.expected);
@@ -33,7 +33,7 @@ impl Case {
         }
     }
 
-    /// Lists from damaged files.
+    /// Lists chunks of damaged files.
     fn damage(&self) {
         survives_damage(&self.file, |image| {
             if let Ok(chunks) = chunks(image, &self.map()) {
@@ -43,7 +43,7 @@ impl Case {
         });
     }
 
-    /// The error for the file with these bytes in it, whose checksums are ignored.
+    /// Checks the error for the file with these bytes replaced and checksums ignored.
     fn refused(&self, at: usize, bytes: &[u8], message: &str) {
         let mut file = self.file.clone();
         file[at..at + bytes.len()].copy_from_slice(bytes);
@@ -54,7 +54,7 @@ impl Case {
     }
 }
 
-/// All boxes of a grid of up to two dimensions.
+/// Returns all boxes of a grid of up to two dimensions.
 fn regions(dims: &[u64]) -> Vec<Vec<Range<u64>>> {
     let ranges = |dim: u64| (0..=dim).flat_map(move |start| (start..=dim).map(move |end| start..end));
     match dims {
@@ -74,7 +74,8 @@ fn chunked(dims: &[u64], element_size: u64, version: u8, index: ChunkIndex) -> C
 
 const UNDEFINED: u64 = u64::MAX;
 
-/// A tree of two leaves; chunks of 2 × 3 elements of 4 bytes, filtered. The last chunk is beyond the extent.
+/// Creates a tree of two leaves; chunks of 2 × 3 elements of 4 bytes, filtered. The last chunk is outside the
+/// extent.
 fn btree_v1() -> Case {
     let node = |maker: Maker, at: usize, level: u8, children: u16| {
         maker.to(at).raw(b"TREE").u8s(&[1, level]).u16s(&[children]).u64s(&[UNDEFINED; 2])
@@ -119,11 +120,11 @@ fn chunks_in_a_version_1_tree() {
     case.refused(336, &[4], "no multiple of 3");
     case.refused(328, &[0; 16], "not in order");
     case.refused(0, b"X", "signature `TREE`");
-    // The stored size is the key's own, filtered or not: whoever reads the chunk must see that it does not fit.
+    // The stored size is taken from the key, filtered or not; the reader of the chunk must detect a mismatch.
     Case { filtered: false, ..btree_v1() }.check();
 }
 
-/// A root with one record and two leaves; chunks of one element, filtered: sizes have 2 bytes.
+/// Creates a root with one record and two leaves; chunks of one element, filtered: sizes have 2 bytes.
 fn btree_v2() -> Case {
     let record = |maker: Maker, number: u16, scaled: [u64; 2]| {
         maker.u64s(&[1000 + u64::from(number)]).u16s(&[number]).u32s(&[u32::from(number) + 1]).u64s(&scaled)
@@ -161,7 +162,7 @@ fn chunks_in_a_version_2_tree() {
     case.refused(256 + 6 + 14, &[2], "not in order");
 }
 
-/// A file with one chunk, or with all side by side.
+/// Creates a file with one chunk, or with all chunks contiguous.
 #[test]
 fn chunks_without_a_structure() {
     let single = |filtered: Option<(u64, u32)>, size, mask| Case {
@@ -184,7 +185,7 @@ fn chunks_without_a_structure() {
         dims: vec![3, 3],
         max: vec![Some(3), Some(9)],
         filtered: false,
-        // There is room for the largest extent.
+        // Space is allocated for the maximum extent.
         expected: vec![chunk(&[0, 0], 100, 12, 0), chunk(&[1, 0], 136, 12, 0)],
         rounds: 0,
     };
@@ -195,7 +196,8 @@ fn chunks_without_a_structure() {
     huge.refused(0, &[], "the file ends");
 }
 
-/// Of 2 × 5 chunks, 2 × 3 are in the extent. Filtered elements have an address, a size of one byte and a mask.
+/// Creates an array of 2 × 5 chunks, 2 × 3 of them in the extent. Filtered records have an address, a size of
+/// two bytes and a mask.
 fn fixed_array(page_bits: u8, filtered: bool) -> Case {
     let size: u8 = if filtered { 8 + 2 + 4 } else { 8 };
     let element = |maker: Maker, number: u16| {
@@ -209,7 +211,7 @@ fn fixed_array(page_bits: u8, filtered: bool) -> Case {
     let page = 1_u16 << page_bits;
     let mut absent = vec![6];
     if page < 10 {
-        // The second page was never written to; what is there in the file is not looked at.
+        // The second page is not initialized; its bytes in the file are ignored.
         file = file.u8s(&[if page == 2 { 0b1011_1000 } else { 0b1010_0000 }]).checksum(64);
         absent.extend(page..2 * page);
         for first in (0..10).step_by(page.into()) {
@@ -255,7 +257,8 @@ fn chunks_in_a_fixed_array() {
     case.refused(8, &[0xff; 7], "more than the limit");
 }
 
-/// Up to 13 chunks: in the index block, its two data blocks, and of two super blocks, the second with pages of 2 chunks.
+/// Creates an array of up to 13 chunks: in the index block, its two data blocks, and two super blocks, the
+/// second with pages of 2 chunks.
 fn extensible_array(filtered: bool, dims: &[u64], max: &[Option<u64>]) -> Case {
     let size: u8 = if filtered { 8 + 3 + 4 } else { 8 };
     let class = u8::from(filtered);
@@ -273,7 +276,8 @@ fn extensible_array(filtered: bool, dims: &[u64], max: &[Option<u64>]) -> Case {
     let mut file = file.u64s(&[UNDEFINED; 5]).checksum(128);
     for (at, numbers) in [(300, 1..2), (400, 2..4), (700, 4..6)] {
         file = match at {
-            // Super blocks: the second data block of the first was never written to, nor were two pages of the second.
+            // Super blocks: the second data block of the first was never written, nor were two pages of the
+            // second.
             700 => {
                 file = block(file, 500, b"EASB").u8s(&[4]).u64s(&[700, UNDEFINED]).checksum(500);
                 block(file, 600, b"EASB").u8s(&[8, 0b0110_0000, 0]).u64s(&[800, 900]).checksum(600)
@@ -311,7 +315,7 @@ fn extensible_array(filtered: bool, dims: &[u64], max: &[Option<u64>]) -> Case {
         max: max.to_vec(),
         filtered,
         expected,
-        // Header, index block, super blocks, data blocks, pages: each at once.
+        // Header, index block, super blocks, data blocks, pages: one fetch each.
         rounds: 5,
     }
 }
@@ -343,7 +347,7 @@ fn chunks_in_an_extensible_array() {
 
 #[test]
 fn a_block_that_is_many_is_refused() {
-    // Super block 12 has 64 data blocks of 64 chunks, which are all the same one.
+    // Super block 12 has 64 data blocks of 64 chunks, all at one address.
     let block =
         |maker: Maker, at: usize, signature: &[u8; 4]| maker.to(at).raw(signature).u8s(&[0, 0]).u64s(&[0]);
     let file = Maker::default().raw(b"EAHD").u8s(&[0, 0, 8, 20, 0, 1, 1, 10]);
@@ -402,7 +406,7 @@ fn what_does_not_fit_together_is_refused() {
 
 #[test]
 fn a_huge_array_that_is_nearly_empty_is_no_work() {
-    // 2^60 chunks; the first page of 2^40 was written to.
+    // 2^60 chunks; only the first page of 2^40 is initialized.
     let file = Maker::default().raw(b"FAHD").u8s(&[0, 0, 8, 40]).u64s(&[1 << 60, 64]).checksum(0);
     let file = file.to(64).raw(b"FADB").u8s(&[0, 0]).u64s(&[0]).u8s(&[0x80]).to(64 + 14 + (1 << 17));
     let file = file.checksum(64).0;

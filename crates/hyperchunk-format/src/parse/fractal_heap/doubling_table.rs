@@ -1,40 +1,43 @@
-//! Which block of a fractal heap has which offsets. Source: specification §III.G, "Doubling table".
+//! Doubling table: the mapping from heap offsets to blocks of a fractal heap. Source: specification §III.G,
+//! "Doubling table".
 
 use crate::{Cursor, Result, Sizes};
 
-/// How the blocks of a heap grow: the first two rows have blocks of one size, each row after them blocks of twice the size.
+/// Growth of a heap's blocks: the first two rows have blocks of the same size, and each later row has blocks
+/// of twice the size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DoublingTable {
-    /// How many blocks a row has, as a power of 2.
+    /// Base-2 logarithm of the number of blocks in a row.
     columns: u32,
-    /// The size of the first blocks, as a power of 2.
+    /// Base-2 logarithm of the size of the first blocks.
     first: u32,
-    /// The size of the largest direct blocks, as a power of 2.
+    /// Base-2 logarithm of the size of the largest direct blocks.
     largest: u32,
-    /// How many bits an offset has.
+    /// Number of bits of an offset.
     bits: u32,
     sizes: Sizes,
 }
 
-/// A block in an indirect block.
+/// Entry of an indirect block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) row: u32,
-    /// Its number in the indirect block.
+    /// Index in the indirect block.
     pub(super) number: u64,
-    /// Where it starts, from the start of the indirect block.
+    /// Offset of the block from the start of the indirect block.
     pub(super) start: u64,
-    /// Its size, or that of all blocks below it.
+    /// Size of the block, including its subtree.
     pub(super) size: u64,
 }
 
 impl DoublingTable {
-    /// The table, the root block's address, and how many rows it has.
+    /// Reads the table, the root block's address and its number of rows.
     pub(super) fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<(Self, Option<u64>, u16)> {
         let columns = u64::from(cursor.u16()?);
         let first = cursor.length(sizes)?;
         let largest = match cursor.length(sizes)? {
-            // What libhdf5 always uses, where lengths have no room for it. It cannot read such a heap itself.
+            // libhdf5's constant value, which does not fit a two-byte length. libhdf5 itself cannot read such
+            // a heap.
             0 if sizes.length == 2 => 1 << 16,
             largest => largest,
         };
@@ -65,34 +68,34 @@ impl DoublingTable {
         Ok((table, root, rows))
     }
 
-    /// The size of the first row, as a power of 2.
+    /// Returns the base-2 logarithm of the first row's size.
     fn row_bits(&self) -> u32 {
         self.first.saturating_add(self.columns)
     }
 
-    /// The size of the first blocks.
+    /// Returns the size of the first blocks.
     pub(super) fn first_size(&self) -> u64 {
         1_u64.unbounded_shl(self.first)
     }
 
-    /// How many rows of an indirect block have direct blocks.
+    /// Returns the number of rows of an indirect block that have direct blocks.
     pub(super) fn direct_rows(&self) -> u32 {
         self.largest.saturating_sub(self.first).saturating_add(2)
     }
 
-    /// How many blocks so many rows have.
+    /// Returns the number of blocks in that many rows.
     pub(super) fn entries(&self, rows: u32) -> u64 {
         u64::from(rows) << self.columns
     }
 
-    /// How many direct blocks an indirect block can have.
+    /// Returns the maximum number of direct blocks in an indirect block.
     pub(super) fn direct_entries(&self) -> u64 {
         self.entries(self.direct_rows())
     }
 
-    /// The block that has an offset in an indirect block.
+    /// Returns the entry for an offset in an indirect block.
     pub(super) fn locate(&self, offset: u64) -> Option<Entry> {
-        // The first row, or where a row starts and how large its blocks are.
+        // Row, start of the row, and base-2 logarithm of its block size.
         let (row, row_start, bits) = match offset.checked_ilog2() {
             Some(high) if high >= self.row_bits() => {
                 let row = high.checked_sub(self.row_bits())?.checked_add(1)?;
@@ -109,22 +112,22 @@ impl DoublingTable {
         })
     }
 
-    /// How many rows the indirect block has that stands for so many bytes.
+    /// Returns the number of rows of an indirect block that spans `size` bytes.
     pub(super) fn rows_of(&self, size: u64) -> Option<u32> {
         size.checked_ilog2()?.checked_sub(self.row_bits())?.checked_add(1)
     }
 
-    /// The width of an offset in the heap.
+    /// Returns the width of an offset in the heap.
     pub(super) fn offset_width(&self) -> usize {
         usize::try_from(self.bits.div_ceil(8)).unwrap_or(8)
     }
 
-    /// The width of a length, if objects may be as large as the largest direct blocks.
+    /// Returns the width of a length if objects may be as large as the largest direct blocks.
     pub(super) fn length_width(&self) -> usize {
         usize::try_from(self.largest.div_ceil(8)).unwrap_or(8)
     }
 
-    /// The size of what a block starts with: signature, version, the heap's address and the block's offset.
+    /// Returns the size of a block's prefix: signature, version, address of the heap and offset of the block.
     pub(super) fn prefix_size(&self) -> u64 {
         5_u64.saturating_add(self.sizes.address.into()).saturating_add(self.offset_width() as u64)
     }
@@ -136,7 +139,7 @@ mod tests {
 
     fn table() -> DoublingTable {
         let sizes = Sizes { address: 8, length: 8 };
-        // What libhdf5 uses for links: 4 columns, blocks of 512 to 65536 bytes.
+        // Values of libhdf5 for links: 4 columns, blocks of 512 to 65536 bytes.
         DoublingTable { columns: 2, first: 9, largest: 16, bits: 32, sizes }
     }
 

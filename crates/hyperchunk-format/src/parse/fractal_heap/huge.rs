@@ -1,5 +1,5 @@
-//! Objects that are too large for the blocks of a fractal heap. Source: specification §III.G, "Fractal Heap ID for Huge
-//! Objects"; §III.A.2, record types 1 and 2.
+//! Huge objects: too large for the blocks of a fractal heap. Source: specification §III.G, "Fractal Heap ID
+//! for Huge Objects"; §III.A.2, record types 1 and 2.
 
 use super::{FractalHeap, NAME, Stored};
 use crate::parse::btree_v2::BTree;
@@ -9,14 +9,14 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 impl<'a> FractalHeap<'a> {
-    /// An object of its own in the file.
+    /// Reads an object stored directly in the file.
     pub(super) fn huge(&self, image: Image<'a>, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
         let sizes = image.sizes;
         let plain = u64::from(sizes.address).saturating_add(sizes.length.into());
         let whole =
             if self.filtered { plain.saturating_add(4).saturating_add(sizes.length.into()) } else { plain };
         let record;
-        // What the id has no room for is in a B-tree.
+        // If the id is too short for the location, a B-tree has it.
         let mut description = if whole < self.id_length {
             cursor.clone()
         } else {
@@ -44,7 +44,7 @@ impl<'a> FractalHeap<'a> {
         Ok(object.into_owned())
     }
 
-    /// The record of a huge object in the B-tree.
+    /// Finds the record of a huge object in the B-tree.
     fn huge_record(&self, image: Image<'a>, number: u64) -> Result<Vec<u8>> {
         let address =
             self.huge.ok_or_else(|| Error::corrupt("a huge object in a heap without a B-tree of them"))?;

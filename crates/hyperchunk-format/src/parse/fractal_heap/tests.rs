@@ -2,12 +2,12 @@ use super::*;
 use crate::parse::testing::{Maker, in_steps, survives_damage, with_image};
 
 const UNDEFINED: u64 = u64::MAX;
-/// Where blocks lie in the files below: the root block, and an indirect block in it.
+/// Addresses in the files below: the root block, and an indirect block in it.
 const ROOT: usize = 400;
 const NESTED: usize = 600;
 const HUGE_TREE: usize = 2000;
 
-/// What a heap is like.
+/// Properties of a heap.
 #[derive(Clone, Copy, Default)]
 struct Kind {
     id_length: u16,
@@ -17,9 +17,10 @@ struct Kind {
 }
 
 impl Kind {
-    /// A heap with two blocks a row: two rows of 64 bytes, a row of 128, and then rows of indirect blocks.
+    /// Creates a heap with two blocks a row: two rows of 64 bytes, a row of 128, then rows of indirect
+    /// blocks.
     fn file(self) -> Vec<u8> {
-        // Pipeline version 2: shuffle, of elements of 4 bytes.
+        // Pipeline version 2: shuffle, for elements of 4 bytes.
         let pipeline = Maker::default().u8s(&[2, 1]).u16s(&[2, 0, 1]).u32s(&[4]).0;
         let filter_length = if self.filtered { pipeline.len() } else { 0 };
         let file = Maker::default().raw(b"FRHP").u8s(&[0]).u16s(&[self.id_length, filter_length as u16]);
@@ -56,14 +57,14 @@ impl Kind {
             file = file.u64s(&[if *address == 0 { UNDEFINED } else { *address }]);
             if self.filtered && number < 6 {
                 let size = if *address == 1000 { 128 } else { 64 };
-                // Of one block, the filter was left out.
+                // One block skipped the filter.
                 file = file.u64s(&[size]).u32s(&[u32::from(*address == 1200)]);
             }
         }
         file.checksum(at)
     }
 
-    /// A direct block with one object, 20 bytes behind its start.
+    /// Creates a direct block with one object, 20 bytes after its start.
     fn direct_block(self, file: Maker, at: usize, size: usize, offset: u64, object: &[u8]) -> Maker {
         let mut block = Self::prefix(Maker::default(), 0, b"FHDB", offset).to(20).raw(object).to(size).0;
         if self.checksums {
@@ -76,7 +77,7 @@ impl Kind {
         file.to(at).raw(&block)
     }
 
-    /// A B-tree with two huge objects.
+    /// Creates a B-tree with two huge objects.
     fn huge_tree(self, file: Maker) -> Maker {
         let (kind, size) = if self.filtered { (2, 36) } else { (1, 24) };
         let file =
@@ -95,7 +96,7 @@ impl Kind {
     }
 }
 
-/// The bytes of elements of 4 bytes, first bytes first.
+/// Shuffles the bytes of elements of 4 bytes, first bytes first.
 fn shuffled(bytes: &[u8]) -> Vec<u8> {
     (0..4).flat_map(|byte| bytes.iter().copied().skip(byte).step_by(4)).collect()
 }
@@ -104,7 +105,7 @@ fn object(file: &[u8], id: &[u8]) -> Result<Vec<u8>> {
     with_image(file, |image| FractalHeap::open(image, 0)?.object(image, id))
 }
 
-/// The id of an object: its offset and length.
+/// Creates the id of a managed object from its offset and length.
 fn managed(offset: u16, length: u8) -> Vec<u8> {
     Maker::default().u8s(&[0]).u16s(&[offset]).u8s(&[length, 0, 0, 0]).0
 }
@@ -128,7 +129,7 @@ fn managed_objects() {
             assert_eq!(object(&file, &managed(640 + 20, 5)).unwrap(), b"third");
             let (third, rounds) =
                 in_steps(&file, |image| FractalHeap::open(image, 0)?.object(image, &managed(640 + 20, 5)));
-            // Header, if filtered once more, and a block of each level.
+            // Header, a second read of it if filtered, and a block of each level.
             assert_eq!((third.unwrap(), rounds), (b"third".to_vec(), if kind.filtered { 5 } else { 4 }));
         }
     }
@@ -168,7 +169,7 @@ fn huge_objects() {
         assert_eq!(object(&file, &[0x10, 2, 1, 0, 0, 0, 0]).unwrap(), b"huge another");
         let error = object(&file, &[0x10, 3, 0, 0, 0, 0, 0]).unwrap_err();
         assert!(error.to_string().contains("huge object 3 is not in the B-tree"), "{error}");
-        // Ids with room enough say it themselves.
+        // Longer ids hold the location themselves.
         let id = Maker::default().u8s(&[0x10]).u64s(&[2350, 12]);
         let id = if kind.filtered { id.u32s(&[0]).u64s(&[12]) } else { id };
         let file = Kind { id_length: id.0.len() as u16, ..kind }.file();
@@ -204,7 +205,7 @@ fn what_is_not_there_is_refused() {
     for id in [managed(0, 5), managed(20, 0), managed(1025, 5), managed(20, 101)] {
         check(direct, &id, "in the heap");
     }
-    // In the prefix; beyond the block's end.
+    // In the prefix; past the block's end.
     check(direct, &managed(18, 5), "an object of 5 bytes at 18");
     check(direct, &managed(60, 5), "an object of 5 bytes at 60");
     check(indirect, &managed(64 + 20, 5), "lies in no block");

@@ -1,4 +1,4 @@
-//! Attributes of version 1 to 3. Source: specification §IV.A.2.m, "The Attribute Message".
+//! Attributes of versions 1 to 3. Source: specification §IV.A.2.m, "The Attribute Message".
 
 use super::{DATASPACE, DATATYPE, dataspace, datatype, shared};
 use crate::model::{Attribute, CharacterSet, Name};
@@ -7,7 +7,7 @@ use crate::{Cursor, Error, Image, Result};
 pub(crate) const DATATYPE_SHARED: u8 = 0x01;
 const DATASPACE_SHARED: u8 = 0x02;
 
-/// What stands before an attribute's datatype.
+/// Fields before an attribute's datatype.
 struct Prefix {
     name: Name,
     charset: CharacterSet,
@@ -17,15 +17,15 @@ struct Prefix {
     dataspace_size: usize,
 }
 
-/// The name alone.
+/// Reads the name only.
 ///
 /// # Errors
-/// Corrupt or Unsupported if it or what stands before it is damaged.
+/// Corrupt or Unsupported if the name or a field before it is damaged.
 pub fn parse_name(cursor: &mut Cursor<'_>) -> Result<Name> {
     prefix(cursor).map(|prefix| prefix.name)
 }
 
-/// An attribute; its order of creation is not in the message itself.
+/// Reads an attribute. Its creation order is not part of the message.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -66,7 +66,7 @@ fn prefix(cursor: &mut Cursor<'_>) -> Result<Prefix> {
     let dataspace_size = cursor.u16()?.into();
     let utf8 = version == 3 && cursor.u8()? == 1;
     let charset = if utf8 { CharacterSet::Utf8 } else { CharacterSet::Ascii };
-    // Libraries close the name with a NUL themselves: what stands in its place is not looked at.
+    // Libraries set the final NUL of the name themselves, so the byte in its place is not checked.
     let name = part(cursor, version, name_size, "attribute's name")?.rest();
     match name.split_last() {
         Some((_, name)) if !name.is_empty() && !name.contains(&0) => {
@@ -76,7 +76,7 @@ fn prefix(cursor: &mut Cursor<'_>) -> Result<Prefix> {
     }
 }
 
-/// A part of the attribute, which takes a multiple of 8 bytes in version 1.
+/// Reads a part of the attribute, which version 1 pads to a multiple of 8 bytes.
 fn part<'a>(
     cursor: &mut Cursor<'a>,
     version: u8,

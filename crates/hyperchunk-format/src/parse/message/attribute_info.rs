@@ -1,21 +1,22 @@
-//! Where an object keeps its attributes. Source: specification §IV.A.2.v, "The Attribute Info Message".
+//! Attribute info: storage of an object's attributes. Source: specification §IV.A.2.v, "The Attribute Info
+//! Message".
 
 use crate::{Cursor, Result, Sizes};
 
-/// Where an object keeps its attributes.
+/// Storage of an object's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeInfo {
-    /// Whether the order of creation is tracked.
+    /// True if the creation order is tracked.
     pub order_tracked: bool,
-    /// The fractal heap with the attributes; `None` if they are in the header.
+    /// Fractal heap with the attributes; `None` if they are in the header.
     pub heap: Option<u64>,
-    /// The B-tree by name.
+    /// B-tree by name.
     pub by_name: Option<u64>,
-    /// The B-tree by order of creation.
+    /// B-tree by creation order.
     pub by_order: Option<u64>,
 }
 
-/// An attribute info message.
+/// Reads an attribute info message.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.

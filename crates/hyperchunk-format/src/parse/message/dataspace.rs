@@ -3,10 +3,10 @@
 use crate::model::Dataspace;
 use crate::{Cursor, Result, Sizes};
 
-/// The most dimensions that HDF5 allows.
+/// HDF5's maximum rank.
 pub(crate) const MAX_RANK: u8 = 32;
 
-/// A dataspace of version 1 or 2.
+/// Reads a dataspace of version 1 or 2.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.

@@ -1,5 +1,5 @@
-//! Datatypes of version 1 to 5. Source: specification §IV.A.2.d, "The Datatype Message"; HDF5 2.x `H5Odtype.c` for what
-//! readers refuse.
+//! Datatypes of versions 1 to 5. Source: specification §IV.A.2.d, "The Datatype Message"; HDF5 2.x
+//! `H5Odtype.c` for the checks.
 
 use crate::model::{
     ByteOrder, CharacterSet, Class, Datatype, EnumMember, Float, Member, Normalization, ReferenceKind,
@@ -8,18 +8,18 @@ use crate::model::{
 use crate::{Cursor, Error, Limits, Result};
 use std::collections::HashSet;
 
-/// A datatype.
+/// Reads a datatype.
 ///
 /// # Errors
-/// Corrupt if it contradicts itself, Unsupported if it is of a version, class or kind not known, Limit if it nests deeper
-/// than the limit `datatype_depth`.
+/// Corrupt if it contradicts itself, Unsupported if its version, class or kind is unknown, Limit if it nests
+/// deeper than the limit `datatype_depth`.
 pub fn parse(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Datatype> {
     Parser { cursor, left: limits.datatype_depth }.datatype()
 }
 
 struct Parser<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
-    /// How much deeper the type may nest.
+    /// Remaining nesting depth.
     left: u32,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Parser<'_, 'a> {
         Ok(Datatype { size: size.into(), class })
     }
 
-    /// A type inside this one.
+    /// Reads a nested datatype.
     fn inner(&mut self) -> Result<Datatype> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(self.place(Error::limit("it nests deeper than the limit `datatype_depth`")));
@@ -69,14 +69,14 @@ impl<'a> Parser<'_, 'a> {
         Ok(Class::Integer { order: order(flags), signed: flags & 0x08 != 0, offset, precision })
     }
 
-    /// The first significant bit and how many there are.
+    /// Reads the first significant bit and the number of significant bits.
     fn bits(&mut self, size: u32) -> Result<(u16, u16)> {
         let (offset, precision) = (self.cursor.u16()?, self.cursor.u16()?);
         self.within(offset, precision, size)?;
         Ok((offset, precision))
     }
 
-    /// Checks that a field of bits is not empty and lies in the element.
+    /// Checks that a bit field is not empty and fits the element.
     fn within(&self, first: u16, count: u16, size: u32) -> Result<()> {
         let end = u64::from(first).saturating_add(count.into());
         if count > 0 && end <= u64::from(size).saturating_mul(8) {
@@ -153,11 +153,11 @@ impl<'a> Parser<'_, 'a> {
         Ok(Class::Opaque { tag: tag.split(|byte| *byte == 0).next().unwrap_or_default().into() })
     }
 
-    /// A name of a member, with its padding to 8 bytes before version 3.
+    /// Reads the name of a member; versions 1 and 2 pad it to a multiple of 8 bytes.
     fn name(&mut self, version: u8) -> Result<&'a [u8]> {
         let name = self.cursor.until_nul()?;
         if version < 3 {
-            // With its NUL it takes a multiple of 8.
+            // Padded to a multiple of 8 including its NUL.
             self.cursor.skip(7_usize.wrapping_sub(name.len()) % 8)?;
         }
         Ok(name)
@@ -168,7 +168,7 @@ impl<'a> Parser<'_, 'a> {
         if count == 0 {
             return Err(self.corrupt("a compound type without members"));
         }
-        // From version 3 on, offsets take the fewest bytes that can hold the size.
+        // From version 3 on, offsets have the smallest width that can hold the size.
         let offset_width = if version < 3 { 4 } else { (size.ilog2() / 8).saturating_add(1) as usize };
         let mut members = Vec::new();
         let mut names = HashSet::new();
@@ -196,7 +196,7 @@ impl<'a> Parser<'_, 'a> {
         Ok(Class::Compound { members })
     }
 
-    /// Version 1: a member may be an array by itself.
+    /// Reads the dimensions of a version 1 member, which may be an array.
     fn member_dims(&mut self) -> Result<Vec<u64>> {
         let rank = usize::from(self.cursor.u8()?);
         self.cursor.skip(3 + 4 + 4)?;
@@ -291,7 +291,7 @@ impl<'a> Parser<'_, 'a> {
     }
 
     fn complex(&mut self, flags: u32, size: u32) -> Result<Class> {
-        // Bit 0: both parts are of one type; bits 1 and 2: 0 for real and imaginary part.
+        // Bit 0: both parts have the same type; bits 1 and 2: 0 for real and imaginary part.
         if flags != 1 {
             return Err(self.unsupported(format!("complex numbers of form {flags:#x}")));
         }

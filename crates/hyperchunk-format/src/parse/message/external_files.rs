@@ -1,13 +1,13 @@
-//! The files that hold the data of a dataset. Source: specification §IV.A.2.h, "The External Data Files Message".
+//! External data files of a dataset. Source: specification §IV.A.2.h, "The External Data Files Message".
 
 use crate::model::ExternalFile;
 use crate::parse::local_heap::LocalHeap;
 use crate::{Cursor, Image, Result};
 
-/// The files, in order.
+/// Reads the list of files, in order.
 ///
 /// # Errors
-/// Corrupt or Unsupported if the message or the heap of its names is damaged.
+/// Corrupt or Unsupported if the message or the heap with the names is damaged.
 pub fn parse(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Vec<ExternalFile>> {
     cursor.version(1..=1)?;
     cursor.skip(3)?;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::parse::testing::{Maker, survives_damage, with_image};
 
-    /// The message at 0, then a heap with the names at 8 and 16.
+    /// Creates the message at 0, then a heap with the names at 8 and 16.
     fn file() -> Vec<u8> {
         let message =
             Maker::default().u8s(&[1, 0, 0, 0, 2, 0, 2, 0]).u64s(&[64, 8, 0, 100, 16, 50, u64::MAX]);

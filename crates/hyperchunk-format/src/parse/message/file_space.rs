@@ -1,19 +1,19 @@
-//! How a writer manages the space of a file. Source: specification §IV.A.2.x, "The File Space Info Message".
+//! File space management. Source: specification §IV.A.2.x, "The File Space Info Message".
 
 use crate::{Cursor, Result, Sizes};
 
-/// How a writer manages the space of a file. Readers may use it to guess where metadata lie.
+/// File space management of a writer. Readers may use it to guess the location of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSpace {
-    /// Whether metadata and raw data are kept in pages of their own.
+    /// True if metadata and raw data are in separate pages.
     pub paged: bool,
-    /// Whether space that becomes free may be used again.
+    /// True if freed space may be reused.
     pub reused: bool,
-    /// The size of a page in bytes.
+    /// Page size in bytes.
     pub page_size: u64,
 }
 
-/// A file space info message.
+/// Reads a file space info message.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.

@@ -1,9 +1,10 @@
-//! Fill values, of the old message and of version 1 to 3 of the new one. Source: specification §IV.A.2.e and f.
+//! Fill values, from the old message and from versions 1 to 3 of the new one. Source: specification §IV.A.2.e
+//! and f.
 
 use crate::model::{AllocationTime, FillTime, FillValue, FillWhen};
 use crate::{Cursor, Result};
 
-/// The value of the new message.
+/// Reads the new fill value message.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -33,7 +34,7 @@ fn version_3(cursor: &mut Cursor<'_>) -> Result<FillValue> {
     Ok(FillValue { value, allocation, time })
 }
 
-/// The value of the old message, with what libraries of its time did else.
+/// Reads the old fill value message; the times are the defaults of the libraries of its time.
 ///
 /// # Errors
 /// Corrupt if it is damaged.
@@ -42,7 +43,8 @@ pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<FillValue> {
     Ok(FillValue { value, allocation: AllocationTime::Late, time: FillTime::IfSet })
 }
 
-/// A size and so many bytes; `empty` if there are none. New messages give a negative size to an undefined value.
+/// Reads a size and that number of bytes; returns `empty` for size 0. In new messages a negative size means
+/// an undefined value.
 fn value(cursor: &mut Cursor<'_>, empty: FillWhen) -> Result<FillWhen> {
     match i32::from_le_bytes(cursor.array()?) {
         0 => Ok(empty),

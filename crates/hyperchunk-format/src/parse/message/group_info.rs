@@ -1,17 +1,18 @@
-//! How a new-style group's writer wants its links kept. Source: specification §IV.A.2.k, "The Group Info Message".
+//! Hints for the link storage of a new-style group. Source: specification §IV.A.2.k, "The Group Info
+//! Message".
 
 use crate::{Cursor, Result};
 
-/// How a new-style group's writer wants its links kept. Readers need none of it.
+/// Hints for the link storage of a new-style group. Readers need none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupInfo {
-    /// More links than the first number are kept in a heap, fewer than the second in the header.
+    /// Link phase change values: maximum number of compact links, minimum number of dense links.
     pub phase_change: Option<(u16, u16)>,
-    /// How many links of which length are expected.
+    /// Estimated number of links, and estimated length of a link's name.
     pub estimate: Option<(u16, u16)>,
 }
 
-/// A group info message.
+/// Reads a group info message.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.

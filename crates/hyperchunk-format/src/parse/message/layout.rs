@@ -1,10 +1,11 @@
-//! Data layouts of version 1 to 5. Source: specification §IV.A.2.i, "The Data Layout Message"; HDF5 2.x for version 5.
+//! Data layouts of versions 1 to 5. Source: specification §IV.A.2.i, "The Data Layout Message"; HDF5 2.x for
+//! version 5.
 
 use super::dataspace::MAX_RANK;
 use crate::model::{ChunkIndex, Chunked, Layout};
 use crate::{Cursor, Result, Sizes};
 
-/// A layout.
+/// Reads a layout.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -20,8 +21,8 @@ const CONTIGUOUS: u8 = 1;
 const CHUNKED: u8 = 2;
 const VIRTUAL: u8 = 3;
 
-/// Versions 1 and 2 start with the dimensions, whatever the class. Those of contiguous data may be cut to 32 bits: the
-/// dataspace's count.
+/// Reads versions 1 and 2, which start with the dimensions for every class. The dimensions of contiguous data
+/// may be cut to 32 bits, so only the dataspace's are used.
 fn version_1(cursor: &mut Cursor<'_>, sizes: Sizes, version: u8) -> Result<Layout> {
     let rank = cursor.u8()?;
     let class = cursor.u8()?;
@@ -88,7 +89,7 @@ fn version_3(cursor: &mut Cursor<'_>, sizes: Sizes, version: u8) -> Result<Layou
     }
 }
 
-/// The dimensions of a chunk, the last of which is the size of an element, and what follows them.
+/// Reads the dimensions of a chunk, the last of which is the size of an element, and the fields after them.
 fn chunked(
     cursor: &mut Cursor<'_>,
     rank: u8,
@@ -110,7 +111,7 @@ fn check_rank(cursor: &Cursor<'_>, rank: u8) -> Result<()> {
     if rank <= MAX_RANK.saturating_add(1) { Ok(()) } else { Err(cursor.error(format!("{rank} dimensions"))) }
 }
 
-/// The index of version 4 and 5. The parameters that stand here stand in the index' own header, too.
+/// Reads the chunk index of versions 4 and 5. Its parameters are repeated in the index's own header.
 fn index(cursor: &mut Cursor<'_>, sizes: Sizes, single_filtered: bool) -> Result<ChunkIndex> {
     let class = cursor.u8()?;
     let mut filtered = None;
@@ -135,7 +136,7 @@ fn index(cursor: &mut Cursor<'_>, sizes: Sizes, single_filtered: bool) -> Result
     })
 }
 
-/// Parameters of one byte each, none of them 0.
+/// Reads one-byte parameters, none of which may be 0.
 fn positive(cursor: &mut Cursor<'_>, count: usize) -> Result<()> {
     if cursor.take(count)?.contains(&0) {
         return Err(cursor.error("a parameter of the chunk index is 0".into()));

@@ -1,5 +1,5 @@
-//! Links of new-style groups. Source: specification §IV.A.2.g, "The Link Message"; HDF5 2.x `H5Lexternal.c` for the value of
-//! external links.
+//! Links of new-style groups. Source: specification §IV.A.2.g, "The Link Message"; HDF5 2.x `H5Lexternal.c`
+//! for the value of external links.
 
 use crate::model::{CharacterSet, Link, LinkTarget, Name};
 use crate::{Cursor, Result, Sizes};
@@ -8,7 +8,7 @@ const HARD: u8 = 0;
 const SOFT: u8 = 1;
 const EXTERNAL: u8 = 64;
 
-/// A link.
+/// Reads a link.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -43,14 +43,14 @@ fn take<'a>(cursor: &mut Cursor<'a>, length: u64) -> Result<&'a [u8]> {
     cursor.take(usize::try_from(length).unwrap_or(usize::MAX))
 }
 
-/// Libraries end a name at its first NUL, wherever its length says that it ends.
+/// Ends a name at its first NUL, whatever its length field says, as libraries do.
 fn until_nul(bytes: &[u8]) -> Name {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default().into()
 }
 
 fn target(cursor: &mut Cursor<'_>, sizes: Sizes, class: u8) -> Result<LinkTarget> {
     if class == HARD {
-        // An undefined address is an error of who follows the link, not of who lists it.
+        // An undefined address is an error for following the link, not for listing it.
         return cursor.address(sizes).map(|address| LinkTarget::Hard(address.unwrap_or(u64::MAX)));
     }
     let length = cursor.u16()?;
@@ -64,8 +64,8 @@ fn target(cursor: &mut Cursor<'_>, sizes: Sizes, class: u8) -> Result<LinkTarget
     }
 }
 
-/// The value of an external link: version and flags in one byte, the file's name, the object's path. One that is damaged
-/// is listed as what it is, and cannot be followed.
+/// Reads the value of an external link: version and flags in one byte, the file's name, the object's path. A
+/// damaged value is listed as a user-defined link, which cannot be followed.
 fn external(value: &[u8]) -> LinkTarget {
     let mut parts = value.strip_prefix(&[0]).unwrap_or_default().splitn(3, |byte| *byte == 0);
     match (parts.next(), parts.next()) {

@@ -1,21 +1,21 @@
-//! Where a new-style group keeps its links. Source: specification §IV.A.2.c, "The Link Info Message".
+//! Link info: storage of a new-style group's links. Source: specification §IV.A.2.c, "The Link Info Message".
 
 use crate::{Cursor, Result, Sizes};
 
-/// Where a new-style group keeps its links.
+/// Storage of a new-style group's links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// Whether the order of creation is tracked.
+    /// True if the creation order is tracked.
     pub order_tracked: bool,
-    /// The fractal heap with the links; `None` if they are in the header.
+    /// Fractal heap with the links; `None` if they are in the header.
     pub heap: Option<u64>,
-    /// The B-tree by name.
+    /// B-tree by name.
     pub by_name: Option<u64>,
-    /// The B-tree by order of creation.
+    /// B-tree by creation order.
     pub by_order: Option<u64>,
 }
 
-/// A link info message.
+/// Reads a link info message.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.

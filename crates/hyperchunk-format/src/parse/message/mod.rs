@@ -1,4 +1,4 @@
-//! The messages of object headers, one file each. Source: specification §IV.A.2.
+//! Messages of object headers, one file each. Source: specification §IV.A.2.
 
 pub mod attribute;
 pub mod attribute_info;
@@ -20,80 +20,80 @@ pub mod symbol_table;
 use crate::model::RawMessage;
 use crate::{Cursor, Result};
 
-/// Nothing: room for a message.
+/// NIL message: unused space.
 pub const NULL: u16 = 0x00;
-/// The extent of a dataset.
+/// Extent of a dataset or attribute.
 pub const DATASPACE: u16 = 0x01;
-/// Where a group keeps its links.
+/// Storage of a new-style group's links.
 pub const LINK_INFO: u16 = 0x02;
-/// The type of elements.
+/// Datatype of the elements.
 pub const DATATYPE: u16 = 0x03;
-/// What never-written elements are, in old files.
+/// Fill value, in old files.
 pub const FILL_VALUE_OLD: u16 = 0x04;
-/// What never-written elements are.
+/// Fill value.
 pub const FILL_VALUE: u16 = 0x05;
-/// A link.
+/// Link.
 pub const LINK: u16 = 0x06;
-/// The files that hold the data of a dataset.
+/// External data files of a dataset.
 pub const EXTERNAL_FILES: u16 = 0x07;
-/// Where the data of a dataset lie.
+/// Storage layout of a dataset.
 pub const LAYOUT: u16 = 0x08;
-/// Never written; readers treat it as unknown.
+/// Bogus message: never written; readers treat it as unknown.
 const BOGUS: u16 = 0x09;
-/// How a group keeps its links.
+/// Hints for the link storage of a group.
 pub const GROUP_INFO: u16 = 0x0a;
-/// The filters of chunks.
+/// Filter pipeline.
 pub const PIPELINE: u16 = 0x0b;
-/// An attribute.
+/// Attribute.
 pub const ATTRIBUTE: u16 = 0x0c;
-/// The comment of an object.
+/// Comment of an object.
 pub const COMMENT: u16 = 0x0d;
-/// When an object was last modified, in old files.
+/// Modification time, in old files.
 pub const MODIFICATION_TIME_OLD: u16 = 0x0e;
-/// Where the table of shared messages lies.
+/// Location of the table of shared messages.
 pub const SHARED_MESSAGE_TABLE: u16 = 0x0f;
-/// A further block of messages.
+/// Continuation block of an object header.
 pub const CONTINUATION: u16 = 0x10;
-/// Where an old-style group keeps its links.
+/// Storage of an old-style group's links.
 pub const SYMBOL_TABLE: u16 = 0x11;
-/// When an object was last modified.
+/// Modification time.
 pub const MODIFICATION_TIME: u16 = 0x12;
-/// The sizes of nodes of B-trees.
+/// Node sizes (K values) of B-trees.
 pub const BTREE_K: u16 = 0x13;
-/// How the file was split.
+/// File driver information.
 pub const DRIVER_INFORMATION: u16 = 0x14;
-/// Where an object keeps its attributes.
+/// Storage of an object's attributes.
 pub const ATTRIBUTE_INFO: u16 = 0x15;
-/// How many hard links lead to an object.
+/// Number of hard links to an object.
 pub const REFERENCE_COUNT: u16 = 0x16;
-/// How the space of the file is managed.
+/// File space management.
 pub const FILE_SPACE: u16 = 0x17;
-/// Where metadata lie that were in the writer's cache.
+/// Location of the metadata cache image.
 pub const CACHE_IMAGE: u16 = 0x18;
 
-/// The flag of a message whose data lie elsewhere.
+/// Flag of a shared message, whose data are stored elsewhere.
 pub const SHARED: u8 = 0x02;
 
-/// Whether the specification defines a type of messages.
+/// True if the specification defines this message type.
 pub(crate) fn known(kind: u16) -> bool {
     kind <= CACHE_IMAGE && kind != BOGUS
 }
 
-/// Whether messages of a type may be shared.
+/// True if messages of this type may be shared.
 pub(crate) fn shareable(kind: u16) -> bool {
     matches!(kind, DATASPACE | DATATYPE | FILL_VALUE_OLD | FILL_VALUE | PIPELINE | ATTRIBUTE)
 }
 
-/// A cursor at the start of a message that is not shared.
+/// Creates a cursor at the start of an unshared message.
 pub(crate) fn cursor<'m>(raw: &'m RawMessage, structure: &'static str) -> Cursor<'m> {
     Cursor::new(&raw.data, structure, raw.offset)
 }
 
-/// The flags of link info and attribute info messages.
+/// Flags of link info and attribute info messages.
 struct IndexFlags {
-    /// The order of creation is tracked.
+    /// True if the creation order is tracked.
     tracked: bool,
-    /// There is a B-tree by order of creation.
+    /// True if there is a B-tree by creation order.
     indexed: bool,
 }
 

@@ -1,8 +1,8 @@
-//! When an object was last modified. Source: specification §IV.A.2.o and s, "Object Modification Time".
+//! Modification times of objects. Source: specification §IV.A.2.o and s, "Object Modification Time".
 
 use crate::{Cursor, Result};
 
-/// Seconds since 1970, from the new message.
+/// Reads the new message. Returns seconds since 1970.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -12,10 +12,11 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Result<i64> {
     cursor.u32().map(i64::from)
 }
 
-/// Seconds since 1970, from the old message: the digits of year, month, day, hour, minute and second, in UTC.
+/// Reads the old message: the digits of year, month, day, hour, minute and second, in UTC. Returns seconds
+/// since 1970.
 ///
 /// # Errors
-/// Corrupt if they are no digits, or no date.
+/// Corrupt if a character is no digit, or the fields are no date.
 pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<i64> {
     let mut digits = |count: usize| {
         let text = std::str::from_utf8(cursor.take(count)?).ok();
@@ -37,12 +38,13 @@ pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<i64> {
         .saturating_add(second))
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar, with the year taken to start in March.
+/// Returns the days from 1970-01-01 to a date of the Gregorian calendar. Years start in March, so that the
+/// leap day is last.
 #[expect(clippy::arithmetic_side_effects, reason = "years have four digits")]
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // 153 days in each five months from March on; 719468 days from the year 0 to 1970.
+    // Five months from March on have 153 days; from year 0 to 1970 there are 719468 days.
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 

@@ -1,14 +1,14 @@
-//! Filter pipelines of version 1 and 2. Source: specification §IV.A.2.l, "The Filter Pipeline Message".
+//! Filter pipelines of versions 1 and 2. Source: specification §IV.A.2.l, "The Filter Pipeline Message".
 
 use crate::model::{Filter, Name, Pipeline};
 use crate::{Cursor, Result};
 
-/// The most filters that a pipeline may have: a chunk's filter mask has so many bits.
+/// Maximum number of filters in a pipeline: the number of bits in a chunk's filter mask.
 pub(crate) const MOST: u8 = 32;
-/// Version 2 stores no name of filters below this number: the library's own.
+/// First filter identifier with a name in version 2; lower ones are the library's own.
 pub(crate) const FIRST_NAMED: u16 = 256;
 
-/// A pipeline.
+/// Reads a filter pipeline.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
@@ -45,7 +45,7 @@ fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
 mod tests {
     use super::*;
 
-    /// A filter on one line: number, whether optional, name, parameters.
+    /// Formats a filter on one line: identifier, optional, name, parameters.
     fn line(filter: &Filter) -> String {
         format!("{} {} {:?} {:?}", filter.id, filter.optional, filter.name, filter.parameters)
     }

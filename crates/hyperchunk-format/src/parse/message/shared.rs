@@ -1,4 +1,4 @@
-//! Shared messages: the data of a message that lie in a committed datatype or in the heap of shared messages. Source:
+//! Shared messages, whose data are in a committed datatype or in the heap of shared messages. Source:
 //! specification §IV.A.2, "shared message" versions 1 to 3.
 
 use super::{DATATYPE, SHARED};
@@ -8,32 +8,33 @@ use crate::{Cursor, Image, Result};
 use std::borrow::Cow;
 
 const STRUCTURE: &str = "shared message";
-/// How often a shared message may lead to another. Libraries write messages that lead to plain ones only.
+/// Maximum length of a chain of shared messages. Libraries only write shared messages that point to plain
+/// ones.
 const DEEPEST: u32 = 4;
 
-/// A message's data, wherever they lie.
+/// Data of a message, own or shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body<'a> {
-    /// The data.
+    /// Message data.
     pub data: Cow<'a, [u8]>,
-    /// Where they lie in the file; 0 if in a heap.
+    /// Offset of the data in the file; 0 if they are in a heap.
     pub offset: u64,
-    /// The committed datatype that they are the type of, by the address of its header.
+    /// Address of the object header of the committed datatype, if the data are from one.
     pub committed: Option<u64>,
 }
 
 impl Body<'_> {
-    /// A cursor at the start of the data.
+    /// Creates a cursor at the start of the data.
     #[must_use]
     pub fn cursor(&self, structure: &'static str) -> Cursor<'_> {
         Cursor::new(&self.data, structure, self.offset)
     }
 }
 
-/// The data of a message: its own, or those that it leads to.
+/// Returns the data of a message: its own, or the shared ones it points to.
 ///
 /// # Errors
-/// Corrupt if it leads nowhere.
+/// Corrupt if its target does not exist.
 pub fn resolve<'m>(image: Image<'_>, message: &'m RawMessage) -> Result<Body<'m>> {
     if message.flags & SHARED == 0 {
         return Ok(Body { data: Cow::Borrowed(&message.data), offset: message.offset, committed: None });
@@ -41,19 +42,19 @@ pub fn resolve<'m>(image: Image<'_>, message: &'m RawMessage) -> Result<Body<'m>
     follow(image, message.kind, &mut super::cursor(message, STRUCTURE), DEEPEST)
 }
 
-/// The data of the message of type `kind` that a shared message's own data lead to.
+/// Returns the data of the message of type `kind` to which a shared message's data point.
 ///
 /// # Errors
-/// Corrupt if they lead nowhere.
+/// Corrupt if the target does not exist.
 pub fn resolve_data(image: Image<'_>, kind: u16, cursor: &mut Cursor<'_>) -> Result<Body<'static>> {
     follow(image, kind, cursor, DEEPEST)
 }
 
-/// Where a shared message's data lie.
+/// Location of a shared message's data.
 enum Place {
-    /// In an object's header, by its address.
+    /// Object header, by its address.
     Committed(u64),
-    /// In the heap of shared messages, by its id.
+    /// Heap of shared messages, by heap id.
     Heap([u8; 8]),
 }
 
@@ -61,7 +62,7 @@ fn place(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Place> {
     let version = cursor.version(1..=3)?;
     let class = cursor.u8()?;
     match version {
-        // A symbol table entry: its name's offset, then the object's address.
+        // A symbol table entry: the offset of its name, then the address of the object.
         1 => cursor.skip(usize::from(image.sizes.length).saturating_add(6))?,
         3 if class == 1 => return cursor.array().map(Place::Heap),
         _ => {}

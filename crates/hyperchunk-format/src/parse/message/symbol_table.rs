@@ -1,8 +1,9 @@
-//! Where an old-style group keeps its links. Source: specification §IV.A.2.r, "The Symbol Table Message".
+//! Symbol tables: storage of an old-style group's links. Source: specification §IV.A.2.r, "The Symbol Table
+//! Message".
 
 use crate::{Cursor, Result, Sizes};
 
-/// The root of the B-tree and the local heap.
+/// Reads the addresses of the B-tree's root and of the local heap.
 ///
 /// # Errors
 /// Corrupt if it is damaged.

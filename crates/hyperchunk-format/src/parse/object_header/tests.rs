@@ -7,7 +7,7 @@ fn parsed(file: &[u8]) -> Result<ObjectHeader> {
     parse(Image::new(&file, 0, sizes, &limits, &Fuel::new(&limits)), 0)
 }
 
-/// The types and sizes of the messages that are kept.
+/// Checks the types and sizes of the retained messages.
 fn check(file: &[u8], expected: &[(u16, usize)]) {
     let header = parsed(file).unwrap();
     let found: Vec<_> = header.messages.iter().map(|message| (message.kind, message.data.len())).collect();
@@ -22,7 +22,7 @@ fn refused(file: &[u8], kind: ErrorKind) {
     );
 }
 
-/// A message of version 1.
+/// Creates a version 1 message.
 fn message_1(kind: u16, flags: u8, data: &[u8]) -> Vec<u8> {
     let mut bytes = kind.to_le_bytes().to_vec();
     bytes.extend((data.len() as u16).to_le_bytes());
@@ -66,7 +66,7 @@ fn version_1() {
     check(&file, &[(1, 16)]);
     assert_eq!(parsed(&file).unwrap().reference_count, 7);
     check(&header_1(0, &[]), &[]);
-    // More messages in the prefix than there are: an old library's mistake.
+    // The prefix declares too many messages: an old library's mistake.
     check(&header_1(9, &[message_1(1, 0, &[0; 16])]), &[(1, 16)]);
     refused(&header_1(1, &[message_1(1, 0, &[0; 16]), message_1(1, 0, &[])]), ErrorKind::Corrupt);
     refused(&header_1(1, &[message_1(1, 0, &[0; 7])]), ErrorKind::Corrupt);
@@ -101,7 +101,7 @@ fn a_block_that_continues_itself() {
 #[test]
 fn version_2() {
     check(&header_2(0, &[], &[1, 2, 0, 0, 7, 8]), &[(1, 2)]);
-    // A gap of fewer bytes than a message's prefix.
+    // A gap shorter than a message's prefix.
     check(&header_2(0, &[], &[1, 2, 0, 0, 7, 8, 0, 0, 0]), &[(1, 2)]);
     refused(&header_2(0, &[], &[0, 1, 0, 0, 7, 0, 0, 0]), ErrorKind::Corrupt);
     let times = [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];

@@ -8,7 +8,7 @@ fn parsed(bytes: &[u8]) -> Result<Selection> {
 
 fn check(bytes: Maker, expected: Option<Selection>) {
     assert_eq!(parsed(&bytes.0).ok(), expected, "{:?}", bytes.0);
-    // Whatever is cut off is missed.
+    // Every truncation is detected.
     for length in 0..bytes.0.len() {
         assert!(parsed(&bytes.0[..length]).is_err(), "{length} bytes of {:?}", bytes.0);
     }
@@ -56,7 +56,7 @@ fn regular_hyperslabs() {
     check(version_2.u64s(&[1, 4, u64::MAX, 2]), one(slab(1, 4, None, Some(2))));
     check(version_3(2).u16s(&[1, 4, 0, 2]), Some(Selection::None));
     check(version_3(2).u16s(&[1, 0, 1, 2]), one(slab(1, 1, Some(1), Some(2))));
-    // Overlapping, endless twice, or too far.
+    // Overlapping, unlimited twice, or too far.
     check(version_3(2).u16s(&[1, 1, 3, 2]), None);
     check(version_3(2).u16s(&[1, 0, 3, 2]), None);
     check(version_3(2).u16s(&[1, 4, 0xffff, 0xffff]), None);

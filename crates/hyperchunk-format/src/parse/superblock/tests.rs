@@ -12,7 +12,7 @@ fn refused(file: &[u8], kind: ErrorKind, message: &str) {
     assert!(error.to_string().contains(message), "{error}");
 }
 
-/// Version 0 or 1 with offsets and lengths of 4 bytes, at `offset`.
+/// Creates version 0 or 1 with offsets and lengths of 4 bytes, at `offset`.
 fn old(version: u8, offset: usize, base: u32, driver: u32) -> Vec<u8> {
     let maker = Maker::default().to(offset).raw(SIGNATURE);
     let maker = maker.u8s(&[version, 0, 0, 0, 0, 4, 4, 0]).u16s(&[5, 17]).u32s(&[0]);
@@ -20,13 +20,13 @@ fn old(version: u8, offset: usize, base: u32, driver: u32) -> Vec<u8> {
     maker.u32s(&[base, u32::MAX, base + 400, driver]).u32s(&[0, 96]).to(offset + 400).0
 }
 
-/// Version 2 or 3.
+/// Creates version 2 or 3.
 fn new(version: u8, flags: u8, numbers: [u64; 4]) -> Vec<u8> {
     let maker = Maker::default().raw(SIGNATURE).u8s(&[version, 8, 8, flags]);
     maker.u64s(&numbers).checksum(0).to(400).0
 }
 
-/// An object header of version 1 with one message, at 200.
+/// Creates an object header of version 1 with one message, at 200.
 fn with_extension(kind: u16, data: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     data.resize(data.len().next_multiple_of(8), 0);
@@ -49,7 +49,7 @@ fn old_versions() {
 fn user_blocks() {
     for offset in [512, 1024, 65536] {
         let place = u32::try_from(offset).unwrap();
-        // The base that is stored is right, or from before the block was put in front.
+        // The stored base is correct, or predates the user block.
         for base in [place, 0] {
             let file = old(0, offset, base, u32::MAX);
             let superblock = parsed(&file).unwrap();

@@ -4,7 +4,7 @@ use crate::parse::testing::{Maker, survives_damage, with_image};
 
 const ALL: [u32; 4] = [3, 1, 0, 0];
 
-/// Every second element from 1 on, `count` of them or, at 0xffff, as many as there are.
+/// Selects every second element from 1 on: `count` of them or, for 0xffff, all.
 fn slab(maker: Maker, count: u16) -> Maker {
     maker.u32s(&[2, 3]).u8s(&[1, 2]).u32s(&[1]).u16s(&[1, 2, count, 1])
 }
@@ -17,7 +17,7 @@ fn name(parts: &[&str]) -> SourceName {
     SourceName { parts: parts.iter().map(|part| Name::from(*part)).collect() }
 }
 
-/// A collection with the mappings as object 1.
+/// Creates a collection with the mappings as object 1.
 fn collection(mappings: Maker) -> Vec<u8> {
     let object = mappings.checksum(0).0;
     let file = Maker::default().raw(b"GCOL").u8s(&[1, 0, 0, 0]).u64s(&[4096]);

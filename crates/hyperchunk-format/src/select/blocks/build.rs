@@ -1,25 +1,25 @@
-//! From boxes to a tree of spans.
+//! Construction of a tree of spans from boxes.
 
 use super::{Node, Span};
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How much work boxes may make before they are given up as made to cost time.
+/// Work bound for building the tree; boxes that exceed it were made to cost time.
 const WORK: usize = 16 << 20;
 
-/// The spans of a node that is being made: start, end and child of each.
+/// Spans of a node under construction: start, end and child of each.
 type Spans = Vec<(u64, u64, usize)>;
 
-/// Makes a tree of boxes.
+/// Builder of a tree of spans.
 #[derive(Default)]
 pub(super) struct Builder<'a> {
     boxes: &'a [Vec<Range<u64>>],
     rank: usize,
     pub(super) nodes: Vec<Node>,
-    /// The node for some boxes at a level.
+    /// Node by level and boxes.
     by_boxes: HashMap<(usize, Vec<usize>), usize>,
-    /// The node with some spans at a level.
+    /// Node by level and spans.
     by_spans: HashMap<(usize, Spans), usize>,
     work: usize,
 }
@@ -29,7 +29,7 @@ impl<'a> Builder<'a> {
         Self { boxes, rank, ..Self::default() }
     }
 
-    /// The node of a level for these boxes, which is the last one made if it is new.
+    /// Returns the node of a level for these boxes; a new node is the last in `nodes`.
     pub(super) fn node(&mut self, level: usize, boxes: Vec<usize>) -> Result<usize> {
         if level == self.rank {
             return Ok(0);
@@ -48,7 +48,7 @@ impl<'a> Builder<'a> {
         Ok(node)
     }
 
-    /// The spans of a level for some boxes.
+    /// Computes the spans of a level by a sweep over the boxes.
     fn spans(&mut self, level: usize, boxes: &[usize]) -> Result<Spans> {
         let source = self.boxes;
         let range = |at: usize| source.get(at).and_then(|ranges| ranges.get(level)).cloned().unwrap_or(0..0);
@@ -84,7 +84,7 @@ impl<'a> Builder<'a> {
     }
 
     fn intern(&mut self, level: usize, spans: Spans) -> Result<usize> {
-        // The root is made last, and no other node is at its level.
+        // The root is created last, and it is the only node of its level.
         if let Some(node) = self.by_spans.get(&(level, spans.clone())) {
             return Ok(*node);
         }

@@ -1,14 +1,14 @@
-//! Walking over the elements of a tree of spans, and over the chunks that they are in.
+//! Iterators over the elements of a tree of spans and over the chunks they belong to.
 
 use super::Blocks;
 use std::ops::Range;
 
-/// The elements of blocks in order, as runs: first element, count.
+/// Iterator over the elements of blocks in order, as runs: first element and count.
 #[derive(Debug, Clone)]
 pub(crate) struct Walk {
     blocks: Blocks,
     strides: Vec<u64>,
-    /// For each level: the node, the span in it, the index in the span, and where the level below starts.
+    /// For each level: the node, the span in it, the index in the span, and the start of the level below.
     stack: Vec<(usize, usize, u64, u64)>,
 }
 
@@ -20,7 +20,7 @@ impl Walk {
         walk
     }
 
-    /// Goes down to the first row below a node.
+    /// Descends to the first row below a node.
     fn descend(&mut self, mut node: usize, mut base: u64) {
         while let Some(stride) = self.strides.get(self.stack.len()) {
             let Some(span) = self.blocks.nodes.get(node).and_then(|node| node.spans.first()) else { return };
@@ -31,7 +31,7 @@ impl Walk {
         }
     }
 
-    /// Goes on to the next row, or the next span of this one.
+    /// Moves to the next row, or to the next span of this row.
     fn advance(&mut self) {
         while let Some((node, at, index, base)) = self.stack.pop() {
             let level = self.stack.len();
@@ -69,12 +69,12 @@ impl Iterator for Walk {
     }
 }
 
-/// The chunks that blocks touch, in order.
+/// Iterator over the chunks that blocks touch, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunks {
     blocks: Blocks,
     chunk: Vec<u64>,
-    /// For each level: the nodes that can be met there, and the number of the chunk.
+    /// For each level: the nodes reachable there, and the number of the chunk.
     levels: Vec<(Vec<usize>, u64)>,
     begun: bool,
 }
@@ -84,7 +84,7 @@ impl Chunks {
         Self { blocks, chunk, levels: Vec::new(), begun: false }
     }
 
-    /// The first chunk at or after `number` that one of the nodes touches.
+    /// Returns the first chunk at or after `number` that one of the nodes touches.
     fn first_chunk_of(&self, level: usize, nodes: &[usize], number: u64) -> Option<u64> {
         let chunk = self.chunk.get(level).copied().unwrap_or(1);
         let start = number.checked_mul(chunk)?;
@@ -101,7 +101,7 @@ impl Chunks {
         start..start.saturating_add(chunk)
     }
 
-    /// Fills up the levels below, each with its first chunk.
+    /// Fills the levels below, each with its first chunk.
     fn descend(&mut self) {
         while self.levels.len() < self.chunk.len() {
             let level = self.levels.len();

@@ -1,11 +1,11 @@
-//! Mappings against lists of coordinates.
+//! Tests of mappings against lists of coordinates.
 
 use super::*;
 
-/// A choice, its extent and all its coordinates.
+/// Selection, its extent and all its coordinates.
 type Side<'a> = (&'a Choice, &'a [u64], &'a [Vec<u64>]);
 
-/// Which element of the source is where in the result, or none.
+/// Checks the source element for each place in the result, if any.
 fn check(sides: [Side<'_>; 2], asked: &Choice, wanted: &[Vec<u64>]) {
     let [(source, source_dims, from), (target, dims, to)] = sides;
     let context = format!("{source:?} of {source_dims:?} on {target:?} of {dims:?}, {asked:?}");
@@ -39,7 +39,7 @@ fn check(sides: [Side<'_>; 2], asked: &Choice, wanted: &[Vec<u64>]) {
 }
 
 impl Dice {
-    /// A side of a mapping: no lists, nothing twice.
+    /// Generates a side of a mapping: no lists, no repetitions.
     fn side(&mut self, dims: &[u64], irregular: bool) -> (Choice, Vec<Vec<u64>>) {
         loop {
             if irregular && self.below(2) == 0 {
@@ -77,7 +77,7 @@ impl Dice {
         }
     }
 
-    /// An extent without zeros.
+    /// Generates an extent without zeros.
     fn full(&mut self) -> Vec<u64> {
         let rank = 1 + self.below(3);
         let dims = self.extent(rank);
@@ -90,7 +90,8 @@ fn dimension_by_dimension() {
     let mut dice = Dice(99);
     for _ in 0..3000 {
         let (source_dims, dims) = (dice.full(), dice.full());
-        // A source of the target's shape: each axis anew, moved and spread, maybe with axes of one index between.
+        // A source of the target's shape: axes redrawn, shifted and spread, possibly with axes of one index
+        // between.
         let (target, to) = dice.side(&dims, false);
         let shape = target.shape(&dims);
         let mut source_axes = Vec::new();
@@ -124,7 +125,7 @@ fn any_to_any() {
         let (source_dims, dims) = (dice.full(), dice.full());
         let (target, to) = dice.side(&dims, true);
         let (source, from) = dice.side(&source_dims, true);
-        // Cut to the same count, as points.
+        // Both sides cut to the same count, as points.
         let count = to.len().min(from.len());
         let cut = |choice: Choice, all: Vec<Vec<u64>>, dims: &[u64]| {
             if all.len() == count {
@@ -139,7 +140,7 @@ fn any_to_any() {
         check([(&source, &source_dims, &from), (&target, &dims, &to)], &asked, &wanted);
         checked += 1;
     }
-    // Other shapes of one count.
+    // Different shapes with the same count.
     for (source_dims, dims) in
         [(vec![2, 6], vec![3, 4]), (vec![12], vec![2, 3, 2]), (vec![4, 3, 5], vec![60])]
     {
@@ -154,7 +155,7 @@ fn any_to_any() {
 #[test]
 fn ends_and_errors() {
     let range = |start, end| Choice::Axes(vec![Axis::range(start..end), Axis::range(0..3)]);
-    // A source that has grown, and one that has not yet.
+    // A source longer than the target, and a shorter one.
     for (source, target) in [(range(0, 9), range(2, 6)), (range(0, 4), range(2, 9))] {
         let mapped = map(&source, &[9, 3], &target, &[9, 3], &Choice::All).unwrap().unwrap();
         assert_eq!(mapped.source, range(0, 4));
@@ -172,7 +173,7 @@ fn ends_and_errors() {
     assert!(map(&Choice::All, &[0], &Choice::All, &[2, 3], &Choice::All).unwrap().is_none());
     let outside = Choice::Axes(vec![Axis::index(5)]);
     assert_eq!(map(&outside, &[5], &outside, &[6], &Choice::All).unwrap_err().kind(), ErrorKind::Invalid);
-    // Sides that are huge cost nothing.
+    // Huge sides cost nothing.
     let many = Choice::Axes(vec![Axis::steps(0, 2, 1 << 40), Axis::steps(0, 3, 1 << 20)]);
     let dims = [1 << 41, 3 << 20];
     let asked = Choice::Axes(vec![Axis::range(1 << 39..(1 << 39) + 9), Axis::range(1 << 21..(1 << 21) + 7)]);

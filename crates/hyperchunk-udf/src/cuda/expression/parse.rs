@@ -1,4 +1,4 @@
-//! How expressions are parsed, with their types: what they use is known when they are read.
+//! Parser for expressions, with types: all operands are known when they are read.
 
 use super::{ADVICE, Expression, Given, List, MAX_DEPTH, Node, Scope, Variable, VariableKind};
 use crate::cuda::cursor::Cursor;
@@ -20,7 +20,7 @@ impl Scope {
         }
     }
 
-    /// A call of `lib`, which is next.
+    /// Parses a call of `lib`.
     pub(in crate::cuda) fn lib(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Given> {
         let line = cursor.line();
         cursor.next();
@@ -73,7 +73,7 @@ impl Scope {
         Ok(given)
     }
 
-    /// An expression, with everything up to a comma, a bracket or the end.
+    /// Parses an expression, up to a comma, a bracket or the end.
     pub(in crate::cuda) fn expression(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Expression> {
         self.nested(cursor, |scope, cursor| {
             let condition = scope.binary(cursor, 0)?;
@@ -104,7 +104,7 @@ impl Scope {
         result
     }
 
-    /// Operators of at least this precedence.
+    /// Parses operators of at least this precedence.
     fn binary(&mut self, cursor: &mut Cursor<'_, '_>, least: usize) -> Result<Expression> {
         let mut left = self.unary(cursor)?;
         while let Some((text, precedence)) = operator(cursor).filter(|(_, p)| *p >= least) {
@@ -161,7 +161,7 @@ impl Scope {
             return Expression::new(Node::Constant(value), value.number, line);
         }
         if cursor.take("(") {
-            // A conversion, or an expression in brackets.
+            // A cast, or an expression in parentheses.
             if is_type(cursor) {
                 let number = number_type(cursor)?;
                 cursor.need(")")?;
@@ -234,7 +234,7 @@ impl Scope {
         }
     }
 
-    /// A variable, or a part of one.
+    /// Parses a variable, or a component of one.
     fn variable(&mut self, cursor: &mut Cursor<'_, '_>, word: &str, line: u32) -> Result<Expression> {
         let Some((index, variable)) = self.find(word) else {
             fail!(Syntax, "line {line}: {} is not known here; {ADVICE}", escape(word, 80))
@@ -318,7 +318,7 @@ impl Scope {
     }
 }
 
-/// The binary operator that is next, and how closely it binds.
+/// Returns the next binary operator with its precedence.
 fn operator(cursor: &Cursor<'_, '_>) -> Option<(&'static str, usize)> {
     const ASSIGNMENTS: [&str; 12] =
         ["<<<", ">>>", "<<=", ">>=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="];
@@ -369,7 +369,7 @@ fn binary_of(text: &str) -> Binary {
     }
 }
 
-/// Whether a type of numbers is next.
+/// Returns whether a number type is next.
 fn is_type(cursor: &Cursor<'_, '_>) -> bool {
     let standard = cursor.is_word("std")
         && cursor.peek(3).is_some_and(|t| t.kind == Kind::Word && Number::is_word(t.text));
@@ -379,7 +379,7 @@ fn is_type(cursor: &Cursor<'_, '_>) -> bool {
             .is_some_and(|t| t.kind == Kind::Word && (t.text == "const" || Number::is_word(t.text)))
 }
 
-/// A type of numbers.
+/// Parses a number type.
 pub(in crate::cuda) fn number_type(cursor: &mut Cursor<'_, '_>) -> Result<Number> {
     let line = cursor.line();
     match parse_type(cursor)? {
@@ -392,7 +392,7 @@ pub(in crate::cuda) fn number_type(cursor: &mut Cursor<'_, '_>) -> Result<Number
     }
 }
 
-/// A number as it is written.
+/// Parses a number literal.
 fn literal(text: &str, line: u32) -> Result<Value> {
     let plain = text.replace('\'', "").to_ascii_lowercase();
     let wrong = || {
@@ -411,7 +411,7 @@ fn literal(text: &str, line: u32) -> Result<Value> {
             return Err(wrong());
         }
         let value: f64 = digits.parse().map_err(|_| wrong())?;
-        // Of a float, the nearest to what is written, not to its nearest double.
+        // A float is rounded directly, not through the nearest double.
         let value = match number {
             Number::Float => f64::from(digits.parse::<f32>().map_err(|_| wrong())?),
             _ => value,

@@ -1,4 +1,4 @@
-//! Launches of kernels: `kernel<<<grid, block>>>(…)`, with the parameters of templates found.
+//! Launches of kernels: `kernel<<<grid, block>>>(…)`, with deduction of template parameters.
 
 use super::{Argument, Instance, Launch, MAX_LAUNCHES, Parser, Statement};
 use crate::cuda::cursor::Cursor;
@@ -107,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The arguments in brackets: numbers, and what `lib.getData` gives.
+    /// Parses the arguments in parentheses: numbers, and results of `lib.getData`.
     fn arguments(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Vec<(Argument, Option<Base>)>> {
         cursor.need("(")?;
         let mut list = Vec::new();
@@ -143,13 +143,13 @@ impl Parser<'_> {
     }
 }
 
-/// What a launch says that a template is made with.
+/// Explicit template argument of a launch.
 enum Chosen {
     Base(Base),
     Value(u64),
 }
 
-/// The kernel with its template's parameters known: those that are said, and those that follow from the arguments.
+/// Returns the kernel with its template parameters known, explicitly or by deduction from the arguments.
 fn instance(
     kernel: &Kernel,
     chosen: Vec<Chosen>,
@@ -201,7 +201,7 @@ fn instance(
     })
 }
 
-/// An argument as its parameter takes it.
+/// Converts an argument to the type of its parameter.
 fn fit(
     argument: Argument,
     data: Option<&Base>,

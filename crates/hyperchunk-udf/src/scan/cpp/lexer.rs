@@ -1,13 +1,13 @@
-//! The tokens of C++, preprocessor lines included.
+//! Lexer for C++, including preprocessor lines.
 //!
-//! Text in an inactive `#if` block need not be C++, so a quote that nothing closes on its line is not an error here.
+//! Text in an inactive `#if` block need not be C++, so an unclosed quote on a line is not an error here.
 
 use super::super::token::{
     ARROW, BAD, Kind, SCOPE, Tokens, braced, continuation, digits, join_lines, push_char,
 };
 use crate::error::{Result, fail};
 
-/// Splits `source` into tokens; comments are left out.
+/// Splits `source` into tokens, without comments.
 pub(super) fn lex(source: &str) -> Result<Tokens<'_>> {
     let mut lexer = Lexer { text: source, at: 0, line: 1, lone_quote: false, tokens: Tokens::new(source) };
     lexer.settle();
@@ -22,7 +22,7 @@ struct Lexer<'a> {
     /// Never at a line continuation.
     at: usize,
     line: u32,
-    /// A quote on this line is not closed, so no further one is taken for a literal.
+    /// Set if a quote on this line is not closed: further quotes on it do not start literals.
     lone_quote: bool,
     tokens: Tokens<'a>,
 }
@@ -36,7 +36,7 @@ impl Lexer<'_> {
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
 
-    /// The byte after this one.
+    /// Returns the byte after this one.
     fn next(&self) -> u8 {
         let bytes = self.text.as_bytes();
         let mut at = self.at + 1;
@@ -73,7 +73,7 @@ impl Lexer<'_> {
         self.settle();
     }
 
-    /// A token of `count` characters.
+    /// Adds a token of `count` characters.
     fn push(&mut self, kind: Kind, count: usize) {
         let (line, start) = (self.line, self.at);
         for _ in 0..count {
@@ -140,7 +140,7 @@ impl Lexer<'_> {
         let word = join_lines(self.text.as_bytes().get(start..self.at).unwrap_or_default());
         if self.byte() == b'"' && !self.lone_quote {
             match &*word {
-                // The string that follows is the token.
+                // The following string is the token.
                 b"u8" | b"u" | b"U" | b"L" => return Ok(()),
                 b"R" | b"u8R" | b"uR" | b"UR" | b"LR" => return self.raw_string(),
                 _ => (),
@@ -150,7 +150,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// A string or character literal, or a quote by itself.
+    /// Reads a string or character literal, or a quote by itself.
     fn literal(&mut self, kind: Kind) {
         let (line, open, quote) = (self.line, self.at, self.byte());
         if self.lone_quote {
@@ -172,7 +172,7 @@ impl Lexer<'_> {
         self.push(Kind::Op(char::from(quote)), 1);
     }
 
-    /// `"delimiter(text)delimiter"`, where escapes and line continuations mean nothing.
+    /// Reads `"delimiter(text)delimiter"`, where escapes and line continuations have no effect.
     fn raw_string(&mut self) -> Result<()> {
         let line = self.line;
         let rest = self.text.get(self.at + 1..).unwrap_or_default();
@@ -196,7 +196,7 @@ impl Lexer<'_> {
     }
 }
 
-/// The bytes that the inside of a string literal stands for.
+/// Decodes the content of a string literal.
 pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
     let joined = join_lines(text);
     let mut text = &*joined;
@@ -213,7 +213,7 @@ pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Decodes what follows a backslash and returns the rest.
+/// Decodes an escape after its backslash and returns the rest.
 fn escape<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let byte = |v: Option<u32>| v.and_then(|v| u8::try_from(v).ok()).unwrap_or(BAD);
     let (letter, rest) = match text {

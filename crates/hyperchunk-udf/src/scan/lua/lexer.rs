@@ -1,9 +1,9 @@
-//! The tokens of Lua 5.1 as LuaJIT reads it.
+//! Lexer for Lua 5.1 as LuaJIT reads it.
 
 use super::super::token::{BAD, COMPARE, CONCAT, Kind, SCOPE, Tokens, braced, digits, push_char};
 use crate::error::{Result, fail};
 
-/// Splits `source` into tokens; comments and a `#!` line are left out.
+/// Splits `source` into tokens, without comments and a `#!` line.
 pub(crate) fn lex(source: &str) -> Result<Tokens<'_>> {
     let mut lexer = Lexer { source: source.as_bytes(), at: 0, line: 1, tokens: Tokens::new(source) };
     if lexer.byte(0) == b'#' {
@@ -27,7 +27,7 @@ fn is_name(b: u8) -> bool {
 }
 
 impl Lexer<'_> {
-    /// The byte `ahead` of here; 0 past the end.
+    /// Returns the byte at distance `ahead`; 0 past the end.
     fn byte(&self, ahead: usize) -> u8 {
         self.source.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -47,7 +47,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Steps over a line end; `\r\n` and `\n\r` are one.
+    /// Skips a line end; `\r\n` and `\n\r` count as one.
     fn newline(&mut self) {
         let pair = matches!((self.byte(0), self.byte(1)), (b'\r', b'\n') | (b'\n', b'\r'));
         self.at += if pair { 2 } else { 1 };
@@ -100,14 +100,14 @@ impl Lexer<'_> {
         self.tokens.push(Kind::Other, self.line, start, self.at);
     }
 
-    /// The number of `=` if a long bracket opens here.
+    /// Returns the number of `=` if a long bracket opens here.
     fn long_level(&self) -> Option<usize> {
         let rest = self.source.get(self.at..)?.strip_prefix(b"[")?;
         let level = rest.iter().take_while(|b| **b == b'=').count();
         (rest.get(level) == Some(&b'[')).then_some(level)
     }
 
-    /// Steps over a long bracket and returns the range inside it, without a line end at its start.
+    /// Skips a long bracket and returns the range of its content, without a line end at its start.
     fn long(&mut self, level: usize, what: &str) -> Result<(usize, usize)> {
         let first = self.line;
         self.at += level + 2;
@@ -168,7 +168,7 @@ fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
-/// The bytes that the inside of a quoted string stands for.
+/// Decodes the content of a quoted string.
 pub(super) fn unescape(mut text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     loop {
@@ -183,7 +183,7 @@ pub(super) fn unescape(mut text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Decodes what follows a backslash and returns the rest.
+/// Decodes an escape after its backslash and returns the rest.
 fn escape<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let byte = |v: Option<u32>| v.and_then(|v| u8::try_from(v).ok()).unwrap_or(BAD);
     let (letter, rest) = match text {

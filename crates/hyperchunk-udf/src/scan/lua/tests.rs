@@ -1,7 +1,7 @@
 use super::super::tests;
 use super::scan;
 
-/// `body` inside an entry point.
+/// Scans `body` inside an entry point.
 fn check(body: &str, expected: &str) {
     tests::check(scan, &format!("function dynamic_dataset()\n{body}\nend"), expected);
 }

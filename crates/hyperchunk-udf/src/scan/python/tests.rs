@@ -3,7 +3,8 @@ use super::*;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The Python that `python3` is, since wrappers of version managers need the environment. None if it is too old.
+/// Returns the actual program of `python3`, since wrappers of version managers need the environment. `None`
+/// if it is too old.
 fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -15,7 +16,7 @@ fn python() -> Option<&'static Path> {
     PYTHON.get_or_init(find).as_deref()
 }
 
-/// Sources and what they give. One interpreter start each, so sources that must not fail share one.
+/// Checks the results of sources. Each starts an interpreter, so sources without errors are combined.
 fn check(cases: &[(&str, &str)]) {
     let Some(python) = python() else { return };
     for (source, expected) in cases {

@@ -1,12 +1,12 @@
-//! Which system calls each runtime keeps. Lists only; `seccomp` turns them into filters.
+//! System calls allowed to each runtime. Lists only; `seccomp` builds the filters from them.
 //!
-//! A call that is in no list ends the process. Before adding one, think of what it does with a descriptor that the
-//! function was handed, with a path, and with another process's number.
+//! A call that is in no list ends the process. Before adding one, consider what it does with a descriptor
+//! that the function was passed, with a path, and with the pid of another process.
 
 use std::ffi::{c_int, c_long};
 
-/// Kept by every function, whatever its arguments: memory of its own, its own end, waiting, randomness, and descriptors
-/// that are open already.
+/// Allowed to every function, with any arguments: its own memory, its own exit, waiting, randomness, and
+/// descriptors that are already open.
 pub(super) const COMMON: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -37,11 +37,11 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_sigaltstack,
 ];
 
-/// Kept by every function with some [arguments](ADVICE), and by compilers and drivers with all.
+/// Allowed to every function with some [arguments](ADVICE), and to compilers and drivers with all.
 pub(super) const BOUNDED: &[c_long] = &[libc::SYS_futex, libc::SYS_madvise];
 
-/// What memory may be advised to be: not to share pages that are equal with other processes', which tells what those hold by the time of a
-/// write, nor to fail, nor to lose what a shared segment holds.
+/// Allowed values of `madvise`. Excluded: merging equal pages with other processes (the time of a write then
+/// reveals their content), simulating failures, and discarding the content of a shared segment.
 pub(super) const ADVICE: &[c_int] = &[
     libc::MADV_NORMAL,
     libc::MADV_RANDOM,
@@ -59,12 +59,13 @@ pub(super) const ADVICE: &[c_int] = &[
     libc::MADV_PAGEOUT,
     libc::MADV_POPULATE_READ,
     libc::MADV_POPULATE_WRITE,
-    // Guard pages (Linux 6.13), of newer C libraries for the stacks of threads.
+    // Guard pages (Linux 6.13), used by newer C libraries for the stacks of threads.
     102,
     103,
 ];
 
-/// What threads wait by: without the locks that hand on priorities, a part of the kernel with a history of faults.
+/// Allowed futex operations. Excluded: priority-inheritance locks, a part of the kernel with a history of
+/// vulnerabilities.
 pub(super) const WAITING: &[c_int] = &[
     libc::FUTEX_WAIT,
     libc::FUTEX_WAKE,
@@ -75,18 +76,19 @@ pub(super) const WAITING: &[c_int] = &[
     libc::FUTEX_WAKE_BITSET,
 ];
 
-/// The time as the kernel has it. Kept, but for functions with coarse clocks.
+/// Clocks with full resolution. Allowed except to functions with coarse clocks.
 pub(super) const FINE_CLOCKS: &[c_long] = &[libc::SYS_clock_gettime, libc::SYS_gettimeofday];
 
-/// Kept while a shared object is loaded, on top of [`COMMON`] (and `openat` for reading).
+/// Allowed while a shared object is loaded, in addition to [`COMMON`] (and `openat` for reading).
 ///
-/// What a hostile constructor can do with them: nothing is readable that it was not handed, since Landlock allows no
-/// path, but the error of `openat` or `newfstatat` tells it whether a path exists, and a path's size and times.
+/// A hostile constructor can read only files that it was passed, since Landlock allows no path. But the error
+/// of `openat` or `newfstatat` reveals whether a path exists, and a path's size and times.
 pub(super) const LOADING: &[c_long] = &[libc::SYS_newfstatat, libc::SYS_pread64];
 
-/// Answered with "permission denied" for Python, whose modules probe files in places that cannot all be foreseen: `open`
-/// then raises PermissionError and an `import` ImportError. Nothing that takes a path is allowed instead, not even
-/// `newfstatat` for an open descriptor: which of the two it is depends on a string that the filter cannot see.
+/// Answered with "permission denied" for Python, whose modules probe files in unpredictable places: `open`
+/// then raises PermissionError and an `import` ImportError. Calls with a path are never allowed instead, not
+/// even `newfstatat` for an open descriptor: the two forms differ only in a string that the filter cannot
+/// see.
 pub(super) const PYTHON_PATHS: &[c_long] = &[
     libc::SYS_chdir,
     libc::SYS_faccessat,
@@ -151,8 +153,9 @@ pub(super) const PYTHON_PATHS: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// Kept where a profile grants paths to read, on top of [`COMMON`] (and `openat`). Landlock says which can be opened; it
-/// does not govern those that tell whether any path exists, and its size and times.
+/// Allowed if the profile grants paths for reading, in addition to [`COMMON`] (and `openat`). Landlock
+/// restricts the opening of files; it does not cover the calls that reveal whether any path exists, and its
+/// size and times.
 pub(super) const READING: &[c_long] = &[
     libc::SYS_fadvise64,
     libc::SYS_getcwd,
@@ -169,7 +172,8 @@ pub(super) const READING: &[c_long] = &[
     libc::SYS_stat,
 ];
 
-/// Kept where a profile grants paths to write, on top of [`READING`]. Landlock governs all that take a path.
+/// Allowed if the profile grants paths for writing, in addition to [`READING`]. Landlock covers all calls
+/// with a path.
 pub(super) const WRITING: &[c_long] = &[
     libc::SYS_fdatasync,
     libc::SYS_fsync,
@@ -192,12 +196,12 @@ pub(super) const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// Which addresses a connection has. Kept where a profile grants connections; else answered with "not permitted" for Python,
-/// whose text form of a socket asks, in the warning about one that was not closed.
+/// Addresses of a connection. Allowed if the profile grants connections; otherwise answered with "not
+/// permitted" for Python, whose text form of a socket queries them, in the warning about an unclosed socket.
 pub(super) const ENDS: &[c_long] = &[libc::SYS_getpeername, libc::SYS_getsockname];
 
-/// Answered with "no such call" for Python: what numerical libraries do to run faster and can do without (OpenBLAS binds
-/// its buffers to a node, and asks for processors before it makes threads).
+/// Answered with "no such call" for Python: optional tuning by numerical libraries (OpenBLAS binds its
+/// buffers to a NUMA node, and queries the processors before it starts threads).
 pub(super) const PYTHON_TUNING: &[c_long] = &[
     libc::SYS_get_mempolicy,
     libc::SYS_mbind,
@@ -206,12 +210,12 @@ pub(super) const PYTHON_TUNING: &[c_long] = &[
     libc::SYS_set_mempolicy,
 ];
 
-/// Answered with "no such call" where a profile grants paths: libhdf5 locks what it opens, and goes on where that cannot be done. A lock of
-/// a function's would keep other programs from a file.
+/// Answered with "no such call" if the profile grants paths: libhdf5 locks files that it opens, and continues
+/// if locking is not possible. A lock held by a function would keep other programs from a file.
 pub(super) const LOCKS: &[c_long] = &[libc::SYS_flock];
 
-/// Kept where the driver of a GPU runs, on top of [`COMMON`]: how it waits, wakes its threads and looks at itself. What it asks of
-/// its devices are `ioctl`s on descriptors that it has.
+/// Allowed if a GPU driver runs in the process, in addition to [`COMMON`]: calls to wait, to wake its threads
+/// and to inspect itself. It controls its devices by `ioctl`s on descriptors that it already has.
 pub(super) const DRIVER: &[c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
@@ -240,7 +244,7 @@ pub(super) const DRIVER: &[c_long] = &[
     libc::SYS_select,
 ];
 
-/// Kept by a compiler and the programs that it starts, on top of [`COMMON`]. Landlock says on which files.
+/// Allowed to a compiler and its child processes, in addition to [`COMMON`]. Landlock restricts the files.
 pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_chdir,
     libc::SYS_copy_file_range,
@@ -339,8 +343,8 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// Answered with success for a compiler, and not done: modes of files by path, which Landlock does not govern. Linkers want
-/// to make their output executable; Zig gives up if it cannot.
+/// Answered with success for a compiler, without effect: modes of files by path, which Landlock does not
+/// cover. Linkers try to make their output executable; Zig aborts if that fails.
 pub(super) const COMPILER_MODES: &[c_long] = &[
     libc::SYS_fchmodat,
     #[cfg(target_arch = "x86_64")]
@@ -350,9 +354,9 @@ pub(super) const COMPILER_MODES: &[c_long] = &[
 /// Answered with "not permitted" for a compiler: times of files by path, for the same reason.
 pub(super) const COMPILER_TIMES: &[c_long] = &[libc::SYS_utimensat];
 
-/// What no function and no compiler ever needs: the kernel ends the process at once. Calls that are merely not allowed
-/// are not here, so that their name can be told; `seccomp` and `prctl` are among those, since they are needed until the
-/// last filter is in place.
+/// Needed by no function and no compiler: the kernel kills the process at once. Calls that are merely not
+/// allowed are not in this list, so that the error can name them; `seccomp` and `prctl` are among these,
+/// since they are needed until the last filter is installed.
 pub(super) const NEVER: &[c_long] = &[
     // Other processes.
     libc::SYS_kcmp,
@@ -364,7 +368,7 @@ pub(super) const NEVER: &[c_long] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
-    // Kernel interfaces with a history, or that run work outside the filter.
+    // Kernel interfaces with a history of vulnerabilities, or that run work outside the filter.
     libc::SYS_bpf,
     libc::SYS_fanotify_init,
     libc::SYS_io_uring_enter,
@@ -422,5 +426,5 @@ pub(super) const NEVER: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// In addition for everything but a compiler: another program.
+/// Additionally denied to everything except a compiler: running another program.
 pub(super) const NEVER_FUNCTIONS: &[c_long] = &[libc::SYS_execve];

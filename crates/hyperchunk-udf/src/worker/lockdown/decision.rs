@@ -1,9 +1,9 @@
-//! The verdict on a system call's number, found by halving.
+//! Binary search for the verdict on a system call's number.
 //!
-//! The filters of `seccompiler` compare a number with one after another. The kernel tries each filter with every number there is when
-//! it is installed, and makes machine code of all of it: half a millisecond for ours, of the four that a worker takes to start. Here as
-//! many comparisons as a number has bits find the run of numbers that it is in, and only what depends on arguments is asked of
-//! such a filter.
+//! The filters of `seccompiler` compare a number with one after another. At installation the kernel runs each
+//! filter with every existing number, and compiles all of it to machine code: half a millisecond for ours, of
+//! the four that a worker takes to start. Here, a binary search needs one comparison for each bit of the
+//! number, and only verdicts that depend on arguments are left to such a filter.
 
 use crate::error::{Result, fail};
 use seccompiler::{BpfProgram, sock_filter};
@@ -18,23 +18,23 @@ const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
-/// Where `struct seccomp_data` has them.
+/// Offsets in `struct seccomp_data`.
 const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 
-/// What becomes of a call of some number.
+/// Result for a call's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// This verdict, whatever the arguments.
     Verdict(u32),
-    /// What the filter for arguments says.
+    /// Verdict of the filter for arguments.
     Arguments,
 }
 
-/// Numbers from one on, up to those of the next run.
+/// Range of numbers, given by the first; it ends at the start of the next run.
 pub(super) type Run = (u32, Outcome);
 
-/// The filter for `runs`, whose first begins at 0 and of which each begins behind the one before. It kills at calls of another
+/// Builds the filter for `runs`, which are sorted and start at number 0. It kills calls of another
 /// architecture. `arguments` is the filter for arguments.
 pub(super) fn by_number(mut runs: Vec<Run>, arguments: BpfProgram) -> Result<BpfProgram> {
     runs.dedup_by(|next, before| next.1 == before.1);
@@ -59,7 +59,7 @@ fn step(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// Of a jump. They go forwards, and count from the next instruction.
+/// Converts the distance of a jump. Jumps go forwards, and count from the next instruction.
 fn over(steps: usize) -> Result<u32> {
     match u32::try_from(steps) {
         Ok(steps) => Ok(steps),
@@ -67,7 +67,8 @@ fn over(steps: usize) -> Result<u32> {
     }
 }
 
-/// The tree for these runs. Jumps of [`u32::MAX`] are to its end, wherever that will be.
+/// Builds the search tree for these runs. Jumps of [`u32::MAX`] go to the end of the tree and are patched
+/// later.
 fn halved(runs: &[Run]) -> Result<BpfProgram> {
     let (below, above) = runs.split_at(runs.len() / 2);
     let &[(middle, outcome), ..] = above else {
@@ -92,7 +93,7 @@ fn halved(runs: &[Run]) -> Result<BpfProgram> {
     Ok(tree)
 }
 
-/// The filter that kills at this number and all behind it.
+/// Builds a filter that kills this number and all larger ones.
 #[cfg(test)]
 pub(super) fn kill_from(number: u32) -> BpfProgram {
     vec![

@@ -1,4 +1,4 @@
-//! Landlock: no file of the system but those that the profile grants, and for a compiler those that it needs.
+//! Landlock: access only to the files that the profile grants, and for a compiler to the files that it needs.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Policy, Runtime};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::profile::{Grants, LANDLOCK_FOR_FILES, open};
 
-/// Directories that a compiler reads and starts programs from. Those that a system lacks are left out.
+/// Directories that a compiler reads and starts programs from. Missing ones are skipped.
 const COMPILER_TREES: [&str; 7] =
     ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.conf.d"];
 /// Single files that a compiler reads.
@@ -21,7 +21,7 @@ const COMPILER_FILES: [&str; 2] = ["/etc/ld.so.cache", "/etc/ld.so.conf"];
 
 /// Restricts the calling thread to the policy's files and returns the kernel's Landlock version.
 ///
-/// Fails if the kernel has no Landlock, or if not all of what its version offers is in force.
+/// Fails if the kernel has no Landlock, or if some feature of its version is not enforced.
 pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     let version = kernel_version()?;
     let abi = ABI::from(i32::try_from(version).unwrap_or(i32::MAX));
@@ -45,7 +45,7 @@ pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     Ok(version)
 }
 
-/// The number of the kernel's Landlock interface.
+/// Returns the version of the kernel's Landlock interface.
 fn kernel_version() -> Result<u32> {
     const VERSION_FLAG: u32 = 1;
     let no_rules = ptr::null::<u8>();
@@ -58,13 +58,13 @@ fn kernel_version() -> Result<u32> {
     }
 }
 
-/// A rule set that handles, and so denies, every right of this version.
+/// Creates a rule set that handles, and so denies, every right of this version.
 fn build(abi: ABI) -> Result<RulesetCreated, ::landlock::RulesetError> {
-    // The version is the kernel's own, so a right that turns out to be missing is an error and nothing to tolerate.
+    // The version is the kernel's own, so an unsupported right is an error and must not be tolerated.
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
-    // Asking for an empty set is an error too.
+    // An empty set is also an error.
     let net = AccessNet::from_all(abi);
     if !net.is_empty() {
         rules = rules.handle_access(net)?;
@@ -95,7 +95,7 @@ fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, policy: &Policy) -> R
     let write_tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
     let mut access = write_file | write_tree | AccessFs::ReadFile | AccessFs::ReadDir;
     if policy.cache.is_some() {
-        // What is ready is moved from one folder to another.
+        // Finished files are moved from one folder to another.
         access = (access | AccessFs::Refer) & AccessFs::from_all(abi);
     }
     for folder in policy.cache.iter().chain([scratch]) {
@@ -104,7 +104,8 @@ fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, policy: &Policy) -> R
     Ok(rules)
 }
 
-/// Allows what a profile grants: never to make anything but files and folders, nor to run a program.
+/// Adds the rules for a profile's grants. They never allow creating anything except files and folders, nor
+/// running a program.
 fn add_grants(mut rules: RulesetCreated, abi: ABI, grants: &Grants) -> Result<RulesetCreated> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let file = AccessFs::WriteFile | AccessFs::Truncate;
@@ -113,7 +114,7 @@ fn add_grants(mut rules: RulesetCreated, abi: ABI, grants: &Grants) -> Result<Ru
         grants.read.iter().map(|p| (p, read)).chain(grants.write.iter().map(|p| (p, read | file | tree)));
     for (path, access) in all {
         let opened = open(path)?;
-        // Rights of folders mean nothing to a file, and are an error.
+        // Rights of folders do not apply to a file, and are an error.
         let access = if is_folder(&opened)? { access } else { access & AccessFs::from_file(abi) };
         rules = rules.add_rule(PathBeneath::new(opened, access)).map_err(landlock_error)?;
     }
@@ -131,7 +132,7 @@ fn is_folder(opened: &OwnedFd) -> Result<bool> {
     }
 }
 
-/// Allows `access` at and below `path`. A path that does not exist is skipped only if it is `optional`.
+/// Allows `access` at and below `path`. A missing path is skipped only if it is `optional`.
 fn add_rule(
     rules: RulesetCreated,
     path: &Path,

@@ -1,9 +1,9 @@
-//! The set of layers that are in force, as it travels in the worker's ready message.
+//! Set of active sandbox layers, as sent in the worker's ready message.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of sandbox layers; on the wire a `u32`, for people a list of names.
+/// Set of sandbox layers; a `u32` in messages, a list of names for display.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Layers(pub u32);
 
@@ -21,38 +21,38 @@ const NAMES: [(Layers, &str); 8] = [
 impl Layers {
     /// No layer.
     pub const NONE: Layers = Layers(0);
-    /// No program that is started can gain privileges; also: descriptors closed, capabilities dropped, not dumpable.
+    /// No started program can gain privileges; also: descriptors closed, capabilities dropped, not dumpable.
     pub const NO_NEW_PRIVS: Layers = Layers(1);
     /// Resource limits.
     pub const RLIMITS: Layers = Layers(1 << 1);
-    /// Landlock, with everything that the kernel's version of it offers.
+    /// Landlock, with every feature of the kernel's version.
     pub const LANDLOCK: Layers = Layers(1 << 2);
-    /// The system call filters.
+    /// Seccomp filters.
     pub const SECCOMP: Layers = Layers(1 << 3);
-    /// A user namespace of its own.
+    /// Private user namespace.
     pub const USERNS: Layers = Layers(1 << 4);
-    /// An empty network namespace.
+    /// Empty network namespace.
     pub const NETNS: Layers = Layers(1 << 5);
-    /// A System V IPC namespace of its own.
+    /// Private System V IPC namespace.
     pub const IPCNS: Layers = Layers(1 << 6);
-    /// A host name namespace of its own.
+    /// Private host name namespace.
     pub const UTSNS: Layers = Layers(1 << 7);
     /// Every layer.
     pub const ALL: Layers = Layers(0xff);
-    /// The layers without which nothing runs.
+    /// Layers without which no function runs.
     pub const MANDATORY: Layers = if super::UNCONTAINED { Layers::NONE } else { Layers(0b1111) };
 
-    /// Whether every layer of `other` is in this set.
+    /// Returns whether every layer of `other` is in this set.
     pub fn contains(self, other: Layers) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The names of the layers in this set. Bits without a name are left out.
+    /// Returns the names of the layers in this set. Bits without a name are skipped.
     pub fn names(self) -> Vec<&'static str> {
         NAMES.iter().filter(|(layer, _)| self.contains(*layer)).map(|(_, name)| *name).collect()
     }
 
-    /// The set with these names, or the first name that is no layer.
+    /// Returns the set with these names, or the first unknown name.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Layers, &'a str> {
         names.into_iter().try_fold(Layers::NONE, |set, name| {
             NAMES.iter().find(|(_, known)| *known == name).map(|(layer, _)| set | *layer).ok_or(name)

@@ -1,22 +1,22 @@
-//! The wall around a function: everything the worker gives up before it looks at untrusted code.
+//! Sandbox of a function: everything that the worker gives up before it looks at untrusted code.
 //!
-//! The language's own sandbox is never the boundary; this is. [`restrict`] puts up independent layers, because each
-//! stops something that no other does:
+//! The language's own sandbox is never the boundary; this one is. [`restrict`] applies independent layers,
+//! because each one stops attacks that the others do not:
 //!
-//! | Layer | What only it stops |
+//! | Layer | Attacks that only this layer stops |
 //! |---|---|
-//! | no_new_privs | set-user-id programs (and it is what lets an ordinary user use the next two) |
+//! | no_new_privs | set-user-id programs (and an unprivileged user needs it for the next two) |
 //! | rlimits | memory and CPU bombs, core dumps with input data in them |
 //! | Landlock | files, where a runtime must keep `open` (loading a shared object, a compiler) |
 //! | seccomp | everything that is not a file: processes, signals, sockets, `stat`, new kernel interfaces |
 //! | namespaces | the network and System V IPC once more; best effort, since many containers refuse them |
 //!
-//! The first four are mandatory: [`restrict`] **fails closed** and the worker must then exit without touching the
-//! function. Nothing here can be undone by the process that called it.
+//! The first four are mandatory: [`restrict`] **fails closed** and the worker must then exit without touching
+//! the function. The calling process cannot undo any of these restrictions.
 //!
-//! A denied system call is never run. It ends the process: ordinary ones through a handler that writes down which call
-//! it was ([`StatusPage`], a hint for the error message and no more), and those on the list of calls that no honest
-//! function tries, plus the 32-bit and x32 calls, by the kernel's own hand.
+//! A denied system call is never run. It ends the process: most calls through a handler that records the
+//! call's number ([`StatusPage`], only a hint for the error message); calls on the list that no honest
+//! function tries, and 32-bit and x32 calls, through a kill by the kernel.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod calls;
@@ -45,85 +45,91 @@ pub(super) use process::{first_to_go, no_proc};
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
 pub use syscall_names::syscall_name;
 
-/// The descriptor of the worker's control socket: the only one that a function's process may send on or receive from.
+/// Descriptor of the worker's control socket: the only one on which a function's process may send or receive.
 ///
-/// It has to be a connected `SOCK_SEQPACKET` (or `SOCK_STREAM`) pair: on such a socket an address given to `sendmsg`
-/// leads nowhere.
+/// It has to be a connected `SOCK_SEQPACKET` (or `SOCK_STREAM`) pair: on such a socket an address given to
+/// `sendmsg` has no effect.
 pub const CONTROL_SOCKET: RawFd = 3;
 
-/// Whether this was built to measure what the sandbox costs (`bench/hdf5_udf.py`): then there is none, and reports and
-/// `hyperchunk doctor` say so. No run-time setting does this; a worker built so is refused by every other host.
+/// Set in builds that measure the cost of the sandbox (`bench/hdf5_udf.py`): these have none, and reports and
+/// `hyperchunk doctor` say so. No run-time setting does this; every other host refuses a worker of such a
+/// build.
 pub const UNCONTAINED: bool = option_env!("HYPERCHUNK_BUILD_WITHOUT_SANDBOX").is_some();
 
-/// What kind of program is about to run; decides the system calls that it keeps.
+/// Kind of the program about to run; decides the system calls that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
     /// LuaJIT inside the worker; `jit` says whether it may make executable memory.
     Lua {
-        /// Whether traces are compiled to machine code.
+        /// Set if traces are compiled to machine code.
         jit: bool,
     },
-    /// A shared object that is about to be loaded. Until [`end_loading`] the process may open files read-only (as far
-    /// as Landlock lets it, which is: files that were handed to it) and map them executable.
+    /// Shared object that is about to be loaded. Until [`end_loading`] the process may open files read-only
+    /// (as far as Landlock permits: only files that it was passed) and map them executable.
     Cpp,
-    /// CPython with every module that the function may use imported already.
+    /// CPython, with every module that the function may use already imported.
     Python,
-    /// WebAssembly. Until [`end_loading`] the process may make memory executable, which is how our compiler, and nothing of
-    /// the module, runs; it can never open a file.
+    /// WebAssembly. Until [`end_loading`] the process may make memory executable, which only our compiler
+    /// uses, before any code of the module runs; it can never open a file.
     Wasm,
-    /// The driver of a GPU, which has threads and devices open already: no code of a function runs in this process, but what the
-    /// driver makes of its kernels runs on the GPU. The process keeps what the driver does with what it has open.
+    /// GPU driver with its threads and devices already open. No code of a function runs in this process, but
+    /// the driver runs the function's kernels on the GPU. The process keeps the calls that the driver makes
+    /// on its open devices.
     Cuda,
-    /// A C++ compiler, which is started by `execve` after [`restrict`] and may start its own passes.
+    /// C++ compiler, which is started by `execve` after [`restrict`] and may start its own passes.
     Compiler,
 }
 
-/// What [`restrict`] shall leave to the process.
+/// Rights that [`restrict`] leaves to the process.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The kind of program.
+    /// Kind of program.
     pub runtime: Runtime,
-    /// Bytes of address space on top of what is mapped now. Inputs and outputs that are mapped later count.
+    /// Bytes of address space in addition to the currently mapped. Later mappings of inputs and outputs
+    /// count.
     pub memory: u64,
-    /// Seconds of CPU time of the whole process, from its start. But for a compiler, a soft limit: the
-    /// host can raise it for each run.
+    /// Seconds of CPU time of the whole process, from its start. Except for a compiler, this is a soft limit:
+    /// the host can raise it for each run.
     pub cpu_seconds: u64,
-    /// The largest file that may be written, where one may be at all.
+    /// Maximum size of a written file, if writing is granted at all.
     pub file_size: u64,
-    /// Whether the process may measure time more finely than the kernel's ticks, some milliseconds apart. Only for Lua can that be
-    /// forbidden: CPython reads the clock whenever it takes a lock, and a module of WebAssembly has no clock but the one that we give it.
+    /// Set if the process may measure time more finely than the kernel's ticks, some milliseconds apart.
+    /// Only for Lua can that be forbidden: CPython reads the clock whenever it takes a lock, and a
+    /// WebAssembly module has only the clock that we provide.
     pub fine_clocks: bool,
-    /// What the profile grants; nothing to a compiler.
+    /// Grants of the profile; none for a compiler.
     pub grants: Grants,
     /// The one writable directory of a compiler; `None` for everything else.
     pub scratch: Option<PathBuf>,
-    /// A folder with a compiler and its libraries, beside those of the system.
+    /// Folder with a compiler and its libraries, in addition to those of the system.
     pub tools: Option<PathBuf>,
-    /// A folder that a compiler keeps what it compiles of its own libraries in.
+    /// Folder in which a compiler caches its compiled libraries.
     pub cache: Option<PathBuf>,
-    /// The descriptors that stay open. List 0, 1 and 2 too: all others are closed.
+    /// Descriptors that stay open. List 0, 1 and 2 too: all others are closed.
     pub keep_descriptors: Vec<RawFd>,
 }
 
-/// What [`restrict`] achieved.
+/// Result of [`restrict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The layers that are in force.
+    /// Active layers.
     pub layers: Layers,
-    /// The number of the kernel's Landlock interface (at least 1).
+    /// Version of the kernel's Landlock interface (at least 1).
     pub landlock_abi: u32,
 }
 
-/// Gives up capabilities before the driver of a GPU starts its threads, which would keep theirs: [`restrict`] reaches those of the calling
-/// thread alone. Drivers work without, as they do for users who are not root.
+/// Drops capabilities before the GPU driver starts its threads, which would keep theirs: [`restrict`] changes
+/// only those of the calling thread. Drivers work without capabilities, as they do for users who are not
+/// root.
 pub fn before_driver() -> Result<()> {
     if UNCONTAINED { Ok(()) } else { process::drop_capabilities() }
 }
 
-/// Puts up every layer around the calling process, for good.
+/// Applies every layer to the calling process, permanently.
 ///
-/// It must be called when the process has one thread only, after [`prepare`], and after the runtime has read every
-/// file that it needs. If it fails, the process is in an unknown, partly restricted state: report the error and exit.
+/// Must be called while the process has only one thread, after [`prepare`], and after the runtime has read
+/// every file that it needs. If it fails, the process is in an unknown, partly restricted state: report the
+/// error and exit.
 ///
 /// The process also gets its own session, and ends when its parent does.
 pub fn restrict(policy: &Policy) -> Result<Report> {
@@ -135,7 +141,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     if policy.runtime != Runtime::Compiler && (policy.tools.is_some() || policy.cache.is_some()) {
         fail!(Worker, "lockdown: only a compiler has tools and a cache")
     }
-    // Filters reach the driver's threads, too; Landlock does not, and they can open nothing without it.
+    // Filters cover the driver's threads, too; Landlock does not, and they can open nothing without it.
     if policy.runtime != Runtime::Cuda {
         process::require_one_thread()?;
     }
@@ -145,7 +151,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     }
     process::leave_session();
     if policy.runtime != Runtime::Python {
-        // Those of Python have it from the process that forks them.
+        // Workers in Python inherit it from the process that forks them.
         first_to_go();
     }
     process::default_signals(policy.runtime)?;
@@ -158,7 +164,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     }
     process::drop_capabilities()?;
     process::clear_personality()?;
-    // Both are reset by the kernel when the credentials change, so not before this point.
+    // The kernel resets both when the credentials change, so they are not set before this point.
     die_with_host()?;
     process::forbid_inspection()?;
     if policy.runtime == (Runtime::Lua { jit: false })
@@ -186,12 +192,13 @@ fn has_coarse_clocks(policy: &Policy) -> bool {
     !policy.fine_clocks && matches!(policy.runtime, Runtime::Lua { .. })
 }
 
-/// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or looked at and no memory made
-/// executable. In a process that was restricted for another runtime, or with other grants, it is an error.
+/// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or
+/// examined and no memory made executable. Fails in a process that was restricted for another runtime, or
+/// with other grants.
 ///
-/// The object's constructors ran before this call, with the rights of the loading phase, and could stay there by never
-/// returning. So the loading phase must hold as a sandbox by itself (it does; what it lacks is listed in
-/// `calls::LOADING`), and this is a reduction on top.
+/// The object's constructors ran before this call, with the rights of the loading phase, and could keep them
+/// by never returning. So the loading phase must be a sufficient sandbox by itself (it is; its gaps are
+/// listed in `calls::LOADING`), and this is a further reduction.
 pub fn end_loading(runtime: Runtime, grants: &Grants) -> Result<()> {
     if UNCONTAINED {
         return Ok(());
@@ -199,16 +206,16 @@ pub fn end_loading(runtime: Runtime, grants: &Grants) -> Result<()> {
     seccomp::end_loading(runtime, Access::of(grants))
 }
 
-/// Which groups of system calls the grants bring. On which files is Landlock's matter.
+/// Groups of system calls that the grants allow. Landlock restricts the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Access {
     read: bool,
     write: bool,
     threads: bool,
     connect: bool,
-    /// Machine code that Python makes.
+    /// Machine code generated by Python.
     jit: bool,
-    /// No clocks but those that tick every few milliseconds.
+    /// Only clocks with a resolution of a few milliseconds.
     coarse_clocks: bool,
 }
 

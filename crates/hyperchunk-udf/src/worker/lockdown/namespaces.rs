@@ -1,7 +1,7 @@
 //! Namespaces: an empty network, no System V IPC, no shared host name. Best effort.
 //!
-//! No pid namespace, since that would cost a fork, and no mount namespace: Landlock and the system call filter leave
-//! nothing to be seen of either.
+//! No pid namespace, since that would cost a fork, and no mount namespace: Landlock and the seccomp filter
+//! already hide both.
 
 use std::ffi::c_int;
 use std::fs;
@@ -10,26 +10,26 @@ use super::process::allow_inspection;
 use super::{Layers, Runtime};
 use crate::error::Result;
 
-/// The user and group that the process is to itself; outside it stays who it was.
+/// User and group of the process inside the namespace; outside, its ids are unchanged.
 const NOBODY: u32 = 65534;
 
-/// Ubuntu's switch that leaves user namespaces without capabilities, and so without a way to map a user into them.
+/// Ubuntu's setting that denies capabilities in user namespaces, and thereby the mapping of a user into them.
 const CRIPPLED: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 
-/// Beside the user namespace.
+/// Namespaces other than the user namespace.
 const OTHERS: [(c_int, Layers); 3] = [
     (libc::CLONE_NEWNET, Layers::NETNS),
     (libc::CLONE_NEWIPC, Layers::IPCNS),
     (libc::CLONE_NEWUTS, Layers::UTSNS),
 ];
 
-/// Enters as many namespaces as the system grants and tells which.
+/// Enters as many namespaces as the system permits and returns them.
 pub(super) fn enter(runtime: Runtime) -> Result<Layers> {
     let mut layers = Layers::NONE;
     // SAFETY: getuid and getgid cannot fail and have no memory effects.
     let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
     let in_user_namespace = may_enter_user_namespace(runtime);
-    // All at once where the system has them all.
+    // All in one call if the system supports all.
     if in_user_namespace && unshare(OTHERS.iter().fold(libc::CLONE_NEWUSER, |all, (flag, _)| all | flag)) {
         map_ids(user, group)?;
         return Ok(OTHERS.iter().fold(Layers::USERNS, |all, (_, layer)| all | *layer));
@@ -38,7 +38,7 @@ pub(super) fn enter(runtime: Runtime) -> Result<Layers> {
         layers |= Layers::USERNS;
         map_ids(user, group)?;
     }
-    // One by one: a system may have some of them only, and root gets these without a user namespace.
+    // One by one: a system may support only some of them, and root gets these without a user namespace.
     for (flag, layer) in OTHERS {
         if unshare(flag) {
             layers |= layer;
@@ -47,7 +47,8 @@ pub(super) fn enter(runtime: Runtime) -> Result<Layers> {
     Ok(layers)
 }
 
-/// An unmapped user cannot create files, which matters to nobody but a compiler; and there is no way back out.
+/// Returns whether to enter a user namespace. An unmapped user cannot create files, which only a compiler
+/// does, and there is no way to leave the namespace.
 fn may_enter_user_namespace(runtime: Runtime) -> bool {
     runtime != Runtime::Compiler || fs::read_to_string(CRIPPLED).map_or(true, |text| text.trim() != "1")
 }
@@ -57,10 +58,10 @@ fn unshare(flag: c_int) -> bool {
     unsafe { libc::unshare(flag) == 0 }
 }
 
-/// Maps the user and group into the new namespace. Failing is harmless: an unmapped user may do less, not more.
+/// Maps the user and group into the new namespace. A failure is harmless: an unmapped user has fewer rights.
 fn map_ids(user: u32, group: u32) -> Result<()> {
-    // Entering the namespace gained capabilities, for which the kernel makes a process undumpable, and the files of
-    // such a process in /proc belong to root.
+    // Entering the namespace gained capabilities, for which the kernel makes a process undumpable, and the
+    // files of such a process in /proc belong to root.
     allow_inspection()?;
     let _ = fs::write("/proc/self/setgroups", "deny");
     let _ = fs::write("/proc/self/uid_map", format!("{NOBODY} {user} 1\n"));

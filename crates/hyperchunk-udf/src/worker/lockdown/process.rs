@@ -1,4 +1,4 @@
-//! Small things that a process gives up, each one system call or two.
+//! Smaller restrictions of a process, each made by one or two system calls.
 
 use std::ffi::{c_int, c_ulong};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::escape::escape;
 
 const NONE: c_ulong = 0;
 
-/// The error of a look into `/proc`.
+/// Returns the error for a failed read in `/proc`.
 pub(in crate::worker) fn no_proc(what: &str, error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(
@@ -30,7 +30,7 @@ pub(super) fn require_one_thread() -> Result<()> {
     let failed = |error: std::io::Error| no_proc("lockdown: /proc/self/task", &error);
     let tasks = fs::read_dir("/proc/self/task").map_err(failed)?;
     let tasks: Vec<fs::DirEntry> = tasks.collect::<Result<_, _>>().map_err(failed)?;
-    // One is the caller, whatever its number is in this /proc.
+    // A single task is the caller, whatever its number is in this /proc.
     if tasks.len() == 1 {
         return Ok(());
     }
@@ -49,22 +49,24 @@ pub(super) fn require_one_thread() -> Result<()> {
     )
 }
 
-/// Where memory runs out, the kernel ends this process before others. It fails where no /proc can be written, and is no wall.
+/// Makes the OOM killer prefer this process. It fails where /proc cannot be written, and is no security
+/// boundary.
 pub(in crate::worker) fn first_to_go() {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Leaves the terminal and the host's process group. It fails only for a process that leads a group already.
+/// Leaves the terminal and the host's process group. Fails only for a process that already leads a group.
 pub(super) fn leave_session() {
     // SAFETY: setsid has no memory effects.
     let _ = unsafe { libc::setsid() };
 }
 
-/// Undoes what signal settings were inherited or made by runtimes, so that a crash or a spent CPU limit ends the process
-/// with the signal that says so: an ignored SIGXCPU would switch that limit off, and a handler that reports a crash
-/// would itself run into the system call filter.
+/// Resets signal settings that were inherited or made by runtimes, so that a crash or an exceeded CPU limit
+/// ends the process with the corresponding signal: an ignored SIGXCPU would disable that limit, and a handler
+/// that reports a crash would itself violate the seccomp filter.
 ///
-/// WebAssembly keeps the three handlers that make traps of a module's faults; they end the process at any other fault.
+/// WebAssembly keeps the three handlers that turn faults of a module into traps; they end the process at any
+/// other fault.
 pub(super) fn default_signals(runtime: Runtime) -> Result<()> {
     let traps = [libc::SIGSEGV, libc::SIGFPE, libc::SIGILL];
     let traps = traps.into_iter().filter(|_| runtime != Runtime::Wasm);
@@ -85,17 +87,17 @@ pub(super) fn default_signals(runtime: Runtime) -> Result<()> {
     Ok(())
 }
 
-/// No program that this process starts can gain privileges.
+/// Ensures that no program started by this process can gain privileges.
 pub(super) fn no_new_privileges() -> Result<()> {
     prctl("PR_SET_NO_NEW_PRIVS", libc::PR_SET_NO_NEW_PRIVS, 1)
 }
 
-/// No core dumps, and no other process of the user may look at or into this one.
+/// Forbids core dumps, and inspection of this process by other processes of the user.
 pub(super) fn forbid_inspection() -> Result<()> {
     prctl("PR_SET_DUMPABLE", libc::PR_SET_DUMPABLE, 0)
 }
 
-/// The opposite, for the moment in which `/proc/self/uid_map` must be writable.
+/// Reverts [`forbid_inspection`] while `/proc/self/uid_map` must be writable.
 pub(super) fn allow_inspection() -> Result<()> {
     prctl("PR_SET_DUMPABLE", libc::PR_SET_DUMPABLE, 1)
 }
@@ -112,29 +114,30 @@ fn prctl(name: &str, option: c_int, value: c_ulong) -> Result<()> {
     Ok(())
 }
 
-/// From here on the processor's counter of cycles is a fault, and with it every clock that is finer than the kernel's ticks, since the
-/// kernel's page of code that tells the time reads that counter. Returns whether the system can do that.
+/// Makes reading the processor's cycle counter a fault. This also disables every clock finer than the
+/// kernel's ticks, since the vDSO reads that counter. Returns whether the system supports it.
 pub(super) fn forbid_cycle_counter() -> bool {
     prctl("PR_SET_TSC", libc::PR_SET_TSC, unsigned(libc::PR_TSC_SIGSEGV)).is_ok()
 }
 
-/// What is writable now, or was, never becomes executable, beside what the system call filter says. Older kernels have no such switch.
+/// Ensures that memory that is or was writable never becomes executable, in addition to the seccomp filter.
+/// Older kernels lack this setting.
 pub(super) fn forbid_new_code() {
     const PR_SET_MDWE: c_int = 65;
     const REFUSE_EXEC_GAIN: c_ulong = 1;
     let _ = prctl("PR_SET_MDWE", PR_SET_MDWE, REFUSE_EXEC_GAIN);
 }
 
-/// Has the processor speculate less for this process, which could read by the traces of it what others left there: no store is passed by a
-/// load before it is known, and no indirect jump guessed by what others jumped to. For good, where the system can.
+/// Restricts speculative execution in this process, whose side channels could reveal data of other processes:
+/// no load passes an earlier store with an unknown address, and no indirect branch is predicted from other
+/// processes' branches. Permanent, where the system supports it.
 pub(super) fn bound_speculation() {
     const PR_SET_SPECULATION_CTRL: c_int = 53;
     const STORE_BYPASS: c_ulong = 0;
     const INDIRECT_BRANCH: c_ulong = 1;
     const FORCE_DISABLE: c_ulong = 1 << 3;
     for which in [STORE_BYPASS, INDIRECT_BRANCH] {
-        // What the kernel does for all, or cannot, it refuses to do for one.
-        // SAFETY: a switch of this process, with numbers only.
+        // The kernel rejects a setting that it applies to all processes already, or does not support.
         unsafe { libc::prctl(PR_SET_SPECULATION_CTRL, which, FORCE_DISABLE, NONE, NONE) };
     }
 }
@@ -142,7 +145,7 @@ pub(super) fn bound_speculation() {
 /// Closes every descriptor that is not in `keep`.
 pub(super) fn close_descriptors_but(keep: &[RawFd]) -> Result<()> {
     for (first, last) in gaps(keep)? {
-        // SAFETY: descriptors are numbers; whoever owned one of these is never used again (see `restrict`).
+        // SAFETY: descriptors are numbers; the owner of a closed one is never used again (see `restrict`).
         if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) } != 0 {
             return Err(Error::last_os("lockdown: close_range"));
         }
@@ -150,7 +153,7 @@ pub(super) fn close_descriptors_but(keep: &[RawFd]) -> Result<()> {
     Ok(())
 }
 
-/// The ranges of descriptors around those in `keep`, both ends included.
+/// Returns the ranges of descriptors between those in `keep`, both ends included.
 pub(super) fn gaps(keep: &[RawFd]) -> Result<Vec<(u32, u32)>> {
     let mut sorted = keep
         .iter()
@@ -170,8 +173,7 @@ pub(super) fn gaps(keep: &[RawFd]) -> Result<Vec<(u32, u32)>> {
     Ok(gaps)
 }
 
-/// Gives up every capability: those of a worker that was started by root, and those that a process gets in a user
-/// namespace of its own.
+/// Drops every capability: a worker started by root has some, and so has a process in its own user namespace.
 pub(super) fn drop_capabilities() -> Result<()> {
     #[repr(C)]
     struct Header {
@@ -195,8 +197,8 @@ pub(super) fn drop_capabilities() -> Result<()> {
     Ok(())
 }
 
-/// Switches off "readable means executable", which a process inherits and which would hollow out the rule against
-/// executable memory.
+/// Clears READ_IMPLIES_EXEC, which a process inherits and which would defeat the rule against executable
+/// memory.
 pub(super) fn clear_personality() -> Result<()> {
     const QUERY: c_ulong = 0xffff_ffff;
     // SAFETY: personality takes an integer and changes flags of this process only; this value changes none.

@@ -10,18 +10,20 @@ type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
 type Resource = libc::c_int;
 
-/// Processes of a compiler (driver, compiler proper, assembler, linker and its helpers), or threads of a function.
+/// Maximum processes of a compiler (driver, compiler proper, assembler, linker and its helpers), or threads
+/// of a function.
 const MANY_PROCESSES: u64 = 64;
 
-/// A worker may use so many times the processor time of one run in its life; the host starts another one before.
+/// Lifetime CPU limit of a worker, as a multiple of the limit of one run; the host replaces the worker before
+/// it is reached.
 const LIFE: u64 = 60;
 
-/// Sets every limit. A limit that is lower already stays.
+/// Sets every limit. A limit that is already lower stays.
 pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_CORE", libc::RLIMIT_CORE, 0)?;
     let writes = policy.runtime == Runtime::Compiler || !policy.grants.write.is_empty();
     set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, if writes { policy.file_size } else { 0 })?;
-    // Zig compiles its libraries' files side by side.
+    // Zig compiles its libraries' files in parallel.
     let many = policy.cache.is_some() || policy.runtime == Runtime::Cuda;
     set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, if many { 1024 } else { 64 })?;
     if policy.runtime != Runtime::Cuda {
@@ -33,23 +35,23 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
         Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python | Runtime::Wasm if !policy.grants.threads => {
             set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?;
         }
-        // The kernel counts all processes of the user, or those in the user namespace. Only of the latter can we tell
-        // how many are too many.
-        // A thread counts as a process.
+        // The kernel counts all processes of the user, or those in the user namespace. Only for the latter is
+        // a sensible limit known. A thread counts as a process.
         _ if layers.contains(Layers::USERNS) => {
             set("RLIMIT_NPROC", libc::RLIMIT_NPROC, MANY_PROCESSES)?;
         }
         _ => {}
     }
-    // A driver has as many addresses as the GPU and the machine have memory, of which it uses few.
+    // A driver reserves as many addresses as the GPU and the machine have memory, and uses few.
     if policy.runtime != Runtime::Cuda {
         set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
     }
     if policy.runtime == Runtime::Compiler {
         return set("RLIMIT_CPU", libc::RLIMIT_CPU, policy.cpu_seconds);
     }
-    // The host raises the soft limit before each run, up to the hard one, at which the kernel kills: the signal at the soft
-    // one can be blocked. The function can raise neither: the filter has no setrlimit and no prlimit.
+    // The host raises the soft limit before each run, up to the hard one, at which the kernel kills: the
+    // signal at the soft one can be blocked. The function can raise neither: the filter denies setrlimit and
+    // prlimit.
     let life = policy.cpu_seconds.saturating_add(1).saturating_mul(LIFE);
     let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max.min(life);
     put(
@@ -59,7 +61,7 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     )
 }
 
-/// The bytes of address space in use.
+/// Returns the size of the mapped address space in bytes.
 fn mapped_bytes() -> Result<u64> {
     let path = "/proc/self/statm";
     let text =

@@ -1,17 +1,20 @@
-//! System call filters.
+//! Seccomp filters.
 //!
-//! A filter of the `seccompiler` crate knows two verdicts, so one process needs several, which are [joined](chained) into one:
-//! the first that does not allow a call decides. (One, since the kernel makes machine code of each, and runs each at every call.)
+//! A filter of the `seccompiler` crate has only two verdicts, so one process needs several, which are
+//! [joined](chained) into one: the first that does not allow a call decides. (One, since the kernel compiles
+//! each filter to machine code, and runs each at every call.)
 //!
 //! - The first ones kill at calls that no honest function tries.
-//! - The next ones answer a call with an errno, or else allow it. Such calls are in the allow-list too: were the filters installed one by
-//!   one, as those of the [two phases](Phase) are, the kernel would take the strictest verdict, and the trap would win.
-//! - The last, the *allow-list*, decides what passes: allow, or else trap.
+//! - The next ones answer a call with an errno, or else allow it. Such calls are in the allow-list too: if
+//!   the filters were installed one by one, as are the filters of the [two phases](Phase), the kernel would
+//!   take the strictest verdict, and the trap would win.
+//! - The last, the *allow-list*, allows a call or traps.
 //!
-//! What they decide by number alone is [found by halving](super::decision); they are only asked of the rest.
+//! Verdicts that depend only on the number are found by [binary search](super::decision); the filters decide
+//! the rest.
 //!
-//! Filters see numbers only. Where an argument points to memory (a path, the flags of `clone3`) a filter that trusted
-//! it could be raced, so such calls are allowed or denied whole.
+//! Filters see only numbers. If an argument points to memory (a path, the flags of `clone3`), another thread
+//! could change it after the check, so such calls are allowed or denied as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_long};
@@ -34,17 +37,17 @@ const ARCH: TargetArch = TargetArch::aarch64;
 
 /// Installs the filters for `runtime`.
 pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
-    // Only a driver has threads already.
+    // Only a driver already has threads.
     let flags = if runtime == Runtime::Cuda { EVERY_THREAD } else { 0 };
     install(&program(runtime, Phase::First, access)?, flags)?;
     let _ = FIRST.set((runtime, access));
     Ok(())
 }
 
-/// What the first phase's filter was made for: that of the last is only what is to come to it.
+/// Parameters of the first phase's filter: the filter of the last phase only adds to it.
 static FIRST: OnceLock<(Runtime, Access)> = OnceLock::new();
 
-/// Installs the filters that end the loading phase: for every thread, should constructors have started some.
+/// Installs the filters that end the loading phase, for every thread, in case constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     if FIRST.get() != Some(&(runtime, access)) {
         fail!(Worker, "lockdown: the loading phase of {runtime:?} with these grants was never begun")
@@ -53,24 +56,24 @@ pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     install(&program(runtime, Phase::Final, access)?, flags)
 }
 
-/// Which of the two sets of filters; only a C++ object and WebAssembly have a second one.
+/// Phase of the sandbox; only a C++ object and WebAssembly have a second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     First,
     Final,
 }
 
-/// Whether an object is being loaded, for which the process opens files.
+/// Returns whether an object is being loaded, for which the process opens files.
 fn is_loading(runtime: Runtime, phase: Phase) -> bool {
     runtime == Runtime::Cpp && phase == Phase::First
 }
 
-/// Whether our compiler makes machine code in this process.
+/// Returns whether our compiler generates machine code in this process.
 fn is_compiling(runtime: Runtime, phase: Phase) -> bool {
     runtime == Runtime::Wasm && phase == Phase::First
 }
 
-/// One filter of several: where one would allow a call, the next is asked.
+/// Joins several filters into one: where one would allow a call, the next is evaluated.
 pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     const RETURN: u16 = 0x06;
     const JUMP: u16 = 0x05;
@@ -92,8 +95,9 @@ pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     Ok(joined)
 }
 
-/// The filter for `runtime`: what [`chained`] makes of its [`filters`], in fewer steps. That of the last phase leaves to that of the first,
-/// which stays in force, what that decides as strictly.
+/// Returns the filter for `runtime`: equivalent to the [`chained`] [`filters`], with fewer instructions. The
+/// filter of the last phase omits everything that the filter of the first, which stays in force, decides at
+/// least as strictly.
 pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
     let in_force = match phase {
         Phase::First => Vec::new(),
@@ -131,20 +135,20 @@ pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<
     decision::by_number(runs, chained(told(arguments)?)?)
 }
 
-/// Whether filters that are in force are at least as strict on a number as others that would come to them, whatever the arguments. Of two
-/// verdicts, the kernel takes that with the smaller action.
+/// Returns whether the installed filters are at least as strict on a number as additional ones, whatever the
+/// arguments. Of two verdicts, the kernel takes the one with the smaller action.
 fn is_decided(in_force: &[Filter], filters: &[Filter], number: u32) -> bool {
     let action = |verdict: u32| (verdict & libc::SECCOMP_RET_ACTION_FULL).cast_signed();
     match (outcome(in_force, number), outcome(filters, number)) {
         (Outcome::Verdict(before), Outcome::Verdict(now)) => before == now || action(before) < action(now),
-        // None of those that come kills.
+        // None of the additional filters kills.
         (Outcome::Verdict(before), Outcome::Arguments) => action(before) <= action(libc::SECCOMP_RET_TRAP),
         (Outcome::Arguments, Outcome::Verdict(now)) => now == libc::SECCOMP_RET_ALLOW,
         (Outcome::Arguments, Outcome::Arguments) => rules(in_force, number).eq(rules(filters, number)),
     }
 }
 
-/// What each filter has for a number, and its verdict, for those that say anything of it.
+/// Returns, for each filter that has an effect on a number, its rules and its verdict.
 fn rules(
     filters: &[Filter],
     number: u32,
@@ -155,7 +159,7 @@ fn rules(
     })
 }
 
-/// What these filters say of a number.
+/// Returns the outcome of these filters for a number.
 fn outcome(filters: &[Filter], number: u32) -> Outcome {
     for filter in filters {
         let verdict = match (filter.table.0.get(&i64::from(number)), filter.listed) {
@@ -170,7 +174,7 @@ fn outcome(filters: &[Filter], number: u32) -> Outcome {
     Outcome::Verdict(libc::SECCOMP_RET_ALLOW)
 }
 
-/// The filters for `runtime` as programs of their own, in the order in which they are asked.
+/// Returns the filters for `runtime` as separate programs, in order of evaluation.
 #[cfg(test)]
 pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
     let filters = told(filters(runtime, phase, access))?;
@@ -183,7 +187,8 @@ fn told<T>(result: Result<T, BackendError>) -> Result<T> {
     result.map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
 }
 
-/// One that knows two verdicts: `verdict` on what is in its table, or on what is not, and else to allow.
+/// Filter with two verdicts: `verdict` on calls in its table (if `listed`) or on all others, and allow
+/// otherwise.
 struct Filter {
     table: Table,
     listed: bool,
@@ -198,12 +203,12 @@ impl Filter {
     }
 }
 
-/// The filters for `runtime`, in the order in which they are asked.
+/// Returns the filters for `runtime`, in order of evaluation.
 fn filters(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<Filter>, BackendError> {
     let mut filters = Vec::new();
     let mut answers = answered(runtime, phase, access)?;
     if phase == Phase::Final {
-        // Those of the first phase are still in force.
+        // The answers of the first phase are still in force.
         let before = answered(runtime, Phase::First, access)?;
         answers.retain(|errno, table| before.get(errno) != Some(table));
     } else {
@@ -226,34 +231,34 @@ fn never(runtime: Runtime) -> Table {
     never
 }
 
-/// The calls that are answered with an errno instead of ending the process, by that errno.
+/// Returns the calls that are answered with an errno instead of ending the process, grouped by errno.
 fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c_int, Table>, BackendError> {
     let mut answers = BTreeMap::<c_int, Table>::new();
-    // An answer would win over the list of what is allowed.
+    // An answer would take precedence over the allow-list.
     let granted = granted(runtime, access);
     let mut answer = |errno, calls: &[c_long]| {
         let left: Vec<_> = calls.iter().copied().filter(|call| !granted.contains(call)).collect();
         answers.entry(errno).or_default().every(&left);
     };
-    // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
+    // The flags of clone3 are in memory, where a filter cannot see them; the C library falls back to clone.
     answer(libc::ENOSYS, &[libc::SYS_clone3]);
     if runtime == Runtime::Compiler {
         answer(libc::EPERM, calls::COMPILER_TIMES);
         answer(0, calls::COMPILER_MODES);
         return Ok(answers);
     }
-    // An input can be a mapped piece of the reader's file: grown, the mapping would show the rest of it. Allocators fall
-    // back to a copy.
+    // An input can be a mapped part of the reader's file: growing the mapping would reveal the rest of the
+    // file. Allocators fall back to a copy.
     answer(libc::ENOMEM, &[libc::SYS_mremap]);
-    // Nothing may block or replace the handler of denied calls. abort() changes the mask first and does not look at the
-    // result: with an errno, a failed assertion ends as what it is and not as a denied call.
+    // The handler of denied calls must not be blocked or replaced. abort() changes the mask first and ignores
+    // the result: with an errno, a failed assertion is reported as such and not as a denied call.
     answer(libc::EPERM, &[libc::SYS_rt_sigprocmask]);
-    // printf() asks, before its first line, what kind of file it writes to and whether it is a terminal, and does not mind
-    // getting no answer. (For the first, newer C libraries use fstat, which is allowed.)
+    // printf() queries, before its first line, the kind of its file and whether it is a terminal, and
+    // tolerates an error. (For the first, newer C libraries use fstat, which is allowed.)
     if runtime == Runtime::Cuda {
         let table = answers.entry(libc::ENOTTY).or_default();
         table.when(libc::SYS_ioctl, &[at_most(0, CONTROL_SOCKET)])?;
-        // It looks for settings and libraries that it can do without.
+        // The driver searches for optional settings and libraries.
         answers.entry(libc::EACCES).or_default().every(calls::PYTHON_PATHS);
         answers.entry(libc::ENOSYS).or_default().every(TUNING);
         return Ok(answers);
@@ -264,7 +269,7 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
     if runtime != Runtime::Python && !is_loading(runtime, phase) {
         answer(libc::EACCES, &[libc::SYS_newfstatat]);
     }
-    // Asked for by a new thread that looks where its stack ends.
+    // Called by a new thread to find the end of its stack.
     if access.threads && runtime != Runtime::Python {
         answer(libc::ENOSYS, &[libc::SYS_sched_getaffinity]);
     }
@@ -276,7 +281,7 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
         answer(libc::ENOSYS, calls::LOCKS);
     }
     if access.connect {
-        // But for what switches a connection to not waiting.
+        // Except the call that makes a connection non-blocking.
         let table = answers.entry(libc::ENOTTY).or_default();
         table.when(libc::SYS_ioctl, &[at_most(0, CONTROL_SOCKET)])?;
         table.when(libc::SYS_ioctl, &[not_equal(1, NON_BLOCKING)])?;
@@ -284,10 +289,10 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
     Ok(answers)
 }
 
-/// The calls that the grants bring, whatever their arguments but for `openat`.
+/// Returns the calls that the grants allow, whatever their arguments except for `openat`.
 fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
     let mut granted = Vec::new();
-    // A kernel opens nothing, whatever is granted.
+    // A CUDA kernel opens no files, whatever is granted.
     if matches!(runtime, Runtime::Compiler | Runtime::Cuda) {
         return granted;
     }
@@ -304,7 +309,7 @@ fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
     granted
 }
 
-/// What passes.
+/// Returns the table of allowed calls.
 fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
@@ -318,7 +323,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
             table.when(libc::SYS_futex, &[masked(1, FUTEX_OPERATION, operation)])?;
         }
     }
-    // Elsewhere no handler returns: a forged return would block signals and set every register.
+    // In the other runtimes no handler returns: a forged return would block signals and set every register.
     if matches!(runtime, Runtime::Wasm | Runtime::Cuda | Runtime::Compiler) {
         table.every(&[libc::SYS_rt_sigreturn]);
     }
@@ -335,7 +340,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     if runtime == Runtime::Compiler {
         table.every(calls::COMPILER);
         table.when(libc::SYS_clone, &[no_bits(0, NEW_NAMESPACES)])?;
-        // Its own limits only: those of another process of the user could be lowered until it fails.
+        // Only its own limits: lowering another process's limits could make that process fail.
         table.when(libc::SYS_prlimit64, &[equals(0, 0)])?;
         for option in [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA] {
             table.when(libc::SYS_prctl, &[equals(0, option)])?;
@@ -345,7 +350,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     if runtime == Runtime::Cuda {
         table.every(calls::DRIVER);
         table.when(libc::SYS_ioctl, &[above(0, CONTROL_SOCKET)])?;
-        // Its threads' wake-ups, through descriptors of its own.
+        // Wake-ups of its threads, through its own descriptors.
         table.when(libc::SYS_write, &[above(0, CONTROL_SOCKET)])?;
         table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
         table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
@@ -370,9 +375,9 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     if access.connect {
         connections(&mut table, access)?;
     }
-    // The Rust library asks in debug builds whether a descriptor that it closes is open.
+    // In debug builds, the Rust library checks that a descriptor is open before closing it.
     table.when(libc::SYS_fcntl, &[equals(1, libc::F_GETFD)])?;
-    // The end of abort(): a signal to nobody but this process.
+    // The end of abort(): a signal only to this process.
     let own_id = c_int::try_from(process::id()).unwrap_or(c_int::MAX);
     table.when(libc::SYS_tgkill, &[equals(0, own_id), equals(2, libc::SIGABRT)])?;
     let loading = is_loading(runtime, phase);
@@ -383,13 +388,15 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     }
     let compiling = is_compiling(runtime, phase);
     if loading || compiling {
-        // One more filter can only take away. No other flags: one of them makes a descriptor that others could answer on.
+        // One more filter can only restrict further. No other flags: one of them creates a descriptor on
+        // which other processes could answer calls.
         let flags = if access.threads { EVERY_THREAD } else { 0 };
         table.when(libc::SYS_seccomp, &[equals(0, SET_MODE_FILTER), equals(1, flags)])?;
     }
     if loading || access.read {
         let writing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE;
-        // Python learns from Landlock's errno what it may not open. A program that others run as this user is never made.
+        // Python gets Landlock's errno for files that it may not open. Set-user-id programs can never be
+        // created.
         let refused = match (access.write, runtime) {
             (false, Runtime::Lua { .. } | Runtime::Cpp | Runtime::Wasm) => {
                 [no_bits(2, writing | libc::O_PATH), no_bits(3, 0)]
@@ -403,7 +410,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
     }
     let makes_code = runtime == (Runtime::Lua { jit: true }) || (runtime == Runtime::Python && access.jit);
-    // Memory that grows by itself, or is of another size of pages: nothing here asks for it.
+    // Memory that grows automatically, or has another page size, is never requested here.
     let unusual = if runtime == Runtime::Cuda { 0 } else { libc::MAP_GROWSDOWN | libc::MAP_HUGETLB };
     if loading || makes_code {
         table.when(libc::SYS_mmap, &[no_bits(3, unusual)])?;
@@ -412,7 +419,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(libc::SYS_mmap, &[no_bits(2, libc::PROT_EXEC), no_bits(3, unusual)])?;
         if compiling {
             table.every(&[libc::SYS_mprotect]);
-            // How other processors learn of new instructions.
+            // Notifies other processors of new instructions.
             #[cfg(target_arch = "aarch64")]
             table.every(&[libc::SYS_membarrier]);
         } else {
@@ -427,8 +434,8 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     Ok(table)
 }
 
-/// Descriptors above the control socket are, beside granted files, connections that the host made: what is done with those,
-/// and never to another address.
+/// Descriptors above the control socket are, apart from granted files, connections that the host made. Allows
+/// the usual calls on these, and never with another address.
 fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     let mine = || above(0, CONTROL_SOCKET);
     if !access.write {
@@ -438,7 +445,8 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     table.when(libc::SYS_sendto, &[mine(), no_bits(3, !MESSAGES), is_null(4)])?;
     table.when(libc::SYS_shutdown, &[mine()])?;
     table.when(libc::SYS_ioctl, &[mine(), equals(1, NON_BLOCKING)])?;
-    // What Python's `ssl` asks before it takes a socket, and what network libraries set on theirs.
+    // Options that Python's `ssl` queries before it takes a socket, and that network libraries set on their
+    // sockets.
     for option in [libc::SO_TYPE, libc::SO_ERROR, libc::SO_PROTOCOL, libc::SO_DOMAIN] {
         table.when(libc::SYS_getsockopt, &[mine(), equals(1, libc::SOL_SOCKET), equals(2, option)])?;
     }
@@ -448,7 +456,7 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// How messages may be sent and received: not out of band, and not without copying them.
+/// Allowed message flags: neither out of band nor zero-copy.
 const MESSAGES: c_int = libc::MSG_NOSIGNAL
     | libc::MSG_DONTWAIT
     | libc::MSG_CMSG_CLOEXEC
@@ -458,17 +466,17 @@ const MESSAGES: c_int = libc::MSG_NOSIGNAL
     | libc::MSG_MORE
     | libc::MSG_EOR;
 
-/// The part of a `futex` operation that says which one it is.
+/// Mask of the operation in a `futex` argument.
 const FUTEX_OPERATION: c_int = 0x7f;
 
 /// `FIONBIO`.
 const NON_BLOCKING: c_int = 0x5421;
 
-/// Where memory of a process lies: answered with "no such call" for a driver, which knows for itself.
+/// NUMA placement: answered with "no such call" for a driver, which determines it by itself.
 const TUNING: &[c_long] =
     &[libc::SYS_get_mempolicy, libc::SYS_mbind, libc::SYS_sched_setaffinity, libc::SYS_set_mempolicy];
 
-/// What makes a new task a thread, and not a process.
+/// Flags that make a new task a thread instead of a process.
 const THREAD: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
 
 /// Set-user-id, set-group-id and sticky.
@@ -485,18 +493,18 @@ const NEW_NAMESPACES: c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-/// Names an anonymous mapping; newer C libraries do so for their heaps.
+/// Naming of an anonymous mapping; newer C libraries do so for their heaps.
 const PR_SET_VMA: c_int = 0x5356_4d41;
 
 /// `SECCOMP_SET_MODE_FILTER`.
 const SET_MODE_FILTER: c_int = 1;
 
-/// System calls and the conditions under which each is meant. No conditions: always.
+/// System calls with the conditions under which an entry applies. No conditions: always.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Table(BTreeMap<i64, Vec<SeccompRule>>);
 
 impl Table {
-    /// Adds `calls` whatever their arguments.
+    /// Adds `calls` with any arguments.
     fn every(&mut self, calls: &[c_long]) {
         for call in calls {
             let earlier = self.0.insert(*call, Vec::new());
@@ -507,7 +515,7 @@ impl Table {
         }
     }
 
-    /// Adds `call` where all `conditions` hold, as an alternative to those added before.
+    /// Adds `call` if all `conditions` hold, as an alternative to earlier entries.
     fn when(&mut self, call: c_long, conditions: &[Condition]) -> Result<(), BackendError> {
         let conditions = conditions.iter().map(Condition::compile).collect::<Result<Vec<_>, _>>()?;
         let rule = SeccompRule::new(conditions)?;
@@ -523,7 +531,7 @@ impl Table {
     }
 }
 
-/// A condition on the argument at an index.
+/// Condition on the argument at an index.
 struct Condition(u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 impl Condition {
@@ -533,7 +541,7 @@ impl Condition {
     }
 }
 
-/// An `int` argument: the kernel ignores the upper half of the register, so the filter has to.
+/// Compares an `int` argument: the kernel ignores the upper half of the register, so the filter has to.
 fn equals(index: u8, value: c_int) -> Condition {
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value.cast_unsigned()))
 }
@@ -542,7 +550,7 @@ fn not_equal(index: u8, value: c_int) -> Condition {
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, u64::from(value.cast_unsigned()))
 }
 
-/// A descriptor with a larger number. One that is negative is none, and an error.
+/// Matches a descriptor with a larger number. A negative descriptor is invalid, and the call fails.
 fn above(index: u8, fd: c_int) -> Condition {
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Gt, u64::from(fd.cast_unsigned()))
 }
@@ -556,7 +564,7 @@ fn no_bits(index: u8, bits: c_int) -> Condition {
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), 0)
 }
 
-/// Whether some bits are exactly these.
+/// Matches if the masked bits equal `value`.
 fn masked(index: u8, bits: c_int, value: c_int) -> Condition {
     let mask = u64::from(bits.cast_unsigned());
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), u64::from(value.cast_unsigned()))
@@ -571,11 +579,12 @@ fn is_null(index: u8) -> Condition {
     Condition(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }
 
-/// The first number of the x32 interface, which has the architecture of x86_64 and numbers of its own: all are killed at.
-/// (A 32-bit call has another architecture.)
+/// First number of the x32 interface, which has the architecture of x86_64 and its own numbers: all of these
+/// are killed. (A 32-bit call has another architecture.)
 const FOREIGN: Option<u32> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
-/// Installs a filter in the calling thread. The crate's own function would need `prctl` in the loading phase too.
+/// Installs a filter in the calling thread. The crate's own function would also need `prctl` in the loading
+/// phase.
 fn install(program: &[sock_filter], flags: c_int) -> Result<()> {
     const {
         assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>());

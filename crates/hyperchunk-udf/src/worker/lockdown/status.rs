@@ -1,4 +1,4 @@
-//! What the worker was stopped for: a page shared with the host, and the signal handler that writes it.
+//! Reason for stopping a worker: a page shared with the host, and the signal handler that writes it.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -7,43 +7,43 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The value of [`StatusPage::magic`] once the handler is installed.
+/// Value of [`StatusPage::magic`] once the handler is installed.
 pub const STATUS_MAGIC: u32 = 0x4843_5354;
 
-/// The exit code of a worker that was stopped at a denied system call.
+/// Exit code of a worker that was stopped at a denied system call.
 pub const DENIED_EXIT_CODE: c_int = 120;
 
-/// A small page shared with the host, zeroed by it.
+/// Small page shared with the host, which zeroes it.
 ///
-/// The function's process can write to it at will, so to the host it is a hint for the error message and never a
-/// reason to believe anything.
+/// The function's process can write to it at will. The host therefore uses it only as a hint for the error
+/// message and never trusts it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct StatusPage {
     /// [`STATUS_MAGIC`] once [`prepare`] has run.
     pub magic: AtomicU32,
-    /// The number of the system call that was denied. It means something only if `reason` is not 0.
+    /// Number of the denied system call. Valid only if `reason` is not 0.
     pub syscall: AtomicI32,
-    /// A [`StopReason`]; written last.
+    /// [`StopReason`]; written last.
     pub reason: AtomicU32,
 }
 
-/// Why a process was stopped, as far as it could still tell.
+/// Reason for stopping a process, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum StopReason {
-    /// It tried a system call that its policy does not have, or not with these arguments.
+    /// System call that its policy denies, always or with these arguments.
     DeniedCall = 1,
-    /// It tried to make memory executable.
+    /// Attempt to make memory executable.
     ExecutableMemory = 2,
-    /// It read the processor's counter of cycles, which all fine clocks are made of.
+    /// Read of the processor's cycle counter, the base of all fine clocks.
     FineClock = 3,
-    /// It used memory that is not its own.
+    /// Access to memory that is not its own.
     Fault = 4,
 }
 
 impl StatusPage {
-    /// The reason and the system call, if the page tells one.
+    /// Returns the reason and the system call, if the page has them.
     pub fn stop(&self) -> Option<(StopReason, i32)> {
         let reason = match self.reason.load(Ordering::Acquire) {
             1 => StopReason::DeniedCall,
@@ -58,7 +58,7 @@ impl StatusPage {
 
 static PAGE: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
 
-/// Room for the handler: a signal frame with the largest vector state takes some 12 KiB.
+/// Size of the handler's stack: a signal frame with the largest vector state takes some 12 KiB.
 const STACK_BYTES: usize = 64 << 10;
 
 /// `si_code` of a fault that has no address (`SI_KERNEL`).
@@ -67,11 +67,12 @@ const SI_KERNEL: c_int = 0x80;
 /// `si_code` of a signal that a seccomp filter raised (`SYS_SECCOMP`).
 const SYS_SECCOMP: c_int = 1;
 
-/// Remembers the page and installs the handler for denied system calls, on a stack of its own (the function may have
-/// used up the other one). To be called by the thread that will run the function, before [`restrict`](super::restrict).
+/// Stores the page and installs the handler for denied system calls, on an alternate stack (the function may
+/// have exhausted the normal one). To be called by the thread that will run the function, before
+/// [`restrict`](super::restrict).
 ///
-/// Without it, or if it fails (then the page's `magic` stays 0), denied calls end the process all the same, by `SIGSYS`
-/// and with nothing written.
+/// Without it, or if it fails (then the page's `magic` stays 0), denied calls still end the process, by
+/// `SIGSYS` and without a record.
 ///
 /// # Safety
 ///
@@ -109,14 +110,15 @@ pub unsafe fn prepare(status: *mut StatusPage) {
     }
 }
 
-/// Has reads of the processor's counter of cycles, where they are [forbidden](super::process::forbid_cycle_counter), end the process
-/// with a word about it, and any other fault with a word about that: a handler that returned would need `rt_sigreturn`.
+/// Makes reads of the cycle counter, where they are [forbidden](super::process::forbid_cycle_counter), end
+/// the process with a record, and likewise any other fault: a handler that returned would need
+/// `rt_sigreturn`.
 pub(super) fn tell_fine_clocks() -> Result<()> {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
     // SAFETY: sigaction is a plain C structure for which all zeros is a valid value (no flags, empty mask).
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler as usize;
-    // Once: a fault of the handler itself ends the process.
+    // One time only: a fault in the handler itself ends the process.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
     // SAFETY: the handler has the signature that SA_SIGINFO asks for and does async-signal-safe things only.
     if unsafe { libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut()) } != 0 {
@@ -125,11 +127,12 @@ pub(super) fn tell_fine_clocks() -> Result<()> {
     Ok(())
 }
 
-/// Async-signal-safe, as [`on_denied_call`] is.
+/// Async-signal-safe, like [`on_denied_call`].
 extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let by_kernel = unsafe { info.as_ref() }.is_some_and(|info| info.si_code == SI_KERNEL);
-    // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address let it read.
+    // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address
+    // let the processor read.
     let reads_cycles = by_kernel && unsafe { reads_cycles(context) };
     let reason = if reads_cycles { StopReason::FineClock } else { StopReason::Fault };
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
@@ -140,10 +143,11 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe { libc::_exit(DENIED_EXIT_CODE) }
 }
 
-/// Whether the instruction that faulted is `rdtsc` or `rdtscp`.
+/// Returns whether the instruction that faulted is `rdtsc` or `rdtscp`.
 ///
 /// # Safety
-/// `context` is that of a signal, and its instruction was executed, so that its first two bytes can be read.
+/// `context` is the context of a signal whose instruction was executed, so that its first two bytes can be
+/// read.
 #[cfg(target_arch = "x86_64")]
 unsafe fn reads_cycles(context: *mut c_void) -> bool {
     // SAFETY: the caller's promise.
@@ -151,22 +155,23 @@ unsafe fn reads_cycles(context: *mut c_void) -> bool {
     let at = context.uc_mcontext.gregs.get(usize::try_from(libc::REG_RIP).unwrap_or(usize::MAX));
     let Some(at) = at.copied().and_then(|at| usize::try_from(at).ok()) else { return false };
     let code = ptr::with_exposed_provenance::<u8>(at);
-    // SAFETY: two bytes of an instruction that the processor has decoded. No other one with this beginning is forbidden to programs.
+    // SAFETY: two bytes of an instruction that the processor has decoded. No other instruction with this
+    // beginning is forbidden to programs.
     match unsafe { [code.read(), code.add(1).read()] } {
         [0x0f, 0x31] => true,
-        // SAFETY: an instruction that begins so has three bytes.
+        // SAFETY: an instruction with this start has three bytes.
         [0x0f, 0x01] => unsafe { code.add(2).read() == 0xf9 },
         _ => false,
     }
 }
 
-/// What else has no address there, is rare.
+/// Other faults without an address are rare on this architecture.
 #[cfg(target_arch = "aarch64")]
 unsafe fn reads_cycles(_context: *mut c_void) -> bool {
     true
 }
 
-/// Writes down the call and exits. The kernel has not run the call and never will.
+/// Records the call and exits. The kernel has not run the call and never will.
 ///
 /// Async-signal-safe: atomics and `_exit`, no allocation, no lock, no formatting.
 extern "C" fn on_denied_call(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
@@ -186,8 +191,9 @@ extern "C" fn on_denied_call(_signal: c_int, info: *mut libc::siginfo_t, _contex
 }
 
 fn denied_call(info: &libc::siginfo_t) -> i32 {
-    // On 64-bit Linux the union of a siginfo starts at byte 16 (three ints and padding), and that of SIGSYS is a
-    // pointer, then the number of the call. x86_64 and aarch64 agree; older libc crates have no accessor for it.
+    // On 64-bit Linux the union of a siginfo starts at byte 16 (three ints and padding), and its member for
+    // SIGSYS is a pointer followed by the number of the call. x86_64 and aarch64 agree; older libc crates
+    // have no accessor for it.
     const OFFSET: usize = 24;
     const { assert!(size_of::<libc::siginfo_t>() >= OFFSET + size_of::<i32>()) };
     let start = ptr::from_ref(info).cast::<u8>();
@@ -195,8 +201,8 @@ fn denied_call(info: &libc::siginfo_t) -> i32 {
     unsafe { start.add(OFFSET).cast::<i32>().read() }
 }
 
-/// The two calls that make memory executable are allowed but for that, so being denied means that (or memory that grows by itself, which nothing
-/// honest asks for).
+/// Returns the reason for a denied call. The two calls that can make memory executable are otherwise allowed,
+/// so their denial means exactly that (or memory that grows automatically, which no honest code requests).
 fn reason_for(call: i32) -> StopReason {
     let call = libc::c_long::from(call);
     if call == libc::SYS_mmap || call == libc::SYS_mprotect {

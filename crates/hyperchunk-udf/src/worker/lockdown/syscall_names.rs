@@ -2,7 +2,7 @@
 
 use std::ffi::c_long;
 
-/// Tables of `(number, "SYS_name")`.
+/// Makes tables of `(number, "SYS_name")`.
 macro_rules! table {
     ($(#[$attribute:meta])* $table:ident: $($name:ident)*) => {
         $(#[$attribute])*
@@ -48,7 +48,7 @@ table! { EVERYWHERE:
 }
 
 table! {
-    /// Older forms that newer architectures, aarch64 among them, never had.
+    /// Older forms that newer architectures, including aarch64, never had.
     #[cfg(target_arch = "x86_64")]
     X86_64:
     SYS_access SYS_alarm SYS_arch_prctl SYS_chmod SYS_chown SYS_creat SYS_dup2 SYS_epoll_create SYS_epoll_wait
@@ -61,7 +61,8 @@ table! {
 #[cfg(target_arch = "aarch64")]
 const X86_64: &[(c_long, &str)] = &[];
 
-/// The name of a system call of this architecture, as in "tried system call connect". Works in any process.
+/// Returns the name of a system call of this architecture, as in "tried system call connect". Works in any
+/// process.
 pub fn syscall_name(nr: i64) -> Option<&'static str> {
     let (_, name) = EVERYWHERE.iter().chain(X86_64).find(|(number, _)| *number == nr)?;
     name.strip_prefix("SYS_")

@@ -1,4 +1,4 @@
-//! Tests of the sandbox. `tests::harness` says how hostile things are run without harm.
+//! Tests of the sandbox. `tests::harness` explains how hostile code runs without harm.
 
 mod attacks;
 #[cfg(target_arch = "x86_64")]
@@ -22,10 +22,10 @@ use super::{
 
 const FUNCTIONS: [(&str, Runtime); 3] =
     [("lua", Runtime::Lua { jit: false }), ("cpp", Runtime::Cpp), ("python", Runtime::Python)];
-/// They, and the host's side of kernels, which has no grants but the GPU.
+/// Functions, and the host's side of kernels, which has no grants except the GPU.
 const ATTACKED: [(&str, Runtime); 4] = [FUNCTIONS[0], FUNCTIONS[1], FUNCTIONS[2], ("cuda", Runtime::Cuda)];
 
-/// The process that `harness::run` starts.
+/// Entry of the process that `harness::run` starts.
 #[test]
 #[ignore = "started by the other tests, in a process of its own"]
 fn scenario() {
@@ -57,7 +57,7 @@ fn scenario() {
     }
 }
 
-/// The whole way into the sandbox of a function.
+/// Applies the complete sandbox of a function.
 fn lock(shared: &Shared, runtime: Runtime) {
     lock_with(shared, runtime, Grants::default());
 }
@@ -67,7 +67,7 @@ fn lock_with(shared: &Shared, runtime: Runtime, grants: Grants) {
     lock_keeping(runtime, grants);
 }
 
-/// The same, with the descriptors as they are.
+/// Like [`lock_with`], with unchanged descriptors.
 fn lock_keeping(runtime: Runtime, grants: Grants) {
     restrict(&Policy { grants: grants.clone(), file_size: 1 << 16, ..policy(runtime) }).unwrap();
     if runtime == Runtime::Cpp {
@@ -75,7 +75,8 @@ fn lock_keeping(runtime: Runtime, grants: Grants) {
     }
 }
 
-/// A driver has threads, of which one on the stack of another does harm, and all ways of waiting and of memory.
+/// Returns whether an attack is harmless for this runtime. A driver has threads, of which one on another's
+/// stack does harm, and may use all forms of waiting and of memory.
 fn may_be_tried(runtime: Runtime, attack: &str) -> bool {
     runtime != Runtime::Cuda
         || !["clone-thread", "futex-pi", "madvise-merge", "mmap-growing"].contains(&attack)
@@ -92,7 +93,7 @@ fn attack_scenario() {
                 return;
             }
             step(&format!("{name}/{attack}"), |shared| {
-                // Here, since some arguments are process numbers.
+                // Computed here, since some arguments are process ids.
                 let attack = &attacks()[index];
                 lock(shared, runtime);
                 shared.put(0, attack.run());
@@ -153,7 +154,7 @@ fn met(outcome: &Outcome, fate: Fate, number: i64) -> bool {
     }
 }
 
-/// The controls: without a sandbox the same calls do not end the process, and those that matter most succeed.
+/// Control: without a sandbox the same calls do not end the process, and the most important ones succeed.
 #[test]
 fn attacks_work_without_the_sandbox() {
     let Some(outcomes) = run("controls", &[]) else { return };
@@ -167,7 +168,7 @@ fn attacks_work_without_the_sandbox() {
     }
 }
 
-/// What an honest function needs.
+/// Makes the calls that an honest function needs.
 fn honest_calls(shared: &Shared) {
     let mut heap = vec![1_u8; 32 << 20];
     heap.resize(64 << 20, 2);
@@ -184,7 +185,7 @@ fn honest_calls(shared: &Shared) {
         unsafe { libc::send(CONTROL_SOCKET, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL) };
     assert_eq!(sent, 4);
     let mut answer = [0_u8; 8];
-    // SAFETY: the buffer outlives the call and is as long as told.
+    // SAFETY: the buffer outlives the call and has the given length.
     let received = unsafe { libc::read(PEER, answer.as_mut_ptr().cast(), answer.len()) };
     assert_eq!(received, 4);
     eprintln!("a function may write to its error stream");
@@ -197,7 +198,7 @@ fn honest_calls(shared: &Shared) {
     let page =
         unsafe { libc::mmap(ptr::null_mut(), 4096, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
-    // SAFETY: the mapping was made above and is used by nobody.
+    // SAFETY: the mapping was made above and has no other user.
     unsafe {
         assert_eq!(libc::mprotect(page, 4096, libc::PROT_READ), 0);
         assert_eq!(libc::munmap(page, 4096), 0);

@@ -3,7 +3,7 @@ use crate::protocol::{PROTOCOL, SetupSlot, Task};
 
 mod numbers;
 
-/// A dataset of a call: its name, its type, whether it is an output, its elements.
+/// Dataset of a call: name, type, whether it is an output, and elements.
 #[derive(Clone, Debug)]
 struct Data {
     name: &'static str,
@@ -38,7 +38,7 @@ impl Data {
         bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).take(self.count).collect()
     }
 
-    /// The bits of each element, NaNs alike.
+    /// Returns the bits of each element, with all NaNs made equal.
     fn bits(&self) -> Vec<u64> {
         let alike = |word: u64| match self.kind {
             "float" => [word & 0xffff_ffff, word >> 32]
@@ -53,7 +53,7 @@ impl Data {
     }
 }
 
-/// What was counted in a call: inputs that were looked at, loops that were computed.
+/// Counts of a call: checked inputs, and computed loops.
 type Counted = (usize, usize);
 
 fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
@@ -119,7 +119,8 @@ fn body(lines: &str) -> String {
     )
 }
 
-/// Runs it with and without code of LuaJIT's, and with loops that are not computed, which a step sees to. `counted`: what is expected.
+/// Runs a source with and without LuaJIT's compiler, and compares with loops that are not vectorised, because
+/// of an explicit step. `counted`: the expected counts.
 fn check(source: &str, data: &[Data], counted: Option<Counted>) -> Vec<Data> {
     let plain = source.replace(" do -- loop", ", 1 do");
     assert!(counted.is_none_or(|c| c.1 == 0) || plain != source);
@@ -180,11 +181,12 @@ fn loops_are_computed() {
     let lines =
         "local more = lib.getData('more') for i = 1, n do -- loop\n out[i] = a[i] / 3 more[i] = out2 end";
     check(&body(&lines.replace("out2", "b[i] / 3")), &two, Some((0, 1)));
-    // The second reads what the first has written.
+    // The second loop reads the results of the first.
     let lines = "local c, more = lib.getData('out'), lib.getData('more') for i = 1, n do -- loop\n out[i] = a[i] / 3 end \
                  for i = 1, n - 100 do -- loop\n more[i] = c[i + 100] * b[i] end";
     check(&body(lines), &two, Some((0, 2)));
-    // Whole numbers are left to LuaJIT, which rounds them where it compiles and cuts them off where it does not.
+    // Integer outputs are left to LuaJIT, which rounds them where it compiles and truncates them where it
+    // does not.
     for kind in ["int32", "uint8", "int64"] {
         let mut whole = scene();
         whole[0] = Data::out("out", kind, N);
@@ -238,7 +240,7 @@ fn what_cannot_be_computed_is_left_to_lua() {
         ("local c = out + 3 for i = 1, n - 3 do -- loop\n out[i] = c[i] end out[1] = a[1]", (2, 0)),
         ("local c = out - 3 for i = 4, n do -- loop\n out[i] = c[i] end out[1] = b[1]", (2, 0)),
         ("error('for i = 1, 2000 do ' .. n)", (0, 0)),
-        // What newer LuaJITs have beside Lua 5.1.
+        // Extensions of newer LuaJITs to Lua 5.1.
         ("local k = 0 k += 1 for i = 1, n do -- loop\n out[i] = a[i] * k end", (2, 0)),
         ("const k = 1_000 for i = 1, n do -- loop\n out[i] = a[i] * k end", (2, 0)),
         ("local k = n != 3 ? 2 : 3 for i = 1, n do -- loop\n out[i] = a[i] * k end", (2, 0)),
@@ -249,7 +251,7 @@ fn what_cannot_be_computed_is_left_to_lua() {
         ("for i = 1, 0/0 do -- loop\n out[i] = a[i] end", (2, 0)),
         ("for i = 1/0, 2 do -- loop\n out[i] = a[i] end", (2, 0)),
     ] {
-        // With the names at hand to anybody, too.
+        // Also with the names accessible to other code.
         check(&body(lines), &scene(), None);
         let source = body(&format!("{lines}\nlocal last = a[1] + b[1]"));
         check(&source, &scene(), Some(counted).filter(|c| c.0 == 2));
@@ -258,7 +260,7 @@ fn what_cannot_be_computed_is_left_to_lua() {
 
 #[test]
 fn what_would_reach_past_the_elements_is_not_computed() {
-    // Not run: they would fall.
+    // Not run by Lua, which would crash.
     let mut vectors = Vectors::new(
         loops::rewrite(&body("for i = 1, n do -- loop\n out[i] = a[i] end"), 64)
             .unwrap()
@@ -327,7 +329,7 @@ fn odd_nans_are_plain_ones_to_lua() {
     data[1] = Data::floats("a", (0..N).map(|n| if n % 50 == 7 { ODD } else { n as f32 }));
     for (lines, counted) in [
         ("for i = 1, n do -- loop\n out[i] = a[i] + b[i] end", (0, 1)),
-        // What was computed can be read by Lua.
+        // Lua can read computed elements.
         ("for i = 1, n do -- loop\n out[i] = a[i] end out[1] = out[8] + 1", (0, 1)),
         ("for i = 1, n - 4450 do -- loop\n out[i] = a[i] + b[i] end", (2, 0)),
         ("for i = 1, n - 4450 do -- loop\n out[i] = a[i + 300] + b[i] end", (2, 0)),
@@ -354,7 +356,7 @@ fn odd_nans_are_plain_ones_to_lua() {
         assert_eq!(counted_now, (looked, counted.1), "{lines}");
         assert!(got[0].as_floats()[7].is_nan(), "{lines}");
     }
-    // Other functions of the source may hand it on, with an offset even.
+    // Other functions of the source may pass the array on, even with an offset.
     let source = "local get = lib.getData lib.getData = function(...) return get(...) + 300 end\n".to_owned()
         + &body(
             "for i = 1, n - 4450 do -- loop\n out[i - 300] = a[i] + b[i] end for i = 1, 4100 do -- loop\n out[i - 300] = a[i] end",
@@ -380,7 +382,7 @@ fn a_program_may_change_everything_that_it_sees() {
         assert_eq!(computed.1, 1, "{before}");
         check(&format!("{before}\n{taken}"), &scene(), None);
     }
-    // Globals are looked up in each round, with whatever their table does then.
+    // Globals are looked up in each iteration, with the current behaviour of their table.
     let source = body("for i = 1, 0 do -- loop\n out[i] = a[i] * missing end");
     check(
         &format!("setmetatable(_G, {{__index = function(_, name) error('no ' .. name) end}})\n{source}"),
@@ -409,7 +411,7 @@ fn errors_say_the_same() {
     for source in ["function dynamic_dataset() for i = 1, n do out[i] = end end", "x ="] {
         assert!(run(source, true, &mut scene()).unwrap_err().message().starts_with("udf:1: "));
     }
-    // At the limit of locals there is no room for those of a loop that asks.
+    // At the limit of locals there is no room for those of a rewritten loop.
     let many = (0..190).map(|n| format!("local v{n} = {n} ")).collect::<String>();
     let source = body(&format!("{many} for i = 1, n do -- loop\n out[i] = a[i] end"));
     assert_eq!(run(&source, true, &mut scene()).unwrap(), (2, 0));
@@ -434,7 +436,7 @@ fn calls_are_apart() {
     }
 }
 
-/// Numbers that depend on nothing.
+/// Deterministic random numbers.
 struct Random(u64);
 
 impl Random {

@@ -1,21 +1,22 @@
-//! Memory for the bodies of one fetch: the kernel clears it once, not for each body anew.
+//! Buffer pool for the bodies of one fetch: the kernel clears the memory once instead of once for each
+//! body.
 
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Bodies from this size on share memory; smaller ones have what the allocator has at hand.
+/// Minimum size of a pooled body in bytes; smaller ones are allocated as usual.
 const WORTH: usize = 128 << 10;
 
-/// The buffers of a fetch that no body is in.
+/// A fetch's free buffers.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     free: Mutex<Vec<Vec<u8>>>,
-    /// How many bytes the longest body has.
+    /// The size of the longest body, in bytes.
     longest: usize,
 }
 
-/// A buffer; whoever lets go of it gives it back.
+/// A buffer that returns to the pool when it is dropped.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) bytes: Vec<u8>,
@@ -23,12 +24,12 @@ pub(super) struct Buffer {
 }
 
 impl Buffers {
-    /// For bodies of that many bytes at most.
+    /// Creates a pool for bodies of at most `longest` bytes.
     pub(super) fn new(longest: u64) -> Self {
         Self { free: Mutex::default(), longest: usize::try_from(longest).unwrap_or(usize::MAX) }
     }
 
-    /// An empty buffer with room for so many bytes.
+    /// Returns an empty buffer with a capacity of at least `length` bytes.
     ///
     /// # Errors
     /// Limit if there is no memory.
@@ -42,7 +43,7 @@ impl Buffers {
                 return Ok(buffer);
             }
         }
-        // What is not written to costs nothing.
+        // Memory that is reserved but not written to costs nothing.
         let room = if shared { self.longest } else { length };
         let found = buffer.bytes.try_reserve_exact(room);
         let found = found.or_else(|_| buffer.bytes.try_reserve_exact(length));
@@ -52,7 +53,7 @@ impl Buffers {
 }
 
 impl Buffer {
-    /// As bytes that are shared.
+    /// Converts the buffer into shared bytes.
     pub(super) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(free(), 1);
         let again = buffers.take(1 << 20).unwrap();
         assert_eq!((again.bytes.as_ptr(), again.bytes.len(), free()), (place, 0, 0));
-        // Small ones, and those that are larger than any should be, are not kept.
+        // Small buffers, and ones larger than the longest body, are not kept.
         drop((buffers.take(10).unwrap(), buffers.take(2 << 20).unwrap()));
         assert_eq!(free(), 0);
         drop(buffers);

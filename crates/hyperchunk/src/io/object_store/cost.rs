@@ -1,22 +1,22 @@
-//! What requests cost, by the last ones.
+//! Cost of requests, estimated from the most recent ones.
 
 use crate::io::RequestCost;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many requests are remembered.
+/// Number of requests that are remembered.
 const LAST: usize = 15;
-/// Bodies from this size on tell how fast the network is.
+/// Minimum size in bytes of a body that counts as a measurement of the bandwidth.
 const LARGE: usize = 256 << 10;
 
-/// The last requests. Without locks: one that is held while the process forks stays so in the child.
+/// Recent measurements. Lock-free: a lock held during a fork stays locked in the child.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// Microseconds to the first byte, over connections that were there.
+    /// Microseconds to the first byte over existing connections.
     latency: Last,
-    /// The same over new ones.
+    /// Microseconds to the first byte over new connections.
     cold: Last,
-    /// KiB per second after that.
+    /// KiB per second after the first byte.
     bandwidth: Last,
 }
 
@@ -29,12 +29,12 @@ struct Last {
 impl Last {
     fn add(&self, value: u128) {
         let place = self.count.fetch_add(1, Ordering::Relaxed) % LAST;
-        // One is added: zero is a place without a value.
+        // Zero marks an empty place, so values are stored plus one.
         let value = u32::try_from(value).unwrap_or(u32::MAX).saturating_add(1);
         self.values[place].store(value, Ordering::Relaxed);
     }
 
-    /// The value below which so many hundredths of them lie.
+    /// Returns the given percentile of the recent values.
     fn quantile(&self, hundredths: usize) -> Option<f64> {
         let mut values: Vec<u32> = self.values.iter().map(|value| value.load(Ordering::Relaxed)).collect();
         values.retain(|value| *value != 0);
@@ -44,7 +44,7 @@ impl Last {
 }
 
 impl Meter {
-    /// Adds a request: the time to its first byte, then the time that its body took.
+    /// Adds a request: the time to its first byte, and the duration of its body.
     pub(super) fn add(&self, new_connection: bool, latency: Duration, body: Duration, bytes: usize) {
         let latencies = if new_connection { &self.cold } else { &self.latency };
         latencies.add(latency.as_micros());
@@ -53,10 +53,11 @@ impl Meter {
         }
     }
 
-    /// What the next request will cost. Of the latencies a low one counts: others waited for their turn.
+    /// Estimates the cost of the next request. The latency is a low percentile: slower requests were
+    /// waiting in a queue.
     pub(super) fn cost(&self) -> RequestCost {
         let assumed = RequestCost::default();
-        // To connect takes a round trip more than to ask.
+        // Connecting takes one round trip, and the request another.
         let micros = self.latency.quantile(25).or_else(|| self.cold.quantile(25).map(|micros| micros / 2.0));
         let latency = micros.map(|micros| Duration::from_secs_f64(micros / 1e6));
         let bandwidth = self.bandwidth.quantile(50).map(|kib| (kib * 1024.0).max(1024.0));

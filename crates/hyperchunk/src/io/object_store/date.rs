@@ -3,13 +3,13 @@
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Seconds since 1970 began, of a date in any of the three forms; nothing before that.
+/// Parses a date in any of the three forms into seconds since 1970; `None` for earlier dates.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let parts: Vec<&str> = text.split([' ', ',', '-']).filter(|part| !part.is_empty()).take(7).collect();
     let (day, month, year, time) = match *parts {
-        // `Sun, 06 Nov 1994 08:49:37 GMT`, and with `Sunday, 06-Nov-94`, as servers once wrote.
+        // `Sun, 06 Nov 1994 08:49:37 GMT` and the obsolete `Sunday, 06-Nov-94 08:49:37 GMT`.
         [_, day, month, year, time, "GMT"] => (day, month, year, time),
-        // `Sun Nov  6 08:49:37 1994`, as C writes dates.
+        // `Sun Nov 6 08:49:37 1994`, the format of C's `asctime`.
         [_, month, day, time, year] => (day, month, year, time),
         _ => return None,
     };
@@ -26,11 +26,11 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     if time.next().is_some() {
         return None;
     }
-    // Years that begin in March end with the leap day.
+    // Counting years from March puts the leap day at the end.
     let (years, since_march) = if month < 2 { (year.checked_sub(1)?, month + 10) } else { (year, month - 2) };
     let leaps = years / 4 - years / 100 + years / 400;
     let days = years * 365 + leaps + (since_march * 153 + 2) / 5 + day;
-    // From the first of March of the year 0 to 1970.
+    // Days from 1 March of the year 0 to 1 January 1970.
     Some(days.checked_sub(719_468)? * 86_400 + seconds)
 }
 

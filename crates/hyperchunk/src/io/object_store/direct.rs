@@ -1,5 +1,5 @@
-//! The client for object stores: a redirect is followed where it stays at the server that was asked. Elsewhere it would carry what
-//! signs the request, to wherever a server says.
+//! HTTP client for object stores. It follows redirects only within the server that was asked: elsewhere
+//! they would send the request's signature to any host that the server names.
 
 use super::redirects::{MAX_REDIRECTS, Refused};
 use object_store::ClientOptions;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use url::Url;
 
-/// A client that follows no redirect by itself, and this in front of it.
+/// A client that follows no redirects by itself, wrapped to follow the allowed ones.
 #[derive(Debug)]
 pub(super) struct Direct(HttpClient);
 
@@ -61,7 +61,7 @@ impl HttpService for Direct {
     }
 }
 
-/// The client that `object_store` would make of its options, but for redirects.
+/// Builds the client that `object_store` would make of its options, but without redirects.
 fn client(options: &ClientOptions) -> reqwest::Result<Client> {
     let get = |key: Key| options.get_config_value(&key);
     let is_on =
@@ -103,11 +103,11 @@ fn client(options: &ClientOptions) -> reqwest::Result<Client> {
     if let Some(most) = number(Key::PoolMaxIdlePerHost) {
         builder = builder.pool_max_idle_per_host(most);
     }
-    // All that is asked is of one place in the file: HTTP/2 is not built in.
+    // All requests go to one host, so HTTP/2 is not compiled in.
     builder.http1_only().build()
 }
 
-/// A time as `object_store` writes it: `1m 30s`, `200ms`; or as people do: `30 seconds`.
+/// Parses a duration as `object_store` writes it (`1m 30s`, `200ms`) or in words (`30 seconds`).
 fn duration(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut left = text.trim();

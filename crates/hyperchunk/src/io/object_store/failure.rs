@@ -1,6 +1,6 @@
-//! What failed requests mean: whether to try again, and what to tell the caller.
+//! Classification of failed requests: whether to retry, and the error for the caller.
 //!
-//! Nothing of `object_store`'s messages is passed on as it is: they hold URLs, which may hold signatures.
+//! `object_store`'s messages are never passed on as they are: they hold URLs, which may hold signatures.
 
 use super::redirects::Refused;
 use super::store::innermost;
@@ -10,17 +10,17 @@ use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error as StdError;
 use std::time::Duration;
 
-/// Why an attempt failed.
+/// Reason why an attempt failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It would fail again.
+    /// A permanent failure.
     Final(Error),
-    /// It may pass.
+    /// A temporary failure, worth retrying.
     Passing {
         reason: String,
-        /// How long the server asks to wait.
+        /// The pause that the server asks for.
         wait: Option<Duration>,
-        /// How often it is worth to try again.
+        /// Maximum number of retries.
         at_most: u32,
     },
 }
@@ -31,7 +31,7 @@ impl Failure {
     }
 }
 
-/// The object is not what was opened.
+/// Returns the error for an object that is not the opened version.
 pub(super) fn changed() -> Error {
     let message = "the object was written since it was opened: what was read so far and what it has now do not belong together; open it again";
     Error::new(ErrorKind::Changed, message)
@@ -41,12 +41,12 @@ pub(super) fn stalled(timeout: Duration) -> Failure {
     Failure::passing(format!("the server sent nothing for {:.1} s", timeout.as_secs_f64()))
 }
 
-/// A body that broke off.
+/// Returns the failure for a body that broke off.
 pub(super) fn of_body(error: &object_store::Error) -> Failure {
     Failure::passing(format!("the connection broke: {}", innermost(error)))
 }
 
-/// A request without a good response. `opened`: whether an earlier one had one.
+/// Classifies a request without a good response. `opened`: whether an earlier request had one.
 pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool) -> Failure {
     let io = |message: String| Failure::Final(Error::new(ErrorKind::Io, message));
     let Some(status) = seen.status else {
@@ -92,7 +92,7 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
     }
 }
 
-/// A request that writes, without a good response.
+/// Classifies a failed writing request.
 pub(super) fn of_writing(error: &object_store::Error, seen: &Seen) -> Failure {
     let told = said(error);
     let code = told.clone().unwrap_or_default();
@@ -125,7 +125,7 @@ pub(super) fn of_writing(error: &object_store::Error, seen: &Seen) -> Failure {
     }
 }
 
-/// No response came.
+/// Classifies a request that got no response.
 fn of_transport(error: &object_store::Error) -> Failure {
     let cause = innermost(error);
     if let Some(refused) = refused(error) {
@@ -142,7 +142,7 @@ fn of_transport(error: &object_store::Error) -> Failure {
         return Failure::Final(Error::new(ErrorKind::Io, message));
     }
     match kind(error) {
-        // A name or port that is wrong stays so.
+        // A wrong host name or port stays wrong.
         Some(HttpErrorKind::Connect) => Failure::Passing {
             reason: format!("no connection to the server: {cause}"),
             wait: None,
@@ -153,7 +153,7 @@ fn of_transport(error: &object_store::Error) -> Failure {
     }
 }
 
-/// Why a redirect was not followed, if that is the reason.
+/// Returns the reason for refusing a redirect, if that caused the error.
 fn refused(error: &object_store::Error) -> Option<&Refused> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -165,7 +165,7 @@ fn refused(error: &object_store::Error) -> Option<&Refused> {
     None
 }
 
-/// No request was made.
+/// Classifies a failure to get credentials; no request was made.
 fn of_credentials(error: &object_store::Error) -> Failure {
     let reason = format!(
         "no credentials were found for the store: for a public object set `anonymous` to true; for others give \
@@ -186,7 +186,7 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
     std::iter::successors(Some(error), |error| (**error).source())
 }
 
-/// What the server's error document says, in short: its code and message.
+/// Returns the code and message in the server's error document.
 fn said(error: &object_store::Error) -> Option<String> {
     let document = innermost(error);
     let code = between(&document, "<Code>", "</Code>").or_else(|| between(&document, "\"code\":", ","));

@@ -1,4 +1,4 @@
-//! Many requests at once.
+//! Concurrent requests.
 
 use super::process::Process;
 use super::request::{Answer, Target};
@@ -9,17 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// How many of the largest requests may be under way or wait for the caller: so many for each processor, since what comes faster
-/// than it is decoded only fills memory; at most as many as the second number.
+/// Bound on the bytes in flight or waiting for the caller, in requests of the largest size: the first
+/// number for each processor, since bytes that arrive faster than they are decoded only fill memory; the
+/// second number at most.
 const LARGEST_AT_ONCE: (u64, u64) = (3, 16);
 
-/// How many requests are started before others go on.
+/// Number of requests started before the task yields to others.
 const STARTED_AT_ONCE: usize = 8;
 
-/// How often a caller that waits is asked whether it still wants to.
+/// Interval at which the caller's interrupt is polled.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// Tells the caller how a request ended, even if it was torn down.
+/// Reports to the caller how a request ended, even if its task was aborted.
 struct Report {
     place: usize,
     to: Sender<(usize, Result<Answer>)>,
@@ -51,7 +52,7 @@ pub(super) fn one(process: &'static Process, target: &Target, range: Range<u64>)
     receive(&from, &mut Instant::now())?.1
 }
 
-/// Waits for a request to end, or for the caller to want no more.
+/// Waits until a request ends or the caller interrupts.
 fn receive(from: &Receiver<(usize, Result<Answer>)>, asked: &mut Instant) -> Result<(usize, Result<Answer>)> {
     loop {
         let received = from.recv_timeout(ASK_EVERY);
@@ -71,13 +72,13 @@ fn receive(from: &Receiver<(usize, Result<Answer>)>, asked: &mut Instant) -> Res
     }
 }
 
-/// Runs something on the threads of the process, and waits for it.
+/// Runs a future on the process's runtime and waits for it.
 pub(super) fn wait<T: Send + 'static>(
     process: &'static Process,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let (to, from) = channel();
-    // Dropped at the end, with the task if that still runs.
+    // Dropped at the end; that aborts the task if it still runs.
     let mut tasks = JoinSet::new();
     tasks.spawn_on(async move { drop(to.send(work.await)) }, process.runtime.handle());
     loop {
@@ -94,7 +95,7 @@ pub(super) fn wait<T: Send + 'static>(
     }
 }
 
-/// Fetches ranges, as many at once as the options allow. What is under way when an error comes is dropped.
+/// Fetches ranges, as many at once as the options allow. An error drops the requests in flight.
 pub(super) fn many(
     process: &'static Process,
     target: &Target,
@@ -106,7 +107,7 @@ pub(super) fn many(
     let largest_at_once = (crate::file::processors() as u64).saturating_mul(each).min(most);
     let most_bytes = target.options.largest_request.max(1).saturating_mul(largest_at_once);
     let (to, from) = channel();
-    // Dropped at the end, with all tasks in it.
+    // Dropped at the end, with all its tasks.
     let mut tasks = JoinSet::new();
     let (mut next, mut under_way, mut bytes) = (0, 0, 0u64);
     let mut asked = Instant::now();
@@ -134,7 +135,7 @@ pub(super) fn many(
     }
 }
 
-/// Starts requests, a few at a time: the first go out while the connections of the last are made.
+/// Starts requests, a few at a time: the first are sent while the last still connect.
 fn start(
     process: &'static Process,
     tasks: &mut JoinSet<()>,

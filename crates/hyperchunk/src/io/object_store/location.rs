@@ -1,10 +1,10 @@
-//! What a URL names: a store and an object in it.
+//! Parsed URLs: a store and an object in it.
 
 use crate::io::percent;
 use crate::{Error, Result};
 use url::Url;
 
-/// The kinds of stores.
+/// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     S3,
@@ -21,18 +21,18 @@ pub(super) struct Location {
     pub(super) container: String,
     /// The account, if the URL of an object in Azure names it.
     pub(super) account: Option<String>,
-    /// The key in the bucket, as it is; the percent-encoded path on a web server.
+    /// The raw key in the bucket; the percent-encoded path on a web server.
     pub(super) key: String,
-    /// What follows the path in the URL of a web server, such as a signature.
+    /// The query in a web server's URL, such as a signature.
     query: Option<String>,
-    /// User and password in the URL of a web server.
+    /// User and password in a web server's URL.
     pub(super) user: Option<(String, String)>,
 }
 
 impl Location {
-    /// Takes a URL apart.
+    /// Parses a URL.
     ///
-    /// Keys in buckets are taken as they are: `s3://bucket/50%.h5` is the object `50%.h5`.
+    /// Keys in buckets are taken literally: `s3://bucket/50%.h5` is the object `50%.h5`.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| not_a_url(url))?;
         let kind = match scheme.to_ascii_lowercase().as_str() {
@@ -86,7 +86,7 @@ impl Location {
         })
     }
 
-    /// The URL to ask a web server for.
+    /// Returns the URL to request from a web server.
     pub(super) fn http_url(&self) -> String {
         match &self.query {
             Some(query) => format!("{}/{}?{query}", self.container, self.key),
@@ -94,7 +94,7 @@ impl Location {
         }
     }
 
-    /// The URL for messages, without secrets.
+    /// Returns the URL for messages, without secrets.
     pub(super) fn shown(&self) -> String {
         let query = if self.query.is_some() { "?…" } else { "" };
         match (self.kind, &self.account) {
@@ -108,7 +108,7 @@ impl Location {
         }
     }
 
-    /// The object that a relative name leads to from this one; never one of another bucket or server.
+    /// Resolves a name relative to this object; never into another bucket or server.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let refuse = |why: &str| {
             Err(Error::invalid(format!("it leads to the file `{name}`, {why}")).file(self.shown()))
@@ -138,7 +138,7 @@ impl Location {
     }
 }
 
-/// Does not show what may hold a password.
+/// Returns the error for an invalid URL, without the URL if it may hold a password.
 fn not_a_url(url: &str) -> Error {
     match url.contains(['@', '?']) {
         false => Error::invalid(format!("`{url}` is not a URL")),

@@ -1,7 +1,7 @@
 //! Files in object stores and on web servers.
 //!
-//! `object_store` signs requests and knows the stores; what to ask for, how often, and whether the answer is the one that
-//! was asked for is decided here.
+//! `object_store` signs requests and knows the stores. This module decides which ranges to request, when to
+//! retry, and whether the answer matches the request.
 
 mod buffers;
 mod cost;
@@ -39,7 +39,7 @@ use store::Connection;
 pub(super) use upload::start_upload;
 use wire::Tally;
 
-/// An object in a store, opened: one version of it.
+/// One version of an object in a store.
 struct ObjectSource {
     location: Location,
     shown: String,
@@ -49,11 +49,11 @@ struct ObjectSource {
     tally: Arc<Tally>,
     version: Arc<Version>,
     head: Bytes,
-    /// Whether its version is that of an index.
+    /// True if the version comes from an index.
     known: bool,
 }
 
-/// Opens the object that a URL names, by its first bytes.
+/// Opens an object by its URL, with a request for its first bytes.
 ///
 /// # Errors
 /// Invalid for a URL or settings that make no sense; NotFound; Io from the network or the store.
@@ -62,7 +62,7 @@ pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>
     open_location(location, Arc::new(options.clone()))
 }
 
-/// Opens the object that a URL names without a request: its size and ETag are known.
+/// Opens an object of known size and ETag by its URL, without a request.
 ///
 /// # Errors
 /// Invalid for a URL or settings that make no sense.
@@ -94,7 +94,7 @@ pub(super) fn open_known(
     Some(open())
 }
 
-/// How an object's store is reached.
+/// Returns the connection to an object's store.
 fn connection(location: &Location, options: &RemoteOptions, settings: Settings) -> Connection {
     let container = match location.kind {
         Kind::Http => location.http_url(),
@@ -151,7 +151,7 @@ impl ObjectSource {
         })
     }
 
-    /// A range of the bytes that came with the opening, if it lies within.
+    /// Returns a range from the bytes that came with the opening, if it is within them.
     fn within_head(&self, range: &Range<u64>) -> Option<Bytes> {
         let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
         (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
@@ -190,7 +190,7 @@ impl ObjectSource {
     }
 }
 
-/// Does something; if the store then says for the first time that the bucket is in another region, does it again there.
+/// Runs `run`, and once more if the store reports for the first time that the bucket is in another region.
 fn with_region<T>(
     process: &Process,
     connection: &Arc<Connection>,
@@ -205,7 +205,7 @@ fn with_region<T>(
     }
 }
 
-/// What tells versions of objects apart: where it is, and its ETag, or else when it was written.
+/// Returns the identity of a version: the object's location, and its ETag or else its modification time.
 fn identity(location: &Location, connection: &Connection, version: &Version) -> String {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let endpoint = ["aws_endpoint_url_s3", "aws_endpoint", "azure_storage_endpoint", "google_base_url"]
@@ -215,7 +215,7 @@ fn identity(location: &Location, connection: &Connection, version: &Version) -> 
     let mark = match (&version.etag, &version.modified) {
         (Some(etag), _) => format!("etag {etag}"),
         (None, Some(modified)) => format!("of {modified}"),
-        // Nothing tells versions apart: it equals itself alone.
+        // Versions cannot be told apart, so each opening gets an identity of its own.
         (None, None) => format!("opened {} {}", std::process::id(), OPENED.fetch_add(1, Ordering::Relaxed)),
     };
     format!("{} {endpoint} {mark} size {}", location.shown(), version.size)

@@ -1,4 +1,4 @@
-//! Objects that are written at once, listed and deleted: what a folder is for, where there are no folders.
+//! Objects written in one request, listed and deleted: a substitute for folders.
 
 use super::failure::Failure;
 use super::fetch;
@@ -16,7 +16,7 @@ use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Does something with what a URL names, on the threads that wait for the network.
+/// Runs an operation on a URL on the process's runtime.
 fn ask<T, F>(url: &str, options: &RemoteOptions, run: impl Fn(To) -> F) -> Result<T>
 where
     T: Send + 'static,
@@ -39,7 +39,7 @@ where
     asked().map_err(|error| error.file(location.shown()))
 }
 
-/// The objects right below a name.
+/// Lists the objects directly below a name.
 ///
 /// # Errors
 /// Invalid for a URL or settings that make no sense; Unsupported for web servers; Io.
@@ -55,7 +55,7 @@ pub(in crate::io) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<List
     Ok(listed.collect())
 }
 
-/// Writes an object at once, in place of what is there.
+/// Writes an object in one request and replaces an existing one.
 ///
 /// # Errors
 /// As [`list`].
@@ -70,7 +70,7 @@ pub(in crate::io) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> 
     })
 }
 
-/// Writes an object at once, unless there is one.
+/// Writes an object in one request, unless it exists.
 ///
 /// # Errors
 /// As [`list`]; Unsupported if the store refuses such a condition.
@@ -104,7 +104,7 @@ pub(in crate::io) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>)
     })
 }
 
-/// Deletes an object, if it is there.
+/// Deletes an object if it exists.
 ///
 /// # Errors
 /// As [`list`].
@@ -117,7 +117,7 @@ pub(in crate::io) fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
     }
 }
 
-/// Gives up an upload that somebody began and did not end.
+/// Aborts an unfinished upload.
 ///
 /// # Errors
 /// As [`list`].

@@ -1,6 +1,6 @@
-//! What all files of a process share: the threads that wait for the network, connections, and how much may be under way.
+//! State shared by all files of a process: runtime, connections and the bound on requests in flight.
 //!
-//! None of it outlives a fork: the child has no threads. It makes its own when it first reads.
+//! None of it survives a fork: the child has no threads. It makes its own state at its first read.
 
 use super::location::Kind;
 use super::store::{Connection, Store};
@@ -12,25 +12,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
-/// How many stores and clients are kept; beyond that, those that no file uses are forgotten.
+/// Maximum number of cached stores and clients; beyond it, unused ones are dropped.
 const KEPT: usize = 64;
-/// What all requests that are under way weigh together, at most.
+/// Total weight of all requests in flight.
 const WEIGHT: u32 = 1 << 16;
 
-/// What all files of one process share.
+/// State shared by all files of one process.
 pub(super) struct Process {
     pub(super) runtime: Runtime,
     gate: Arc<Semaphore>,
     stores: Mutex<HashMap<Arc<Connection>, Arc<Store>>>,
     clients: Mutex<HashMap<String, HttpClient>>,
-    /// Where buckets are that are not where they were looked for.
+    /// Actual regions of buckets that are not where the connection expected them.
     regions: Mutex<HashMap<Arc<Connection>, String>>,
 }
 
 static SHARED: PerProcess<Process> = PerProcess::new();
 
 impl Process {
-    /// That of this process.
+    /// Returns this process's state.
     pub(super) fn get() -> Result<&'static Self> {
         SHARED.get(Self::new, |spare| spare.runtime.shutdown_background())
     }
@@ -53,14 +53,15 @@ impl Process {
         })
     }
 
-    /// Waits until one more request may be under way: of all files together 256, or as many as of one if that is more.
+    /// Waits until one more request may be in flight: 256 for all files together, or one file's limit if
+    /// that is larger.
     pub(super) async fn enter(&self, concurrency: usize) -> impl Drop + use<> {
         let share = u32::try_from(concurrency.max(256)).unwrap_or(WEIGHT);
         let permit = Arc::clone(&self.gate).acquire_many_owned((WEIGHT / share).max(1)).await;
         Held(permit.ok())
     }
 
-    /// Notes that a bucket is in another region; `false` if it is the one where it was looked for.
+    /// Records that a bucket is in another region; `false` if it is the region already used.
     pub(super) fn moved(&self, connection: &Arc<Connection>, region: &str) -> bool {
         let moved = connection.kind == Kind::S3 && connection.settings.get("aws_region") != Some(region);
         if moved {
@@ -73,7 +74,7 @@ impl Process {
         moved
     }
 
-    /// The store at the end of a connection.
+    /// Returns the store for a connection.
     pub(super) fn store(&self, connection: &Arc<Connection>) -> Result<Arc<Store>> {
         let region = self.regions.lock().unwrap_or_else(PoisonError::into_inner).get(connection).cloned();
         let moved = region.map(|region| {
@@ -94,7 +95,7 @@ impl Process {
         Ok(store)
     }
 
-    /// The client with these settings: it holds the connections to all servers that are reached so.
+    /// Returns the client with these settings; it holds the connections to all servers reached with them.
     pub(super) fn client(
         &self,
         settings: String,
@@ -113,7 +114,7 @@ impl Process {
     }
 }
 
-/// A request's part of what may be under way.
+/// A request's share of the weight in flight.
 struct Held(Option<tokio::sync::OwnedSemaphorePermit>);
 
 impl Drop for Held {

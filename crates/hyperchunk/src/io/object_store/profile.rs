@@ -1,19 +1,20 @@
-//! The files in which AWS's own tools keep credentials: `~/.aws/credentials` and `~/.aws/config`.
+//! Credential files of AWS's own tools: `~/.aws/credentials` and `~/.aws/config`.
 //!
-//! Keys, region and endpoint are read. What needs another program or a login (`credential_process`, SSO, roles) is not:
-//! `aws configure export-credentials --format env` puts such credentials into the environment.
+//! Keys, region and endpoint are read. Settings that need another program or a login (`credential_process`,
+//! SSO, roles) are not: `aws configure export-credentials --format env` puts such credentials into the
+//! environment.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a profile sets, by `object_store`'s names; `None` if no file knows it.
+/// A profile's settings, by `object_store`'s names; `None` if no file has the profile.
 type Profile = Option<BTreeMap<String, String>>;
 
-/// Reads the profile of that name; without a name the one of the environment, or `default`.
+/// Reads the named profile; without a name the one of the environment, or `default`.
 ///
 /// # Errors
-/// If a profile that was asked for is not there or has no keys.
+/// If a requested profile does not exist or has no keys.
 pub(super) fn load(name: Option<&str>, environment: &BTreeMap<String, String>) -> Result<Profile> {
     let home = ["HOME", "USERPROFILE"].iter().find_map(|name| environment.get(*name)).map(PathBuf::from);
     let read = |variable: &str, file: &str| {
@@ -50,7 +51,8 @@ fn parse(credentials: &str, config: &str, name: &str) -> Profile {
                 known |= inside;
                 continue;
             }
-            // Indented lines belong to the setting before, such as `s3 =`; none of ours has any.
+            // Indented lines belong to the setting above, such as `s3 =`; none of the settings read here
+            // has any.
             if !inside || line.starts_with([' ', '\t', '#', ';']) {
                 continue;
             }

@@ -1,7 +1,8 @@
-//! Where a web server may send a reader.
+//! Policy for redirects of web servers.
 //!
-//! A server that a file comes from is not one that may look around in the reader's network: a redirect to the metadata
-//! service of a cloud's machine, or to a service of the machine itself, would be asked by who may reach them.
+//! A server that serves a file must not probe the reader's network: through a redirect, the reader would
+//! send a request to a cloud machine's metadata service, or to a service of its own machine, which only it
+//! can reach.
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::fmt;
@@ -9,19 +10,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use url::{Host, Url};
 
-/// Redirects that one request follows.
+/// Maximum number of redirects of one request.
 pub(super) const MAX_REDIRECTS: usize = 10;
 /// The option's name.
 pub(super) const OPTION: &str = "redirects";
 
-/// Which redirects are followed.
+/// Redirects that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirects {
     /// None.
     Never,
-    /// Those that stay at the server: its scheme, host and port.
+    /// Redirects within the server: same scheme, host and port.
     SameOrigin,
-    /// Those, and what leads to a public address.
+    /// Redirects within the server or to a public address.
     Public,
     /// All.
     Any,
@@ -40,8 +41,7 @@ impl Redirects {
         }
     }
 
-    /// Whether a redirect from one URL to another is followed, as far as the URLs tell: [`PublicOnly`] looks at what a name
-    /// leads to.
+    /// Checks a redirect by its URLs alone; [`PublicOnly`] checks the addresses of host names.
     pub(super) fn check(self, from: &Url, to: &Url) -> Result<(), Refused> {
         if !matches!(to.scheme(), "http" | "https") {
             return Err(Refused::round(&format!("one to a URL of the scheme `{}`", to.scheme())));
@@ -74,17 +74,17 @@ fn public(address: IpAddr) -> Result<(), Refused> {
     }
 }
 
-/// Why a redirect is not followed.
+/// Reason why a redirect is not followed.
 #[derive(Debug, Clone)]
 pub(super) struct Refused {
     expected: &'static str,
     got: String,
-    /// Whether another policy would follow it.
+    /// True if another policy would follow it.
     optional: bool,
 }
 
 impl Refused {
-    /// One that leads where the policy does not let it.
+    /// A redirect to a place that the policy forbids.
     fn elsewhere(got: String) -> Self {
         Self {
             expected: "one to the same server or to a public address",
@@ -93,12 +93,12 @@ impl Refused {
         }
     }
 
-    /// One that leads nowhere, under any policy.
+    /// A redirect that is invalid under any policy.
     pub(super) fn round(got: &str) -> Self {
         Self { expected: "one that leads to the file", got: got.to_owned(), optional: false }
     }
 
-    /// One by an object store, to another server.
+    /// A redirect of an object store to another server.
     pub(super) fn by_store(to: &str) -> Self {
         let got = format!("one to {to}; give its endpoint or region as an option if that is right");
         Self { expected: "one to the same server, from an object store", got, optional: false }
@@ -118,7 +118,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Looks up names, and fails if one leads to an address that is not public.
+/// DNS resolver that fails if a name has an address that is not public.
 #[derive(Debug)]
 pub(super) struct PublicOnly;
 
@@ -139,8 +139,8 @@ pub(super) fn resolver() -> Arc<PublicOnly> {
     Arc::new(PublicOnly)
 }
 
-/// Whether an address belongs to the public network: to no machine by itself, no private network, no group of hosts, and no
-/// range that is set apart (IANA's registries of special-purpose addresses).
+/// Returns whether an address is public: not loopback, private, multicast or otherwise reserved (IANA's
+/// registries of special-purpose addresses).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -167,10 +167,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let carried = |high: u16, low: u16| is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
     match segments {
-        // Addresses of version 4, in the ways in which they are written or carried.
+        // IPv4 addresses mapped or embedded in IPv6.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => carried(high, low),
         [0x2002, high, low, ..] => carried(high, low),
-        // Protocols (Teredo) and documentation.
+        // Protocol assignments (Teredo) and documentation.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
         [first, ..] => (0x2000..0x4000).contains(&first),
     }

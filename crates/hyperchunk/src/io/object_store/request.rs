@@ -1,4 +1,4 @@
-//! One request, repeated until it succeeds or there is no hope.
+//! A single request, retried until it succeeds or fails for good.
 
 use super::buffers::Buffers;
 use super::failure::{self, Failure};
@@ -18,27 +18,28 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// The pause before the first repetition; each further one is twice as long.
+/// Pause before the first retry; it doubles with each one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// No pause is longer, unless the server asks for it.
+/// Maximum pause, unless the server asks for more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Bytes per second, beyond the time-out of an attempt, below which a body counts as stalled.
+/// Minimum speed of a body in bytes per second; a body slower than this, after the time-out of an attempt,
+/// counts as stalled.
 const SLOWEST: f64 = 32e3;
 
-/// What all requests for one object need. Cheap to clone.
+/// Context that all requests for one object share. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) store: Arc<Store>,
     pub(super) path: Path,
     pub(super) options: Arc<RemoteOptions>,
     pub(super) tally: Arc<Tally>,
-    /// The version that was opened; none while it is being opened.
+    /// The version that was opened; `None` while opening.
     pub(super) version: Option<Arc<Version>>,
-    /// What bodies are put in.
+    /// Buffers for the bodies.
     pub(super) buffers: Arc<Buffers>,
 }
 
-/// Which version of an object was opened.
+/// Version of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) size: u64,
@@ -46,14 +47,14 @@ pub(super) struct Version {
     pub(super) modified: Option<String>,
 }
 
-/// What a request brought.
+/// Result of a request.
 pub(super) struct Answer {
     pub(super) bytes: Bytes,
     pub(super) version: Version,
 }
 
 impl Target {
-    /// Gets a range. On opening, the object may be smaller than that, and the whole of it may come.
+    /// Gets a range. On opening, the object may be smaller than the range, and the whole object may come.
     pub(super) async fn get(&self, process: &Process, range: Range<u64>) -> Result<Answer> {
         let started = Instant::now();
         let mut repeated = 0;
@@ -84,7 +85,7 @@ impl Target {
         result.map_err(|failure| failure.unwrap_or_else(|| failure::stalled(self.options.timeout)))
     }
 
-    /// One attempt; `None` if it stalls.
+    /// Makes one attempt; the error is `None` if it stalls.
     async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Answer, Option<Failure>> {
         let patience = self.options.timeout;
         let under_way = self.store.enter();
@@ -94,12 +95,12 @@ impl Target {
         let got = match got {
             Ok(got) => got,
             Err(error) => {
-                // A range of nothing is the one that does not exist.
+                // In an empty object, no range can be satisfied.
                 if self.version.is_none() && range.start == 0 && is_empty(&seen) {
                     return Ok(Answer { bytes: Bytes::new(), version: version(&seen, 0) });
                 }
                 if let Some(region) = &seen.region {
-                    // Only the first one is of interest, when opening.
+                    // Only the first region is used, when opening.
                     drop(self.tally.region.set(region.clone()));
                 }
                 if seen.status == Some(206) {
@@ -112,7 +113,7 @@ impl Target {
         let new = under_way.connected();
         let opened = Instant::now();
         let body = self.body(got.into_stream(), expected);
-        // A body that comes in drops is none.
+        // A body that arrives too slowly counts as stalled.
         let most = patience + Duration::from_secs_f64(expected as f64 / SLOWEST);
         let most = most.min(self.options.retry_timeout.max(patience));
         let bytes = timeout(most, body).await.map_err(|_| None)??;
@@ -124,8 +125,8 @@ impl Target {
         let mut extensions = Extensions::new();
         extensions.insert(exchange.clone());
         let version = self.version.as_deref();
-        // A weak ETag never matches, and some servers compare times to the nanosecond with what they sent as seconds: both
-        // are compared when the response is there.
+        // A weak ETag never matches, and some servers compare times to the nanosecond although they send
+        // seconds: both are compared with the response instead.
         let strong = version.and_then(|version| version.etag.clone()).filter(|etag| !etag.starts_with("W/"));
         GetOptions::new()
             .with_range(Some(GetRange::Bounded(range.clone())))
@@ -133,7 +134,7 @@ impl Target {
             .with_extensions(extensions)
     }
 
-    /// How many bytes the body should have, and the object, if the response's head is what it should be.
+    /// Checks the response's head; returns the expected size of the body and the size of the object.
     fn check(&self, seen: &Seen, range: &Range<u64>) -> Result<(u64, u64), Option<Failure>> {
         let wrong = |what: String| Err(Some(Failure::passing(what)));
         let Some(version) = &self.version else {
@@ -189,7 +190,7 @@ impl Target {
     }
 }
 
-/// Whether the object has no bytes.
+/// Returns whether the object is empty.
 fn is_empty(seen: &Seen) -> bool {
     seen.status == Some(416) || (seen.status == Some(200) && seen.length == Some(0))
 }
@@ -198,8 +199,8 @@ fn version(seen: &Seen, size: u64) -> Version {
     Version { size, etag: seen.etag.clone(), modified: seen.modified.clone() }
 }
 
-/// The pause after so many repetitions: twice as long each time, and between half and all of that, so that requests that
-/// failed together do not come back together.
+/// Returns the pause before a retry: exponential back-off with jitter, between half and all of the maximum,
+/// so that requests that failed together are not retried together.
 pub(super) fn pause(repeated: u32) -> Duration {
     let longest = FIRST_PAUSE.saturating_mul(1 << repeated.min(16)).min(LONGEST_PAUSE);
     let chance = RandomState::new().hash_one(repeated) >> 32;

@@ -1,4 +1,4 @@
-//! How a store is reached: what the caller says, then the environment, then the store's own defaults.
+//! Settings of a connection: the caller's, then the environment's, then the store's defaults.
 
 use super::location::{Kind, Location};
 use super::profile;
@@ -12,22 +12,23 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use url::{Host, Url};
 
-/// Settings of a store, by `object_store`'s own full names. Not `Debug`: there are secrets among them.
+/// Settings of a store, by `object_store`'s own full names. Not `Debug`: they include secrets.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(super) struct Settings(BTreeMap<String, String>);
 
-/// The name that `anonymous` has in `object_store`, in every kind of store.
+/// `object_store`'s name for `anonymous`, in every kind of store.
 pub(super) const ANONYMOUS: &str = "skip_signature";
-/// What clients for web servers can be told.
+/// Settings of clients for web servers.
 const WEB: [&str; 5] =
     ["allow_http", "allow_invalid_certificates", "proxy_url", "proxy_excludes", "proxy_ca_certificate"];
-/// The profile in AWS's files that the caller names.
+/// The caller's choice of a profile in AWS's files.
 const PROFILE: &str = "aws_profile";
-/// Sent to web servers as `Authorization: Bearer …`.
+/// Token sent to web servers as `Authorization: Bearer …`.
 pub(super) const BEARER: &str = "bearer_token";
 
 impl Settings {
-    /// The settings for a location: those given, over those of the environment, over those of AWS's files.
+    /// Collects the settings for a location: the caller's override the environment's, which override AWS's
+    /// files.
     pub(super) fn new(
         location: &Location,
         given: &[(String, String)],
@@ -50,7 +51,7 @@ impl Settings {
         let mut layers = vec![set_there, own];
         if location.kind == Kind::S3 {
             let profile = profile::load(named.as_deref(), &environment)?.unwrap_or_default();
-            // One that the caller names counts for more than the environment.
+            // A profile that the caller names overrides the environment.
             layers.insert(usize::from(named.is_some()), profile);
         }
         layers.into_iter().for_each(|layer| settings.lay(layer));
@@ -61,8 +62,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Lays settings over these. What these say about the same thing otherwise is dropped: half of one key pair and half
-    /// of another make none.
+    /// Overrides settings with a layer. If the layer sets a part of a group, the old group is dropped: half
+    /// of one key pair and half of another do not work.
     fn lay(&mut self, layer: BTreeMap<String, String>) {
         const KEYS: [&str; 4] =
             ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_skip_signature"];
@@ -76,7 +77,7 @@ impl Settings {
         self.0.extend(layer);
     }
 
-    /// Endpoints are URLs of servers; one that is written with `http://` was meant so.
+    /// Checks that endpoints are URLs of servers; one that is given with `http://` allows HTTP.
     fn check_endpoints(&mut self, location: &Location) -> Result<()> {
         const ENDPOINTS: [&str; 4] =
             ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
@@ -111,7 +112,7 @@ impl Settings {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Whether a setting is on.
+    /// Returns whether a setting is on.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| {
             matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y")
@@ -123,11 +124,11 @@ impl Settings {
     }
 }
 
-/// The setting that a variable of the environment stands for.
+/// Returns the setting that an environment variable stands for.
 fn from_environment(kind: Kind, name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     match (kind, lower.as_str()) {
-        // As the command line of AWS has it, and GDAL.
+        // The names that AWS's command line and GDAL use.
         (Kind::S3, PROFILE) => None,
         (Kind::S3, "aws_no_sign_request") => Some("aws_skip_signature".into()),
         (Kind::S3, _) if name.starts_with("AWS_") => full_name(kind, &lower),
@@ -138,7 +139,7 @@ fn from_environment(kind: Kind, name: &str) -> Option<String> {
     }
 }
 
-/// `object_store`'s full name of a setting, of which there are short and usual ones.
+/// Returns `object_store`'s full name of a setting, from its short or common names.
 fn full_name(kind: Kind, name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     let known = |name: &str| match kind {

@@ -1,4 +1,4 @@
-//! Stores, as `object_store` has them.
+//! Stores, wrapping `object_store`'s.
 
 use super::direct::Direct;
 use super::location::{Kind, Location};
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What servers see.
+/// User agent sent to servers.
 pub(super) const USER_AGENT: &str = concat!("hyperchunk/", env!("CARGO_PKG_VERSION"));
 
-/// How a store is reached: equal ones are one store.
+/// Parameters of a store's connection; equal connections share a store.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     pub(super) kind: Kind,
@@ -38,24 +38,24 @@ pub(super) struct Connection {
 /// A store.
 pub(super) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
-    /// The same, for objects that come in parts; web servers take none.
+    /// The store's interface for multipart uploads; web servers have none.
     pub(super) parts: Option<Arc<dyn MultipartStore>>,
-    /// How many requests are under way, and how many have been at once: so many connections there should be.
+    /// Number of requests in flight, and its maximum, which is the assumed number of open connections.
     under_way: AtomicUsize,
     connections: AtomicUsize,
 }
 
-/// A request that is under way.
+/// A request in flight.
 pub(super) struct UnderWay<'a> {
     store: &'a Store,
     number: usize,
 }
 
 impl Connection {
-    /// The object's path in the store.
+    /// Returns the object's path in the store.
     pub(super) fn path(location: &Location) -> Result<Path> {
         match location.kind {
-            // Its whole URL is the store's: it is sent as it was given.
+            // The store's base is the object's whole URL, so that it is sent as given.
             Kind::Http => Ok(Path::ROOT),
             _ => Path::parse(&location.key).map_err(|_| {
                 let message =
@@ -66,7 +66,7 @@ impl Connection {
     }
 }
 
-/// A store as both kinds of it.
+/// A store through both interfaces.
 type Both = (Arc<dyn ObjectStore>, Option<Arc<dyn MultipartStore>>);
 
 fn both<S: ObjectStore + MultipartStore>(store: S) -> Both {
@@ -76,7 +76,7 @@ fn both<S: ObjectStore + MultipartStore>(store: S) -> Both {
 
 impl Store {
     pub(super) fn new(connection: &Connection) -> Result<Self> {
-        // Another part of the process may have chosen one; any will do.
+        // Another part of the process may have chosen a provider; any will do.
         drop(rustls::crypto::ring::default_provider().install_default());
         let settings = &connection.settings;
         let client = client_options(connection);
@@ -98,7 +98,7 @@ impl Store {
                 }
                 let builder =
                     builder.with_bucket_name(bucket).with_client_options(client).with_retry(no_retry());
-                // Not all stores know how to delete many at once.
+                // Some stores cannot delete several objects in one request.
                 let builder = builder.with_disable_bulk_delete(true);
                 builder.with_http_connector(connector).build().map(both)
             }
@@ -145,7 +145,7 @@ impl Store {
 }
 
 impl UnderWay<'_> {
-    /// The request has its response: whether that needed a new connection.
+    /// Called when the response is there; returns whether it needed a new connection.
     pub(super) fn connected(&self) -> bool {
         self.store.connections.fetch_max(self.number, Ordering::Relaxed) < self.number
     }
@@ -157,7 +157,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Where a bucket that is part of the host's name lies, at an endpoint of the caller's.
+/// Returns the custom endpoint with the bucket as a part of the host name.
 fn virtual_endpoint(settings: &Settings, bucket: &str) -> Option<String> {
     let endpoint = settings.get("aws_endpoint_url_s3").or_else(|| settings.get("aws_endpoint"))?;
     let (scheme, host) = endpoint.split_once("://")?;
@@ -165,7 +165,7 @@ fn virtual_endpoint(settings: &Settings, bucket: &str) -> Option<String> {
     (wanted && !host.starts_with(&format!("{bucket}."))).then(|| format!("{scheme}://{bucket}.{host}"))
 }
 
-/// The innermost cause: what it is about, without the URLs (and their secrets) that outer ones add.
+/// Returns the message of the innermost cause, without the URLs (and their secrets) that outer errors add.
 pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -174,7 +174,7 @@ pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// Repeating is done here, not in `object_store`.
+/// Turns off `object_store`'s retries; this crate retries itself.
 fn no_retry() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::from_secs(10), backoff: BackoffConfig::default() }
 }
@@ -183,10 +183,11 @@ fn client_options(connection: &Connection) -> ClientOptions {
     let mut options = ClientOptions::new()
         .with_user_agent(HeaderValue::from_static(USER_AGENT))
         .with_timeout_disabled()
-        // For what is asked besides objects, such as credentials; objects have a clock of their own.
+        // For requests other than objects', such as credentials; requests for objects have a time-out of
+        // their own.
         .with_read_timeout(connection.timeout.saturating_add(Duration::from_secs(1)))
         .with_connect_timeout(connection.connect_timeout);
-    // To read the certificates of a machine takes 5 ms.
+    // Reading the machine's certificates takes 5 ms.
     options = options.with_no_system_certificates(never_encrypted(connection));
     for (name, value) in connection.settings.iter() {
         if let Ok(key) = ClientConfigKey::from_str(name) {
@@ -196,7 +197,7 @@ fn client_options(connection: &Connection) -> ClientOptions {
     options
 }
 
-/// Whether all requests go to an endpoint without TLS, those for credentials included.
+/// Returns whether all requests, including those for credentials, go to an endpoint without TLS.
 fn never_encrypted(connection: &Connection) -> bool {
     let settings = &connection.settings;
     let known = settings.get("aws_access_key_id").is_some() || settings.is_on("aws_skip_signature");
@@ -204,10 +205,10 @@ fn never_encrypted(connection: &Connection) -> bool {
     connection.kind == Kind::S3 && plain && known && settings.get("proxy_url").is_none()
 }
 
-/// Makes clients, and shares them between stores that are reached alike.
+/// Makes clients and shares them between stores with equal settings.
 struct Connector {
     connection: Connection,
-    /// All that tells clients apart.
+    /// The settings that tell clients apart.
     settings: String,
 }
 

@@ -1,4 +1,4 @@
-//! Objects written part by part. Source: Amazon S3's documentation, "Multipart upload overview".
+//! Multipart uploads. Source: Amazon S3's documentation, "Multipart upload overview".
 
 use super::failure::{self, Failure};
 use super::fetch;
@@ -24,15 +24,15 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Bytes per second below which a part counts as stalled, until it is known how fast the network is.
+/// Bytes per second below which a part counts as stalled, until the network's speed is known.
 const SLOWEST: f64 = 256e3;
-/// A part that takes so many times as long as those before has stalled.
+/// A part that takes this many times as long as the one before has stalled.
 const PATIENCE: f64 = 16.0;
-/// How long giving up may take.
+/// Time limit for aborting an upload.
 const ABORT: Duration = Duration::from_secs(5);
-/// So long parts that are under way may take to end before an upload is given up.
+/// Time that parts in flight get to end before their upload is aborted.
 const UNDER_WAY: Duration = Duration::from_secs(1);
-/// How long after that it is looked whether it worked.
+/// Pause before a second abort, for parts whose requests were cancelled.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// An object that is being written.
@@ -41,11 +41,11 @@ pub(super) struct ObjectUpload {
     id: MultipartId,
     replace: bool,
     parts: Arc<Mutex<BTreeMap<usize, PartId>>>,
-    /// What is under way. (If this is dropped, it goes on.)
+    /// Tasks of the parts in flight. (Dropping the handles does not stop them.)
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What all requests that write an object need. Cheap to clone.
+/// Context that all requests writing an object share. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct To {
     shown: Arc<str>,
@@ -57,14 +57,15 @@ pub(super) struct To {
     tally: Arc<Tally>,
     /// The bytes per second of the last part; 0 before.
     speed: Arc<AtomicU64>,
-    /// Whether its requests are for what is below the object's name.
+    /// True if the requests list the objects below the name.
     lists: bool,
 }
 
-/// Starts an object.
+/// Starts an upload.
 ///
 /// # Errors
-/// Invalid for a URL or settings that make no sense; Unsupported for web servers; NotFound if there is no such bucket; Io.
+/// Invalid for a URL or settings that make no sense; Unsupported for web servers; NotFound if there is no
+/// such bucket; Io.
 pub(in crate::io) fn start_upload(
     url: &str,
     options: &RemoteOptions,
@@ -120,12 +121,12 @@ impl To {
         })
     }
 
-    /// The same, for what is below the name.
+    /// Returns the context for listing the objects below the name.
     pub(super) fn listing(self) -> Self {
         Self { lists: true, ..self }
     }
 
-    /// Makes a request, again and again until it succeeds or there is no hope. `bytes` is the size of its body.
+    /// Makes a request and retries it until it succeeds or fails for good. `bytes` is the size of its body.
     pub(super) async fn repeat<T, F>(&self, bytes: usize, request: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = object_store::Result<T>>,
@@ -141,7 +142,7 @@ impl To {
         }
     }
 
-    /// Waits until it is time to try again, if there is hope.
+    /// Waits before the next attempt; an error if there should be none.
     pub(super) async fn next_attempt(
         &self,
         failure: Failure,
@@ -194,7 +195,7 @@ impl To {
             }
             Ok(Err(error)) => {
                 if let Some(region) = &seen.region {
-                    // Only the first one is of interest, when the object is started.
+                    // Only the first region is used, when the upload starts.
                     drop(self.tally.region.set(region.clone()));
                 }
                 Err((failure::of_writing(&error, &seen), seen))
@@ -203,7 +204,7 @@ impl To {
         }
     }
 
-    /// How long an attempt may take: longer each time, in case that the network has become slow.
+    /// Returns the time limit of an attempt. It grows with each retry, in case the network has become slow.
     fn patience(&self, bytes: usize, repeated: u32) -> Duration {
         let speed = match self.speed.load(Ordering::Relaxed) {
             0 => SLOWEST,
@@ -213,7 +214,7 @@ impl To {
         self.options.timeout + body.saturating_mul(1 << repeated.min(6))
     }
 
-    /// The size and ETag of the object as it is; `None` if there is none, or nobody may look.
+    /// Returns the size and ETag of the current object; `None` if it does not exist or may not be examined.
     async fn head(&self) -> Option<(u64, Option<String>)> {
         let found = self.repeat(0, || self.store.objects.head(&self.path)).await.ok()?;
         Some((found.size, found.e_tag))
@@ -259,7 +260,7 @@ impl To {
     }
 }
 
-/// Tells how a part ended, even if the task that sends it is torn down.
+/// Reports how a part ended, even if the task that sends it is aborted.
 struct Tell(Option<Done>);
 
 impl Tell {
@@ -292,7 +293,7 @@ impl Upload for ObjectUpload {
                 to.tally.counters.bytes.fetch_add(length as u64, Ordering::Relaxed);
                 parts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, part);
             });
-            // Its memory is free before the next part asks for some.
+            // Frees its memory before the next part allocates some.
             drop(payload);
             tell.tell(sent.map_err(|error| error.file(&to.shown)));
         });
@@ -322,7 +323,8 @@ impl Upload for ObjectUpload {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let (done, wait) = std::sync::mpsc::channel();
         process.runtime.spawn(async move {
-            // A part that ends goes with its upload; one whose request is torn down may come back.
+            // A part that has ended is deleted with its upload; one whose request is cancelled may still
+            // be stored afterwards.
             let end = tokio::time::Instant::now() + UNDER_WAY;
             let mut any = false;
             for mut task in tasks {
@@ -332,7 +334,7 @@ impl Upload for ObjectUpload {
                 }
             }
             let given_up = || to.repeat(0, || to.multipart.abort_multipart(&to.path, &id));
-            // What cannot be given up ends by the bucket's rules.
+            // Uploads that cannot be aborted are removed by the bucket's lifecycle rules.
             drop(timeout(ABORT, given_up()).await);
             if any {
                 tokio::time::sleep(AGAIN).await;

@@ -1,5 +1,5 @@
-//! The client for web servers. Archives often answer with a redirect to a store, signed for an hour: it is followed once, not
-//! for every range, and only where [`Redirects`] allow it.
+//! HTTP client for web servers. Archives often answer with a redirect to a store, signed for an hour: it is
+//! followed once and remembered, not for every range, and only if [`Redirects`] allows it.
 
 use super::redirects::{self, MAX_REDIRECTS, Redirects, Refused, resolver};
 use super::settings::{ANONYMOUS, BEARER};
@@ -17,17 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// How long the end of a redirect is remembered.
+/// Time for which the target of a redirect is remembered.
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// How many are.
+/// Maximum number of remembered redirects.
 const MOST: usize = 256;
 
 pub(super) struct Web {
     client: Client,
-    /// For other servers than the one that was named: what a name leads to is looked at.
+    /// Client for servers other than the one in the URL; it checks the addresses of host names.
     elsewhere: Client,
     redirects: Redirects,
-    /// Sent where the caller's URL leads, never elsewhere.
+    /// Sent to the server in the caller's URL, never elsewhere.
     authorization: Option<HeaderValue>,
     ends: Mutex<HashMap<Url, (Url, Instant)>>,
 }
@@ -42,7 +42,7 @@ impl Web {
         Ok(Self { client: own, elsewhere, redirects, authorization, ends: Mutex::default() })
     }
 
-    /// Asks the server at `origin` or, where it was led there, another one, once.
+    /// Sends one request, to the server at `origin` or to another one that it redirected to.
     async fn ask(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
         let mut asked = Request::new(request.method().clone(), url.clone());
         *asked.headers_mut() = request.headers().clone();
@@ -54,7 +54,7 @@ impl Web {
         client.execute(asked).await.map_err(error)
     }
 
-    /// Asks for `url`, to which `origin` led, and follows redirects.
+    /// Requests `url`, which is `origin` or its redirect's target, and follows redirects.
     async fn get(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
         let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
         let mut url = url.clone();
@@ -64,7 +64,8 @@ impl Web {
             let Some(location) = location else { return Ok(response) };
             let next = location.to_str().ok().and_then(|location| url.join(location).ok());
             let mut next = next.ok_or_else(|| refused(Refused::round("one to what is no URL")))?;
-            // Users and passwords in it would be sent as an authorization that nobody here gave.
+            // A user and password in the redirect would be sent as an authorization that the caller never
+            // gave.
             let _ = next.set_username("");
             let _ = next.set_password(None);
             self.redirects.check(&url, &next).map_err(refused)?;
@@ -76,7 +77,7 @@ impl Web {
         Err(refused(Refused::round(&format!("one after {MAX_REDIRECTS} others"))))
     }
 
-    /// Where a redirect from this URL led lately.
+    /// Returns the remembered target of a redirect from this URL.
     fn end(&self, url: &Url) -> Option<Url> {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         ends.get(url).filter(|(_, when)| when.elapsed() < REMEMBERED).map(|(end, _)| end.clone())
@@ -100,7 +101,7 @@ impl Web {
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         if let Some(end) = self.end(&url) {
             let response = self.get(&url, &end, &request).await;
-            // When a signature has run out or a server has gone, the first one knows a new one.
+            // When a signature has expired or a server is gone, the first server has a new target.
             let refused = |status: u16| (400..500).contains(&status) && !matches!(status, 412 | 416 | 429);
             match response {
                 Ok(response) if !refused(response.status().as_u16()) => return Ok(answer(response)),
@@ -143,7 +144,7 @@ fn answer(mut response: Response) -> HttpResponse {
     answer
 }
 
-/// What went wrong, without the URL.
+/// Converts an error, without its URL.
 fn error(error: reqwest::Error) -> HttpError {
     let kind = if error.is_connect() {
         HttpErrorKind::Connect
@@ -182,7 +183,7 @@ fn client(connection: &Connection, only_public: bool) -> Result<Client, String> 
     builder.build().map_err(text)
 }
 
-/// The header for the caller's token, or for the user and password in the URL.
+/// Returns the header for the caller's token, or for the user and password in the URL.
 fn authorization(connection: &Connection) -> Result<Option<HeaderValue>, String> {
     let settings = &connection.settings;
     let bearer = settings.get(BEARER).map(|token| format!("Bearer {token}"));

@@ -1,4 +1,5 @@
-//! The client beneath `object_store`: it sees each response before `object_store` takes it for an error or a success.
+//! HTTP client below `object_store`: it sees each response before `object_store` classifies it as an error
+//! or a success.
 
 use super::cost::Meter;
 use super::date;
@@ -12,33 +13,33 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Of a server that ignores ranges, objects up to this size are taken whole.
+/// Maximum size in bytes of an object that is accepted whole from a server that ignores ranges.
 pub(super) const WHOLE: u64 = 8 << 20;
 
-/// One attempt of a request: travels with it to the wire, where what came back is written down.
+/// One attempt of a request. It travels with the request, and the response's head is recorded in it.
 #[derive(Clone)]
 pub(super) struct Exchange {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Whether it is the first request for the object.
+    /// True if it is the first request for the object.
     pub(super) opening: bool,
     pub(super) tally: Arc<Tally>,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What is counted and measured of one object.
+/// Counters and measurements of one object.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) counters: Counters,
     pub(super) meter: Meter,
-    /// Where the bucket is, if a server says that it is elsewhere.
+    /// The bucket's region, if a server reports another one than expected.
     pub(super) region: OnceLock<String>,
 }
 
-/// What came back.
+/// Recorded head of a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// Whether the request went out: what fails before are credentials.
+    /// True if the request was sent; before that, only getting credentials can fail.
     pub(super) sent: bool,
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<Duration>,
@@ -46,11 +47,11 @@ pub(super) struct Seen {
     pub(super) modified: Option<String>,
     /// The range in the response, and the object's size.
     pub(super) range: Option<(u64, u64, u64)>,
-    /// The whole object, of this size, came instead of a range.
+    /// The size of the whole object, if that came instead of a range.
     pub(super) whole: Option<u64>,
     /// The length of the body.
     pub(super) length: Option<u64>,
-    /// Where the bucket really is.
+    /// The bucket's actual region.
     pub(super) region: Option<String>,
     /// The time to the response's head.
     pub(super) latency: Duration,
@@ -69,7 +70,7 @@ impl Exchange {
         change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Writes down what a response says, and mends what `object_store` would stumble over without need.
+    /// Records a response's head, and repairs headers that `object_store` would reject without need.
     fn look(&self, response: &mut HttpResponse, latency: Duration) {
         let status = response.status().as_u16();
         let headers = response.headers_mut();
@@ -103,7 +104,7 @@ impl Exchange {
         if let (Some((start, end, _)), None, 206) = (range, length, status) {
             set("content-length", &(end - start).to_string());
         }
-        // Two of the stores insist on these.
+        // Two of the stores require these.
         if !headers.contains_key("etag") {
             headers.insert("etag", HeaderValue::from_static("\"\""));
         }
@@ -114,7 +115,7 @@ impl Exchange {
     }
 }
 
-/// `bytes 5-9/20` as 5, 10 and 20.
+/// Parses `bytes 5-9/20` as 5, 10 and 20.
 fn content_range(text: &str) -> Option<(u64, u64, u64)> {
     let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -123,8 +124,8 @@ fn content_range(text: &str) -> Option<(u64, u64, u64)> {
     Some((start, end, size.parse().ok().filter(|size| end <= *size)?))
 }
 
-/// How long a server asks to wait: seconds, or until a date, by the clock that `date`, the answer's own date, is from. One that is
-/// past says nothing.
+/// Parses the pause that a server asks for: seconds, or until a date by the clock of `date`, the response's
+/// own date. `None` for a date in the past.
 fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -137,15 +138,15 @@ fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
 }
 
 tokio::task_local! {
-    /// What the running task uploads: requests of that kind carry no [`Exchange`].
+    /// The running task's upload: such requests carry no [`Exchange`].
     pub(super) static SENDING: Sending;
 }
 
-/// Requests that write one object, or list some.
+/// Requests that write one object or list objects.
 #[derive(Clone)]
 pub(super) struct Sending {
     pub(super) key: Arc<str>,
-    /// Whether they are for what is below that name.
+    /// True if they list the objects below that name.
     pub(super) lists: bool,
     pub(super) tally: Arc<Tally>,
     pub(super) seen: Arc<Mutex<Seen>>,
@@ -156,7 +157,7 @@ impl Sending {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether a request is for the object: others are for credentials.
+    /// Returns whether a request is for the object; other requests are for credentials.
     fn is_meant(&self, request: &HttpRequest) -> bool {
         if self.lists {
             return request.uri().query().is_some_and(|query| query.contains("prefix="));
@@ -182,7 +183,7 @@ impl Sending {
     }
 }
 
-/// The client proper, with somebody looking over its shoulder.
+/// The actual client, with recording of responses.
 #[derive(Debug)]
 pub(super) struct Wire(pub(super) HttpClient);
 

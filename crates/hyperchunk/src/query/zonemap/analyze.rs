@@ -1,4 +1,4 @@
-//! Looking at all values of datasets once.
+//! Analysis: computes statistics of datasets in one pass over their values.
 
 use super::layout::{New, encode};
 use super::{Elements, Zonemap, grid};
@@ -16,27 +16,27 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// No clock of a file system is slower, but those of seconds.
+/// Coarsest time stamps of file systems, except those with a resolution of seconds.
 const TICK: Duration = Duration::from_millis(20);
-/// So many requests are under way over a network.
+/// Number of concurrent requests for remote files.
 const REQUESTS: usize = 32;
 
-/// What was looked at.
+/// Result of an analysis.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Analyzed {
-    /// The statistics, to be written to [`super::Zonemap::place`].
+    /// The encoded statistics, to be written to [`super::Zonemap::place`].
     pub bytes: Vec<u8>,
-    /// The datasets, each with how many zones it has.
+    /// The datasets, each with its number of zones.
     pub datasets: Vec<(Vec<u8>, u64)>,
-    /// Datasets that were left out, and why.
+    /// Datasets that were skipped, with the reason.
     pub left: Vec<(Vec<u8>, Error)>,
-    /// How many bytes of elements were looked at.
+    /// Number of bytes of elements that were read.
     pub looked_at: u64,
 }
 
 impl Analyzed {
-    /// Writes the statistics to where they belong, in place of what is there; returns where that is.
+    /// Writes the statistics to their place, replacing earlier ones; returns the path.
     ///
     /// # Errors
     /// Invalid for a file without a name; Io.
@@ -58,17 +58,17 @@ impl Analyzed {
     }
 }
 
-/// Looks at datasets of a file on all processors; at all that have numbers, if none is named. `add` is told how many bytes of how many
-/// were looked at.
+/// Computes statistics of datasets of a file on all processors; of all datasets with numbers, if
+/// `names` is empty. `add` is called with the number of bytes just processed and the total.
 ///
 /// # Errors
-/// Invalid if the version of the file cannot be told; Unsupported for a dataset that was named and cannot be analysed; those of
-/// reading.
+/// Invalid if the version of the file cannot be determined; Unsupported for a named dataset that
+/// cannot be analysed; errors of reading.
 pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) -> Result<Analyzed> {
     let identity = Identity::of(&*file.0.source)
         .ok_or_else(|| file.name(Error::invalid("nothing can be kept: the file's version cannot be told")))?;
     if let Some(time) = file.0.source.file().and_then(|file| file.metadata().ok()?.modified().ok()) {
-        // What is written from here on has another time, and so another version.
+        // Wait until a later write has a different time stamp, and therefore a different identity.
         let since = time.elapsed().unwrap_or_default();
         std::thread::sleep(TICK.saturating_sub(since));
     }
@@ -107,7 +107,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         looked_at = looked_at.saturating_add(bytes);
         made.push(new);
     }
-    // Somebody may have written to it meanwhile.
+    // The file may have been written to in the meantime.
     let named = match file.path().filter(|_| file.0.source.remote().is_none()) {
         Some(path) => Identity::of(&crate::io::LocalFile::open(path)?),
         None => Some(identity.clone()),
@@ -131,7 +131,7 @@ fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
     Ok(found.map_or(identity, |(version, digest)| version.with_contents(&digest)))
 }
 
-/// Whether the values of a dataset are those of its file alone, and numbers.
+/// Checks that the values of a dataset are numbers, stored in the file itself.
 fn fit(dataset: &Dataset) -> Result<()> {
     Elements::of(dataset.datatype())?;
     let elsewhere = !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. });
@@ -145,7 +145,7 @@ fn fit(dataset: &Dataset) -> Result<()> {
     Err(Error::unsupported(what))
 }
 
-/// Looks at a dataset, and how many bytes that were.
+/// Computes the statistics of a dataset; also returns the number of bytes read.
 fn look(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<(New, u64)> {
     let elements = Elements::of(dataset.datatype())?;
     let grid = grid(dataset, elements);

@@ -1,4 +1,4 @@
-//! The bytes of a file of statistics: a header, a head, and a packed section for each dataset.
+//! Encoding of a file of statistics: a header, a head, and a compressed section for each dataset.
 
 use super::Grid;
 use crate::index::frame::{Frame, HEADER, Stored, pack, put_identity, take_identity};
@@ -9,17 +9,17 @@ use hyperchunk_format::Cursor;
 
 pub(super) const ZONES: Frame =
     Frame { signature: b"\x89HCZ\r\n\x1a\n", version: 1, name: "zones", one: "a file of statistics" };
-/// The longest version of a file, and the longest path.
+/// Maximum length in bytes of a file's identity, and of a path.
 const LONGEST: u64 = 1 << 16;
-/// No dataspace has more dimensions.
+/// Maximum number of dimensions of a dataspace.
 const LARGEST_RANK: u64 = 32;
 
-/// What a file of statistics has, and where.
+/// Head of a file of statistics: its contents and their location.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) identity: Identity,
     pub(super) sections: Vec<Section>,
-    /// How many bytes it has, with the header.
+    /// Size in bytes, including the header.
     pub(super) length: u64,
 }
 
@@ -27,23 +27,23 @@ pub(super) struct Head {
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) path: Vec<u8>,
-    /// The address of the dataset's header.
+    /// Address of the dataset's object header.
     pub(super) object: u64,
     pub(super) grid: Grid,
     count: u64,
     stored: Stored,
 }
 
-/// A dataset's zones, to be written.
+/// Zones of a dataset that are to be written.
 pub(super) struct New {
     pub(super) path: Vec<u8>,
     pub(super) object: u64,
     pub(super) grid: Grid,
-    /// In order of their numbers.
+    /// Zones by their number, in order.
     pub(super) zones: Vec<(u64, Statistics)>,
 }
 
-/// The bytes of a file of statistics.
+/// Encodes a file of statistics.
 pub(super) fn encode(identity: &Identity, datasets: &[New]) -> Result<Vec<u8>> {
     let mut head = Vec::new();
     put_identity(&mut head, identity);
@@ -84,7 +84,7 @@ pub(super) fn renewed(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
     ZONES.wrap(&head, std::iter::once(bytes.get(HEADER + old.len()..).unwrap_or_default()))
 }
 
-/// What a file of statistics has.
+/// Decodes the head of a file of statistics.
 pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
     let head = ZONES.head(bytes)?;
     let mut at = HEADER + head.len();
@@ -125,14 +125,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
 }
 
 impl Section {
-    /// How many bytes it takes.
+    /// Returns its stored size in bytes.
     pub(super) fn stored(&self) -> u64 {
         self.stored.place.len() as u64
     }
 
-    /// Its zones, each with its number, in order.
+    /// Decodes the zones, each with its number, in order.
     pub(super) fn zones(&self, bytes: &[u8], limits: &Limits) -> Result<Vec<(u64, Statistics)>> {
-        // A zone has a number before it.
+        // Each zone is preceded by a varint.
         let most = self.count.saturating_mul(Statistics::SIZE as u64 + 10);
         let most = most.min(limits.metadata_bytes.max(1 << 20).saturating_mul(4));
         let unpacked = self.stored.unpack(ZONES.name, bytes, most)?;

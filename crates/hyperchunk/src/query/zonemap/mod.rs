@@ -1,4 +1,5 @@
-//! Statistics of the datasets of an HDF5 file, in a small file beside it: `FILE.hczones`. The format: `docs/formats/sidecar.md`.
+//! Statistics of the datasets of an HDF5 file, in a small file next to it: `FILE.hczones`. The
+//! format: `docs/formats/sidecar.md`.
 
 mod analyze;
 mod layout;
@@ -17,7 +18,7 @@ use layout::{Head, Section};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What is appended to a file's name for that of its statistics.
+/// Suffix of the name of a file of statistics.
 pub const SUFFIX: &str = ".hczones";
 
 /// The statistics of a file's datasets.
@@ -28,7 +29,7 @@ pub struct Zonemap {
     name: String,
 }
 
-/// The places of a dataset's zones: a grid of boxes.
+/// Regular grid of a dataset's zones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
     extent: Vec<u64>,
@@ -36,17 +37,17 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// How many boxes there are along each axis.
+    /// Returns the number of boxes along each axis.
     fn counts(&self) -> Vec<u64> {
         self.extent.iter().zip(&self.block).map(|(extent, block)| extent.div_ceil(*block)).collect()
     }
 
-    /// How many there are; `None` beyond 2⁶⁴.
+    /// Returns the number of boxes; `None` above 2⁶⁴.
     fn places(&self) -> Option<u64> {
         self.counts().iter().try_fold(1_u64, |places, count| places.checked_mul(*count))
     }
 
-    /// A box, by its number in row-major order.
+    /// Returns a box by its number in row-major order.
     fn slab(&self, mut number: u64) -> Slab {
         let counts = self.counts();
         let mut slab = Slab::new(vec![0; counts.len()], self.block.clone());
@@ -61,7 +62,7 @@ impl Grid {
 }
 
 impl Grid {
-    /// Boxes that together are those of these numbers: few, however many these are.
+    /// Calls `each` with few boxes that together cover the zones `from..to`.
     fn slabs(&self, from: u64, to: u64, mut each: impl FnMut(&Slab)) {
         let counts = self.counts();
         let mut places = Vec::new();
@@ -79,10 +80,11 @@ impl Grid {
 }
 
 impl Zonemap {
-    /// The statistics that these bytes are. `name` is for messages.
+    /// Decodes statistics. `name` is for messages.
     ///
     /// # Errors
-    /// Invalid if they are none; Corrupt, Truncated or Unsupported if they are damaged or of the future.
+    /// Invalid if the bytes are not statistics; Corrupt, Truncated or Unsupported if they are
+    /// damaged or of a later version.
     pub fn open(bytes: Vec<u8>, name: &str) -> Result<Self> {
         let head = layout::parse(&bytes).map_err(|error| error.file(name))?;
         Ok(Self { bytes, head, name: name.to_owned() })
@@ -101,7 +103,7 @@ impl Zonemap {
         Self::open(layout::ZONES.read(file).map_err(|error| error.file(name))?, name)
     }
 
-    /// Where the statistics of a file belong.
+    /// Returns the path of a file's statistics.
     #[must_use]
     pub fn place(file: &File) -> Option<PathBuf> {
         let path = file.path()?;
@@ -114,10 +116,10 @@ impl Zonemap {
         Some(cached.with_extension(SUFFIX.trim_start_matches('.')))
     }
 
-    /// Those of a file, if there are any.
+    /// Reads the statistics of a file, if there are any.
     ///
     /// # Errors
-    /// Changed if they are of another version of the file; as [`Zonemap::read`].
+    /// Changed if they describe another version of the file; as [`Zonemap::read`].
     pub fn of(file: &File) -> Result<Option<Self>> {
         let Some(path) = Self::place(file) else { return Ok(None) };
         let opened = match (file.0.source.remote(), file.path()) {
@@ -163,13 +165,13 @@ impl Zonemap {
         output.finish()
     }
 
-    /// The paths of the datasets that it has statistics of.
+    /// Returns the paths of the datasets with statistics.
     #[must_use]
     pub fn datasets(&self) -> Vec<&[u8]> {
         self.head.sections.iter().map(|section| &*section.path).collect()
     }
 
-    /// Whether it has statistics of a dataset.
+    /// Returns whether it has statistics of a dataset.
     pub(crate) fn has(&self, dataset: &Dataset) -> bool {
         self.section(dataset).is_some()
     }
@@ -179,14 +181,14 @@ impl Zonemap {
         self.head.sections.iter().find(|section| section.object == address)
     }
 
-    /// The statistics of a dataset's zones, each with its number.
+    /// Decodes the statistics of a dataset's zones, each with its number.
     fn zones(&self, section: &Section, limits: &Limits) -> Result<Vec<(u64, Statistics)>> {
         section.zones(&self.bytes, limits).map_err(|error| error.file(&self.name))
     }
 }
 
 impl Dataset {
-    /// What the statistics beside its file say of a part of it.
+    /// Returns the zone map of a part of the dataset from the statistics next to its file.
     pub(super) fn zoned_beside(&self, ask: &Ask<'_>) -> Result<Zoned> {
         let missing = || {
             Error::unsupported(
@@ -228,13 +230,13 @@ impl Dataset {
     }
 }
 
-/// How a dataset is cut into zones.
+/// Chooses the grid of a dataset's zones: its chunks, or boxes.
 fn grid(dataset: &Dataset, elements: Elements) -> Grid {
     let extent = dataset.dims().to_vec();
     if let Some(chunked) = dataset.chunked() {
         return Grid { extent, block: chunked.dims.clone() };
     }
-    // Boxes of whole rows, of about a mebibyte.
+    // Boxes of whole rows, of about one MiB.
     let mut block = vec![1; extent.len()];
     let mut left = (1_u64 << 20) / elements.size() as u64;
     for (block, extent) in block.iter_mut().zip(&extent).rev() {

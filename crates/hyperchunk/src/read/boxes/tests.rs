@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 const SIZE: usize = 4;
 
-/// The elements of a box, put together from what is said of it.
+/// Assembles the elements of a box from its stored pieces.
 fn assembled(found: &StoredBox) -> Vec<u8> {
     let total: u64 = found.shape.iter().product();
     let mut out = vec![0xee; usize::try_from(total).unwrap() * SIZE];
@@ -47,7 +47,7 @@ fn assembled(found: &StoredBox) -> Vec<u8> {
     out
 }
 
-/// What is said of a box is what is read of it.
+/// Checks that the stored pieces of a box give the elements that a read gives.
 fn check(dataset: &Dataset, choice: &Choice) {
     let Some(found) = dataset.stored_box(choice).unwrap() else { panic!("{choice:?} is a box") };
     assert_eq!(found.shape, choice.shape(dataset.dims()));

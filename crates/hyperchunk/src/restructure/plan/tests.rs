@@ -16,7 +16,7 @@ fn geometry(extent: &[u64], source: &[u64], target: &[u64], memory: u64) -> Geom
     }
 }
 
-/// A plan, with what is true of all.
+/// Makes a plan and checks general properties.
 #[track_caller]
 fn check(geometry: &Geometry) -> Plan {
     let plan = Plan::new(geometry).unwrap();
@@ -41,10 +41,10 @@ fn rows_become_columns_in_one_pass() {
     let plan = check(&geometry(&[side, side], &[side, side], &[side, 16], 64 * MIB));
     assert_eq!(plan.passes.len(), 1);
     let tile = plan.passes[0].tiles.cell();
-    // Whatever is read or written at once is large enough.
+    // Every single read and write is large enough.
     assert!(tile[1] * 4 >= 4096 && tile[0] * 64 >= 4096, "{tile:?}");
     assert!(plan.threads(&plan.passes[0], 8) >= 2);
-    // Less memory, smaller tiles; not enough is said.
+    // Less memory gives smaller tiles; insufficient memory is an error.
     for memory in [6 * MIB, 10 * MIB, 20 * MIB] {
         check(&geometry(&[side, side], &[side, side], &[side, 16], memory));
     }
@@ -61,7 +61,7 @@ fn filters_want_whole_chunks() {
     assert_eq!(plan.passes.iter().map(|pass| pass.way).collect::<Vec<_>>(), [Way::Encode]);
     let needed = Plan::new(&Geometry { memory: 4 * MIB, ..encoded.clone() }).unwrap_err();
     let number: u64 = needed.message().split(' ').filter_map(|word| word.parse().ok()).next_back().unwrap();
-    // What it asks for is enough.
+    // The amount in the error message is sufficient.
     check(&Geometry { memory: number, ..encoded.clone() });
     assert!(Plan::new(&Geometry { memory: number - 1, ..encoded }).is_err());
     // The source's chunks are decoded once, or there are two passes.

@@ -1,5 +1,5 @@
-//! An upload that begins when its second part is sent: an object of one part is written by one request, and leaves nothing
-//! behind if its writer is stopped.
+//! Multipart upload that starts with the second part. An object of one part is written by a single
+//! request, so that a writer that is stopped leaves no unfinished upload.
 
 use super::{Bucket, note_of, parts};
 use crate::io;
@@ -8,7 +8,7 @@ use crate::store::WriterId;
 use crate::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// See the module.
+/// A deferred upload.
 #[derive(Debug)]
 pub(super) struct Late {
     bucket: Bucket,
@@ -21,13 +21,13 @@ pub(super) struct Late {
 enum State {
     #[default]
     Nothing,
-    /// The first part, of which nothing was sent.
+    /// The first part, not sent yet.
     Held(Vec<u8>),
     Begun(Arc<dyn Upload>),
 }
 
 impl Late {
-    /// Of the part of a writer's log that begins at `from`.
+    /// Makes the upload of the part of a writer's log that begins at `from`.
     pub(super) fn new(bucket: &Bucket, writer: WriterId, from: u64) -> Self {
         Self { bucket: bucket.clone(), writer, from, state: Mutex::default() }
     }
@@ -40,7 +40,7 @@ impl Late {
         note_of(self.writer, self.from)
     }
 
-    /// Begins it, and says so where others find it.
+    /// Starts the upload, and records it where others can find it.
     fn begin(&self) -> Result<Arc<dyn Upload>> {
         let upload = io::start_upload(&self.url(), self.bucket.options(), true)?;
         let note = io::put(
@@ -58,7 +58,7 @@ impl Upload for Late {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let upload = match &*state {
             State::Begun(upload) => Arc::clone(upload),
-            // It is sent last: there is no other.
+            // If it stays the only part, `complete` sends it.
             State::Nothing if number == 0 => {
                 *state = State::Held(bytes);
                 drop(state);
@@ -94,7 +94,7 @@ impl Upload for Late {
                         return Err(error);
                     }
                 };
-                // Else `vacuum` finds it.
+                // If this fails, `vacuum` finds the note.
                 drop(self.bucket.delete(&self.note()));
                 Ok(stored)
             }

@@ -8,7 +8,8 @@ use crate::store::site::Folder as _;
 use crate::write::{Sink as _, StreamSink};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a writer writes since it flushed last is an object, which is there when it flushes again.
+/// Log writer for an object store. All data between two flushes form an object, which becomes
+/// visible with the second flush.
 #[derive(Debug)]
 pub(in crate::store) struct Sent {
     bucket: Bucket,
@@ -18,7 +19,7 @@ pub(in crate::store) struct Sent {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where in the log the object begins.
+    /// Offset of the object in the log.
     from: u64,
     object: Option<StreamSink>,
 }
@@ -32,7 +33,7 @@ impl Sent {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the object, and says where in it something of the log is.
+    /// Calls `run` with the object and the offset in it.
     fn with(&self, offset: u64, run: impl FnOnce(&StreamSink, u64) -> Result<()>) -> Result<()> {
         let mut state = self.state();
         let from = state.from;
@@ -45,12 +46,12 @@ impl Sent {
         run(object, offset.saturating_sub(from))
     }
 
-    /// Writes bytes at a place in the log.
+    /// Writes bytes at an offset in the log.
     pub(in crate::store) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.with(offset, |object, offset| object.write_at(offset, bytes))
     }
 
-    /// Says that nothing is written to a place.
+    /// Skips bytes that are never written.
     pub(in crate::store) fn skip(&self, offset: u64, length: u64) -> Result<()> {
         if length == 0 {
             return Ok(());
@@ -58,12 +59,13 @@ impl Sent {
         self.with(offset, |object, offset| object.skip(offset, length))
     }
 
-    /// Reads back what was written and not sent yet.
+    /// Reads written data that were not sent yet.
     pub(in crate::store) fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.with(offset, |object, offset| object.read_at(offset, out))
     }
 
-    /// Everything up to here is in the bucket for good, or this is an error and none of it is.
+    /// Completes the object up to `end`: it is durable in the bucket, or this returns an error and
+    /// the object does not exist.
     pub(in crate::store) fn finish(&self, end: u64) -> Result<()> {
         self.with(end, |object, size| object.publish(size))?;
         *self.state() = State { from: end, object: None };

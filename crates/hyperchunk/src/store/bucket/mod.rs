@@ -1,8 +1,8 @@
-//! Stores in an object store: the file is an object, and so is each file of the folder beside it.
+//! Stores in an object store: the file is an object, and so is each file of its folder.
 //!
-//! An object is there whole or not at all, and is never added to. So a log is sent while it is written and is there when its
-//! writer flushes; what comes after is another object ([`parts`]). A manifest is written on condition that there is none of
-//! its name.
+//! An object is complete or absent, and cannot be extended. Therefore a log is sent while it is
+//! written and becomes visible when its writer flushes; later data go to another object
+//! ([`parts`]). A manifest is written with a condition that it does not exist.
 
 mod late;
 pub(super) mod log;
@@ -21,17 +21,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Uploads that were begun and not ended are noted below this, in the folder.
+/// Prefix in the folder of the notes about unfinished uploads.
 const UPLOADS: &str = "uploads";
-/// An object that is there in every store, by which it is found out whether conditions count.
+/// Object in every store that serves to test for support of conditional writes.
 const CONDITION: &str = "put-if-absent";
-/// So often what others replace is read again, and so long is waited for the first time.
+/// Number of attempts to read an object that is being replaced; the first pause between them
+/// follows.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(2);
-/// No skeleton is larger.
+/// Maximum size of a skeleton in bytes.
 const LARGEST: u64 = 1 << 32;
 
-/// Folders of which it is known that conditions count.
+/// Folders that are known to support conditional writes.
 static CHECKED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
 /// A store in an object store. Cheap to clone.
@@ -45,15 +46,15 @@ struct Inner {
     options: RemoteOptions,
 }
 
-/// An upload that was begun and, as far as can be told, not ended.
+/// An upload that was started and, as far as is known, not finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Begun {
-    /// Who sends it, or did.
+    /// Writer of the upload.
     pub writer: WriterId,
-    /// Where in the writer's log it begins.
+    /// Offset in the writer's log.
     pub from: u64,
-    /// How long ago it was begun, about.
+    /// Approximate time since it was started.
     pub age: Duration,
 }
 
@@ -71,7 +72,7 @@ impl Bucket {
         &self.0.options
     }
 
-    /// Whether a writer can write so to an object store.
+    /// Checks that an object store supports the options of a writer.
     pub(super) fn allows(&self, options: &WriterOptions) -> Result<()> {
         let refused = |what: &str| Err(Error::unsupported(format!("{what}: not in an object store")));
         if options.segments == Segments::Arrow {
@@ -88,17 +89,17 @@ impl Bucket {
         Ok(())
     }
 
-    /// The objects of the folder.
+    /// Lists the objects of the folder.
     pub(super) fn listed(&self) -> Result<Vec<Listed>> {
         io::list(&format!("{}.d", self.0.url), self.options())
     }
 
-    /// A file of the folder is deleted.
+    /// Deletes a file of the folder.
     pub(super) fn delete(&self, name: &str) -> Result<()> {
         io::delete(&self.url_of(name), self.options())
     }
 
-    /// The file as an epoch has it.
+    /// Opens the file at an epoch.
     pub(super) fn epoch(&self, epoch: u64) -> Result<File> {
         let options = OpenOptions {
             remote: self.options().clone(),
@@ -109,12 +110,12 @@ impl Bucket {
         again(|| File::open_url(&self.0.url, &options))
     }
 
-    /// A writer's log, with all objects that it has until now.
+    /// Opens a writer's log, with all its objects until now.
     pub(super) fn log(&self, writer: WriterId) -> Result<Arc<dyn Source>> {
         parts::join(self.open(&log_name(writer))?, writer, None, &|name| self.open(name))
     }
 
-    /// Uploads that were begun and not ended: their writers are at work, or were stopped.
+    /// Returns the unfinished uploads: their writers are at work, or were stopped.
     ///
     /// # Errors
     /// Io.
@@ -132,7 +133,7 @@ impl Bucket {
         Ok(found)
     }
 
-    /// Gives up what a writer sent: what it sent to its end stays.
+    /// Aborts a writer's upload; completed objects are kept.
     ///
     /// # Errors
     /// Io.
@@ -145,8 +146,8 @@ impl Bucket {
         self.delete(&note)
     }
 
-    /// Finds out whether the store writes objects on condition that there is none: on one that does not, the later of two
-    /// epochs of one number would take the place of the earlier one.
+    /// Checks that the object store honours conditional writes. Otherwise, of two epochs with one
+    /// number, the later would replace the earlier one.
     fn check(&self) -> Result<()> {
         let key = format!("{} {:?}", self.0.url, self.options().store);
         let known = |checked: &Mutex<Option<HashSet<String>>>, new: bool| {
@@ -183,8 +184,8 @@ impl Bucket {
     }
 }
 
-/// Reads the file itself, the one object that is ever replaced: by every commit. If that happens in the middle of a read, it begins
-/// again with what is there then.
+/// Reads the file itself, the only object that is ever replaced (by each commit). If that happens
+/// during a read, it starts again with the new object.
 fn again<T>(read: impl Fn() -> Result<T>) -> Result<T> {
     let mut pause = PAUSE;
     for _ in 1..TRIES {
@@ -197,7 +198,7 @@ fn again<T>(read: impl Fn() -> Result<T>) -> Result<T> {
     read()
 }
 
-/// What tells of an upload of a writer.
+/// Returns the name of the note about an upload.
 fn note_of(writer: WriterId, from: u64) -> String {
     format!("{UPLOADS}/{writer}.{from}")
 }
@@ -224,7 +225,7 @@ impl Folder for Bucket {
     }
 
     fn age(&self, _: &str) -> Option<Duration> {
-        // What is there is whole.
+        // Existing objects are complete.
         None
     }
 
@@ -242,7 +243,7 @@ impl Folder for Bucket {
         match io::put_new(&self.url_of(name), self.options(), bytes.to_vec())? {
             Made::New => Ok(true),
             Made::There => Ok(false),
-            // If it has these bytes, it is what was to be made, whoever did.
+            // If the bytes are equal, it is the same epoch, whichever request created it.
             Made::Unsure => Ok(self.read(name, u64::MAX)? == bytes),
         }
     }

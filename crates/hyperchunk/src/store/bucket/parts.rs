@@ -1,7 +1,7 @@
-//! A log that lies in several objects, one behind the other: its writer flushed in between.
+//! A log in several consecutive objects, separated by flushes of its writer.
 //!
-//! The first is called as any log. The next are called after the place in the log at which they begin, so that each is found
-//! from the size of those before it.
+//! The first has the name of any log. Each further name contains the offset in the log at which the
+//! object begins, so it is found from the total size of the previous ones.
 
 use crate::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
 use crate::store::WriterId;
@@ -13,13 +13,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the part of a writer's log is called that begins at `from`.
+/// Returns the name of the part of a writer's log that begins at `from`.
 #[must_use]
 pub(in crate::store) fn name_of(writer: WriterId, from: u64) -> String {
     if from == 0 { log_name(writer) } else { format!("{writer}.{from}.log") }
 }
 
-/// The writer, and where in its log the part begins, of a part other than the first.
+/// Parses the name of a part other than the first: the writer, and the offset in its log.
 #[must_use]
 fn part_of(name: &str) -> Option<(WriterId, u64)> {
     let (writer, from) = name.strip_suffix(".log")?.split_once('.')?;
@@ -27,14 +27,15 @@ fn part_of(name: &str) -> Option<(WriterId, u64)> {
     (name_of(found.0, found.1) == name).then_some(found)
 }
 
-/// Whose log, or part of one, has that name.
+/// Returns the writer of a log, or of a part of one, from its name.
 #[must_use]
 pub(in crate::store) fn writer_of(name: &str) -> Option<WriterId> {
     let first = || WriterId::from_hex(name.strip_suffix(".log")?);
     part_of(name).map(|(writer, _)| writer).or_else(first)
 }
 
-/// A log of which the first part is at hand: with as many as it takes to have `wanted` bytes, or all that there are.
+/// Joins a log whose first part is open with further parts, until it has `wanted` bytes, or all
+/// existing ones.
 pub(in crate::store) fn join(
     first: Arc<dyn Source>,
     writer: WriterId,
@@ -74,7 +75,7 @@ pub(in crate::store) fn join(
     Ok(Arc::new(Parts { parts, end, identity }))
 }
 
-/// Whether a part ends where its writer may go on.
+/// Returns whether the writer may have continued after a part.
 fn goes_on(part: &dyn Source) -> Result<bool> {
     let Some(at) = part.size().checked_sub(TRAILER_SIZE as u64) else { return Ok(false) };
     let mut bytes = [0; TRAILER_SIZE];
@@ -82,17 +83,17 @@ fn goes_on(part: &dyn Source) -> Result<bool> {
     Ok(Trailer::decode(&bytes).is_some_and(|trailer| !trailer.closed))
 }
 
-/// See the module.
+/// A log of several parts.
 #[derive(Debug)]
 struct Parts {
-    /// Each with where it begins.
+    /// Each part with its offset.
     parts: Vec<(u64, Arc<dyn Source>)>,
     end: u64,
     identity: String,
 }
 
 impl Parts {
-    /// What of which parts a range is, and where in the range it goes.
+    /// Splits a range into ranges of parts, with the position of each in the range.
     fn split(&self, range: &Range<u64>) -> Result<Vec<(usize, Range<u64>, usize)>> {
         if range.start > range.end || range.end > self.end {
             let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
@@ -145,7 +146,8 @@ impl Parts {
 
 impl Remote for Parts {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
-        // By parts; and ranges that lie in several wait until all of them is there.
+        // Group the ranges by part; ranges in several parts are assembled when all of their bytes
+        // have arrived.
         let mut wanted: Vec<Vec<(Range<u64>, usize, usize)>> = vec![Vec::new(); self.parts.len()];
         let mut waiting: HashMap<usize, (BytesMut, usize)> = HashMap::new();
         for (number, range) in ranges.iter().enumerate() {
@@ -237,7 +239,7 @@ mod tests {
             Some((_, 13)) => Ok(part(13..20)),
             _ => Err(Error::new(ErrorKind::NotFound, "no")),
         };
-        // Exactly as many as it takes.
+        // As many parts as needed, and no more.
         for (wanted, size) in [(0, 10), (10, 10), (11, 13), (13, 13), (14, 20), (20, 20), (21, 20)] {
             let log = join(part(0..10), writer, Some(wanted), &open).unwrap();
             assert_eq!(log.size(), size, "{wanted}");
@@ -253,7 +255,7 @@ mod tests {
             }
             assert_eq!(log.read_at(size, &mut [0]).unwrap_err().kind(), ErrorKind::Truncated);
         }
-        // Without a trailer, nothing follows.
+        // Without a trailer, no part follows.
         assert_eq!(join(part(0..10), writer, None, &open).unwrap().size(), 10);
     }
 }

@@ -1,4 +1,4 @@
-//! One try to make an epoch: what lies over what, what the structure is, what is hidden.
+//! One attempt to make an epoch: precedence of the data, merged structure, and hidden content.
 
 use super::at;
 use super::ends::Ends;
@@ -20,43 +20,44 @@ use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Which writers a commit takes.
+/// Selection of the writers that a commit round includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Round {
-    /// All that it asks for.
+    /// All that the commit requests.
     All,
-    /// Of those, the stopped ones that are outdated: since they began, or were committed last, there were other epochs.
+    /// Only stopped writers that are outdated: there were other epochs since they began, or were
+    /// last committed.
     Outdated,
-    /// The others.
+    /// All others.
     Current,
 }
 
-/// One try to make an epoch.
+/// One attempt to make an epoch.
 pub(super) struct Attempt<'a> {
     pub(super) site: Site<'a>,
     pub(super) options: &'a CommitOptions,
     pub(super) base: Option<Arc<Manifest>>,
-    /// The number of the epoch that comes next.
+    /// Number of the next epoch.
     pub(super) number: u64,
-    /// In the order in which they lie over each other.
+    /// New content, in order of precedence, the lowest first.
     pub(super) new: Vec<New>,
     pub(super) left: Vec<Waiting>,
     pub(super) damaged: Vec<WriterId>,
     pub(super) floor: u64,
     pub(super) hidden: HashSet<WriterId>,
-    /// The file at the user's path, if it is known.
+    /// The file at the user's path, if known.
     pub(super) image: Option<Arc<[u8]>>,
-    /// The datasets that are all that is in it, if that is known.
+    /// The datasets in it, if known and if the file has nothing else.
     pub(super) plain: Option<Arc<[Definition]>>,
-    /// Logs that cannot be part of it.
+    /// Logs that cannot be included.
     pub(super) set_aside: Vec<SetAside>,
     pub(super) round: Round,
-    /// Outdated writers that are for another round.
+    /// Outdated writers that need another round.
     pub(super) outdated: Vec<WriterId>,
 }
 
 impl<'a> Attempt<'a> {
-    /// Finds what is new; without the logs that were set aside before.
+    /// Finds new content, except in logs that were set aside before.
     pub(super) fn new(
         site: Site<'a>,
         (base, number): (Option<Arc<Manifest>>, u64),
@@ -71,7 +72,7 @@ impl<'a> Attempt<'a> {
             options.ended.iter().map(|ticket| (ticket.writer, ticket)).collect();
         let ticket_of = |waiting: &Waiting| {
             let writer = waiting.header.writer;
-            // One that is done after all is committed as a whole.
+            // A writer that finished in the meantime is committed as a whole.
             let ended = || ended.get(&writer).filter(|_| waiting.ending != Ending::Finished);
             tickets.get(&writer).or_else(ended).copied()
         };
@@ -102,7 +103,7 @@ impl<'a> Attempt<'a> {
         {
             let writer = waiting.header.writer;
             let store = base.as_ref().map(|base| base.store).unwrap_or_default();
-            // One that began before any epoch need not know the store's id.
+            // A writer that began before the first epoch need not know the store's id.
             if waiting.header.base > 0 && base.is_some() && waiting.header.store != store {
                 let reason = Error::corrupt("it belongs to another store");
                 let session = waiting.header.session;
@@ -165,7 +166,7 @@ impl<'a> Attempt<'a> {
         Ok(attempt)
     }
 
-    /// What is not to be seen any more, because writers began the file anew.
+    /// Determines the content that is invisible because writers truncated the file.
     pub(super) fn hide(&mut self) {
         self.floor = 0;
         self.hidden.clear();
@@ -174,7 +175,7 @@ impl<'a> Attempt<'a> {
             self.hidden.extend(&base.hidden);
         }
         for new in &self.new {
-            // Also of one that joined a writer that began the file anew.
+            // Also set by a writer that joined one that truncated the file.
             self.floor = self.floor.max(new.header.floor);
             if new.header.truncates {
                 self.hidden.extend(&new.hidden);
@@ -182,13 +183,14 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether nothing of the epoch before is left.
+    /// Returns whether no content of the previous epoch is left.
     fn is_anew(&self) -> bool {
         let truncates = self.new.iter().any(|new| new.header.truncates);
         self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
     }
 
-    /// The epoch, without the logs that cannot be part of it; `None` if nothing is new.
+    /// Makes the epoch, without the logs that cannot be included; `None` if there is no new
+    /// content.
     pub(super) fn finish(mut self) -> Result<(Option<Committed>, Vec<SetAside>)> {
         match self.epoch() {
             Err(error) if is_of_content(self.site, &error) && !self.new.is_empty() => {
@@ -200,10 +202,10 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Sets aside the logs without which an epoch can be made. `error` is why it cannot be made with all of them.
+    /// Sets aside those logs that prevent an epoch. `error` is the error with all logs included.
     fn part_with_bad(&mut self, error: Error) -> Result<()> {
         if self.options.conflicts_are_errors && error.kind() == ErrorKind::Invalid {
-            // It may be the conflict: then no log is bad.
+            // If a conflict caused the error, no log is at fault.
             let plain = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
             if self.with(&plain, |attempt| attempt.epoch().map(drop)).is_ok() {
                 return Err(error);
@@ -212,7 +214,7 @@ impl<'a> Attempt<'a> {
         let options = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
         let mut all = std::mem::take(&mut self.new);
         if let Err(own) = self.with(&options, |attempt| attempt.structure().map(drop)) {
-            // The store itself is what cannot be read.
+            // The store itself cannot be read.
             self.new = all;
             return Err(own);
         }
@@ -240,7 +242,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Does something with other options.
+    /// Calls `work` with other options.
     fn with<T>(&mut self, options: &CommitOptions, work: impl FnOnce(&mut Attempt<'_>) -> T) -> T {
         let mut attempt = Attempt {
             site: self.site,
@@ -263,7 +265,7 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    /// The epoch, of all that is new; `None` if nothing is.
+    /// Makes the epoch of all new content; `None` if there is no new content.
     fn epoch(&mut self) -> Result<Option<Committed>> {
         if self.new.is_empty() && !self.has_edits()? {
             return Ok(None);
@@ -309,7 +311,7 @@ impl<'a> Attempt<'a> {
         }))
     }
 
-    /// Whether somebody edited the file, and that is to be committed by itself.
+    /// Returns whether the file was edited, and edits are to be committed by themselves.
     fn has_edits(&self) -> Result<bool> {
         match &self.base {
             Some(base) if self.options.edits => Ok(matches!(found(self.site, base)?, Found::Edited(_))),
@@ -317,7 +319,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The structure.
+    /// Merges the structure.
     fn structure(&self) -> Result<(Merge, Option<File>)> {
         let open = |bytes: Vec<u8>| {
             File::from_source(
@@ -344,7 +346,7 @@ impl<'a> Attempt<'a> {
                                 base: Some(file.clone()),
                                 image,
                                 deletes: true,
-                                // Other programs may have written it anew.
+                                // Other programs may have rewritten it.
                                 in_place: false,
                                 written: HashSet::new(),
                             }),
@@ -357,7 +359,7 @@ impl<'a> Attempt<'a> {
                     None => current = self.before()?,
                 }
             }
-            // Those of many processes are often the same.
+            // Images of many processes are often identical.
             let mut images: HashSet<[u8; 16]> = HashSet::new();
             for new in &self.new {
                 let Some(image) = &new.image else { continue };
@@ -386,7 +388,7 @@ impl<'a> Attempt<'a> {
         Ok((merge, current))
     }
 
-    /// What a writer changed in the structure, if it did.
+    /// Returns a writer's changes to the structure, if there are any.
     fn change(
         &self,
         new: &New,
@@ -403,7 +405,7 @@ impl<'a> Attempt<'a> {
         let base = match before {
             Some(before) => Some(open(before.clone())?),
             None if header.truncates => None,
-            // Additions to the file that the store was made with: its writers know that file.
+            // Additions to the file that the store was created with, which its writers know.
             None if header.base == 0 && self.base.is_none() && !header.edits_skeleton => current.cloned(),
             None if header.base == 0 => None,
             None => match epochs.get(&header.base) {
@@ -414,21 +416,22 @@ impl<'a> Attempt<'a> {
                         epochs.insert(header.base, file.clone());
                         Some(file)
                     }
-                    // Without the epoch that the writer saw, nothing tells what it deleted or left alone: its image only
-                    // adds, and what differs from the current skeleton is a conflict.
+                    // Without the epoch that the writer started from, its deletions and unchanged
+                    // objects are unknown: its image only adds, and differences from the current
+                    // skeleton are conflicts.
                     Err(error) if error.kind() == ErrorKind::NotFound => None,
                     Err(error) => return Err(error),
                 },
             },
         };
         let deletes = before.is_some() || (header.edits_skeleton && base.is_some());
-        // Images of API writers are written whole each time, and their objects have other addresses then.
+        // Images of API writers are completely rewritten each time, so addresses of objects change.
         let in_place = header.edits_skeleton && base.is_some();
         let image = open(image.clone())?;
         Ok(Some(Change { writer: header.writer, base, image, deletes, in_place, written: new.wrote() }))
     }
 
-    /// Whether a dataset was committed when a writer began.
+    /// Returns whether a dataset was committed when a writer began.
     fn knew(&self, new: &New, id: DatasetId) -> Result<bool> {
         let base = new.header.base;
         if base == 0 || base <= self.floor {
@@ -445,7 +448,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What was there before the first epoch: a file that somebody made for the writers.
+    /// Returns the file before the first epoch, which was made for the writers.
     fn before(&self) -> Result<Option<File>> {
         if let Some(image) = &self.image {
             let source = Arc::new(crate::io::Memory::new(Arc::clone(image)));
@@ -461,7 +464,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The data: which parts of which logs each dataset has.
+    /// Assembles the data: the parts of logs that each dataset has.
     fn data(
         &self,
         number: u64,
@@ -477,7 +480,7 @@ impl<'a> Attempt<'a> {
             time: now(),
             ..Manifest::default()
         };
-        // Datasets that were announced, of which no log says anything yet.
+        // Announced datasets that no log mentions yet.
         let announced = match current.filter(|_| self.base.is_none()) {
             Some(file) => Marker::all(file)?,
             None => Vec::new(),
@@ -495,7 +498,7 @@ impl<'a> Attempt<'a> {
         if let Some(base) = &self.base {
             definitions.extend(base.datasets.iter().map(|stored| (stored.id, &stored.definition)));
             for log in &base.logs {
-                // A log that can go on is kept: it is known how far it was read.
+                // A log that may continue is kept, since its committed length must be known.
                 if (log.epoch <= self.floor && log.finished) || self.hidden.contains(&log.writer) {
                     continue;
                 }
@@ -534,7 +537,8 @@ impl<'a> Attempt<'a> {
         Ok(manifest)
     }
 
-    /// What tells which datasets are one: of all that are known, if any was made without a name.
+    /// Returns the identities of all known datasets, if any was created without a name; used to
+    /// recognize equal ones.
     fn identities(&self) -> Result<HashMap<DatasetId, Identity>> {
         let new = self.new.iter().flat_map(|new| new.definitions.iter().map(|(id, it)| (*id, it)));
         if !new.clone().any(|(_, definition)| definition.path.starts_with(NAMELESS)) {
@@ -551,7 +555,7 @@ impl<'a> Attempt<'a> {
         known.unwrap_or_else(StoreId::new)
     }
 
-    /// Logs that are there and not to be seen.
+    /// Returns the existing logs that are invisible.
     fn hidden(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
         let mut hidden = self.hidden.clone();
         if let Some(base) = &self.base {
@@ -568,7 +572,7 @@ impl<'a> Attempt<'a> {
         Ok(hidden)
     }
 
-    /// A dataset; `ids` are its own and those that writers gave it before it had a name.
+    /// Assembles a dataset; `ids` are its own id, and ids that writers used before it had a name.
     fn stored(
         &self,
         ids: &[DatasetId],
@@ -599,7 +603,7 @@ impl<'a> Attempt<'a> {
             let done = before.and_then(|(base, stored)| last_order(base, stored, new.writer()));
             let done = done.filter(|_| new.known.is_some_and(|known| known.salvaged));
             if let Some(done) = done {
-                // What was salvaged is there already.
+                // The salvaged records are committed already.
                 let mut pieces = PackedPieces::new(definition.dims.len());
                 written
                     .pieces
@@ -617,18 +621,20 @@ impl<'a> Attempt<'a> {
                     .for_each(|piece| appended.push(&piece));
                 written.appended = appended;
                 written.pages.retain(|page| page.order > done);
-                // They were of all.
+                // The statistics include the salvaged records.
                 written.statistics = None;
             }
             let appended = std::mem::replace(&mut written.appended, PackedPieces::new(definition.dims.len()));
             if let Some(log) = numbers.get(&new.writer()).filter(|_| !appended.is_empty()) {
-                // They are of all that was written: of the rows, if there is nothing else.
+                // The statistics describe all writes; they apply to the rows only if there are no
+                // other writes.
                 let of_rows = done.is_none() && written.pieces.is_empty();
                 let statistics = written.statistics.filter(|_| of_rows);
                 if !of_rows {
                     written.statistics = None;
                 }
-                // Zones are found by the numbers of their records; other results are told of once.
+                // Zones are found by their records' numbers, so they may be in both parts; other
+                // results must occur once.
                 let rows_alone = written.pieces.is_empty() && written.extents.is_empty();
                 let zones = |page: &&Page| rows_alone || page.head.kind == PageKind::Zones;
                 let pages = written.pages.iter().filter(zones).cloned().collect();
@@ -657,7 +663,7 @@ impl<'a> Attempt<'a> {
         let mut extent = ends.extent();
         let mut outdated = Vec::new();
         for (mut part, last) in made {
-            // What another writer's extent leaves out does not come back when the dataset grows again.
+            // Data outside another writer's extent must not reappear when the dataset grows again.
             if last.iter().zip(&extent).any(|(last, dim)| last > dim) {
                 let clip = Extent { order: u64::MAX, dims: extent.clone() };
                 part.written.extents.push(clip);
@@ -673,7 +679,7 @@ impl<'a> Attempt<'a> {
         Ok(Stored { id, definition: definition.clone(), extent, parts })
     }
 
-    /// The extent that a writer found, before what is new of it.
+    /// Returns the extent that a writer started from, before its new records.
     fn first_extent(
         &self,
         new: &New,
@@ -683,7 +689,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Vec<u64>> {
         let header = &new.header;
         if new.known.is_some() {
-            // What it did before.
+            // Its earlier records.
             let log = (self.site, header.writer);
             let all = if new.salvaged { Log::salvage(log, 0)? } else { Log::open(log, None, 0)? };
             let first = new.written.iter().find(|(own, _)| *own == dataset);
@@ -700,8 +706,8 @@ impl<'a> Attempt<'a> {
         self.extent_at(seen, id, definition)
     }
 
-    /// The extent of a dataset in an epoch, or, if that is not there any more, in the newest; the one that it was made with,
-    /// if it was not there.
+    /// Returns the extent of a dataset in an epoch, or in the newest epoch if that one no longer
+    /// exists; the initial extent, if the dataset did not exist.
     pub(super) fn extent_at(&self, number: u64, id: DatasetId, definition: &Definition) -> Result<Vec<u64>> {
         let epoch = match &self.base {
             _ if number == 0 => None,
@@ -717,7 +723,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The number of the last thing of a writer that an epoch has in a dataset.
+/// Returns the number of a writer's last record that an epoch has of a dataset.
 fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64> {
     let of_writer = |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
     let part = stored.parts.iter().rev().find(of_writer)?;
@@ -726,19 +732,19 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
     pieces.max(part.written.extents.iter().map(|extent| extent.order).max()).max(pages)
 }
 
-/// Whether an error is about what a log holds, and not about getting at it. In an object store, a log that is not there was
-/// deleted meanwhile.
+/// Returns whether an error concerns the content of a log, as opposed to access. In an object
+/// store, a missing log was deleted in the meantime.
 fn is_of_content(site: Site<'_>, error: &Error) -> bool {
     !error.is_of_reading() && (site.bucket().is_none() || error.kind() != ErrorKind::NotFound)
 }
 
-/// The error of a commit that was refused.
+/// Returns the message of a refused commit.
 fn describe(conflict: &Conflict, all: usize) -> String {
     let more = if all > 1 { format!(", and {} more conflicts", all - 1) } else { String::new() };
     format!("cannot commit: writers do not agree: {conflict}{more}; nothing was committed")
 }
 
-/// Puts appended rows behind what is there, one writer's behind the other's.
+/// Appends rows after the existing ones, writer by writer.
 fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64], epoch: u64) -> Result<()> {
     let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
     for (log, Written { appended, statistics, pages, .. }) in behind {
@@ -747,7 +753,7 @@ fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64]
             let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
                 continue;
             };
-            // Rows of another length are boxes as others are: what they lack was never written.
+            // Rows of another width are treated as boxes; the rest of such a row is unwritten.
             if piece.slab.count.len() != row.len() + 1 {
                 return Err(Error::corrupt(format!("rows of {} dimensions", piece.slab.count.len())));
             }
@@ -757,7 +763,7 @@ fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64]
         let mut written = Written { pieces, statistics, pages, ..Written::nothing(row.len() + 1) };
         let more = end.saturating_sub(first);
         *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
-        // What the extent leaves out of longer ones does not come back when the dataset grows.
+        // Parts of longer rows outside the extent must not reappear when the dataset grows.
         let is_wider = |slab: &Slab| {
             let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
             ends.skip(1).zip(&*row).any(|(end, dim)| end > *dim)

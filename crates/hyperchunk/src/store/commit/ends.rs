@@ -1,9 +1,9 @@
-//! Extents that several writers change.
+//! Merging of extents that several writers change.
 
 use crate::store::Extent;
 
-/// What becomes of an extent that several writers change: along each dimension the largest one that somebody wanted, or, if
-/// it only shrank, the smallest.
+/// Merge of the changes of an extent: along each dimension the largest requested one or, if there
+/// is no growth, the smallest.
 pub(super) struct Ends {
     before: Vec<u64>,
     grown: Vec<u64>,
@@ -15,8 +15,8 @@ impl Ends {
         Self { before: before.to_vec(), grown: before.to_vec(), shrunk: before.to_vec() }
     }
 
-    /// Takes what a writer did, who began with `start`. What is left are those that clip: growing clips nothing, also if
-    /// others had made it larger in the meantime.
+    /// Adds a writer's changes, which started from `start`. Returns the changes that clip: growth
+    /// clips nothing, even if others had enlarged the dataset in the meantime.
     pub(super) fn take(&mut self, start: &[u64], extents: &[Extent]) -> Vec<Extent> {
         let mut last = start.to_vec();
         let mut clips = Vec::new();
@@ -33,8 +33,9 @@ impl Ends {
         clips
     }
 
-    /// Takes what a stopped writer did, over which later epochs lie: where they changed the extent `known` that it found, theirs
-    /// counts, unless both made it larger; and where they wrote (`is_written`), it does not shrink.
+    /// Adds the changes of a stopped writer, which later epochs override. If these changed the
+    /// extent `known` that the writer started from, theirs counts, unless both enlarged it; and if
+    /// they wrote to the dataset (`is_written`), it does not shrink.
     pub(super) fn take_below(
         &mut self,
         start: &[u64],

@@ -1,4 +1,4 @@
-//! The quick way to the first epoch.
+//! Fast path to the first epoch.
 
 use super::attempt::{Attempt, Round};
 use super::taken::taken;
@@ -12,8 +12,8 @@ use crate::write::Sync;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The first epoch after a store was made, of writers that reported everything: neither the folder nor a log is looked at.
-/// `None` if somebody was faster, or not everything is known.
+/// Makes the first epoch of a new store from complete reports of the writers, without reading the
+/// folder or any log. `None` if another commit was faster, or information is missing.
 pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option<Committed>> {
     let Some(path) = site.local() else { return Ok(None) };
     let Some(fresh) = options.fresh.as_ref().filter(|_| !options.reports.is_empty()) else { return Ok(None) };
@@ -35,13 +35,13 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
     new.dedup_by_key(|new| new.writer());
     let seen = Stamp::of(path);
     let known = seen.is_some() && seen == fresh.stamp;
-    // Without a file of any writer there is nothing to merge.
+    // If no writer has an image, there is no structure to merge.
     let plain = fresh.plain.as_ref().filter(|_| known && new.iter().all(|new| new.image.is_none()));
     let attempt = Attempt {
         site,
         options,
         base: None,
-        // Whoever was faster has it.
+        // Taken if another commit was faster.
         number: 1,
         new,
         left: Vec::new(),
@@ -54,7 +54,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
         round: Round::All,
         outdated: Vec::new(),
     };
-    // With a log that has to be set aside, all are looked at again.
+    // If a log must be set aside, use the normal path.
     let (Some(made), aside) = attempt.finish()? else { return Ok(None) };
     if !aside.is_empty() {
         return Ok(None);
@@ -64,7 +64,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
     }
     site.at().replace(&made.manifest.image, seen.as_ref(), options.sync)?;
     if Manifest::path(path, made.manifest.number + 1).exists() {
-        // It may have been replaced by this older one.
+        // This call may have overwritten a newer skeleton.
         show(site, &made.manifest, options.sync)?;
     }
     Ok(Some(made))

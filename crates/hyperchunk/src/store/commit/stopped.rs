@@ -1,4 +1,5 @@
-//! Writers that were stopped: what they flushed, the epoch that it belongs to, and whether the file is still theirs.
+//! Stopped writers: their last flushes, the epoch that their data belong to, and whether their file
+//! still exists.
 
 use super::attempt::Attempt;
 use super::taken::New;
@@ -10,8 +11,8 @@ use crate::store::{Conflict, Manifest, Part, Slab, Stored, Ticket, WriterId, ove
 use crate::{Error, ErrorKind, File, Result};
 use std::collections::{HashMap, HashSet};
 
-/// The tickets of the last flushes of writers, of which something is not committed. A log whose header or batches cannot be
-/// read has none.
+/// Returns tickets for the last flushes of writers with uncommitted content. Logs with an
+/// unreadable header or batches are left out.
 ///
 /// # Errors
 /// Io.
@@ -30,18 +31,21 @@ pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[Waiting]) -> Result<V
     Ok(tickets)
 }
 
-/// The newest epoch that has something of a writer, or that it began with: what it did since is newer than that alone.
+/// Returns the newest epoch that has content of a writer, or the one that it started from. Later
+/// records of the writer are newer only than this epoch.
 fn began_with(new: &New) -> u64 {
     new.known.map_or(new.header.base, |known| known.epoch)
 }
 
-/// The epoch under whose successors the writes of a stopped writer belong; `None` if there are none, or the writer is done.
+/// Returns the epoch directly above which the writes of a stopped writer belong; `None` if no epoch
+/// follows it, or the writer is finished.
 pub(super) fn outdated(new: &New, base: Option<&Manifest>) -> Option<u64> {
     let seen = began_with(new);
     base.filter(|base| !new.finished && base.number > seen).map(|_| seen)
 }
 
-/// Why the file that a writer wrote to is not the one that is there now, if that is so. `floor` is that of the next epoch.
+/// Returns the reason why a writer's file is not the current one, if that is the case. `floor` is
+/// the floor of the next epoch.
 fn other_file(new: &New, base: &Manifest, floor: u64) -> Option<Error> {
     let header = &new.header;
     let is_older = if header.truncates { header.floor < base.floor } else { header.floor < floor };
@@ -59,7 +63,7 @@ fn other_file(new: &New, base: &Manifest, floor: u64) -> Option<Error> {
 }
 
 impl Attempt<'_> {
-    /// Sets aside the writers whose file is not the one that is there.
+    /// Sets aside the writers whose file is not the current one.
     pub(super) fn refuse_others(&mut self) {
         let Some(base) = self.base.clone() else { return };
         loop {
@@ -78,8 +82,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The changes of stopped writers to the structure, each followed by what later epochs changed, and the skeleton that all
-    /// of them begin with.
+    /// Returns the skeleton that the changes start from, and the structural changes of stopped
+    /// writers, each followed by the changes of later epochs.
     pub(super) fn outdated_structure(
         &self,
         open: &dyn Fn(Vec<u8>) -> Result<File>,
@@ -106,7 +110,8 @@ impl Attempt<'_> {
         let mut last = first.clone();
         let mut changes = Vec::new();
         let go_on = |changes: &mut Vec<Change>, from: u64, last: &mut Option<File>, to: u64| -> Result<()> {
-            // Without the epoch that the writers saw, what differs from theirs is a conflict, and nothing was deleted.
+            // Without the writers' base epoch, differences from it are conflicts, and there are no
+            // deletions.
             let Some(image) = file_at(to)? else { return Ok(()) };
             let parts = |id: &Stored| id.parts.iter().any(|part| part.epoch > from);
             changes.push(Change {
@@ -149,7 +154,7 @@ impl Attempt<'_> {
         Ok((first, changes))
     }
 
-    /// Where later epochs have other elements than stopped writers, whose writes lie under theirs.
+    /// Returns conflicts between stopped writers and later epochs, which take precedence.
     pub(super) fn outdated_conflicts(
         &self,
         manifest: &Manifest,
@@ -182,13 +187,13 @@ impl Attempt<'_> {
     }
 }
 
-/// What the extent that later epochs have leaves out of what a stopped writer did, who found the extent `known`: data, or its
-/// own extent.
+/// Returns the loss of a stopped writer due to the extent of later epochs: data, or its own extent.
+/// `known` is the extent that the writer started from.
 fn extent_conflict(new: &New, part: &Part, stored: &Stored, known: &[u64]) -> Option<(Slab, String)> {
     let dims = format!("{:?}", stored.extent).replace(['[', ']'], "");
     let (_, place) = new.numbers.get(&stored.id)?;
     let (_, written) = new.written.get((*place)?)?;
-    // What it left out itself is not missed.
+    // Data that the writer clipped itself are no loss.
     let visible = |slab: Slab, order: u64| {
         let mut own = written.extents.iter().filter(|extent| extent.order > order);
         own.try_fold(slab, |slab, extent| slab.clipped(&extent.dims))
@@ -198,14 +203,15 @@ fn extent_conflict(new: &New, part: &Part, stored: &Stored, known: &[u64]) -> Op
         return Some((slab, format!("data outside the extent ({dims}) of later epochs")));
     }
     let last = &written.extents.last()?.dims;
-    // Of two that made it larger, the larger one counts, and nothing is lost.
+    // If both enlarged it, the larger extent counts, and there is no loss.
     let mut axes = last.iter().zip(&stored.extent).zip(known);
     let differs = axes.any(|((own, now), known)| own > now || (own < now && own < known));
     let own = format!("{last:?}").replace(['[', ']'], "");
     differs.then(|| (Slab::default(), format!("an extent of ({own}), and one of ({dims})")))
 }
 
-/// Puts what stopped writers wrote under what epochs have that came after the one that each began with.
+/// Inserts the parts of stopped writers below the parts of epochs after the one that each started
+/// from.
 pub(super) fn insert(parts: &mut Vec<Part>, outdated: Vec<Part>) {
     let mut inserted: HashMap<u64, usize> = HashMap::new();
     for part in outdated {

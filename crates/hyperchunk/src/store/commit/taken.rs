@@ -1,4 +1,4 @@
-//! What is new in a log.
+//! New content of a log.
 
 use crate::store::scan::{Ending, Log};
 use crate::store::site::{LogName, Site};
@@ -6,7 +6,8 @@ use crate::store::{DatasetId, Definition, LogHeader, LogPart, Ticket, WriterId, 
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
-/// A log that something new is taken from, closed again: there may be more of them than a process may have open.
+/// New content of a log. The log is closed again, since there may be more logs than the limit on
+/// open files.
 pub(super) struct New {
     pub(super) header: LogHeader,
     pub(super) finished: bool,
@@ -14,15 +15,15 @@ pub(super) struct New {
     pub(super) length: u64,
     pub(super) trailer: u64,
     pub(super) hidden: Vec<WriterId>,
-    /// Its own file, and that which was committed before.
+    /// Its image, and the image that was committed before.
     pub(super) image: Option<Vec<u8>>,
     pub(super) before: Option<Vec<u8>>,
     pub(super) written: Vec<(u32, Written)>,
-    /// What the epoch before has of it.
+    /// The previously committed part of the log.
     pub(super) known: Option<LogPart>,
-    /// Its datasets, by their numbers.
+    /// Its datasets, by number.
     pub(super) definitions: Vec<(DatasetId, Definition)>,
-    /// The number of each, and where what was written to it is among all that was written.
+    /// Number of each dataset, and the index of its writes in `written`.
     pub(super) numbers: HashMap<DatasetId, (u32, Option<usize>)>,
 }
 
@@ -31,7 +32,7 @@ impl New {
         self.header.writer
     }
 
-    /// The datasets that it wrote elements to.
+    /// Returns the datasets that it wrote elements to.
     pub(super) fn wrote(&self) -> HashSet<DatasetId> {
         let with_elements =
             |place: usize| self.written.get(place).is_some_and(|(_, written)| !written.is_empty());
@@ -40,7 +41,7 @@ impl New {
     }
 }
 
-/// Opens a log from which something new may come; `None` if there is nothing.
+/// Opens a log that may have new content; `None` if it has not.
 pub(super) fn open(
     site: Site<'_>,
     writer: WriterId,
@@ -60,7 +61,7 @@ pub(super) fn open(
     taken(name, log, known).map(Some).map_err(|error| error.file(name.path().display()))
 }
 
-/// A log with its definitions.
+/// Takes the content of a log, with its definitions.
 pub(super) fn taken(name: LogName<'_>, log: Log, known: Option<LogPart>) -> Result<New> {
     let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
     let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>()?;

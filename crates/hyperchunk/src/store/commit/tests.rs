@@ -23,7 +23,7 @@ fn byte() -> Datatype {
     Datatype::integer(1, false, ByteOrder::Little)
 }
 
-/// A dataset of bytes that can grow.
+/// Makes a dataset of bytes that can grow.
 fn bytes(path: &str, dims: &[u64]) -> Definition {
     let mut definition = Definition::new(path, byte(), dims.to_vec());
     definition.max = vec![None; dims.len()];
@@ -47,7 +47,7 @@ fn anew(path: &Path) -> LogWriter {
     LogWriter::create(path, &WriterOptions { mode: Mode::Truncate, ..options() }).unwrap()
 }
 
-/// The values of a dataset as an epoch has them, read straight from the logs.
+/// Reads a dataset of an epoch straight from the logs.
 fn read(path: &Path, manifest: &Manifest, id: &DatasetId) -> Vec<u8> {
     let stored = manifest.dataset(id).unwrap();
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
@@ -69,7 +69,7 @@ fn read(path: &Path, manifest: &Manifest, id: &DatasetId) -> Vec<u8> {
     values
 }
 
-/// The same, as a program reads them that knows nothing of stores.
+/// Reads it as a program that does not know stores.
 fn native(path: &Path, name: &str) -> Result<Vec<u8>> {
     let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() })?;
     let dataset = file.root()?.group()?.get(name.as_bytes())?.dataset()?;
@@ -78,7 +78,7 @@ fn native(path: &Path, name: &str) -> Result<Vec<u8>> {
     Ok(values)
 }
 
-/// The same, as our reader reads them.
+/// Reads it through the engine.
 fn engine(path: &Path, epoch: u64, name: &str) -> Vec<u8> {
     let file = File::open_epoch(path, epoch).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
@@ -93,7 +93,7 @@ fn marked(path: &Path, name: &str) -> Vec<hyperchunk_format::model::ExternalFile
     dataset.external().to_vec()
 }
 
-/// An HDF5 file with a marker for each dataset.
+/// Makes an HDF5 file with a marker for each dataset.
 fn image(datasets: &[&Definition]) -> Vec<u8> {
     let sink = Arc::new(MemorySink::default());
     let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();
@@ -128,7 +128,7 @@ fn equal_definitions_of_many_writers_are_one_dataset() {
     assert_eq!(native(&path, "deep/a").unwrap(), [1, 1, 1, 1, 2, 2, 2, 2]);
     assert_eq!(Marker::of(&marked(&path, "deep/a")), Some(Marker { dataset: id, epoch: 1 }));
     assert!(commit(&path, &never()).unwrap().is_none(), "nothing is new");
-    // Two logs, one manifest, nothing else.
+    // Two logs and one manifest.
     assert_eq!(fs::read_dir(folder_of(&path)).unwrap().count(), 3);
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
 }
@@ -169,7 +169,7 @@ fn overlaps_of_one_epoch_are_resolved_by_priority_then_by_writer() {
         let writer = LogWriter::create(&path, &WriterOptions { priority, ..options() }).unwrap();
         let number = writer.define(&definition).unwrap();
         writer.write_box(number, &[start], &[4], &[value; 4]).unwrap();
-        // The same in both: no conflict.
+        // Both wrote the same here, so there is no conflict.
         writer.write_box(number, &[9], &[1], &[7]).unwrap();
         writer.close().unwrap();
         ids.push((writer.id(), value));
@@ -200,7 +200,7 @@ fn a_later_epoch_lies_over_an_earlier_one_without_a_conflict() {
     }
     let id = definition.id().unwrap();
     assert_eq!(native(&path, "a").unwrap(), [0, 1, 2, 3, 3, 3]);
-    // Earlier epochs are what they were.
+    // Earlier epochs are unchanged.
     for (number, expected) in [(1, [0, 1, 1, 1, 0, 0]), (2, [0, 1, 2, 2, 2, 0])] {
         let epoch = Manifest::epoch(&path, number).unwrap();
         assert_eq!(
@@ -241,7 +241,7 @@ fn a_writer_that_begins_anew_hides_what_was_there() {
     let mut hidden = vec![first.id(), stray.id()];
     hidden.sort_unstable();
     assert_eq!(one.hidden, hidden);
-    // One that began anew at the same time adds to the first.
+    // Another writer that truncated the file at the same time adds to the first.
     together.close().unwrap();
     let both = done(&path);
     assert_eq!((both.floor, both.datasets.len(), both.hidden.clone()), (1, 2, hidden));
@@ -299,7 +299,7 @@ fn writers_that_go_on_are_committed_as_far_as_they_flushed() {
     let flushed = CommitOptions { flushed: true, ..never() };
     commit(&path, &flushed).unwrap().unwrap();
     assert!(commit(&path, &flushed).unwrap().is_none());
-    // What came after the flush waits for the next one, and what was flushed does not wait for that.
+    // Data after the flush wait for the next one; flushed data do not.
     writer.write_box(number, &[3], &[1], &[3]).unwrap();
     writer.flush().unwrap();
     writer.write_box(number, &[2], &[1], &[4]).unwrap();
@@ -307,7 +307,8 @@ fn writers_that_go_on_are_committed_as_far_as_they_flushed() {
     let made = commit(&path, &flushed).unwrap().unwrap();
     assert_eq!(read(&path, &made.manifest, &definition.id().unwrap()), [1, 1, 0, 3]);
     assert!(commit(&path, &flushed).unwrap().is_none());
-    // Somebody else takes the dataset away: this writer, who changed nothing about it, does not bring it back.
+    // Another writer deletes the dataset: this writer, which did not change its structure, does not
+    // restore it.
     writer.write_box(number, &[1], &[2], &[2, 2]).unwrap();
     writer.close().unwrap();
     let manifest = done(&path);
@@ -333,7 +334,7 @@ fn logs_of_writers_that_were_stopped_are_committed_on_request_only() {
     assert!(made.manifest.logs[0].salvaged && !made.manifest.logs[0].finished);
     let expected = [vec![1; 500], vec![2; 300], vec![0; 200]].concat();
     assert_eq!(native(&path, "a").unwrap(), expected);
-    // It was alive after all.
+    // The writer was still alive.
     writer.write_box(number, &[900], &[100], &[3; 100]).unwrap();
     writer.close().unwrap();
     let manifest = done(&path);
@@ -362,7 +363,7 @@ fn growing_from_an_old_extent_takes_nothing_away() {
     }
     let number = |value: u8| vec![value; 5];
     assert_eq!(native(&path, "a").unwrap(), [vec![0; 10], number(3), number(1)].concat());
-    // One that shrinks does.
+    // Shrinking clips.
     let last = writer(&path);
     let dataset = last.define(&definition).unwrap();
     last.set_extent(dataset, &[12]).unwrap();
@@ -437,7 +438,7 @@ fn too_many_segments_stay_unlinked_and_neighbours_count_once() {
     let made = commit(&path, &never()).unwrap().unwrap();
     let links: HashMap<_, _> = made.links.into_iter().collect();
     assert_eq!(links[&b"/many"[..]], Err(link::Unlinked::Segments));
-    // A segment for each batch.
+    // One segment per batch.
     assert!(links[&b"/few"[..]].unwrap() < 20, "{:?}", links[&b"/few"[..]]);
     assert_eq!(native(&path, "few").unwrap(), vec![2; 6000]);
 }
@@ -478,7 +479,7 @@ fn what_others_change_in_the_skeleton_is_kept() {
     first.write_box(number, &[0], &[2], &[1, 2]).unwrap();
     first.close().unwrap();
     done(&path);
-    // As a program does that edits the file: another group, everything else as it is.
+    // Imitates a program that edits the file: one more group, all else unchanged.
     let base = File::open(&path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() }).unwrap();
     let edited = {
         let sink = Arc::new(MemorySink::default());
@@ -606,7 +607,7 @@ fn a_skeleton_that_was_not_replaced_in_time_is_replaced_later() {
         writer.close().unwrap();
         done(&path);
     }
-    // As if the second committer had been stopped before the rename.
+    // As if the second commit had been stopped before the rename.
     fs::write(&path, &old).unwrap();
     assert_eq!(native(&path, "a").unwrap(), [1, 1], "the epoch before, whole");
     assert!(commit(&path, &never()).unwrap().is_none());

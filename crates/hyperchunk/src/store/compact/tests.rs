@@ -89,7 +89,7 @@ fn a_compacted_store_has_the_same_in_one_log() {
     let made = compacts(&path);
     assert_eq!((made.manifest.number, made.manifest.logs.len(), made.replaced.len()), (7, 1, 6));
     assert_eq!([packed(&path, "raw"), packed(&path, "chunked")], before);
-    // The epoch before is what it was, until it is vacuumed.
+    // The previous epoch is unchanged until garbage collection.
     assert_eq!(Manifest::epoch(&path, 6).unwrap(), old);
     assert!(vacuum(&path, &VacuumOptions::default()).unwrap().files.is_empty());
     let done = vacuum(&path, &VacuumOptions { grace: Duration::ZERO, ..Default::default() }).unwrap();
@@ -97,7 +97,7 @@ fn a_compacted_store_has_the_same_in_one_log() {
     assert_eq!(std::fs::read_dir(folder_of(&path)).unwrap().count(), 2);
     assert_eq!([packed(&path, "raw"), packed(&path, "chunked")], before);
     assert!(compact(&path, &CompactOptions::default()).unwrap().is_none(), "there is one log already");
-    // What comes later lies over it.
+    // Later data take precedence.
     sources.write(&path, Mode::Join, 1);
     commits(&path);
     assert_eq!(packed(&path, "raw")[31], 1);
@@ -118,7 +118,7 @@ fn what_is_committed_in_the_meantime_lies_over_what_was_compacted() {
     let writer = LogWriter::create(&path, &writing).unwrap();
     write(&path, &base, &writer, 1000).unwrap();
     writer.close().unwrap();
-    // Nobody else commits it.
+    // Other commits do not include the compacted log.
     sources.write(&path, Mode::Join, 5);
     let between = commits(&path);
     assert!(between.log(&writer.id()).is_none());
@@ -126,7 +126,7 @@ fn what_is_committed_in_the_meantime_lies_over_what_was_compacted() {
     let made = publish(&path, &base, writer.id(), &CompactOptions::default()).unwrap();
     assert_eq!((made.manifest.logs.len(), made.manifest.parent), (2, between.number));
     assert_eq!([packed(&path, "raw"), packed(&path, "chunked")], before);
-    // A file that was begun anew does not get back what it had.
+    // A truncated file does not get its old content back.
     sources.write(&path, Mode::Truncate, 2);
     let anew = commits(&path);
     let error = publish(&path, &base, writer.id(), &CompactOptions::default()).unwrap_err();

@@ -1,21 +1,23 @@
-//! Flatbuffers, as far as Arrow's metadata need them: made from the end to the start, and read with every step checked.
+//! Minimal FlatBuffers for Arrow's metadata: written back to front, and read with all offsets
+//! checked.
 //!
 //! Source: *FlatBuffers Internals*.
 
 use crate::{Error, Result};
 
-/// A flatbuffer that is being made. Things are put before what is there, so what something refers to is made first.
+/// Builder of a flatbuffer. Data are prepended, so an object must be written before references to
+/// it.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
-    /// The last byte first.
+    /// The bytes in reverse order.
     bytes: Vec<u8>,
 }
 
-/// Something that was made: how far its start is from the end.
+/// Reference to a written object: distance of its start from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Made(usize);
 
-/// What a field of a table has.
+/// Value of a table's field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value {
     Byte(u8),
@@ -41,7 +43,8 @@ impl Builder {
         self.bytes.extend(bytes.iter().rev());
     }
 
-    /// Zeros, so that what ends `behind` bytes further begins at a multiple of `size`.
+    /// Pads with zeros, so that an object of which `behind` bytes are still to be written begins at
+    /// a multiple of `size`.
     fn align(&mut self, size: usize, behind: usize) {
         let length = (self.bytes.len() + behind).next_multiple_of(size) - behind;
         self.bytes.resize(length, 0);
@@ -64,7 +67,7 @@ impl Builder {
         Made(self.bytes.len())
     }
 
-    /// A list of things that were made.
+    /// Writes a vector of references.
     pub(super) fn list(&mut self, items: &[Made]) -> Made {
         self.align(4, 4);
         items.iter().rev().for_each(|item| self.refer(*item));
@@ -72,7 +75,7 @@ impl Builder {
         Made(self.bytes.len())
     }
 
-    /// A list of structs, each of so many numbers of 64 bits.
+    /// Writes a vector of structs, each of `N` numbers of 64 bits.
     pub(super) fn structs<const N: usize>(&mut self, items: &[[i64; N]]) -> Made {
         self.align(8, 0);
         for number in items.iter().rev().flat_map(|item| item.iter().rev()) {
@@ -82,10 +85,10 @@ impl Builder {
         Made(self.bytes.len())
     }
 
-    /// A table with what its fields, by their numbers, have.
+    /// Writes a table with the given fields.
     pub(super) fn table(&mut self, fields: &[(usize, Value)]) -> Made {
         let mut sorted: Vec<_> = fields.to_vec();
-        // The smallest lie last.
+        // Sorted by size, so that the smallest are last in the table.
         sorted.sort_by_key(|(_, value)| value.size());
         let mut places = Vec::with_capacity(sorted.len());
         self.align(8, 0);
@@ -120,7 +123,7 @@ impl Builder {
         Made(table)
     }
 
-    /// The whole, of a multiple of 8 bytes.
+    /// Finishes the buffer; its length is a multiple of 8 bytes.
     pub(super) fn finish(mut self, root: Made) -> Vec<u8> {
         self.align(8, 4);
         self.refer(root);
@@ -154,7 +157,7 @@ impl<'a> Table<'a> {
         Ok(Self { bytes, at: u32_at(bytes, 0)? })
     }
 
-    /// Where a field is; nothing if it has its default.
+    /// Returns the position of a field; `None` if it has its default value.
     fn field(&self, number: usize) -> Result<Option<usize>> {
         let back = i32::from_le_bytes(array(self.bytes, self.at)?);
         let at = i64::try_from(self.at).map_err(|_| wrong())? - i64::from(back);

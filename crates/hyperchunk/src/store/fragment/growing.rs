@@ -1,4 +1,4 @@
-//! A fragment that is being written: where rows go, and which of them are batches.
+//! Writing of a fragment: placement of rows, and their arrangement in record batches.
 
 use super::ipc::{self, Block, Field, MAGIC};
 use super::{TABLES, table_of};
@@ -13,13 +13,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// So much at the start of a fragment is for its schema.
+/// Space for the schema at the start of a fragment, in bytes.
 const HEAD: u64 = 4096;
-/// Values of a column begin at a multiple of this.
+/// Alignment of a column's values in bytes.
 const ALIGNED: u64 = 64;
-/// Of so many batches that lack columns, the last are looked at.
+/// Number of recent incomplete batches that are searched.
 const LOOKED_AT: usize = 64;
-/// Rows that come in small parts are gathered up to so many bytes.
+/// Maximum number of bytes of small writes that are gathered.
 pub(in crate::store) const GATHERED: usize = 1 << 20;
 
 /// The file of a fragment.
@@ -35,18 +35,18 @@ pub(in crate::store) struct Table {
     pub(in crate::store) name: String,
     path: PathBuf,
     segment: Option<Arc<Segment>>,
-    /// The number of the dataset that each column is.
+    /// The columns, each with the number of its dataset.
     columns: Vec<(u32, Field)>,
     end: u64,
     batches: Vec<Batch>,
-    /// Rows that came in small parts.
+    /// Gathered small writes.
     pub(in crate::store) waiting: Vec<Rows>,
-    /// Whether there is anything that the last footer does not have.
+    /// True if there are changes since the last footer.
     changed: bool,
     metadata: Vec<(&'static str, String)>,
 }
 
-/// Rows of a column, gathered.
+/// Gathered rows of a column.
 #[derive(Debug)]
 pub(in crate::store) struct Rows {
     pub(in crate::store) dataset: u32,
@@ -56,20 +56,20 @@ pub(in crate::store) struct Rows {
     pub(in crate::store) bytes: Vec<u8>,
 }
 
-/// Rows that lie together.
+/// A record batch: the same rows of several columns.
 #[derive(Debug)]
 struct Batch {
-    /// Where its metadata go, and how much room there is.
+    /// Location and size of the space for its metadata.
     at: u64,
     room: u64,
     append: bool,
     first: u64,
     runs: Vec<Run>,
-    /// How many columns its metadata say it has; 0 while there are none.
+    /// Number of columns in the written metadata; 0 before they are written.
     said: usize,
 }
 
-/// Values of a column, one behind the other.
+/// Contiguous values of a column.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     dataset: u32,
@@ -78,7 +78,7 @@ struct Run {
     length: u64,
 }
 
-/// Where rows are to be written.
+/// Destination of rows to be written.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Spot {
     pub(in crate::store) offset: u64,
@@ -87,16 +87,16 @@ pub(in crate::store) struct Spot {
 
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// Behind what the last batch has of the column.
+    /// Extends the last run of the last batch.
     Longer,
-    /// As another column of a batch.
+    /// Another column of an existing batch.
     Beside(usize),
-    /// As the first column of a new one.
+    /// First column of a new batch.
     New,
 }
 
 impl Batch {
-    /// How many rows it has, if it has as many of all columns.
+    /// Returns the number of rows, if all columns have the same number.
     fn complete(&self, columns: &[(u32, Field)]) -> Option<u64> {
         let rows = self.runs.first()?.rows;
         let has = |(dataset, _): &(u32, Field)| {
@@ -119,7 +119,7 @@ impl Segment {
 }
 
 impl Table {
-    /// The table that a dataset is a column of, as the writer would begin it.
+    /// Returns the table that a dataset is a column of, in its initial state.
     pub(in crate::store) fn of(path: &Path, writer: WriterId, definition: &Definition) -> Option<Self> {
         let name = table_of(definition)?;
         let group = definition.path.iter().rposition(|byte| *byte == b'/')?;
@@ -138,7 +138,7 @@ impl Table {
         })
     }
 
-    /// Adds a column; false if there is one of its name.
+    /// Adds a column; returns false if the name is taken.
     pub(in crate::store) fn add(&mut self, dataset: u32, field: Field) -> bool {
         let is_new = self.columns.iter().all(|(_, known)| known.name != field.name);
         if is_new {
@@ -148,12 +148,12 @@ impl Table {
         is_new
     }
 
-    /// Its file, if there are any rows.
+    /// Returns its file, if any rows were written.
     pub(in crate::store) fn segment(&self) -> Option<&Arc<Segment>> {
         self.segment.as_ref()
     }
 
-    /// Its file, made if it is not there.
+    /// Returns its file, creating it if necessary.
     pub(in crate::store) fn made(&mut self) -> Result<Arc<Segment>> {
         if let Some(segment) = &self.segment {
             return Ok(Arc::clone(segment));
@@ -178,7 +178,7 @@ impl Table {
         Ok(segment)
     }
 
-    /// Keeps rows that came in a small part; false if they do not go on where those before them ended.
+    /// Gathers a small write; returns false if it does not continue the gathered rows.
     pub(in crate::store) fn keep(
         &mut self,
         dataset: u32,
@@ -200,12 +200,13 @@ impl Table {
         }
     }
 
-    /// Whether so much waits that it should be written.
+    /// Returns whether the gathered rows should be written.
     pub(in crate::store) fn is_full(&self) -> bool {
         self.waiting.iter().map(|rows| rows.bytes.len()).sum::<usize>() >= GATHERED
     }
 
-    /// Of what waits, how many rows all columns have; all of the first, if they do not go together.
+    /// Returns the number of gathered rows that all columns have; `None` if the gathered rows do
+    /// not match.
     pub(in crate::store) fn common(&self) -> Option<u64> {
         let (first, others) = self.waiting.split_first()?;
         let together = others.len() + 1 == self.columns.len()
@@ -216,7 +217,7 @@ impl Table {
         self.waiting.iter().map(|rows| rows.count).min()
     }
 
-    /// Where rows of a column go.
+    /// Chooses the destination for rows of a column.
     pub(in crate::store) fn spot(&self, dataset: u32, append: bool, first: u64) -> Spot {
         if let Some(last) = self.batches.last()
             && let Some(run) = last.runs.last()
@@ -241,12 +242,12 @@ impl Table {
         }
     }
 
-    /// How much room a batch's metadata need.
+    /// Returns the space for a batch's metadata in bytes.
     fn room(&self) -> u64 {
         (1024 + 192 * self.columns.len().max(16) as u64).next_multiple_of(ALIGNED)
     }
 
-    /// Notes that rows were written.
+    /// Records that rows were written.
     pub(in crate::store) fn wrote(
         &mut self,
         spot: Spot,
@@ -280,8 +281,8 @@ impl Table {
         self.changed = true;
     }
 
-    /// Makes it an Arrow file of what is there now: metadata where room was left for them, and a footer. What comes later
-    /// goes behind the footer, so that whoever reads the file as it is now can go on.
+    /// Completes the Arrow file in its current state: writes metadata into the reserved space, and
+    /// a footer. Later data go after the footer, so readers of the current file are not disturbed.
     pub(in crate::store) fn finish(&mut self) -> Result<()> {
         let Some(segment) = self.segment.clone().filter(|_| self.changed) else { return Ok(()) };
         let fields: Vec<&Field> = self.columns.iter().map(|(_, field)| field).collect();
@@ -289,7 +290,7 @@ impl Table {
             segment.write(8, &schema)?;
         }
         let mut blocks = Vec::new();
-        // A batch that was written anew as a whole is not to be seen twice.
+        // A batch that was completely rewritten must appear only once.
         let mut last: HashMap<(u64, u64), usize> = HashMap::new();
         for (number, batch) in self.batches.iter().enumerate().filter(|(_, batch)| !batch.append) {
             if let Some(rows) = batch.complete(&self.columns) {
@@ -329,7 +330,7 @@ impl Table {
         Ok(())
     }
 
-    /// Writes it out.
+    /// Syncs the file.
     pub(in crate::store) fn sync(&self) -> Result<()> {
         let Some(segment) = &self.segment else { return Ok(()) };
         segment.file.sync_data().map_err(|error| refused("write out", &segment.path, &error))

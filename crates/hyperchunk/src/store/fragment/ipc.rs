@@ -1,6 +1,8 @@
-//! Arrow's IPC file format, as far as fragments need it: bytes of schemas, record batches and footers.
+//! Subset of Arrow's IPC file format that fragments need: encoding of schemas, record batches and
+//! footers.
 //!
-//! Source: *Arrow Columnar Format*, version 1.5, "Serialization and Interprocess Communication", and its flatbuffer schemas.
+//! Source: *Arrow Columnar Format*, version 1.5, "Serialization and Interprocess Communication",
+//! and its flatbuffer schemas.
 
 use super::flat::{Builder, Made, Table, Value};
 use crate::store::Definition;
@@ -8,21 +10,21 @@ use crate::{Error, Result};
 use hyperchunk_format::encode::{Oldest, message as encode};
 use hyperchunk_format::model::{ByteOrder, Class, Datatype};
 
-/// What a file begins and ends with.
+/// Signature at the start and the end of a file.
 pub(super) const MAGIC: [u8; 6] = *b"ARROW1";
-/// What a message begins with.
+/// Start of a message.
 const CONTINUES: [u8; 4] = [0xff; 4];
 /// Version 5 of the metadata.
 const V5: i16 = 4;
 const SCHEMA: u8 = 1;
 const RECORD_BATCH: u8 = 3;
 
-/// A column: how values of a dataset look as Arrow, where their bytes are Arrow's.
+/// A column: the Arrow type of a dataset whose bytes have Arrow's format.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::store) struct Field {
     pub(super) name: String,
     kind: Kind,
-    /// The extent of a row, if it has any: a tensor.
+    /// Extent of a row of a tensor; empty for scalars.
     pub(super) cell: Vec<u64>,
     metadata: Vec<(&'static str, String)>,
 }
@@ -34,10 +36,10 @@ enum Kind {
     Bytes(i32),
 }
 
-/// Where the values of one column of a batch are: from the start of the batch's body, and how many bytes.
+/// Offset in the batch's body, and length, of the values of a column.
 pub(super) type Span = (u64, u64);
 
-/// A batch, as a file's footer names it.
+/// Location of a batch in the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) at: u64,
@@ -46,7 +48,7 @@ pub(super) struct Block {
 }
 
 impl Field {
-    /// How a dataset looks; `None` if its bytes are not Arrow's.
+    /// Returns the column of a dataset; `None` if its bytes do not have Arrow's format.
     pub(in crate::store) fn of(definition: &Definition) -> Option<Self> {
         let Definition { path, datatype, dims, .. } = definition;
         let name = path.rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty())?;
@@ -95,7 +97,7 @@ impl Field {
     }
 }
 
-/// How elements look.
+/// Returns the Arrow type of elements.
 fn kind(datatype: &Datatype) -> Option<Kind> {
     let size = u8::try_from(datatype.size).ok();
     match &datatype.class {
@@ -124,7 +126,7 @@ fn kind(datatype: &Datatype) -> Option<Kind> {
     }
 }
 
-/// A type's number in the union, and the fields of its table.
+/// Returns a type's number in the union, and the fields of its table.
 fn type_of(kind: Kind) -> (u8, Vec<(usize, Value)>) {
     match kind {
         Kind::Int(size, signed) => {
@@ -191,7 +193,7 @@ fn message(mut builder: Builder, kind: u8, header: Made, body: u64, metadata: &[
     builder.finish(root)
 }
 
-/// A message that fills so many bytes; `None` if it is longer.
+/// Frames a message, padded to `room` bytes; `None` if it is longer.
 fn framed(flat: &[u8], room: u64) -> Option<Vec<u8>> {
     let room = usize::try_from(room).ok()?;
     let length = i32::try_from(room.checked_sub(8)?).ok()?;
@@ -205,14 +207,15 @@ fn framed(flat: &[u8], room: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The message of a schema, in so many bytes; `None` if it is longer.
+/// Encodes the message of a schema, padded to `room` bytes; `None` if it is longer.
 pub(super) fn schema(fields: &[&Field], metadata: &[(&str, String)], room: u64) -> Option<Vec<u8>> {
     let mut builder = Builder::default();
     let schema = put_schema(&mut builder, fields, metadata);
     framed(&message(builder, SCHEMA, schema, 0, &[]), room)
 }
 
-/// The message of a batch, in so many bytes; `None` if it is longer. Where a column's values are comes with it.
+/// Encodes the message of a batch, padded to `room` bytes; `None` if it is longer. `columns` has
+/// the location of each column's values.
 pub(super) fn batch(
     rows: u64,
     columns: &[(&Field, Span)],
@@ -238,7 +241,7 @@ pub(super) fn batch(
     framed(&message(builder, RECORD_BATCH, header, body, metadata), room)
 }
 
-/// What ends a file: the end of its stream, and the footer.
+/// Encodes the end of a file: the end of its stream, and the footer.
 pub(super) fn footer(fields: &[&Field], blocks: &[Block], metadata: &[(&str, String)]) -> Vec<u8> {
     let mut builder = Builder::default();
     let schema = put_schema(&mut builder, fields, metadata);
@@ -256,7 +259,7 @@ pub(super) fn footer(fields: &[&Field], blocks: &[Block], metadata: &[(&str, Str
     bytes
 }
 
-/// What a footer says: the columns, each with its name and how many buffers it has, and the batches.
+/// Decoded footer: the columns, each with its name and number of buffers, and the batches.
 pub(super) struct Footer {
     pub(super) columns: Vec<(String, usize)>,
     pub(super) blocks: Vec<Block>,
@@ -278,14 +281,14 @@ pub(super) fn read_footer(flat: &[u8]) -> Result<Footer> {
     let mut blocks = Vec::new();
     for [at, metadata, body] in root.structs::<3>(3)? {
         let number = |value: i64| u64::try_from(value).map_err(|_| wrong("a batch before the file"));
-        // The length of the metadata has 32 bits, and 32 behind it that mean nothing.
+        // The length of the metadata has 32 bits, followed by 32 bits of padding.
         let metadata = number(metadata & 0xffff_ffff)?;
         blocks.push(Block { at: number(at)?, metadata, body: number(body)? });
     }
     Ok(Footer { columns, blocks })
 }
 
-/// How many rows the batch of a message has, and its buffers.
+/// Decodes the message of a batch: its number of rows, and its buffers.
 pub(super) fn read_batch(bytes: &[u8]) -> Result<(u64, Vec<Span>)> {
     let flat = bytes.get(8..).filter(|_| bytes.starts_with(&CONTINUES));
     let root = Table::root(flat.ok_or_else(|| wrong("no message where the footer says that a batch is"))?)?;
@@ -300,7 +303,7 @@ pub(super) fn read_batch(bytes: &[u8]) -> Result<(u64, Vec<Span>)> {
     Ok((rows, buffers.collect::<Result<_>>()?))
 }
 
-/// As RFC 4648 has it, §4.
+/// Encodes in Base64 (RFC 4648, §4).
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

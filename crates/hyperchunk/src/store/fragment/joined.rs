@@ -1,4 +1,4 @@
-//! A log together with the fragment of a dataset.
+//! A log combined with the fragment of a dataset.
 
 use super::{inside, is_in, name_of};
 use crate::companion;
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Opens a fragment.
+/// Function that opens a fragment.
 type Open = Box<dyn Fn() -> Result<Arc<dyn Source>> + Send + Sync>;
 
-/// A source of two files: a log, and behind it a fragment, opened when something is read of it.
+/// A source of two files, a log and a fragment; the fragment is opened on first use.
 pub(in crate::store) struct Joined {
     log: Arc<dyn Source>,
     open: Open,
@@ -27,7 +27,7 @@ impl Joined {
         Self { log, open, fragment: OnceLock::new() }
     }
 
-    /// The fragment.
+    /// Returns the fragment.
     pub(in crate::store) fn fragment(&self) -> Result<&Arc<dyn Source>> {
         if let Some(fragment) = self.fragment.get() {
             return Ok(fragment);
@@ -38,7 +38,7 @@ impl Joined {
 }
 
 impl Source for Joined {
-    /// That of the log: pieces of fragments are checked as they are read.
+    /// Returns the size of the log; locations in fragments are checked when they are read.
     fn size(&self) -> u64 {
         self.log.size()
     }
@@ -57,18 +57,18 @@ impl fmt::Debug for Joined {
     }
 }
 
-/// Bytes that a writer left of a dataset: those of its log, and those of its fragment.
+/// Data of a dataset in a writer's log and in its fragment.
 #[derive(Debug)]
 pub struct WriterBytes {
     log: Arc<File>,
     names: (PathBuf, Option<PathBuf>),
-    /// The file whose store it is.
+    /// File that the store belongs to.
     path: PathBuf,
     fragment: OnceLock<LocalFile>,
 }
 
 impl WriterBytes {
-    /// Of a writer of the store at `path`, whose log is open.
+    /// Prepares access to a writer of the store at `path`, whose log is open.
     #[must_use]
     pub fn new(path: &Path, writer: WriterId, log: Arc<File>, definition: &Definition) -> Self {
         let fragment = name_of(definition, writer).map(|name| folder_of(path).join(name));
@@ -80,7 +80,7 @@ impl WriterBytes {
         }
     }
 
-    /// Reads bytes of a piece, from a place in it on.
+    /// Reads bytes of a piece, from the given offset.
     ///
     /// # Errors
     /// NotFound, Truncated or Io.

@@ -1,9 +1,11 @@
-//! Fragments: rows of a store that lie in Arrow IPC files.
+//! Fragments: rows of a store in Arrow IPC files.
 //!
-//! A writer with [`Segments::Arrow`](super::Segments) keeps a file beside its log for each *table*, the datasets of one group
-//! with equally many rows. Whole rows go there, column by column; everything else goes to the log, and so does what says which
-//! rows are where. A piece in a fragment is one of its writer's log whose place has the bit [`FRAGMENT`] set: nothing but what
-//! opens files must know of them. The fragment's name follows from the dataset's definition and the writer.
+//! A writer with [`Segments::Arrow`](super::Segments) has a file next to its log for each *table*,
+//! the datasets of one group with the same number of rows. Whole rows go there, column by column;
+//! everything else goes to the log, including records of the rows' locations. A piece in a fragment
+//! belongs to its writer's log, with the bit [`FRAGMENT`] set in its offset: only code that opens
+//! files has to distinguish them. The fragment's name follows from the dataset's definition and the
+//! writer.
 
 mod flat;
 mod growing;
@@ -21,32 +23,34 @@ use super::id::hash;
 use super::{Definition, WriterId, folder_of};
 use std::path::{Path, PathBuf};
 
-/// Set in the place of a piece that lies in a fragment.
+/// Flag in the offset of a piece that is in a fragment.
 pub(super) const FRAGMENT: u64 = 1 << 62;
-/// The lower bits of such a place are one in the file. Those between tell tables of one writer apart, so that no two pieces of a
-/// writer are at the same place; whoever reads knows the table by the dataset.
+/// Number of low bits of such an offset that are the offset in the file. The bits between
+/// distinguish the tables of a writer, so that its pieces have unique offsets; readers know the
+/// table from the dataset.
 const BITS: u32 = 48;
-/// The folder of all tables.
+/// Folder of all tables.
 const TABLES: &str = "tables";
-/// Longer names of tables are cut off.
+/// Length above which names of tables are shortened.
 const LONGEST: usize = 160;
 
-/// Whether a place is in a fragment.
+/// Returns whether an offset is in a fragment.
 pub(super) fn is_in(offset: u64) -> bool {
     offset & FRAGMENT != 0
 }
 
-/// The place in a fragment that a piece's place means.
+/// Returns the offset in the fragment's file.
 pub(super) fn inside(offset: u64) -> u64 {
     offset & ((1 << BITS) - 1)
 }
 
-/// A place in the fragment of a writer's table.
+/// Makes an offset in the fragment of a writer's table.
 pub(super) fn place(table: usize, offset: u64) -> u64 {
     (table as u64) << BITS & (FRAGMENT - 1) | inside(offset)
 }
 
-/// What the table of a dataset is called: its group and how many rows it can have. `None` for a dataset that cannot be a column.
+/// Returns the name of a dataset's table: its group, and its maximum number of rows. `None` for a
+/// dataset that cannot be a column.
 pub(super) fn table_of(definition: &Definition) -> Option<String> {
     let most = definition.max.first()?;
     let cut = definition.path.iter().rposition(|byte| *byte == b'/')?;
@@ -54,7 +58,7 @@ pub(super) fn table_of(definition: &Definition) -> Option<String> {
     Some(format!("{}@{rows}", escaped(&definition.path[..cut])))
 }
 
-/// The path of a group, as a name of a folder: no two groups have the same.
+/// Returns the path of a group as a unique name of a folder.
 fn escaped(group: &[u8]) -> String {
     let mut name = String::new();
     for byte in group.strip_prefix(b"/").unwrap_or(group) {
@@ -74,17 +78,17 @@ fn escaped(group: &[u8]) -> String {
     name
 }
 
-/// The name of the fragment of a writer that rows of a dataset lie in, in the store's folder.
+/// Returns the name, in the store's folder, of a writer's fragment with rows of a dataset.
 pub(super) fn name_of(definition: &Definition, writer: WriterId) -> Option<String> {
     Some(file_of(&table_of(definition)?, writer))
 }
 
-/// The name of the fragment of a writer for a table, in the store's folder.
+/// Returns the name of the fragment of a writer for a table, in the store's folder.
 pub(super) fn file_of(table: &str, writer: WriterId) -> String {
     format!("{TABLES}/{table}/{writer}.arrow")
 }
 
-/// The fragments of a writer that are there.
+/// Returns the existing fragments of a writer.
 pub(super) fn all_of(path: &Path, writer: WriterId) -> Vec<PathBuf> {
     let Ok(tables) = std::fs::read_dir(folder_of(path).join(TABLES)) else { return Vec::new() };
     let names = tables.flatten().map(|table| table.path().join(format!("{writer}.arrow")));

@@ -1,8 +1,8 @@
-//! The fragments of a table as files: for tools that know Arrow, and nothing of stores.
+//! Fragments of a table as plain files, for Arrow tools that do not know stores.
 //!
-//! A fragment has what its writer wrote, and a footer says where. Whether that is what the store has is not said there: rows may
-//! have been written anew by another writer, be not committed, or lie in a log. So each batch that a footer names is compared
-//! with what the epoch has.
+//! A fragment holds its writer's data, with locations in its footer. That does not mean that the
+//! store has these data: rows may be overwritten by another writer, uncommitted, or in a log. So
+//! each batch in a footer is compared with the epoch.
 
 use super::ipc::{self, Block, Field, Footer, MAGIC};
 use super::{FRAGMENT, file_of, inside, is_in, table_of};
@@ -15,10 +15,10 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// No footer, and no metadata of a batch, is longer.
+/// Maximum size of a footer, and of a batch's metadata, in bytes.
 const LONGEST: u64 = 1 << 28;
 
-/// The fragments that are a table, and nothing but it.
+/// Fragments that together are exactly a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fragments {
@@ -28,9 +28,9 @@ pub struct Fragments {
     pub group: String,
     /// The columns.
     pub columns: Vec<String>,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
-    /// The files, by their first row.
+    /// The files, ordered by their first row.
     pub files: Vec<Fragment>,
 }
 
@@ -38,7 +38,7 @@ pub struct Fragments {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fragment {
-    /// Its name.
+    /// Its path.
     pub path: PathBuf,
     /// Its batches, in the order of the file.
     pub batches: Vec<FragmentBatch>,
@@ -50,30 +50,30 @@ pub struct Fragment {
 pub struct FragmentBatch {
     /// Its first row in the table.
     pub row: u64,
-    /// How many it has.
+    /// Number of rows.
     pub rows: u64,
-    /// Where its message is, how long that is, and how long the body behind it.
+    /// Offset of its message.
     pub at: u64,
-    /// The length of its metadata.
+    /// Size of its metadata in bytes.
     pub metadata: u64,
-    /// The length of its body.
+    /// Size of its body in bytes, which follows the metadata.
     pub body: u64,
 }
 
-/// A column, as the epoch has it.
+/// A column of the epoch.
 struct Column {
     name: String,
     tiles: Tiles,
-    /// The size of a row.
+    /// Size of a row in bytes.
     row: u64,
 }
 
-/// The fragments of a table: `table` is the path of its group, with `@` and a number of rows behind if it has several. They
-/// are exactly what the epoch has, the newest if none is named.
+/// Returns the fragments of a table: `table` is the path of its group, followed by `@` and a number
+/// of rows if the group has several. They match the epoch exactly; the newest if `None`.
 ///
 /// # Errors
-/// NotFound if there is no such table; Invalid, with the reason, if the files have anything else than the table, or not all of
-/// it; those of reading.
+/// NotFound if there is no such table; Invalid, with the reason, if the files have more or less
+/// than the table; errors of reading.
 pub fn fragments(path: &Path, table: &str, epoch: Option<u64>) -> Result<Fragments> {
     let path = &*crate::store::real_file(path);
     let absent = || Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed");
@@ -122,7 +122,7 @@ fn of(path: &Path, table: &str, manifest: &Manifest) -> Result<Fragments> {
     Ok(Fragments { epoch: manifest.number, group, columns, rows, files })
 }
 
-/// The datasets of a table.
+/// Returns the datasets of a table.
 fn choose<'m>(table: &str, manifest: &'m Manifest) -> Result<(String, String, Vec<&'m Stored>)> {
     let mut tables: BTreeMap<String, (String, Vec<&Stored>)> = BTreeMap::new();
     for stored in &manifest.datasets {
@@ -204,7 +204,7 @@ fn column(stored: &Stored, rows: u64) -> Result<Column> {
     Ok(Column { name, tiles, row })
 }
 
-/// The batches of a file; all of them must be seen, and as they are.
+/// Returns the batches of a file; all of them must be visible and unchanged in the epoch.
 fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Column]) -> Result<Fragment> {
     let (of, path) = (path, folder_of(path).join(file_of(table, writer)));
     let named = |error: Error| error.file(path.display());
@@ -229,7 +229,7 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
     if footer.columns.len() != columns.len() {
         return Err(refuse(format!("{shown} has {} columns, of {}", footer.columns.len(), columns.len())));
     }
-    // Where in the file rows of the first column are, in order.
+    // Locations in the file of the rows of the first column, in order.
     let first = columns.first().ok_or_else(|| Error::invalid("a table without columns"))?;
     let known = first.tiles.0.iter().filter(|(_, tile)| tile.log == log);
     let mut known: Vec<(u64, u64, u64)> =
@@ -272,7 +272,7 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
     Ok(Fragment { path, batches })
 }
 
-/// The footer at the end of a file, if there is one.
+/// Reads the footer at the end of a file, if there is one.
 fn footer(file: &LocalFile) -> Result<Option<Footer>> {
     let size = file.size();
     let Some(end) = size.checked_sub(10) else { return Ok(None) };

@@ -35,7 +35,7 @@ fn never() -> CommitOptions {
     CommitOptions { sync: Sync::Never, ..CommitOptions::default() }
 }
 
-/// All of a dataset, as the engine reads the file.
+/// Reads all of a dataset through the engine.
 fn engine(path: &Path, name: &str) -> Vec<u8> {
     let file = File::open(path, &OpenOptions::default()).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
@@ -79,7 +79,7 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
             column("/g/x", Datatype::ieee(4, ByteOrder::Little), &[], false),
             column("/g/y", Datatype::integer(2, true, ByteOrder::Little), &[], false),
             column("/g/v", Datatype::ieee(8, ByteOrder::Little), &[3], false),
-            // Others than the rest: it stays in the log.
+            // Not suitable for a column, so it stays in the log.
             column("/g/b", Datatype::ieee(8, ByteOrder::Big), &[], false),
             column("/h/z", Datatype::ieee(8, ByteOrder::Little), &[], false),
         ];
@@ -102,7 +102,7 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
                 let bytes = vec![value; count as usize * row(at)];
                 match (at, random(6)) {
                     (2, 0) => {
-                        // Of some of the cells: no rows.
+                        // Only some of the cells, so it is not a write of rows.
                         let bytes = vec![value; count as usize * 8];
                         writer.write_box(numbers[2], &[first, 1], &[count, 1], &bytes).unwrap();
                         for row in first..first + count {
@@ -112,7 +112,7 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
                     }
                     (2, _) => writer.write_box(numbers[2], &[first, 0], &[count, 3], &bytes).unwrap(),
                     (_, 1) if random(4) == 0 => {
-                        // The columns of a table together.
+                        // Columns of one table together.
                         for at in [0, 1] {
                             let bytes = vec![value; count as usize * row(at)];
                             writer.write_box(numbers[at], &[first], &[count], &bytes).unwrap();
@@ -125,7 +125,7 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
                 }
                 model[at][first as usize * row(at)..][..bytes.len()].copy_from_slice(&bytes);
                 if random(10) == 0 {
-                    // The writer sees its own.
+                    // The writer reads its own data.
                     let axes = columns[at].dims[1..].iter().map(|dim| Axis::range(0..*dim));
                     let axes = [Axis::range(first..first + count)].into_iter().chain(axes).collect();
                     let mut found = vec![0; bytes.len()];
@@ -138,7 +138,7 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
             }
             writer.close().unwrap();
             assert_eq!(writer.fragments().is_empty(), !arrows);
-            // What is known from the batches is what is known from the index.
+            // Batches and index must agree.
             let (mut log, mut salvaged) =
                 (Log::open(writer.log(), None, 0).unwrap(), Log::salvage(writer.log(), 0).unwrap());
             log.written.sort_by_key(|(number, _)| *number);
@@ -222,10 +222,10 @@ fn fragments_are_the_table_or_an_error_says_why_not() {
     compact(&path, &CompactOptions { sync: Sync::Never, ..CompactOptions::default() }).unwrap().unwrap();
     let found = fragments(&path, "/g", None).unwrap();
     assert_eq!((found.files.len(), found.files[0].batches.len()), (1, 1));
-    // A damaged footer does no harm.
+    // A damaged footer must not do harm.
     let file = &found.files[0].path;
     let bytes = std::fs::read(file).unwrap();
-    // Of its owner alone: what others may write does not count.
+    // Accessible to its owner only, since files that others can write are not trusted.
     std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     for at in (bytes.len() - 500..bytes.len()).chain(4096..4200) {
         let mut damaged = bytes.clone();

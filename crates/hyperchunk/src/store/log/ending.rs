@@ -1,4 +1,4 @@
-//! Flushing and closing a log: an index of what came since the last one, and a trailer.
+//! Flushing and closing a log: writes an index of the records since the last one, and a trailer.
 
 use super::super::header::Trailer;
 use super::super::id::hash;
@@ -14,16 +14,17 @@ use crate::write::Sync;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Whether what ends must reach the disk, where the options ask for that.
+/// Required durability of a flush.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     Disk,
-    /// Other processes only.
+    /// Visible to other processes only.
     Others,
 }
 
 impl LogWriter {
-    /// Writes everything that waits to the log, without an index: others find it there, though they must look at each record.
+    /// Writes everything that is gathered to the log, without an index: other processes can find it
+    /// there by reading each record.
     ///
     /// # Errors
     /// Io.
@@ -33,7 +34,7 @@ impl LogWriter {
         self.spill()
     }
 
-    /// As [`LogWriter::flush`], for others to read it: the disk need not have it.
+    /// As [`LogWriter::flush`], for other readers: without syncing to disk.
     ///
     /// # Errors
     /// Io.
@@ -113,8 +114,9 @@ impl LogWriter {
         Ok(ticket)
     }
 
-    /// Nobody writes to a finished log: plain libhdf5 would, through the links of a file that it opens for writing. Where the
-    /// file system knows no permissions, checksums show it.
+    /// Makes the finished files read-only, since plain libhdf5 could write to them through the
+    /// links of a file opened for writing. If the file system has no permissions, checksums detect
+    /// that.
     pub(super) fn protect(&self, state: &State) {
         let segments = state.tables.iter().filter_map(|table| table.segment());
         let log = match &self.0.target {
@@ -130,7 +132,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes to a file, or keeps it in memory until later.
+    /// Writes to a file, or to the buffer in memory.
     pub(super) fn write_to(&self, to: To<'_>, offset: u64, bytes: &[u8]) -> Result<()> {
         let (file, path) = match (to, &self.0.target) {
             (To::Segment(file, path), _) => (file, path),
@@ -147,7 +149,7 @@ impl LogWriter {
         self.noted(written)
     }
 
-    /// Writes what is kept in memory to its files.
+    /// Writes the buffer in memory to its files.
     pub(super) fn spill(&self) -> Result<()> {
         match &self.0.buffer {
             Some(buffer) => self.noted(buffer.lock().unwrap_or_else(PoisonError::into_inner).spill()),
@@ -160,7 +162,7 @@ impl LogWriter {
             Target::File(file) => {
                 self.noted(file.sync_data().map_err(|error| refused("write out", &self.0.log, &error)))
             }
-            // What is in the bucket is there for good.
+            // Completed objects in a bucket are durable.
             Target::Object(_) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! A writer that could not write something: from then on it says so, whatever it is asked, and so does its log.
+//! Write errors of a writer: after one, every call fails, and the log is flagged.
 
 use super::{LogWriter, State, Target};
 use crate::io::positioned::write_all_at;
@@ -7,18 +7,19 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// So many datasets are named.
+/// Maximum number of datasets in the message.
 const NAMED: usize = 5;
 
 impl LogWriter {
-    /// Notes up to where the log is whole. What is kept in memory may be written in part.
+    /// Records the length up to which the log is complete. With a buffer in memory it stays
+    /// unknown, as the buffer may be written partially.
     pub(super) fn is_whole(&self, end: u64) {
         if self.0.buffer.is_none() {
             self.0.whole.store(end, Ordering::Relaxed);
         }
     }
 
-    /// Passes a result on; if writing failed, nothing more is written.
+    /// Passes a result on; an I/O error disables the writer.
     pub(super) fn noted<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && error.kind() == ErrorKind::Io
@@ -28,8 +29,8 @@ impl LogWriter {
         result
     }
 
-    /// Gives the writer up, because something that belongs to its log could not be written: every later call is an error, and whoever
-    /// commits is told. What it flushed before can be committed.
+    /// Disables the writer because data of its log could not be written: every later call fails,
+    /// and a commit reports it. Data flushed before can be committed.
     pub fn give_up(&self, why: &str) {
         self.fail(Error::new(ErrorKind::Io, why));
     }
@@ -39,18 +40,19 @@ impl LogWriter {
             return;
         }
         if let Target::File(file) = &self.0.target {
-            // What was written of a batch that is not whole is in the way of others.
+            // An incomplete batch would disturb readers.
             let whole = self.0.whole.load(Ordering::Relaxed);
             if file.metadata().is_ok_and(|metadata| metadata.len() > whole) {
                 drop(file.set_len(whole));
             }
             let header = LogHeader { failed: true, ..self.0.header.clone() };
-            // Bytes that are there already need no room. If not even that works, the log is one whose writer was stopped.
+            // Overwriting existing bytes needs no space. If even this fails, the log looks like one
+            // of a stopped writer.
             drop(write_all_at(file, 0, &header.encode()));
         }
     }
 
-    /// The error of a writer that could not write something: what is missing.
+    /// Returns the error of a disabled writer, which names the missing data.
     pub(super) fn refusal(&self, state: &State) -> Result<()> {
         let Some(why) = self.0.failed.get() else { return Ok(()) };
         let since = state.datasets.iter().zip(0..).filter(|(dataset, _)| !dataset.written.is_empty());

@@ -1,4 +1,4 @@
-//! Fields of elements: members of a compound, written by themselves.
+//! Fields of elements: separate writes of members of a compound.
 
 use super::super::record::Body;
 use super::{Dataset, LogWriter};
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use hyperchunk_format::model::{Class, Datatype};
 use std::ops::Range;
 
-/// Whether a range of the bytes of an element is members of its compound that lie side by side, each of them whole.
+/// Returns whether a byte range of an element consists of adjacent whole members of its compound.
 pub(in crate::store) fn is_of_members(datatype: &Datatype, range: &Range<u64>) -> bool {
     let Class::Compound { members } = &datatype.class else { return false };
     let mut inside: Vec<Range<u64>> = members
@@ -27,7 +27,8 @@ pub(in crate::store) fn is_of_members(datatype: &Datatype, range: &Range<u64>) -
 }
 
 impl Dataset {
-    /// The boxes that have elements, if all lie inside the extent and the bytes are as many as they need, with `size` an element.
+    /// Returns the boxes that are not empty, after checking that all are inside the extent and
+    /// match the number of bytes, with `size` bytes an element.
     pub(super) fn inside(&self, boxes: &[Slab], size: u64, bytes: &[u8]) -> Result<Vec<Slab>> {
         let name = |error: Error| error.object(String::from_utf8_lossy(&self.definition.path));
         let mut needed = 0_u64;
@@ -55,9 +56,9 @@ impl Dataset {
 }
 
 impl LogWriter {
-    /// Writes fields of the elements of boxes: members of a compound that lie side by side, in a range of the bytes of each
-    /// element. `bytes` are those of each element in turn, in C order, box by box. What the elements have beside them is not
-    /// touched.
+    /// Writes fields of the elements of boxes: adjacent members of a compound, given as a byte
+    /// range of each element. `bytes` has the fields of each element in C order, box by box. Other
+    /// bytes of the elements do not change.
     ///
     /// # Errors
     /// Invalid for a range that is not of whole members; as [`LogWriter::write_boxes`].
@@ -90,7 +91,7 @@ impl LogWriter {
         if self.0.observer.get().is_none() {
             return Ok(());
         }
-        // Whoever looks at elements gets whole ones.
+        // Observers receive whole elements.
         for slab in &boxes {
             let length =
                 slab.elements()?.checked_mul(element).and_then(|length| usize::try_from(length).ok());

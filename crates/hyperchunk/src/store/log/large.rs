@@ -1,4 +1,5 @@
-//! Large writes: straight from the caller's memory to a file, and looked at on the way.
+//! Large writes: straight from the caller's memory to a file, with checksum and statistics computed
+//! on the way.
 
 use super::super::record::{self, Record};
 use super::super::statistics::{BLOCK, Pass};
@@ -6,17 +7,18 @@ use super::{LogWriter, State, Target, To};
 use crate::write::Sync;
 use crate::{Error, Result};
 
-/// Large payloads begin at a multiple of this, or so far behind one as they do in memory: copying is quick only where both
-/// sides are aligned alike.
+/// Alignment of large payloads. They begin at a multiple of this, or have the same misalignment as
+/// in memory: copying is fast only if source and destination are aligned alike.
 const ALIGNED: usize = 64;
-/// Of so many bytes on, payloads begin as they do in memory. Where memory is not regular, then neither is the log, and each
-/// such write is an entry of the index.
+/// Size in bytes from which payloads keep their misalignment in memory. If buffers are irregular in
+/// memory, the log becomes irregular, and each such write is an entry of the index.
 const AS_IN_MEMORY: usize = 256 << 10;
-/// So much is written before it is looked at: what was copied is in the processor's cache still, on both sides.
+/// Number of bytes that are written before they are processed; source and destination of the copy
+/// are then still in the processor's cache.
 const PIECE: usize = 2 * BLOCK;
 
 impl LogWriter {
-    /// A batch of one large record.
+    /// Writes a batch of one large record.
     pub(super) fn put_large<'a>(
         &self,
         state: &mut State,
@@ -43,7 +45,7 @@ impl LogWriter {
             header = record::encode(state.next, &records);
         }
         record::pad(&mut header, length);
-        // Last: a batch that is torn has no header.
+        // The header is written last, so that an incomplete batch has none.
         self.write_to(To::Log, batch_at, &header)?;
         let end = place + bytes.len() as u64;
         state.end = end.next_multiple_of(8);
@@ -57,7 +59,8 @@ impl LogWriter {
         if self.0.options.sync == Sync::Write { self.sync() } else { Ok(()) }
     }
 
-    /// Writes bytes to a file. They are looked at behind the copy: it fetches them from memory faster than looking would.
+    /// Writes bytes to a file. They are processed after the copy, which loads them from memory
+    /// faster than the processing would.
     pub(super) fn write_and_look<'a>(
         &self,
         to: To<'_>,
@@ -69,7 +72,7 @@ impl LogWriter {
             return self.write_to(to, place, bytes);
         }
         while !bytes.is_empty() {
-            // No small rest.
+            // Avoid a small last piece.
             let length = if bytes.len() < 2 * PIECE { bytes.len() } else { PIECE };
             let (piece, rest) = bytes.split_at(length);
             self.write_to(to, place, piece)?;
@@ -80,10 +83,10 @@ impl LogWriter {
     }
 }
 
-/// How long the header of a batch is with the zeros behind it, for the payload to begin where it should.
+/// Returns the length of a batch's header including padding, such that the payload is aligned.
 fn header_length(batch_at: u64, length: usize, payload: &[u8]) -> usize {
     let wanted = if payload.len() < AS_IN_MEMORY { 0 } else { payload.as_ptr().addr() };
-    // Only what is left of a division by a power of two matters.
+    // The modulus is a power of two, so wrapping does not matter.
     let place = usize::try_from(batch_at % ALIGNED as u64).unwrap_or(0).wrapping_add(length);
     length + wanted.wrapping_sub(place) % ALIGNED
 }

@@ -1,4 +1,4 @@
-//! What a writer keeps of what it wrote, until it is in an index.
+//! State that a writer keeps of its records until they are indexed.
 
 use super::super::index::{Image, Index, Written};
 use super::super::record::{Body, Record};
@@ -10,7 +10,7 @@ use crate::store::{Defined, Slab};
 use crate::{Error, Result};
 
 impl LogWriter {
-    /// Keeps results about what was written to a dataset. They lie in the log, and whoever reads an epoch finds them in
+    /// Stores results about writes to a dataset in the log. Readers of an epoch find them in
     /// [`super::super::Written::pages`].
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl LogWriter {
         self.gather(state, Record { dataset, length, checksum, statistics, body }, bytes)
     }
 
-    /// Puts the zones of a dataset in a page, if they are many.
+    /// Writes the zones of a dataset to a page, if there are many.
     pub(super) fn make_room(&self, state: &mut State, dataset: u32) -> Result<()> {
         if state.datasets.get(dataset as usize).is_some_and(|dataset| dataset.zones.is_full()) {
             self.write_waiting(state)?;
@@ -49,7 +49,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Puts the zones of a dataset in a page. Nothing waits that they are of.
+    /// Writes the zones of a dataset to a page. No records that they describe may be waiting.
     pub(super) fn put_zones(&self, state: &mut State, number: u32) -> Result<()> {
         let order = state.next;
         let Some(dataset) = state.datasets.get_mut(number as usize) else { return Ok(()) };
@@ -61,7 +61,7 @@ impl LogWriter {
 }
 
 impl Dataset {
-    /// How the zones of a record of so many bytes are cut.
+    /// Returns the pattern by which a record is cut into zones.
     pub(super) fn cut(&self, body: &Body, bytes: u64) -> Option<Cut> {
         let boxes = match body {
             Body::Boxes(boxes) => boxes,
@@ -71,7 +71,7 @@ impl Dataset {
         Cut::of(boxes, self.definition.element_size(), bytes)
     }
 
-    /// Notes what the elements of a record are like.
+    /// Records the statistics of a record.
     fn see(&mut self, order: u64, record: &Record, cut: Option<Vec<Statistics>>) {
         let (one, bytes): (&[Slab], u64) = match &record.body {
             Body::Boxes(boxes) => (boxes, record.length),
@@ -86,7 +86,7 @@ impl Dataset {
 }
 
 impl State {
-    /// Notes where records of a batch lie.
+    /// Records the locations of a batch's records.
     pub(super) fn note(&mut self, first: u64, head: u64, mut place: u64, records: &[Record]) {
         self.changed = true;
         for (order, record) in (first..).zip(records) {
@@ -118,7 +118,7 @@ impl State {
                         if let (Some(new), Some(reading)) = (new, &mut dataset.reading)
                             && reading.add(&dataset.definition, &dataset.dims, &new).is_err()
                         {
-                            // Whoever reads next finds out why.
+                            // The next read rebuilds it and reports the error.
                             dataset.reading = None;
                         }
                     }

@@ -1,4 +1,4 @@
-//! Rows of tables: they go to Arrow files, and the log says where they are.
+//! Rows of tables: they are written to Arrow files, and the log records their location.
 
 use super::super::fragment::{self, Field, Table};
 use super::super::record::{Body, Record};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Dataset {
-    /// The table that a box is rows of.
+    /// Returns the table, if a box consists of whole rows.
     pub(super) fn rows_of(&self, boxes: &[Slab]) -> Option<usize> {
         let [slab] = boxes else { return None };
         let whole = |start: &u64, count: &u64, dim: &u64| *start == 0 && count == dim;
@@ -24,7 +24,7 @@ impl Dataset {
 }
 
 impl LogWriter {
-    /// The table of a dataset that is being defined, if its rows go to one.
+    /// Returns the table of a dataset that is being defined, if its rows go to one.
     pub(super) fn table(&self, state: &mut State, definition: &Definition, number: u32) -> Option<usize> {
         if self.0.options.segments != Segments::Arrow || !definition.pipeline.is_empty() {
             return None;
@@ -38,7 +38,7 @@ impl LogWriter {
         state.tables.get_mut(place)?.add(number, field).then_some(place)
     }
 
-    /// Writes rows of a dataset: at once if they are many, else with others.
+    /// Writes rows of a dataset: at once if they are many, else gathered with others.
     pub(super) fn put_rows(
         &self,
         state: &mut State,
@@ -73,7 +73,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes everything that waits.
+    /// Writes everything that is gathered.
     pub(super) fn settle(&self, state: &mut State) -> Result<()> {
         for table in 0..state.tables.len() {
             self.settle_table(state, table, true)?;
@@ -81,7 +81,8 @@ impl LogWriter {
         self.write_waiting(state)
     }
 
-    /// Before something else is done with a dataset, its rows are written: what was done first must come first.
+    /// Writes a dataset's gathered rows before another operation on it, to keep the order of
+    /// operations.
     pub(super) fn settle_rows(&self, state: &mut State, dataset: u32, body: &Body) -> Result<()> {
         let known = state.datasets.get(dataset as usize).filter(|_| body.is_of_dataset());
         match known.and_then(|dataset| dataset.table) {
@@ -90,7 +91,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes the rows of a table that wait; if not `all`, those that all columns have.
+    /// Writes the gathered rows of a table; if not `all`, only rows that all columns have.
     fn settle_table(&self, state: &mut State, table: usize, all: bool) -> Result<()> {
         if state.tables[table].waiting.is_empty() {
             return Ok(());
@@ -125,7 +126,7 @@ impl LogWriter {
         self.write_waiting(state)
     }
 
-    /// Writes rows to the fragment, and notes in the log that they are there.
+    /// Writes rows to the fragment, and a record of their location to the log.
     fn write_rows(
         &self,
         state: &mut State,
@@ -155,7 +156,7 @@ impl LogWriter {
         self.gather(state, record, &[])
     }
 
-    /// Reads bytes of a piece of a dataset, from a place in it on.
+    /// Reads bytes of a piece of a dataset, from the given offset.
     ///
     /// # Errors
     /// NotFound if no dataset has that number; Io.
@@ -169,7 +170,7 @@ impl LogWriter {
         }
     }
 
-    /// The files that its rows went to.
+    /// Returns the paths of its fragments.
     #[must_use]
     pub fn fragments(&self) -> Vec<PathBuf> {
         let state = self.0.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -177,7 +178,7 @@ impl LogWriter {
         all.map(|segment| segment.path.clone()).collect()
     }
 
-    /// The fragment that rows of a dataset are in.
+    /// Returns the fragment with rows of a dataset.
     pub(in crate::store) fn segment(&self, dataset: u32) -> Result<Option<Arc<Segment>>> {
         let state = self.state()?;
         let table = state.dataset(dataset)?.table;

@@ -1,4 +1,4 @@
-//! Showing what is written to whoever wants to see it.
+//! Notification of the observer.
 
 use super::LogWriter;
 use crate::store::observer::{AnalysisId, Announced, Findings, Observer, Seen};
@@ -7,16 +7,16 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 impl LogWriter {
-    /// Lets somebody look at everything that is written from now on. Only once.
+    /// Sets the observer of all further writes. Can be called only once.
     ///
     /// # Errors
-    /// Invalid if somebody does already.
+    /// Invalid if there is an observer already.
     pub fn observe(&self, observer: Arc<dyn Observer>) -> Result<()> {
         let taken = |_| Error::invalid("somebody looks at what is written already");
         self.0.observer.set(observer).map_err(|other| taken(other).file(self.0.log.display()))
     }
 
-    /// Shows what was written. Nothing of the writer is locked.
+    /// Notifies the observer of a write, without holding locks of the writer.
     pub(in crate::store) fn show(
         &self,
         dataset: u32,
@@ -33,16 +33,16 @@ impl LogWriter {
     }
 
     pub(super) fn settle_observer(&self, closing: bool) -> Result<()> {
-        // Of a writer that is another process's, or is closed, that is the error.
+        // Report that the writer is another process's, or closed, before notifying the observer.
         drop(self.state()?);
         self.0.observer.get().map_or(Ok(()), |observer| observer.flush(self, closing))
     }
 
-    /// Shows elements of a box that were written earlier, by this writer or another: its observer finds in them what it would have
-    /// found then.
+    /// Shows the observer elements of a box that this or another writer wrote earlier, to obtain
+    /// the same results as at that time.
     ///
     /// # Errors
-    /// The observer's; Invalid for bytes that are not as many as the box needs.
+    /// Errors of the observer; Invalid if the number of bytes does not match the box.
     pub fn look_at(&self, dataset: u32, slab: &Slab, bytes: &[u8]) -> Result<()> {
         let known = self.dataset(dataset)?;
         slab.check(known.definition.dims.len())?;
@@ -52,7 +52,7 @@ impl LogWriter {
         self.show(dataset, std::slice::from_ref(slab), false, Some(bytes))
     }
 
-    /// Says that an analysis is to look at a dataset from now on: its record, signed. Without a record, that it is to look no more.
+    /// Announces an analysis of a dataset by its signed record. An empty record stops the analysis.
     ///
     /// # Errors
     /// Limit for a record that is too long; NotFound; Io.
@@ -64,7 +64,7 @@ impl LogWriter {
         self.put_page(dataset, head, &announced.encode())
     }
 
-    /// Keeps what an analysis found in a dataset.
+    /// Stores results of an analysis of a dataset.
     ///
     /// # Errors
     /// As [`LogWriter::put_page`].

@@ -82,7 +82,7 @@ fn a_packed_store_needs_nothing_else() {
         }
         log.define(&empty).unwrap();
         log.close().unwrap();
-        // An epoch each: the order is known.
+        // One epoch each, so that the order is known.
         commits(&path);
     }
     let packed = packs(&path, &out, None);
@@ -117,7 +117,7 @@ fn a_packed_store_needs_nothing_else() {
     assert!(matches!(get("g/plain").layout(), Layout::Contiguous { address: Some(_), .. }));
     assert!(matches!(get("empty").layout(), Layout::Contiguous { address: None, .. }));
     std::fs::rename(folder.0.join("away"), folder_of(&path)).unwrap();
-    // An epoch of before.
+    // An earlier epoch.
     packs(&path, &out, Some(1));
     assert_eq!(read(&out, "chunked"), model([20, 30], 0, &boxes[..1]));
     assert_eq!(pack(&path, &path, &PackOptions::default()).unwrap_err().kind(), ErrorKind::Invalid);
@@ -135,7 +135,7 @@ fn what_cannot_be_linked_is_packed_all_the_same() {
         let log = LogWriter::create(&path, &options()).unwrap();
         let dataset = log.define(&definition).unwrap();
         let bytes: Vec<u8> = (0..70_000_u32).flat_map(|at| ((at % 60_000) as u16).to_le_bytes()).collect();
-        // Neighbours are not written one after another, so that none are one block.
+        // Not in order, so that no two pieces form one block.
         for part in (0..5000).rev() {
             let bytes = &bytes[part * 28..(part + 1) * 28];
             log.write_box(dataset, &[part as u64 * 14, column], &[14, 1], bytes).unwrap();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 mod remote;
 
-/// Numbers that are the same in each run.
+/// A deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -30,15 +30,15 @@ impl Random {
     }
 }
 
-/// What was done to a dataset, and when.
+/// An operation on a dataset.
 enum Step {
-    /// A box, and the first of its values, which go up by one.
+    /// A box, and the first of its consecutive values.
     Write(Slab, u16),
-    /// Where an extent clips.
+    /// The dimensions to which an extent clips.
     Extent(Vec<u64>),
 }
 
-/// The value of an element: that of the last write which no later extent clips.
+/// Returns the expected value of an element, from the last write that no later extent clips.
 fn expected(steps: &[&[Step]], extent: &[u64], fill: u16, element: &[u64]) -> u16 {
     let mut dims = extent.to_vec();
     for step in steps.iter().flat_map(|steps| *steps).rev() {
@@ -115,7 +115,7 @@ fn choices(random: &mut Random, dims: &[u64]) -> Vec<Choice> {
     choices
 }
 
-/// The elements of a choice, in its order.
+/// Returns the indices of a selection's elements, in order.
 fn elements(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
     let runs = hyperchunk_format::select::runs(choice, dims).unwrap();
     let numbers = runs.flat_map(|(first, count)| first..first + count);
@@ -130,7 +130,7 @@ fn elements(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Everything that can be read is as the steps say.
+/// Compares reads of many selections with the expected values.
 fn check(read: impl Fn(&Choice, &mut [u8]), steps: &[&[Step]], dims: &[u64], fill: u16, random: &mut Random) {
     for choice in choices(random, dims) {
         let expected: Vec<u16> =
@@ -142,7 +142,7 @@ fn check(read: impl Fn(&Choice, &mut [u8]), steps: &[&[Step]], dims: &[u64], fil
     }
 }
 
-/// Does random things to a dataset; returns them.
+/// Performs random operations on a dataset; returns them.
 fn random_steps(
     writer: &LogWriter,
     number: u32,
@@ -159,7 +159,8 @@ fn random_steps(
             (0..=1, _) if extents => {
                 let new: Vec<u64> = dims.iter().map(|_| random.below(18)).collect();
                 writer.set_extent(number, &new).unwrap();
-                // What grows clips nothing, also not what a chunk has beyond the extent, as in HDF5.
+                // Growth clips nothing, not even the elements of a chunk outside the extent, as in
+                // HDF5.
                 let clip = dims.iter().zip(&new).map(|(old, new)| if new < old { *new } else { u64::MAX });
                 if new != dims {
                     steps.push(Step::Extent(clip.collect()));
@@ -175,7 +176,7 @@ fn random_steps(
                 let slab = Slab::new(offset.clone(), chunk.clone());
                 let values = values(&slab, first);
                 let (bytes, mask) = match random.below(3) {
-                    // The last filter is left out, as the mask says.
+                    // The last filter is skipped, according to the mask.
                     0 => {
                         let shuffled = encoder.encode(&definition.pipeline[..1], &values).unwrap().0.to_vec();
                         (shuffled, 2)
@@ -204,7 +205,7 @@ fn random_steps(
                 writer.write_boxes(number, &boxes, &bytes).unwrap();
             }
             (6, _) => {
-                // A loop.
+                // Writes in a loop.
                 let width = 1 + random.below(2);
                 for turn in 0..dims[0] / 2 {
                     let mut slab = Slab::new(vec![0; dims.len()], dims.clone());
@@ -272,7 +273,7 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
                 let mut own = Vec::new();
                 for _ in 0..2 {
                     own.extend(random_steps(&writer, number, &definition, extents, &mut random));
-                    // The writer sees the epochs before, and what it wrote itself.
+                    // The writer sees the earlier epochs and its own data.
                     let mut seen: Vec<&[Step]> = steps.iter().map(Vec::as_slice).collect();
                     seen.push(&own);
                     let into = |choice: &Choice, out: &mut [u8]| writer.read(number, choice, out).unwrap();
@@ -304,7 +305,8 @@ fn all(dataset: &Dataset) -> crate::Result<Vec<u8>> {
     dataset.read(&Choice::All, &mut bytes).map(|()| bytes)
 }
 
-/// A store with a dataset of bytes `a` of two dimensions in large and small pieces, boxes and chunks; its log and its values.
+/// Makes a store with a two-dimensional dataset `a` of bytes in large and small pieces, boxes and
+/// chunks; also returns its log and its values.
 fn small_and_large(folder: &Folder) -> (std::path::PathBuf, std::path::PathBuf, Vec<u8>) {
     let path = folder.0.join("a.h5");
     let writer = LogWriter::create(&path, &options()).unwrap();
@@ -398,7 +400,7 @@ fn a_flipped_byte_is_an_error_or_not_seen() {
     let whole = std::fs::read(&log).unwrap();
     let manifest = Manifest::epoch(&path, 1).unwrap();
     let pieces: Vec<_> = manifest.datasets[0].parts[0].written.pieces.iter().collect();
-    // What lies under something else is not read whole, or not at all.
+    // Covered data are read partially, or not at all.
     let step = if cfg!(debug_assertions) { whole.len() / 60 } else { whole.len() / 1000 };
     let mut errors = 0;
     let heads = pieces.iter().map(|piece| piece.head as usize + 20);
@@ -418,7 +420,7 @@ fn a_flipped_byte_is_an_error_or_not_seen() {
         }
     }
     assert!(errors > 30, "{errors}");
-    // Shorter than what is committed.
+    // Shorter than the committed length.
     std::fs::remove_file(&log).unwrap();
     std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
     assert_eq!(all(&dataset(&path, "a")).unwrap_err().kind(), ErrorKind::Truncated);
@@ -441,7 +443,7 @@ fn what_is_not_committed_can_be_opened_and_not_read() {
     };
     write(1);
     write(2);
-    // Any epoch, whatever the file is now.
+    // Any epoch can be opened, regardless of the current file.
     for (epoch, value) in [(1, 1), (2, 2)] {
         let file = File::open_epoch(&path, epoch).unwrap();
         let old = file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();
@@ -451,12 +453,13 @@ fn what_is_not_committed_can_be_opened_and_not_read() {
     assert_eq!(File::open_epoch(&path, 3).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(all(&dataset(&path, "a")).unwrap(), [2, 2, 2, 0, 0, 0]);
     assert!(dataset(&path, "a").chunks().is_err());
-    // Other files must not be opened.
+    // Opening other files is forbidden.
     let options = OpenOptions { external: ExternalPolicy::Never, ..OpenOptions::default() };
     let file = File::open(&path, &options).unwrap();
     let alone = file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();
     assert_eq!((alone.dims(), all(&alone).unwrap_err().kind()), (&[6][..], ErrorKind::Invalid));
-    // Without the folder there is only the shape; without the manifest, what is linked is there.
+    // Without the folder only the shape is available; without the manifest, linked data are
+    // available.
     let linked = |path: &Path| {
         let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() }).unwrap();
         let found = file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();

@@ -1,4 +1,4 @@
-//! Making the new file.
+//! Writing of the merged file.
 
 use super::Merge;
 use super::tree::{Attr, Target, Thing};
@@ -21,28 +21,29 @@ use hyperchunk_format::model::{
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A dataset of the store as a skeleton shows it.
+/// A dataset of the store as represented in a skeleton.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// The type of its elements.
+    /// Datatype of its elements.
     pub datatype: Datatype,
     /// Its extent.
     pub dims: Vec<u64>,
-    /// The segments of logs that hold all its data; `None` if it cannot be read without the store.
+    /// Segments of logs that hold all its data; `None` if it cannot be read without the store.
     pub segments: Option<Vec<ExternalFile>>,
-    /// The blocks that hold its data where there are too many segments.
+    /// Blocks that hold its data, if there are too many segments.
     pub blocks: Option<Blocks>,
-    /// The value of elements that nobody wrote.
+    /// Value of unwritten elements.
     pub fill: FillWhen,
-    /// What it is, where no epoch says so yet.
+    /// Its definition, if no epoch has it yet.
     pub definition: Option<Arc<Definition>>,
 }
 
 impl Merge {
-    /// The new skeleton, for an epoch of a store.
+    /// Writes the new skeleton, for an epoch of a store.
     ///
     /// # Errors
-    /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; those of reading what is copied, and of writing.
+    /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; errors of reading the
+    /// sources, and of writing.
     pub fn write(
         &mut self,
         (store, epoch): (StoreId, u64),
@@ -70,8 +71,9 @@ impl Merge {
         Ok(sink.bytes())
     }
 
-    /// Makes everything in a new file; `options` says how the datasets of the store are made. Which dataset each of them is
-    /// there comes back: they have no data yet. [`Merge::prepare`] comes first.
+    /// Creates everything in a new file; `options` returns the creation options of the store's
+    /// datasets. Returns these datasets, which have no data yet. [`Merge::prepare`] must be called
+    /// first.
     pub(in crate::store) fn build(
         &self,
         writer: &Writer,
@@ -108,7 +110,8 @@ impl Merge {
         Ok(stored)
     }
 
-    /// Decides how native datasets are copied; returns the oldest release that knows what is not the store's.
+    /// Plans the copies of native datasets; returns the oldest release that can read all objects
+    /// except the store's datasets.
     pub(in crate::store) fn prepare(&mut self) -> Result<Oldest> {
         let mut oldest = Oldest::default();
         let mut plans: Vec<_> = self.packing.contents.items.iter().map(|_| None).collect();
@@ -144,7 +147,7 @@ impl Merge {
         Ok(oldest)
     }
 
-    /// For each object of each file, which one of the new file it is.
+    /// Returns the object of the new file for each object of each source file.
     fn made(&self, nodes: &[Option<NodeId>]) -> Made {
         let mut made = Made::new(self.node_of.len());
         for (place, node) in made.nodes.iter_mut().zip(&self.node_of) {
@@ -153,7 +156,7 @@ impl Merge {
         made
     }
 
-    /// Makes all objects; those that use committed datatypes after these.
+    /// Creates all objects; users of committed datatypes after the datatypes.
     fn objects(
         &self,
         writer: &Writer,
@@ -208,7 +211,7 @@ impl Merge {
         Ok(nodes)
     }
 
-    /// Where the committed datatype lies that a marker uses.
+    /// Returns the address of the committed datatype that a marker uses.
     fn committed(&self, writer: &Writer, made: &Made, item: usize) -> Result<Option<u64>> {
         let item = &self.packing.contents.items[item];
         match item.dataset.as_ref().and_then(|dataset| dataset.committed()) {
@@ -270,7 +273,7 @@ impl Merge {
     }
 }
 
-/// How a dataset of a store is made in a skeleton.
+/// Returns the creation options of a store's dataset in a skeleton.
 fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
     let dims = stored.dims.clone();
     let max = dims.iter().copied().map(Some).collect();
@@ -288,20 +291,20 @@ fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
     files.push(entry.unwrap_or_else(|| marker.entry(segments.is_some())));
     let mut options =
         DatasetOptions::new(stored.datatype.clone(), dataspace).with_layout(NewLayout::External(files));
-    // Where the data cannot be read, no value stands for them.
+    // If the data cannot be read, there must be no fill value in their place.
     let value = if segments.is_some() { stored.fill.clone() } else { FillWhen::Undefined };
     options.fill = FillValue { value, allocation: AllocationTime::Late, time: FillTime::Never };
     options
 }
 
-/// Where the reference and the number lie in an element of a dimension scale's list of users.
+/// Offsets of the reference and the number in an element of a dimension scale's list of users.
 struct Entries {
     size: usize,
     reference: usize,
     index: usize,
 }
 
-/// Whether an attribute is such a list, or was one for several writers.
+/// Returns the layout of an attribute that is such a list; `None` for other attributes.
 fn reference_list(attr: &Attr) -> Result<Option<Entries>> {
     let Class::Compound { members } = &attr.attribute.datatype.class else { return Ok(None) };
     let [first, second] = &**members else { return Ok(None) };
@@ -312,11 +315,12 @@ fn reference_list(attr: &Attr) -> Result<Option<Entries>> {
     let narrow = |size: u64| usize::try_from(size).map_err(|_| Error::limit("an element larger than memory"));
     let (size, reference, index) =
         (narrow(attr.attribute.datatype.size)?, narrow(first.offset)?, narrow(second.offset)?);
-    // A reference of a file of narrow addresses grows: its list stays what it is.
+    // References in files with narrow addresses are widened, so the list is left as it is.
     Ok((first.datatype.size == 8).then_some(Entries { size, reference, index }))
 }
 
-/// The elements of all lists, each once, without those that lead nowhere; `None` if there are none.
+/// Merges the elements of all lists without duplicates and dangling references; `None` if there are
+/// no elements.
 fn union(entries: &Entries, lists: &[Attribute]) -> Option<Vec<u8>> {
     let mut seen = HashSet::new();
     let mut data = Vec::new();

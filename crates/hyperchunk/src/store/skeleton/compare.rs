@@ -1,4 +1,4 @@
-//! What is the same in two files.
+//! Comparison of objects in two files.
 
 use super::tree::Thing;
 use super::{Author, Merge};
@@ -17,14 +17,15 @@ impl Merge {
         Ok(Translation::new(datatype, sizes).map_err(|error| object.name(error))?.datatype)
     }
 
-    /// What a reference leads to, in words that are the same for all files.
+    /// Returns a function that describes a reference's target in a form that is comparable between
+    /// files.
     pub(super) fn follow(&self, item: usize) -> impl Fn(&Reference) -> Vec<u8> + '_ {
         let input = self.packing.contents.items[item].input;
         move |reference: &Reference| {
             let region = reference.region.as_ref().map(|region| &region.selection);
             let found =
                 reference.file.is_none().then(|| self.packing.contents.find(input, reference.address));
-            // A dataset of the store is itself by whatever path, and another one of the same path is another one.
+            // A dataset of the store is identified by its id, independent of its path.
             let name = |to: usize| match self.thing(to) {
                 Thing::Stored { id, .. } if !self.identities.get(&id).is_some_and(|it| it.nameless) => {
                     id.to_string()
@@ -65,14 +66,14 @@ impl Merge {
         Ok(digest(one)? == digest(other)?)
     }
 
-    /// Whether two native datasets are alike but for their elements and attributes.
+    /// Returns whether two native datasets are equal except for their elements and attributes.
     pub(super) fn same_description(&self, one: usize, other: usize) -> Result<bool> {
         let (first, second) = (self.native(one)?, self.native(other)?);
         let description = |dataset: &Dataset| {
             let kind = match dataset.layout() {
                 Layout::Chunked(chunked) => Some(chunked.dims.clone()),
                 Layout::Compact { .. } | Layout::Contiguous { .. } => None,
-                // By their sources.
+                // Compared by their sources.
                 Layout::Virtual { .. } => Some(Vec::new()),
             };
             (kind, dataset.dataspace().clone())
@@ -88,13 +89,13 @@ impl Merge {
     fn same_fill(&self, one: usize, other: usize) -> Result<bool> {
         let (first, second) = (&self.native(one)?.fill().value, &self.native(other)?.fill().value);
         match (first, second) {
-            // Stored bytes may be places in a heap.
+            // The stored bytes may be references to a heap.
             (FillWhen::User(_), FillWhen::User(_)) => Ok(self.unwritten(one)? == self.unwritten(other)?),
             (first, second) => Ok(first == second),
         }
     }
 
-    /// Whether two native datasets are the same, their attributes left aside.
+    /// Returns whether two native datasets are equal, apart from their attributes.
     pub(super) fn same_data(&self, one: usize, other: usize) -> Result<bool> {
         let (first, second) = (self.native(one)?, self.native(other)?);
         let same = self.same_description(one, other)?;
@@ -115,7 +116,7 @@ impl Merge {
             _ => {}
         }
         let digest = |dataset: &Dataset, item| match digest::dataset_following(dataset, &self.follow(item)) {
-            // What cannot be compared is not the same.
+            // Data that cannot be compared count as different.
             Err(error) if error.kind() == ErrorKind::MissingFilter => Ok(None),
             digest => digest.map(Some),
         };
@@ -124,8 +125,8 @@ impl Merge {
         Ok(digests.0.is_some() && digests.0 == digests.1)
     }
 
-    /// Whether an author changed an object of its base, or anything below it. The raw data of the store's datasets are not
-    /// looked at.
+    /// Returns whether an author changed an object of its base, or anything below it. Raw data of
+    /// the store's datasets are not compared.
     pub(super) fn differs(&self, author: Author, base: Option<usize>, item: usize) -> Result<bool> {
         let Some(base) = base else { return Ok(true) };
         let items = &self.packing.contents.items;
@@ -150,7 +151,7 @@ impl Merge {
             if let Thing::Stored { id, .. } = self.thing(item)
                 && author.writer.is_some_and(|writer| self.wrote(self.thing(item)).contains(&writer))
             {
-                // Where another moved it to, its elements are seen.
+                // If another writer moved it, its elements are visible at the new place.
                 let reached =
                     reached.get_or_insert_with(|| self.datasets().into_iter().map(|(id, _)| id).collect());
                 if !reached.contains(&id) {

@@ -1,7 +1,8 @@
-//! Native datasets that several writers filled: element by element.
+//! Element-wise merge of native datasets that several writers filled.
 //!
-//! What each element was before a writer wrote is known from its base, or is the fill value. An element that one writer
-//! changed is that writer's; one that two changed alike is theirs; one that two changed differently is a conflict.
+//! The value of an element before a write is known from the writer's base, or is the fill value. If
+//! one writer changed an element, its value is taken; if several changed it to the same value, too;
+//! if they changed it to different values, that is a conflict.
 
 use super::Merge;
 use super::tree::Thing;
@@ -14,31 +15,32 @@ use crate::{Error, ErrorKind, Result, digest};
 use hyperchunk_format::model::{Dataspace, FillWhen};
 use hyperchunk_format::select::Choice;
 
-/// The most elements of a dataset that are merged one by one.
+/// Maximum number of elements of a dataset that is merged element by element.
 const MAX_ELEMENTS: u64 = 1 << 22;
 
-/// What came of merging the elements of two datasets.
+/// Result of merging the elements of two datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Merged {
-    /// They cannot be compared element by element.
+    /// No element-wise comparison is possible.
     No,
-    /// As many elements are in conflict, and this is the first.
+    /// Number of conflicting elements, and the index of the first.
     Conflicts(u64, Vec<u64>),
-    /// All elements have one value.
+    /// There are no conflicts.
     Yes,
 }
 
-/// The elements of a dataset of the new file that is made of several.
+/// Elements of a dataset of the new file that is merged from several.
 #[derive(Debug)]
 pub(super) struct Elements {
-    /// A digest of each.
+    /// Digests of all elements.
     digests: Vec<[u8; 32]>,
-    /// Objects that elements come from instead, with the elements' numbers in row-major order. Later ones count.
+    /// Source objects of replaced elements, with the elements' numbers in row-major order. Later
+    /// entries take precedence.
     from: Vec<(usize, Vec<u64>)>,
 }
 
 impl Merge {
-    /// Takes the elements of a native dataset that differ from its base.
+    /// Merges the elements of a native dataset that differ from its base.
     pub(super) fn merge_elements(&mut self, base: Option<usize>, item: usize, node: usize) -> Result<Merged> {
         let Thing::Native(now) = self.nodes[node].thing else { return Ok(Merged::No) };
         if !self.same_description(now, item)? {
@@ -92,7 +94,7 @@ impl Merge {
         })
     }
 
-    /// Writes the elements that come from other objects than the one that was copied.
+    /// Writes the elements that come from other objects than the copied one.
     pub(super) fn write_elements(
         &self,
         writer: &Writer,
@@ -118,7 +120,7 @@ impl Merge {
         Ok(())
     }
 
-    /// A digest of each element; `None` if there are too many, or they cannot be read here.
+    /// Returns a digest of each element; `None` if there are too many, or they cannot be read here.
     fn digests(&self, item: usize) -> Result<Option<Vec<[u8; 32]>>> {
         let dataset = self.native(item)?;
         let elsewhere = !dataset.external().is_empty() || !dataset.mappings().is_empty() || dataset.is_live();
@@ -131,7 +133,7 @@ impl Merge {
         }
     }
 
-    /// The digest of an element that was never written.
+    /// Returns the digest of an element that was never written.
     pub(super) fn unwritten(&self, item: usize) -> Result<[u8; 32]> {
         let dataset = self.native(item)?;
         let size =
@@ -144,7 +146,7 @@ impl Merge {
     }
 }
 
-/// The place of an element, by its number in row-major order.
+/// Returns the index of an element, by its number in row-major order.
 fn coordinates(dims: &[u64], number: u64) -> Vec<u64> {
     let mut left = number;
     let mut place = vec![0; dims.len()];

@@ -1,7 +1,8 @@
-//! Which objects of a writer's image are objects of its base, whatever their names are now.
+//! Lineage: matches objects of a writer's image to objects of its base, independent of their names.
 //!
-//! HDF5 never moves an object header: in a copy that was edited in place, an object of the base has its address still. So objects that
-//! were moved, or that got further names, are known, and references to them hold.
+//! HDF5 never moves an object header: in a copy that was edited in place, an object of the base
+//! keeps its address. So objects that were moved or linked under further names are recognized, and
+//! references to them stay valid.
 
 use super::tree::Target;
 use super::{Author, Merge};
@@ -9,47 +10,49 @@ use crate::Result;
 use hyperchunk_format::model::LinkTarget;
 use std::collections::{HashMap, HashSet};
 
-/// The lineage of the objects of one image.
+/// Lineage of the objects of one image.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    /// By objects of the image, those of the base that they are.
+    /// Object of the base for objects of the image.
     base_of: HashMap<usize, usize>,
-    /// Objects of the base that the image has, under whatever name.
+    /// Objects of the base that the image still has, under any name.
     living: HashSet<usize>,
-    /// By objects of the new file, those of the image that they are.
+    /// Object of the image for objects of the new file.
     claimed: HashMap<usize, usize>,
     visited: HashSet<usize>,
 }
 
 impl Lineage {
-    /// The object of the base that an object of the image is.
+    /// Returns the base's object of an object of the image.
     pub(super) fn base_of(&self, item: usize) -> Option<usize> {
         self.base_of.get(&item).copied()
     }
 
-    /// Whether the image has an object of the base, under whatever name: then no other object of the image is that one.
+    /// Returns whether the image still has an object of the base under any name; if so, no other
+    /// object of the image can match it.
     pub(super) fn has(&self, old: usize) -> bool {
         self.living.contains(&old)
     }
 
-    /// Whether no other object of the image is that object of the new file; it is from now on.
+    /// Assigns an object of the new file to an object of the image; returns false if it is assigned
+    /// to another one.
     pub(super) fn claim(&mut self, node: usize, item: usize) -> bool {
         *self.claimed.entry(node).or_insert(item) == item
     }
 
-    /// Notes which object of the base an object of the image is, known by its name: it may be visited by another one first.
+    /// Records a match by name, since the object may first be visited through another name.
     pub(super) fn known(&mut self, item: usize, old: usize) {
         self.base_of.entry(item).or_insert(old);
     }
 
-    /// Whether an object of the image is visited for the first time.
+    /// Returns whether an object of the image is visited for the first time.
     pub(super) fn visit(&mut self, item: usize) -> bool {
         self.visited.insert(item)
     }
 }
 
 impl Merge {
-    /// Finds the lineage of an image whose root is `item`.
+    /// Determines the lineage of an image whose root is `item`.
     pub(super) fn lineage(&mut self, author: Author, base: Option<usize>, item: usize) -> Result<Lineage> {
         let mut lineage = Lineage::default();
         let Some(base) = base else { return Ok(lineage) };
@@ -72,14 +75,38 @@ impl Merge {
                 }
             }
         }
-        // Of an image that is no such copy, names are all that tells.
+        // An image that is not such a copy is matched by names only.
         if !author.in_place {
             self.find_by_name(item, 0)?;
+            self.split(&mut lineage, (from, of));
         }
         Ok(lineage)
     }
 
-    /// Finds which objects of the new file the objects of a file are, by their paths; `item` is the file's root.
+    /// Separates objects of the image `of` that share an object of the new file: names of one object
+    /// in the base `from` that were given objects of their own. The first object stays, and the
+    /// others are new ones.
+    fn split(&mut self, lineage: &mut Lineage, (from, of): (usize, usize)) {
+        let mut first = HashMap::new();
+        let items: Vec<usize> = self.packing.contents.of_input(of).map(|(_, item)| item).collect();
+        for item in items {
+            let Some(node) = self.node_of[item] else { continue };
+            if *first.entry(node).or_insert(item) == item {
+                continue;
+            }
+            self.node_of[item] = None;
+            let kept = first[&node];
+            lineage.claim(node, kept);
+            let old = self.packing.contents.of_input(from).find(|(_, old)| self.node_of[*old] == Some(node));
+            if let Some((_, old)) = old {
+                lineage.base_of.insert(kept, old);
+                lineage.living.insert(old);
+            }
+        }
+    }
+
+    /// Matches the objects of a file to objects of the new file by their paths; `item` is the
+    /// file's root.
     fn find_by_name(&mut self, item: usize, node: usize) -> Result<()> {
         let mut open = vec![(item, node)];
         let mut seen = HashSet::new();

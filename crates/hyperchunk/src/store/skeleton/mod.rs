@@ -1,13 +1,16 @@
-//! The structure of a store: what many writers made of it becomes one HDF5 file.
+//! Merge of the structure of a store: combines the files of many writers into one HDF5 file.
 //!
-//! Each writer has a file of its own, its *image*: a copy of the skeleton that it saw, its *base*, with its changes, or a new
-//! one. A merge starts from the current skeleton and takes up what each writer changed, in the order of the writers' ids:
-//! what differs from its base it changed, and what is only in its image it made. An image that began as a copy of its base
-//! also deletes: what the base has and the image lacks. Other images hold additions alone. The same thing made by many is
-//! one. Where two disagree, the later one counts, and a conflict names both.
+//! Each writer has a file of its own, its *image*: a copy of the skeleton that it started from, its
+//! *base*, with its changes, or a new file. A three-way merge starts from the current skeleton and
+//! applies each writer's changes, in the order of the writers' ids: differences from the base are
+//! changes, objects only in the image are additions. An image that began as a copy of its base also
+//! deletes objects that the base has and the image lacks; other images only add. Identical objects
+//! of several writers become one. If two writers disagree, the later one takes precedence, and a
+//! conflict names both.
 //!
-//! The result is a new file (`build`): groups in their order of creation, attributes, links, committed datatypes, native
-//! datasets with their data; references lead to where their objects are now. Datasets of the store are made anew.
+//! The result is written as a new file (`build`): groups in their order of creation, attributes,
+//! links, committed datatypes, and native datasets with their data; references are adjusted to the
+//! new addresses. The store's datasets are created from their definitions.
 
 mod build;
 mod compare;
@@ -26,46 +29,47 @@ use std::fmt;
 
 pub use build::Shown;
 
-/// What one writer made of the structure.
+/// Changes of one writer to the structure.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// The writer.
     pub writer: WriterId,
-    /// The skeleton that it started with, if it started with one.
+    /// Skeleton that it started from, if any.
     pub base: Option<File>,
-    /// Its file.
+    /// Its image.
     pub image: File,
-    /// Whether the image began as a copy of the base: objects, links and attributes that it lacks were deleted.
+    /// True if the image began as a copy of the base: objects, links and attributes that it lacks
+    /// were deleted.
     pub deletes: bool,
-    /// Whether HDF5 edited the base in place: then an object has the address that it has in the base.
+    /// True if HDF5 edited the base in place, so that objects keep their addresses.
     pub in_place: bool,
-    /// The datasets of the store that it wrote elements to.
+    /// Datasets of the store that it wrote elements to.
     pub written: HashSet<DatasetId>,
 }
 
-/// The author of a file that is merged.
+/// Author of a file that is merged.
 #[derive(Debug, Clone, Copy)]
 struct Author {
     /// The writer; `None` for the current skeleton.
     writer: Option<WriterId>,
-    /// Whether what its base has and its image lacks was deleted.
+    /// True if objects that its base has and its image lacks were deleted.
     deletes: bool,
-    /// Whether objects have the addresses that they have in the base.
+    /// True if objects keep the addresses that they have in the base.
     in_place: bool,
 }
 
-/// Two writers who do not agree about the structure.
+/// A conflict between two writers about the structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disagreement {
-    /// The path of the object.
+    /// Path of the object.
     pub path: Vec<u8>,
-    /// The attribute, if it is about one.
+    /// Name of the attribute, if it concerns one.
     pub attribute: Option<Vec<u8>>,
-    /// What is different.
+    /// Description of the difference.
     pub what: Cow<'static, str>,
-    /// Who came first; `None` for the epochs before.
+    /// The earlier writer; `None` for earlier epochs.
     pub first: Option<WriterId>,
-    /// Whose version counts.
+    /// Writer whose version takes precedence.
     pub last: WriterId,
 }
 
@@ -84,35 +88,36 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// A merge of what many writers made.
+/// A merge of the files of many writers.
 #[derive(Debug)]
 pub struct Merge {
     packing: Packing,
     nodes: Vec<tree::Node>,
-    /// For each object of each file, what it is of the new one.
+    /// Object of the new file for each object of each source file.
     node_of: Vec<Option<usize>>,
     disagreements: Vec<Disagreement>,
-    /// What is known of the datasets of the store.
+    /// Identities of the store's datasets.
     identities: HashMap<DatasetId, Identity>,
-    /// Who wrote elements to a dataset and did not delete it.
+    /// Writers that wrote elements to a dataset and did not delete it.
     written: HashMap<DatasetId, Vec<WriterId>>,
-    /// The datasets that each image has, under whatever name.
+    /// Datasets that each image has, under any name.
     has: HashMap<usize, HashSet<DatasetId>>,
-    /// Datasets that are the same as others: those that were made without a name, by the datasets that they became.
+    /// Datasets that were created without a name, with the named datasets that they are identical
+    /// to.
     aliases: HashMap<DatasetId, DatasetId>,
 }
 
-/// What tells whether two datasets of a store may be one, made by two writers.
+/// Criteria for whether two datasets of a store, made by two writers, are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// The identity that its definition would have without a path.
+    /// Id that its definition would have without a path.
     pub pathless: DatasetId,
-    /// Whether it was made without a name, and linked later: then its own identity is random.
+    /// True if it was created without a name and linked later, so that its own id is random.
     pub nameless: bool,
 }
 
 impl Identity {
-    /// That of a definition.
+    /// Determines the identity of a definition.
     ///
     /// # Errors
     /// As [`Definition::encode`].
@@ -123,18 +128,19 @@ impl Identity {
 }
 
 impl Merge {
-    /// Merges changes into the current skeleton; without one, into an empty file.
+    /// Merges changes into the current skeleton, or into an empty file without one.
     ///
     /// # Errors
-    /// Those of reading the files.
+    /// Errors of reading the files.
     pub fn new(current: Option<&File>, changes: &[Change]) -> Result<Self> {
         Self::with_identities(current, changes, HashMap::new())
     }
 
-    /// As [`Merge::new`], and datasets that were made without a name, alike and linked under one name, are one.
+    /// As [`Merge::new`], and unifies datasets that were created without a name, have equal
+    /// definitions and are linked under one name.
     ///
     /// # Errors
-    /// Those of reading the files.
+    /// Errors of reading the files.
     pub fn with_identities(
         current: Option<&File>,
         changes: &[Change],
@@ -194,7 +200,8 @@ impl Merge {
         Ok(merge)
     }
 
-    /// Notes which datasets an image has, and which of those that its writer wrote elements to it did not delete.
+    /// Records the datasets of an image, and the ones that its writer wrote elements to and did not
+    /// delete.
     fn note_written(&mut self, change: &Change, input: usize) {
         let items = self.packing.contents.items.iter().enumerate();
         let own = items.filter(|(_, item)| item.input == input);
@@ -204,7 +211,7 @@ impl Merge {
         };
         let has: HashSet<DatasetId> = own.filter_map(stored).collect();
         for id in &change.written {
-            // What an image of additions lacks was not deleted.
+            // An image that only adds does not delete datasets that it lacks.
             if !change.deletes || has.contains(id) {
                 self.written.entry(*id).or_default().push(change.writer);
             }
@@ -212,19 +219,20 @@ impl Merge {
         self.has.insert(input, has);
     }
 
-    /// Datasets that were made without a name, by the datasets that they became.
+    /// Returns the datasets that were created without a name, with the named datasets that they are
+    /// identical to.
     #[must_use]
     pub fn aliases(&self) -> &HashMap<DatasetId, DatasetId> {
         &self.aliases
     }
 
-    /// What writers did not agree about.
+    /// Returns the conflicts about the structure.
     #[must_use]
     pub fn disagreements(&self) -> &[Disagreement] {
         &self.disagreements
     }
 
-    /// The datasets of the store that the new skeleton leads to, each with a path that leads there.
+    /// Returns the datasets of the store that are reachable in the new skeleton, each with a path.
     #[must_use]
     pub fn datasets(&self) -> Vec<(DatasetId, Vec<u8>)> {
         let reached = self.reached().into_iter().filter_map(|node| self.nodes.get(node));

@@ -32,7 +32,7 @@ fn simple(dims: &[u64]) -> Dataspace {
     Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().copied().map(Some).collect() }
 }
 
-/// A file in memory that is being made.
+/// A file in memory that is being written.
 struct Image {
     sink: Arc<MemorySink>,
     file: Writer,
@@ -382,7 +382,7 @@ fn an_image_of_additions_deletes_nothing() {
     let read = |name: &str| number(&file, "group", name);
     assert_eq!((read("old"), read("changed"), read("new")), (Some(1), Some(2), Some(3)));
     assert_eq!(values(&file, "native"), [4]);
-    // What another writer deletes meanwhile stays, as something was added to it.
+    // A group that another writer deletes is kept, since objects were added to it.
     let changes =
         [additions, change(B, Some(&base), &image(|image| drop(image.native(NodeId::ROOT, "native", &[1]))))];
     let (file, disagreements) = merged(Some(&base), &changes);
@@ -424,7 +424,7 @@ fn dimension_scales_of_many_writers_lead_to_each_other() {
         let x = image.stored(NodeId::ROOT, "x", 1);
         image.string(x, "CLASS", "DIMENSION_SCALE");
     });
-    // Objects lie elsewhere in each.
+    // Objects have different addresses in each.
     let make = |name: &str, id, extra: usize| {
         image(|image| {
             for number in 0..extra {
@@ -591,7 +591,7 @@ fn a_name_that_was_moved_away_and_back_is_the_last_one() {
     let (base, edited) = (make(["a", "b", "c"]), make(["a", "c", "b"]));
     let (file, disagreements) = merged(Some(&base), &[change(B, Some(&base), &edited)]);
     assert_eq!((disagreements, names(&file, "/")), (vec![], vec!["a".into(), "c".into(), "b".into()]));
-    // With another writer in the group, the order stays, and what is new comes last.
+    // With another writer in the group, the order stays, and new links come last.
     let more = image(|image| {
         image.stored(NodeId::ROOT, "new", 9);
     });

@@ -1,4 +1,4 @@
-//! The tree that a merge makes, and the three-way merge itself.
+//! Tree of the merged file, and the three-way merge.
 
 use super::elements::{Elements, Merged};
 use super::lineage::Lineage;
@@ -9,52 +9,53 @@ use hyperchunk_format::model::{Attribute, LinkTarget, Name, ObjectKind};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// The attribute of a dimension scale that says which datasets use it: a set, to which all writers may add.
+/// Attribute of a dimension scale that lists the datasets which use it: a set, to which all writers
+/// may add.
 const REFERENCE_LIST: &[u8] = b"REFERENCE_LIST";
 
-/// A conflict of which what was changed stays.
+/// Conflict in which the changed version is kept.
 const DELETED_AND_CHANGED: &str = "one deleted it, the other changed it";
 
 /// An object of the new file.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// A path that leads to it.
+    /// A path of it.
     pub(super) path: Vec<u8>,
     pub(super) thing: Thing,
     pub(super) attributes: Vec<Attr>,
     links: Vec<Option<Link>>,
-    /// Where the link of a name is.
+    /// Position of a link by name.
     places: HashMap<Name, usize>,
-    /// Who deleted the link of a name.
+    /// Writer that deleted a link, by name.
     deleted: HashMap<Name, WriterId>,
-    /// Whether links and attributes have an order of creation.
+    /// True if links and attributes have a creation order.
     pub(super) tracked: bool,
     pub(super) comment: Option<Name>,
     /// Its elements, if they come from several datasets.
     pub(super) elements: Option<Elements>,
-    /// Who made it or changed what is in it, if that was one of the writers.
+    /// Writer that created it or changed its content, if any.
     by: Option<WriterId>,
 }
 
-/// What an object is; objects that are copied, by their number in the list of all objects.
+/// Kind of an object; objects that are copied have their number in the list of all objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thing {
     Group,
     Native(usize),
     Datatype(usize),
-    /// A dataset of the store, and a marker that stands for it, if an image has one.
+    /// A dataset of the store, with its marker if an image has one.
     Stored {
         id: DatasetId,
         item: Option<usize>,
     },
 }
 
-/// An attribute, of which object.
+/// An attribute, and the object that it comes from.
 #[derive(Debug)]
 pub(super) struct Attr {
     pub(super) item: usize,
     pub(super) attribute: Attribute,
-    /// Others whose elements belong to it, too.
+    /// Further attributes whose elements are merged into it.
     pub(super) also: Vec<(usize, Attribute)>,
     by: Option<WriterId>,
 }
@@ -67,7 +68,7 @@ pub(super) struct Link {
     by: Option<WriterId>,
 }
 
-/// Where a link leads.
+/// Target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Node(usize),
@@ -98,12 +99,12 @@ impl Node {
         self.places.get(name).copied()
     }
 
-    /// Its links, in the order in which they were made.
+    /// Iterates over its links in creation order.
     pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
         self.links.iter().flatten()
     }
 
-    /// Where the link of a name leads.
+    /// Returns the target of a link by name.
     pub(super) fn target(&self, name: &Name) -> Option<&Target> {
         self.link(name).and_then(|place| self.link_at(place)).map(|link| &link.target)
     }
@@ -118,7 +119,7 @@ impl Node {
         }
     }
 
-    /// Puts the links in the order of these names; others come behind them.
+    /// Sorts the links in the order of the given names, followed by all others.
     fn order_links(&mut self, names: &[&Name]) {
         let order: HashMap<&Name, usize> =
             names.iter().zip(0..).map(|(name, place)| (*name, place)).collect();
@@ -136,7 +137,7 @@ impl Node {
 }
 
 impl Merge {
-    /// What an object of a file is in a store.
+    /// Returns the kind of an object of a source file.
     pub(super) fn thing(&self, item: usize) -> Thing {
         let listed = &self.packing.contents.items[item];
         match (listed.object.kind(), &listed.dataset) {
@@ -149,7 +150,7 @@ impl Merge {
         }
     }
 
-    /// Whether two things may be one, whatever is in them.
+    /// Returns whether two objects can be the same, regardless of their content.
     pub(super) fn alike(&self, one: Thing, other: Thing) -> Result<bool> {
         Ok(match (one, other) {
             (Thing::Group, Thing::Group) | (Thing::Native(_), Thing::Native(_)) => true,
@@ -161,8 +162,8 @@ impl Merge {
         })
     }
 
-    /// Whether two datasets with identities of their own are the same: made alike, under one name, at least one of them
-    /// before it had that name.
+    /// Returns whether two datasets with different ids are the same: with equal definitions, under
+    /// one name, and at least one of them created without that name.
     fn are_one(&self, one: DatasetId, other: DatasetId) -> bool {
         let (first, second) = (self.identities.get(&one), self.identities.get(&other));
         first.zip(second).is_some_and(|(first, second)| {
@@ -170,7 +171,7 @@ impl Merge {
         })
     }
 
-    /// Takes up what an author made of an object that is `node` in the new file.
+    /// Merges an author's version of an object into `node` of the new file.
     pub(super) fn object(
         &mut self,
         author: Author,
@@ -178,7 +179,7 @@ impl Merge {
         item: usize,
         node: usize,
     ) -> Result<()> {
-        // Groups that wait: trees may be deep.
+        // An explicit stack of groups, since trees may be deep.
         let mut lineage = self.lineage(author, base, item)?;
         let mut open = vec![(base, item, node)];
         self.node_of[item] = Some(node);
@@ -218,7 +219,7 @@ impl Merge {
         self.disagreements.push(Disagreement { path, attribute, what, first, last });
     }
 
-    /// What is in a dataset or committed datatype; its comment.
+    /// Merges the content of a dataset or committed datatype, and its comment.
     fn contents(
         &mut self,
         Author { writer, deletes, .. }: Author,
@@ -306,7 +307,7 @@ impl Merge {
             };
             let by = self.nodes[node].attributes[at].by;
             if by.is_some() && by != writer {
-                // What was changed stays.
+                // The changed version is kept.
                 self.disagree(node, Some(&name), None, DELETED_AND_CHANGED, (writer, by));
                 continue;
             }
@@ -327,7 +328,8 @@ impl Merge {
                 continue;
             };
             let current = &self.nodes[node].attributes[now];
-            // What only this writer changed is as it has it, also where a reference leads to another object of the same path.
+            // If only this writer changed it, its version is taken, even if the only difference is
+            // a reference to another object of the same path.
             if (old.is_none() || current.by.is_some())
                 && self.same_attribute((current.item, &current.attribute), (item, &new.attribute))?
             {
@@ -340,14 +342,14 @@ impl Merge {
                 continue;
             }
             let by = current.by;
-            // A later epoch lies over an earlier one.
+            // A later epoch takes precedence over an earlier one.
             if by.is_some() {
                 let name = new.attribute.name.clone();
                 self.disagree(node, Some(&name), None, "two values", (by, writer));
             }
             self.nodes[node].attributes[now] = new;
         }
-        // One that was made again is the last one now.
+        // An attribute that was deleted and created again comes last.
         let places: HashMap<&Name, usize> = order.iter().zip(0..).collect();
         let own = |attr: &Attr| {
             places.contains_key(&attr.attribute.name) && (attr.by.is_none() || attr.by == writer)
@@ -358,7 +360,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Takes up a group's links; which objects are to be looked at next.
+    /// Merges a group's links; returns the objects to visit next.
     fn links(
         &mut self,
         author: Author,
@@ -419,9 +421,9 @@ impl Merge {
                 (Some(old), None) => !lineage.has(old) && self.alike(self.thing(old), self.thing(to))?,
                 (None, None) => false,
             };
-            // What it was before, under whatever name.
+            // Its version in the base, under any name.
             let was = lineage.base_of(to).or(old_item.filter(|_| kept));
-            // The new file's object, if a link of that name leads to one that this may be.
+            // The new file's object under that name, if it can be the same one.
             let there =
                 match now.and_then(|now| self.nodes[node].link_at(now)).map(|link| link.target.clone()) {
                     Some(Target::Node(there)) if self.alike(self.nodes[there].thing, self.thing(to))? => {
@@ -438,7 +440,7 @@ impl Merge {
                     }
                     next.push((was, to, there));
                 }
-                // Another author deleted it or replaced it, and this one left it as it was.
+                // Another author deleted or replaced it, and this one did not change it.
                 _ if kept && !self.differs(author, old_item, to)? => {}
                 (own, _) => {
                     if kept && now.is_none() {
@@ -447,7 +449,7 @@ impl Merge {
                     }
                     let target = match own {
                         Some(own) => {
-                            // Additions are visited by the name that they have in the base.
+                            // Additions are visited under the name that they have in the base.
                             if deletes {
                                 next.push((was, to, own));
                             }
@@ -459,18 +461,19 @@ impl Merge {
                             self.nodes.push(made);
                             self.node_of[to] = Some(self.nodes.len() - 1);
                             lineage.claim(self.nodes.len() - 1, to);
-                            // All of it is to be made, whatever the base has.
+                            // All of it is new, regardless of the base.
                             next.push((None, to, self.nodes.len() - 1));
                             self.nodes.len() - 1
                         }
                     };
-                    // Additions replace nothing: two kinds of object under one name are a conflict.
+                    // Additions replace nothing: two kinds of objects under one name are a
+                    // conflict.
                     let replaces = old.is_some() && deletes;
                     self.put(writer, node, &link.name, now, Target::Node(target), replaces);
                 }
             }
         }
-        // A name that was moved away and back is the last one now.
+        // A link that was moved away and back comes last.
         let names: Vec<&Name> = theirs.iter().map(|link| &link.name).collect();
         let known: HashSet<&Name> = names.iter().copied().collect();
         let alone = |link: &Link| known.contains(&link.name) && (link.by.is_none() || link.by == writer);
@@ -484,8 +487,9 @@ impl Merge {
         crate::pack::make::tracked(&self.packing.contents.items[item])
     }
 
-    /// A writer, other than `except`, that changed a link, or anything that it leads to. Elements of a dataset that the image
-    /// `input` still has, under another name, are not lost with the link.
+    /// Returns a writer, other than `except`, that changed a link or anything reachable through it.
+    /// Elements of a dataset that the image `input` still has under another name are not lost with
+    /// the link.
     fn changed_by(
         &self,
         node: usize,
@@ -516,7 +520,7 @@ impl Merge {
         found
     }
 
-    /// Who wrote elements to a dataset of the store.
+    /// Returns the writers that wrote elements to a dataset of the store.
     pub(super) fn wrote(&self, thing: Thing) -> &[WriterId] {
         match thing {
             Thing::Stored { id, .. } => self.written.get(&id).map_or(&[], Vec::as_slice),
@@ -524,7 +528,7 @@ impl Merge {
         }
     }
 
-    /// Sets a link. `seen`: the writer knew that there was one.
+    /// Sets a link. `seen` is true if the writer knew of the existing one.
     fn put(
         &mut self,
         writer: Option<WriterId>,
@@ -548,7 +552,7 @@ impl Merge {
         self.nodes[node].push(Link { name: name.clone(), target, by: writer });
     }
 
-    /// Adds a dataset of the store that no image leads to, with the groups on its path.
+    /// Adds a dataset of the store that no image contains, with the groups on its path.
     pub fn define(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
         let mut node = 0;
         let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
@@ -580,7 +584,8 @@ impl Merge {
         }
     }
 
-    /// Keeps a dataset of the store that a writer wrote elements to and another deleted; a conflict names both.
+    /// Keeps a dataset of the store that a writer wrote elements to and another deleted; records a
+    /// conflict that names both.
     pub fn keep(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
         let first = self.deleter(path);
         self.define(id, path, writer);
@@ -594,7 +599,7 @@ impl Merge {
         });
     }
 
-    /// The writer that deleted the first link on a path that is not there any more.
+    /// Returns the writer that deleted the first missing link of a path.
     fn deleter(&self, path: &[u8]) -> Option<WriterId> {
         let mut node = &self.nodes[0];
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
@@ -608,7 +613,7 @@ impl Merge {
         None
     }
 
-    /// Gives all objects a path that leads to them now: they may have been moved.
+    /// Assigns each object a current path, since objects may have been moved.
     pub(super) fn settle_paths(&mut self) {
         let mut seen = vec![false; self.nodes.len()];
         let mut open = std::collections::VecDeque::from([0]);
@@ -630,7 +635,7 @@ impl Merge {
         }
     }
 
-    /// The objects that hard links lead to from the root, groups before what is in them.
+    /// Returns the objects reachable from the root through hard links, groups before their members.
     pub(super) fn reached(&self) -> Vec<usize> {
         let mut seen = vec![false; self.nodes.len()];
         let mut reached = vec![0];

@@ -5,12 +5,12 @@ mod avx2;
 
 use super::{Extreme, Machine, Statistics};
 
-/// So many elements are turned round or aligned at a time.
+/// Number of elements that are byte-swapped or aligned at a time.
 const TILE: usize = 2048;
-/// So many elements are compared at once.
+/// Number of elements compared at a time.
 const COMPARED: usize = 64;
 
-/// Calls a function of the type that a number has.
+/// Calls a function that is generic over the number type.
 macro_rules! typed {
     ($number:expr, $name:ident($($given:expr),*)) => {
         match $number {
@@ -28,25 +28,25 @@ macro_rules! typed {
     };
 }
 
-/// What elements are like, but for the places of their extremes.
+/// Computes statistics without the positions of the extremes.
 pub(super) fn summary(number: Machine, swapped: bool, bytes: &[u8]) -> Statistics {
     typed!(number, look(swapped, bytes))
 }
 
-/// Where a value is first among elements that have it.
+/// Returns the position of the first element with a given value.
 pub(super) fn place_of(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
     typed!(number, first(swapped, bytes, value))
 }
 
-/// Elements as the machine has them.
+/// A machine number type.
 trait Element: Copy + PartialEq + PartialOrd + Default {
-    /// The smallest and the largest, passing over what is not a number, and the sum, which is not one if an element is none.
+    /// Returns minimum and maximum ignoring NaNs, and the sum, which is NaN if any element is.
     fn found(values: &[Self]) -> (Self, Self, f64);
-    /// The same on every processor.
+    /// Portable version of `found`.
     fn plain(values: &[Self]) -> (Self, Self, f64);
-    /// How many are numbers, and their sum.
+    /// Returns the count and the sum of the elements that are not NaN.
     fn numbers(values: &[Self]) -> (u64, f64);
-    /// Turned round, from bytes in the other order.
+    /// Loads elements from bytes, swapping the byte order if `swapped`.
     fn load(bytes: &[u8], swapped: bool, values: &mut [Self]);
     fn extreme(self) -> Extreme;
     fn of(extreme: Extreme) -> Self;
@@ -65,7 +65,7 @@ macro_rules! element {
             fn found(values: &[Self]) -> (Self, Self, f64) {
                 #[cfg(target_arch = "x86_64")]
                 if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
+                    // SAFETY: the processor has the features that the function was compiled for.
                     return unsafe { avx2::$kernel(values) };
                 }
                 Self::plain(values)
@@ -98,7 +98,7 @@ macro_rules! element {
                 fn add(values: &[$type]) -> (u64, f64) {
                     const LANES: usize = 16;
                     let (mut count, mut total) = (0, 0.0);
-                    // Lanes of 8 bits count so many.
+                    // Maximum count that lanes of 8 bits can hold.
                     for values in values.chunks(LANES * 255) {
                         let (mut counts, mut sums) = ([0 as $bits; LANES], [0.0; LANES]);
                         let (lines, rest) = values.as_chunks::<LANES>();
@@ -125,7 +125,7 @@ macro_rules! element {
                 }
                 #[cfg(target_arch = "x86_64")]
                 if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
+                    // SAFETY: the processor has the features that the function was compiled for.
                     return unsafe { add_avx2(values) };
                 }
                 add(values)
@@ -134,7 +134,8 @@ macro_rules! element {
             fn load(bytes: &[u8], swapped: bool, values: &mut [Self]) {
                 #[cfg(target_arch = "x86_64")]
                 if swapped && std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the bytes of numbers, which may be any, and a processor that has what the function needs.
+                    // SAFETY: the bytes of numbers, which may have any value, and a processor with
+                    // the features that the function needs.
                     unsafe {
                         let turned =
                             std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values));
@@ -185,7 +186,7 @@ element!(u16 as u16, Unsigned(u64), from u16::MIN, u16::MAX, u16s);
 element!(u32 as u32, Unsigned(u64), from u32::MIN, u32::MAX, u32s);
 element!(u64 as u64, Unsigned(u64), from u64::MIN, u64::MAX, u64s);
 
-/// Calls `each` with the elements, as they lie or tile by tile, until it says that it is enough.
+/// Calls `each` with the elements, in place or tile by tile, until it returns true.
 fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> bool) {
     if !swapped {
         // SAFETY: every pattern of bits is a number of these types; `align_to` looks at alignment.
@@ -246,7 +247,7 @@ fn first<E: Element>(swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
 mod tests {
     use super::*;
 
-    /// What the processor's own loops find is what a plain one finds, whatever the length and the values.
+    /// Compares the vectorized loops with plain ones, for many lengths and values.
     fn check<E: Element + std::fmt::Debug>(from: impl Fn(u64) -> E) {
         let mut state = 7_u64;
         for length in (0..140).chain([16_383, 16_384, 16_385, 50_001]) {
@@ -290,7 +291,7 @@ mod tests {
         check(|bits| bits as u32);
         check(|bits| bits as i64);
         check(|bits| bits);
-        // The ends of the types: what sums are held in must not leave its own.
+        // Extreme values of the types, to check that intermediate sums do not overflow.
         check(|_| i8::MIN);
         check(|_| u8::MAX);
         check(|_| i16::MIN);

@@ -1,4 +1,4 @@
-//! The way back: an HDF5 file of a tree of folders.
+//! Import of a tree of folders into an HDF5 file.
 
 use super::stream::{Reader, is_stream};
 use super::{ABOUT, behind, escaped, place_of, refused, text_of};
@@ -20,11 +20,11 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-/// No JSON is larger.
+/// Maximum size of a JSON file in bytes.
 const LARGEST: u64 = 64 << 20;
-/// How deep groups may nest.
+/// Maximum nesting depth of groups.
 const DEPTH: usize = 1024;
-/// So many bytes are written at once, about.
+/// Approximate number of bytes written at a time.
 const AT_ONCE: u64 = 16 << 20;
 
 /// An object of the tree.
@@ -34,10 +34,12 @@ struct Object {
     kind: ObjectKind,
 }
 
-/// Makes the file that was exported to a folder. `options` says how; its `oldest` is raised where something needs that.
+/// Creates the file that was exported to a folder. The `oldest` of `options` is raised if an object
+/// needs that.
 ///
 /// # Errors
-/// NotFound or Corrupt for a tree that is not whole; Io; those of writing. Then there is no new file.
+/// NotFound or Corrupt for an incomplete tree; Io; errors of writing. In these cases no new file is
+/// left.
 pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<super::Exported> {
     output::accept(out, &[output::Kind::Hdf5])?;
     output::check_folder(out, folder)?;
@@ -64,7 +66,7 @@ pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<supe
     made.inspect_err(|_| drop(writer.discard()))
 }
 
-/// Lists all objects, groups before what is in them.
+/// Lists all objects, groups before their members.
 fn collect(folder: &Path, root: Vec<u8>, objects: &mut Vec<Object>) -> Result<()> {
     let mut waiting = vec![(root, ObjectKind::Group, 0)];
     while let Some((path, kind, depth)) = waiting.pop() {
@@ -182,7 +184,7 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
     let mut dataspace = dataspace(&field(about, "dataspace")?)?;
     let chunk = numbers(about.get("chunks")).filter(|chunk| !chunk.is_empty());
     if let (Dataspace::Simple { dims, max }, None) = (&mut dataspace, &chunk) {
-        // Data in one piece cannot grow.
+        // Contiguous data cannot grow.
         *max = dims.iter().copied().map(Some).collect();
     }
     let layout = chunk.map_or(NewLayout::Contiguous, NewLayout::Chunked);
@@ -255,7 +257,7 @@ fn attribute(
     )
 }
 
-/// The data of a dataset, slab by slab.
+/// Writes the data of a dataset, slab by slab.
 fn data(
     folder: &Path,
     writer: &Writer,
@@ -340,7 +342,7 @@ fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     [path, slash, name].concat()
 }
 
-/// The bytes of escaped text.
+/// Decodes escaped text.
 fn bytes_of(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -368,20 +370,20 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
 }
 
-/// A datatype as it was.
+/// Decodes a datatype as exported.
 fn datatype(value: &Value) -> Result<Datatype> {
     let bytes = value.get("message").and_then(Value::as_str).and_then(unhex);
     let bytes = bytes.ok_or_else(|| Error::corrupt("a datatype without its message"))?;
     message::datatype::parse(&mut Cursor::new(&bytes, "datatype", 0), &Limits::default())
 }
 
-/// A datatype as the new file has it: sequences and references are as wide as there.
+/// Returns a datatype with sequences and references in the new file's width.
 fn new_type(value: &Value) -> Result<Datatype> {
     let old = datatype(value)?;
     if !is_stream(&old) {
         return Ok(old);
     }
-    // What a file of narrow addresses has becomes wider.
+    // Types of files with narrow addresses become wider.
     let sizes = Sizes { address: 8, length: 8 };
     Ok(Translation::new(&old, sizes)?.datatype)
 }
@@ -423,7 +425,7 @@ fn fill_of(value: &Value) -> FillValue {
             (None, Some("undefined")) => FillWhen::Undefined,
             _ => FillWhen::Default,
         },
-        // As the new layout wants it.
+        // Determined by the new layout.
         allocation: AllocationTime::Default,
         time: match text("written") {
             Some("allocation") => FillTime::Allocation,

@@ -1,11 +1,14 @@
-//! A file as a tree of folders: groups are folders, datasets and attributes are files, what they are is in JSON beside them.
+//! Export of a file as a tree of folders: groups become folders; datasets and attributes become
+//! files, with descriptions in JSON files next to them.
 //!
-//! So a store lay on disk in the paper's plugin; anything that reads files reads it. The way back makes the same HDF5 file.
+//! This is how the plugin of the paper stored data on disk; any program that reads files can use
+//! it. The import makes the same HDF5 file again.
 //!
-//! A dataset `D` is the file `D` with its elements in row-major order, as its datatype has them, and `D~.json` which says what
-//! it is; its attribute `A` is the file `D~A`. A group is a folder, with `~.json` and `~A` in it. Names are escaped as in URLs
-//! where they would mean something else. Sequences, strings of any length and references have no fixed form: their files are
-//! streams ([`stream`]).
+//! A dataset `D` is the file `D` with its elements in row-major order and in its datatype, and
+//! `D~.json` with its description; its attribute `A` is the file `D~A`. A group is a folder that
+//! contains `~.json` and `~A`. Names are escaped as in URLs if they have a special meaning
+//! otherwise. Sequences, strings of variable length and references have no fixed form; their files
+//! are streams ([`stream`]).
 
 mod import;
 mod stream;
@@ -27,32 +30,32 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// So many bytes of a dataset are read at once.
+/// Number of bytes of a dataset read at a time.
 const AT_ONCE: u64 = 16 << 20;
-/// What the JSON of an object is called, behind its name.
+/// Suffix of the name of an object's JSON file.
 const ABOUT: &str = "~.json";
 
-/// What was written.
+/// Result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Exported {
-    /// How many groups.
+    /// Number of groups.
     pub groups: u64,
-    /// How many datasets.
+    /// Number of datasets.
     pub datasets: u64,
-    /// How many committed datatypes.
+    /// Number of committed datatypes.
     pub datatypes: u64,
-    /// How many attributes.
+    /// Number of attributes.
     pub attributes: u64,
-    /// How many bytes of data.
+    /// Number of bytes of data.
     pub bytes: u64,
 }
 
-/// Writes every object of a file to a place of its own below a folder, which is made.
+/// Exports every object of a file to a new folder.
 ///
 /// # Errors
-/// Io, also if there is such a folder already; Unsupported for references to parts of datasets and of HDF5 1.12; those of
-/// reading the file.
+/// Io, also if the folder exists; Unsupported for references to parts of datasets and of HDF5 1.12;
+/// errors of reading the file.
 pub fn export(file: &File, folder: &Path) -> Result<Exported> {
     check_new(folder).map_err(|error| Error::new(ErrorKind::Io, error.message()))?;
     let made = NewFolder::create(folder, false)?;
@@ -140,7 +143,7 @@ fn is_tracked(item: &Item) -> Result<bool> {
     Ok(links || crate::pack::make::tracked(item))
 }
 
-/// The data of a dataset.
+/// Writes the data of a dataset.
 fn data(contents: &Contents, item: &Item, dataset: &Dataset, place: &Path) -> Result<u64> {
     let write = |error: &io::Error| refused("write", place, error);
     let mut file = io::BufWriter::new(create_new(place).map_err(|error| write(&error))?);
@@ -183,7 +186,7 @@ fn dataset_values(
     Ok(())
 }
 
-/// The path of a committed datatype.
+/// Returns the path of a committed datatype.
 fn committed(contents: &Contents, input: usize, address: Option<u64>) -> Option<String> {
     let item = contents.items.get(contents.find(input, address?)?)?;
     Some(text_of(&item.path))
@@ -217,7 +220,7 @@ fn link_value(contents: &Contents, item: &Item, name: &Name, target: &LinkTarget
 
 fn datatype_value(datatype: &Datatype) -> Result<Value> {
     let bytes = message::datatype::encode(datatype, Oldest::V200)?;
-    // Of those that are NumPy's as they are.
+    // Only for types that NumPy represents identically.
     let numpy = crate::npy::describe(datatype, 0).ok().filter(|(memory, _)| memory == datatype);
     let numpy = numpy.map(|(_, text)| text.trim_matches('\'').to_owned());
     Ok(json!({ "size": datatype.size, "numpy": numpy, "message": hex(&bytes) }))
@@ -243,7 +246,7 @@ fn fill_value(contents: &Contents, input: usize, dataset: &Dataset) -> Result<Va
     let value = match &fill.value {
         FillWhen::Default => json!("default"),
         FillWhen::Undefined => json!("undefined"),
-        // Its bytes are places in this file.
+        // Its bytes are references into this file.
         FillWhen::User(bytes) if stream::is_stream(dataset.datatype()) => {
             json!({ "stream": hex(&stream::write(contents, input, dataset.datatype(), bytes)?) })
         }
@@ -267,7 +270,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes as text from which they come back: what is not UTF-8, and what escapes, is escaped.
+/// Encodes bytes as text, reversibly: escapes `%` and bytes that are not UTF-8.
 fn text_of(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains('%') => text.to_owned(),
@@ -279,7 +282,7 @@ fn plain_or_escaped(byte: u8, plain: bool) -> String {
     if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
 }
 
-/// A name as that of a file: one part, that is no other's.
+/// Encodes a name as a unique file name of one component.
 fn escaped(name: &[u8]) -> String {
     let text = std::str::from_utf8(name).ok();
     let means_something =
@@ -299,13 +302,13 @@ fn escaped(name: &[u8]) -> String {
     }
 }
 
-/// Where an object's file or folder is.
+/// Returns the path of an object's file or folder.
 fn place_of(folder: &Path, path: &[u8]) -> PathBuf {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
     names.fold(folder.to_owned(), |place, name| place.join(escaped(name)))
 }
 
-/// A path with more behind it.
+/// Appends text to the last component of a path.
 fn behind(path: &Path, more: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(more);

@@ -1,10 +1,12 @@
-//! Elements without a fixed form, as bytes that need no HDF5 file around them.
+//! Streams: encoding of elements without a fixed form, independent of an HDF5 file.
 //!
-//! Types of fixed form stay as they are. Else, one element follows the other: of a compound its members in declared order,
-//! without gaps; of an array its elements; of a sequence or string of any length how many elements there are, in 8 bytes,
-//! then these, the number being 2⁶⁴ - 1 for none at all; of a reference how long the path is that it leads to, in 8 bytes,
-//! then the path, empty for none; of a reference to a part of a dataset the same, how long its selection is, in 8 bytes, and
-//! the selection as HDF5 stores it in the global heap, behind the address.
+//! Types of fixed form are stored unchanged. Otherwise elements are concatenated. A compound is its
+//! members in declared order, without gaps; an array is its elements. A sequence or string of
+//! variable length is the number of its elements in 8 bytes, followed by these; the number is 2⁶⁴ -
+//! 1 for a null one. A reference is the length of its target's path in 8 bytes, followed by the
+//! path, which is empty for a null one. A reference to a part of a dataset is the same, followed by
+//! the length of its selection in 8 bytes, and the selection as HDF5 stores it in the global heap
+//! after the address.
 
 use crate::heap::Sequences;
 use crate::pack::list::Contents;
@@ -12,7 +14,7 @@ use crate::write::{NodeId, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::model::{Class, Datatype, ReferenceKind};
 
-/// Whether a type has no fixed form.
+/// Returns whether a type has no fixed form.
 pub(super) fn is_stream(datatype: &Datatype) -> bool {
     datatype.has_vlen() || datatype.has_reference()
 }
@@ -25,7 +27,7 @@ fn byte() -> Datatype {
     Datatype { size: 1, class: Class::Opaque { tag: Default::default() } }
 }
 
-/// Elements of a file as a stream.
+/// Encodes elements of a file as a stream.
 pub(super) fn write(
     contents: &Contents,
     input: usize,
@@ -45,14 +47,14 @@ pub(super) fn write(
     Ok(out)
 }
 
-/// Where elements come from.
+/// Origin of elements.
 struct Source<'a> {
     contents: &'a Contents,
     input: usize,
 }
 
 impl Source<'_> {
-    /// The path of the object at an address; empty if there is none.
+    /// Returns the path of the object at an address; empty if there is no object.
     fn path(&self, address: Option<u64>) -> &[u8] {
         let item = address.and_then(|address| self.contents.find(self.input, address));
         item.and_then(|item| self.contents.items.get(item)).map_or(&[][..], |item| &item.path)
@@ -127,29 +129,29 @@ impl Source<'_> {
     }
 }
 
-/// An address of any width; `None` for a null one, or one beyond 2⁶⁴.
+/// Decodes an address of any width; `None` for a null one, or one beyond 2⁶⁴.
 fn address(bytes: &[u8]) -> Option<u64> {
     let narrow = bytes.iter().skip(8).all(|byte| *byte == 0);
     let address = bytes.iter().take(8).rev().fold(0, |address, byte| address << 8 | u64::from(*byte));
     Some(address).filter(|address| *address != 0 && narrow)
 }
 
-/// Adds how long bytes are, and the bytes.
+/// Appends bytes after their length.
 fn counted(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-/// The elements that a stream has, as a new file has them; its datatype is [`new_type`].
+/// Decoder of a stream to elements of a new file, whose datatype is [`new_type`].
 pub(super) struct Reader<'a> {
     pub(super) writer: &'a Writer,
-    /// The object of a path.
+    /// Returns the object at a path.
     pub(super) find: &'a dyn Fn(&[u8]) -> Option<NodeId>,
     pub(super) attribute: bool,
 }
 
 impl Reader<'_> {
-    /// The elements of a whole stream.
+    /// Decodes a whole stream.
     pub(super) fn all(&self, datatype: &Datatype, mut stream: &[u8]) -> Result<Vec<u8>> {
         if !is_stream(datatype) {
             return Ok(stream.to_vec());
@@ -169,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The address of what the path leads to that comes next; 0 for none.
+    /// Reads a path and returns the address of its object; 0 for none.
     fn address(&self, stream: &mut &[u8]) -> Result<u64> {
         let length = number(stream)?;
         let path = take(stream, length)?;
@@ -234,7 +236,7 @@ impl Reader<'_> {
                     out.extend_from_slice(&[0; 12]);
                     return Ok(());
                 }
-                // Of the element of a sequence, all but the count.
+                // The handle of a sequence, without the count.
                 let object = [&address.to_le_bytes(), selection].concat();
                 let handle = self.store(object.len(), &object)?;
                 out.extend_from_slice(handle.get(4..).unwrap_or_default());

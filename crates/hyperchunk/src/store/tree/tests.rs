@@ -41,7 +41,7 @@ fn attribute(name: &[u8], datatype: Datatype, data: Vec<u8>) -> Attribute {
     }
 }
 
-/// A file with names that mean something to file systems, and elements of all forms.
+/// Makes a file with names that are special to file systems, and elements of all forms.
 fn source() -> File {
     let sink = Arc::new(MemorySink::default());
     let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const MIB: u64 = 1 << 20;
 const PART: u64 = 5 * MIB;
 
-/// A store that keeps what it gets, after a while.
+/// A store that keeps its parts, after a delay.
 #[derive(Debug, Default)]
 struct Store(Mutex<Kept>, Condvar);
 
@@ -22,7 +22,7 @@ struct Kept {
     most: u64,
     /// The part that cannot be sent.
     fails: Option<usize>,
-    /// Parts wait until this is gone.
+    /// Parts wait while this is set.
     closed: bool,
 }
 
@@ -100,7 +100,7 @@ fn read(store: &Store, path: &str) -> Vec<u8> {
     found
 }
 
-/// Chunks of 1 MiB.
+/// Makes a dataset with chunks of 1 MiB.
 fn chunks(file: &Writer, name: &str, rows: u64) -> crate::write::DatasetWriter {
     let options =
         DatasetOptions::new(bytes(), space(rows, MIB)).with_layout(NewLayout::Chunked(vec![1, MIB]));
@@ -188,11 +188,11 @@ fn what_is_never_written_is_zeros() {
     let one = pattern(1 << 20, 2);
     whole.write(&rows(7..8), &one).unwrap();
     whole.write(&rows(33..34), &one).unwrap();
-    // Memory is full of parts that lack bytes, and nobody writes those.
+    // Memory is full of parts that lack bytes, which no thread writes.
     let error = whole.write(&rows(20..21), &one).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("in the order in which they lie in the file"), "{error}");
-    // The earliest part always has room.
+    // The earliest part always gets memory.
     whole.write(&rows(5..7), &[0; 2 << 20]).unwrap();
     file.close().unwrap();
     let mut expected = vec![0; 40 << 20];

@@ -70,7 +70,7 @@ fn leaves() -> Vec<Datatype> {
 
 #[test]
 fn what_is_written_is_read() {
-    // The encoder itself reads what it makes: here only that it accepts them all.
+    // The encoder checks its own result; this only tests that it accepts them all.
     for oldest in [Oldest::V18, Oldest::V110, Oldest::V200] {
         let check = |datatype: &Datatype| drop(encode(datatype, oldest).unwrap());
         for leaf in leaves() {

@@ -8,7 +8,7 @@ fn check(bytes: &[u8], expected: &Datatype) {
     assert_eq!(parsed(bytes).as_ref().ok(), Some(expected), "{bytes:?}");
 }
 
-/// Each is an error, and none a panic.
+/// Checks that each input is an error, without a panic.
 fn refused(all: &[&[u8]]) {
     for bytes in all {
         assert!(parsed(bytes).is_err(), "{bytes:?}");

@@ -1,11 +1,11 @@
-//! What hostile code tries, as system calls, and what each runtime's sandbox is to do about it.
+//! Attacks by hostile code, as system calls, and the expected reaction of each runtime's sandbox.
 
 use std::ffi::c_long;
 
 use super::super::Runtime;
 use super::harness::call;
 
-/// What is to become of the process that makes a call.
+/// Expected result for the process that makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Stopped by the handler, which names the call.
@@ -14,9 +14,9 @@ pub(super) enum Fate {
     DeniedExecutable,
     /// Killed by the kernel.
     Killed,
-    /// It goes on with this error.
+    /// Continues with this error.
     Errno(i32),
-    /// It succeeds.
+    /// Succeeds.
     Allowed,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Attack {
     pub(super) name: &'static str,
     pub(super) number: c_long,
     pub(super) arguments: [usize; 6],
-    /// The fate in Lua without JIT and in C++ after loading.
+    /// Fate in Lua without JIT and in C++ after loading.
     pub(super) native: Fate,
     pub(super) python: Fate,
 }
@@ -37,11 +37,12 @@ const MERGEABLE: usize = libc::MADV_MERGEABLE as usize;
 const SIGSYS: usize = libc::SIGSYS as usize;
 const THREAD: usize = (libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD) as usize;
 
-/// Those that would do harm where they succeed: a signal that is real, and a process or thread on the stack of another.
+/// Attacks that would do harm if they succeeded: a real signal, and a process or thread on the stack of
+/// another.
 pub(super) const NO_CONTROL: [&str; 3] = ["tgkill-parent", "vfork", "clone-thread"];
 
-/// The list, for the calling process. But for [`NO_CONTROL`] they do no harm where they succeed and run without a
-/// sandbox too, as controls.
+/// Returns the attacks for the calling process. Except for [`NO_CONTROL`] they do no harm if they succeed,
+/// and also run without a sandbox, as controls.
 pub(super) fn attacks() -> Vec<Attack> {
     use Fate::{Denied, DeniedExecutable, Errno, Killed};
     let passwd = c"/etc/passwd".as_ptr() as usize;
@@ -132,7 +133,7 @@ pub(super) fn attacks() -> Vec<Attack> {
     // A mapped input would grow into the rest of the reader's file.
     let enomem = Errno(libc::ENOMEM);
     add("mremap", libc::SYS_mremap, &[scratch, 4096, 8192, 1], enomem, enomem);
-    // Arguments of calls that pass otherwise.
+    // Denied arguments of calls that are otherwise allowed.
     add("futex-pi", libc::SYS_futex, &[scratch, FUTEX_TRYLOCK_PI, 0, 0], Denied, Denied);
     add("madvise-merge", libc::SYS_madvise, &[0, 0, MERGEABLE], Denied, Denied);
     let growing = ANONYMOUS | libc::MAP_GROWSDOWN as usize;
@@ -171,20 +172,21 @@ impl Attack {
         call(self.number, self.arguments)
     }
 
-    /// Where files are granted, of which none is in the list: Landlock refuses, and what it does not govern tells no more
-    /// than whether a path exists.
+    /// Returns the fate where files are granted, none of them in the list: Landlock refuses, and the calls
+    /// that it does not cover reveal no more than whether a path exists.
     pub(super) fn fate_with_files(&self, runtime: Runtime) -> Fate {
         match self.name {
             "open-read" | "open-write" => Fate::Errno(libc::EACCES),
             "stat" | "stat-empty" | "statx" | "getcwd" | "write-elsewhere" | "writev" => Fate::Allowed,
             "unlink" => Fate::Errno(libc::ENOENT),
-            // Of the pipe.
+            // Error for the pipe.
             "ftruncate" => Fate::Errno(libc::EINVAL),
             _ => self.fate(runtime),
         }
     }
 
-    /// Where connections are granted: descriptors that are not the control socket can be used as such. The host gave them.
+    /// Returns the fate where connections are granted: descriptors other than the control socket can be used
+    /// as connections. They come from the host.
     pub(super) fn fate_with_network(&self, runtime: Runtime) -> Fate {
         match self.name {
             "write-elsewhere" | "send-elsewhere" => Fate::Allowed,
@@ -197,7 +199,7 @@ impl Attack {
         match (runtime, self.native) {
             (Runtime::Python, _) => self.python,
             (Runtime::Cuda, native) => match (self.name, self.python) {
-                // What a driver does with descriptors of its own.
+                // Calls of a driver on its own descriptors.
                 ("fcntl-setfl" | "write-elsewhere", _) => Fate::Allowed,
                 ("getcwd" | "statx" | "access" | "readlink" | "unlink" | "ftruncate", python) => python,
                 ("open-read" | "open-write" | "openat2", python) => python,

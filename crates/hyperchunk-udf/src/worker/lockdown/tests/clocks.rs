@@ -1,4 +1,4 @@
-//! Who can measure time, and how finely.
+//! Tests of the resolution with which functions can measure time.
 
 use std::arch::x86_64::{__rdtscp, _rdtsc};
 use std::ffi::c_long;
@@ -9,10 +9,10 @@ use super::super::{DENIED_EXIT_CODE, Runtime, StopReason, restrict};
 use super::harness::{Outcome, SURVIVED, Shared, call, policy, run, step, worker_start};
 use super::{Policy, lock};
 
-/// A name, and what returns at least 0 if it got there.
+/// Name, and a function that returns at least 0 on success.
 type Way = (&'static str, fn() -> i64);
 
-/// Ways to the time.
+/// Methods to read a clock.
 const WAYS: [Way; 10] = [
     ("cycles", || {
         // SAFETY: it reads a register.
@@ -50,11 +50,12 @@ fn clock_call(id: libc::clockid_t) -> i64 {
     call(libc::SYS_clock_gettime, [usize::try_from(id).unwrap(), time.as_mut_ptr() as usize, 0, 0, 0, 0])
 }
 
-/// Calls the page at a fixed address that kernels once told the time from. They do not map it any more, or run the system call
-/// of the same meaning.
+/// Calls the vsyscall page, at the fixed address from which kernels once provided the time. Newer kernels do
+/// not map it, or run the equivalent system call.
 fn old_page(offset: usize, argument: usize) -> i64 {
     let at = ptr::with_exposed_provenance::<()>(0xffff_ffff_ff60_0000 + offset);
-    // SAFETY: a function of this form lies there, or calling it is a fault, which ends a child that was made for it.
+    // SAFETY: either a function of this form is mapped there, or the call faults, which ends a child made for
+    // it.
     let function = unsafe { transmute::<*const (), extern "C" fn(usize, usize) -> c_long>(at) };
     function(argument, 0)
 }
@@ -84,8 +85,7 @@ pub(super) fn scenario(name: &str) -> bool {
             });
             step("wild-jump", |shared| {
                 lock_coarsely(shared);
-                // No such address, for which the processor has a fault without an address.
-                // SAFETY: none; the point is to crash.
+                // A non-canonical address, for which the processor raises a fault without an address.
                 unsafe { ptr::with_exposed_provenance_mut::<u8>(1 << 60).write_volatile(1) };
             });
         }
@@ -108,13 +108,14 @@ fn strangers_have_coarse_clocks() {
     };
     for (way, _) in WAYS {
         let control = find(format!("control/{way}"));
-        // Kernels without the old page.
+        // Kernels without the vsyscall page.
         assert!(survived(control) || (way.starts_with("old") && crashed(control)), "{control:?}");
         let outcome = find(format!("stranger/{way}"));
         let right = match way {
             "coarse" | "call-coarse" => survived(outcome),
             "cycles" | "cycles-and-processor" => stopped(outcome, StopReason::FineClock),
-            // Where the kernel's clock is not the processor's counter, the C library makes the call.
+            // If the kernel's clock does not use the processor's counter, the C library makes the system
+            // call.
             "fine" => stopped(outcome, StopReason::FineClock) || stopped(outcome, StopReason::DeniedCall),
             _ => stopped(outcome, StopReason::DeniedCall) || (way.starts_with("old") && crashed(outcome)),
         };

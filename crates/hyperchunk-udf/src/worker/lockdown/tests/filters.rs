@@ -1,4 +1,4 @@
-//! The filters as programs: run here, not by the kernel.
+//! Tests of the filters as programs, interpreted here instead of by the kernel.
 
 use super::super::seccomp::{Phase, chained, program, programs};
 use super::super::{Access, Runtime};
@@ -14,7 +14,7 @@ const RUNTIMES: [Runtime; 7] = [
     Runtime::Compiler,
 ];
 
-/// A call, as a filter sees it.
+/// System call as a filter sees it.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     number: u32,
@@ -23,7 +23,7 @@ struct Call {
 }
 
 impl Call {
-    /// The word at an offset of `struct seccomp_data`.
+    /// Returns the word at an offset of `struct seccomp_data`.
     fn word(&self, offset: u32) -> u32 {
         let argument = |at: u32| self.arguments[(at / 8) as usize].to_le_bytes();
         match offset {
@@ -38,7 +38,7 @@ impl Call {
     }
 }
 
-/// What the kernel's machine would return.
+/// Interprets a program as the kernel would.
 fn verdict(program: &[sock_filter], call: &Call) -> u32 {
     let (mut at, mut a) = (0, 0);
     loop {
@@ -68,14 +68,14 @@ fn verdict(program: &[sock_filter], call: &Call) -> u32 {
     }
 }
 
-/// The strictest of several, as the kernel orders them.
+/// Returns the strictest of several verdicts, in the kernel's order.
 fn strictest(programs: &[BpfProgram], call: &Call) -> u32 {
-    // Of two with the same action, the kernel takes that of the filter that came last.
+    // Of two with the same action, the kernel takes the verdict of the filter installed last.
     let verdicts = programs.iter().rev().map(|program| verdict(program, call));
     verdicts.min_by_key(|verdict| (verdict & libc::SECCOMP_RET_ACTION_FULL).cast_signed()).unwrap()
 }
 
-/// Calls of every number, with arguments at the edges of what the rules ask for.
+/// Returns calls of every number, with arguments at the boundaries of the rules.
 fn calls() -> impl Iterator<Item = Call> {
     let architectures = [0xc000_003e, 0xc000_00b7, 0x4000_0003];
     let values = [0, 1, 2, 3, 4, 6, 9, 0o4755, 0x5421, 0x80000, 0x5356_4d41, 0x003d_0f00, u64::MAX, 1 << 32];

@@ -1,4 +1,5 @@
-//! What a profile grants is there, what lies beside it is not, and everything else is as it was.
+//! Tests of grants: granted paths are accessible, neighbouring ones are not, and everything else is
+//! unchanged.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,7 +14,7 @@ use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED, Shared, call, policy, run
 use super::languages::{DIRECTORY, Directory};
 use super::{FUNCTIONS, each_attack, lock, lock_with, met};
 
-/// What is tried with files, and whether grants allow it.
+/// Operations on files, and whether grants allow them.
 const TRIES: [(&str, bool); 16] = [
     ("read", true),
     ("read-below", true),
@@ -75,14 +76,14 @@ fn network_grants() -> Grants {
     Grants { connect: vec![Endpoint::parse("example.org:443").unwrap()], ..Grants::default() }
 }
 
-/// What functions do with a connection, on a descriptor that stands for one.
+/// Uses a connection as functions do, on a descriptor that stands for one.
 fn use_a_connection(shared: &Shared, runtime: Runtime) {
     super::worker_start(shared);
     let mut ends = [0; 2];
     // SAFETY: the array has room for two descriptors.
     assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr()) }, 0);
     for (end, to) in ends.into_iter().zip([PAYLOAD, PEER]) {
-        // SAFETY: neither descriptor belongs to anybody that is used again in this child.
+        // SAFETY: the owner of either descriptor is not used again in this child.
         assert_eq!(unsafe { libc::dup2(end, to) }, to);
     }
     super::lock_keeping(runtime, network_grants());
@@ -117,7 +118,7 @@ fn file_scenario() {
             let written = fs::write(Directory::in_scenario().join("write").join("large"), vec![1; 1 << 17]);
             shared.put(0, i64::from(written.is_ok()));
         });
-        // The control: the same without grants.
+        // Control: the same without grants.
         step(&format!("{language}/without"), |shared| {
             lock(shared, runtime);
             shared.put(0, i64::from(attempt("read")));
@@ -125,7 +126,7 @@ fn file_scenario() {
     }
 }
 
-/// Whether it worked.
+/// Returns whether it worked.
 fn attempt(name: &str) -> bool {
     let at = |name: &str| Directory::in_scenario().join(name);
     let has = |path: PathBuf, text: &str| fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes());
@@ -170,7 +171,7 @@ fn thread_scenario() {
         }
         step(&format!("{language}/process"), |shared| {
             lock_with(shared, runtime, Grants { threads: true, ..Grants::default() });
-            // SAFETY: if there were a child, it would end at once.
+            // SAFETY: a child would exit at once.
             let child = unsafe { libc::fork() };
             shared.put(0, i64::from(child));
             if child == 0 {
@@ -228,7 +229,7 @@ fn granted_files_are_there_and_their_neighbours_are_not() {
         for (name, allowed) in TRIES {
             let outcome = find(&outcomes, &format!("{language}/{name}"));
             assert_eq!(outcome.values[0], i64::from(allowed), "{outcome:?}");
-            // For Python a refusal is an error that it can tell.
+            // For Python a refusal is an error that it can handle.
             let survives = allowed || name != "set-user-id" && runtime == Runtime::Python;
             assert!(!survives || outcome.code == i64::from(SURVIVED), "{outcome:?}");
         }
@@ -241,7 +242,7 @@ fn granted_files_are_there_and_their_neighbours_are_not() {
     assert!(!folder.0.join("write/program").exists());
 }
 
-/// The attack list again, as the function of a profile with grants.
+/// Repeats the attacks as the function of a profile with grants of files.
 #[test]
 fn every_attack_meets_its_fate_where_files_are_granted() {
     let folder = folder("attacks");
@@ -259,7 +260,7 @@ fn every_attack_meets_its_fate_where_files_are_granted() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// And as that of one that grants connections: no socket of its own.
+/// Repeats the attacks as the function of a profile that grants connections: no socket of its own.
 #[test]
 fn every_attack_meets_its_fate_where_connections_are_granted() {
     let Some(outcomes) = run("attacks-with-network", &[]) else { return };

@@ -1,8 +1,8 @@
-//! How the tests run things that must not run in the test process: in a process of their own, as an ordinary user, in
-//! private mount, process and network namespaces, each step in a forked child with a deadline.
+//! Test harness: runs hostile code in a separate process, as an ordinary user, in private mount, process and
+//! network namespaces, each step in a forked child with a deadline.
 //!
-//! The test binary starts itself again for one *scenario* (see [`scenario`]); that process forks a child per step and
-//! prints what became of it (see [`step`]), which [`run`] reads.
+//! The test binary starts itself again for one *scenario* (see [`scenario`]); that process forks a child per
+//! step and prints its outcome (see [`step`]), which [`run`] parses.
 
 use std::env;
 use std::ffi::{c_int, c_long};
@@ -21,15 +21,15 @@ use super::super::{CONTROL_SOCKET, Policy, Runtime, StatusPage, prepare};
 
 const SCENARIO: &str = "HYPERCHUNK_LOCKDOWN_SCENARIO";
 const OUTSIDE: &str = "HYPERCHUNK_LOCKDOWN_OUTSIDE";
-/// Set it where a machine without namespaces must count as a failure.
+/// Set this where a machine without namespaces must count as a failure.
 const REQUIRED: &str = "HYPERCHUNK_LOCKDOWN_TESTS_REQUIRED";
 const NOBODY: u32 = 65534;
 const DEADLINE_S: u32 = 10;
 
-/// Exit code of a child that came to the end of its step.
+/// Exit code of a child that completed its step.
 pub(super) const SURVIVED: c_int = 42;
 
-/// What a child shares with the process that waits for it.
+/// Memory shared by a child with its waiting parent.
 #[repr(C)]
 pub(super) struct Shared {
     pub(super) status: StatusPage,
@@ -42,7 +42,7 @@ impl Shared {
     }
 }
 
-/// What became of a step's child.
+/// Outcome of a step's child.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) step: String,
@@ -53,8 +53,8 @@ pub(super) struct Outcome {
     pub(super) values: Vec<i64>,
 }
 
-/// Runs a scenario in a process of its own and returns the outcomes of its steps; `None` if this machine has no way to
-/// isolate it.
+/// Runs a scenario in a separate process and returns the outcomes of its steps; `None` if this machine has no
+/// way to isolate it.
 pub(super) fn run(name: &str, variables: &[(&str, &Path)]) -> Option<Vec<Outcome>> {
     let Some(isolation) = isolation() else {
         assert!(env::var_os(REQUIRED).is_none(), "this machine refuses the namespaces that the tests need");
@@ -83,7 +83,7 @@ pub(super) fn run(name: &str, variables: &[(&str, &Path)]) -> Option<Vec<Outcome
     Some(outcomes)
 }
 
-/// The command that runs another one in namespaces of its own, found out once.
+/// Returns the command that runs another one in private namespaces, determined once.
 fn isolation() -> Option<&'static [String]> {
     static FOUND: OnceLock<Option<Vec<String>>> = OnceLock::new();
     let find = || {
@@ -101,7 +101,7 @@ fn namespaces() -> Vec<String> {
     ["mnt", "pid", "net"].map(name).into()
 }
 
-/// In the process of a scenario: its name, after checking that it may run here.
+/// Returns the name of the scenario of this process, after checking that it may run here.
 pub(super) fn scenario() -> Option<String> {
     let name = env::var(SCENARIO).ok()?;
     let outside = env::var(OUTSIDE).unwrap();
@@ -117,18 +117,18 @@ fn become_nobody() {
             assert_eq!(libc::setgroups(0, ptr::null()), 0);
             assert_eq!(libc::setresgid(NOBODY, NOBODY, NOBODY), 0);
             assert_eq!(libc::setresuid(NOBODY, NOBODY, NOBODY), 0);
-            // Changing the user made the process undumpable, which a worker is not to begin with.
+            // The change of user made the process undumpable, which a worker is not at its start.
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
         }
         assert_ne!(libc::geteuid(), 0);
     }
 }
 
-/// Runs `body` in a forked child, which lives for [`DEADLINE_S`] seconds at most, and prints its outcome.
+/// Runs `body` in a forked child, for at most [`DEADLINE_S`] seconds, and prints its outcome.
 pub(super) fn step(name: &str, body: impl FnOnce(&Shared)) {
     assert!(!name.contains(' '));
     let shared = map_shared();
-    // SAFETY: the child uses what was copied of this process, of which no other thread is at work.
+    // SAFETY: the child uses a copy of this process, in which no other thread is running.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -177,13 +177,15 @@ fn map_shared() -> &'static Shared {
     }
 }
 
-/// A worker's usual start: the control socket in its place, its other end on the next descriptor, the handler set.
+/// Starts as a worker does: the control socket in its place, its other end on the next descriptor, the
+/// handler installed.
 pub(super) fn worker_start(shared: &Shared) {
     let mut pair = [0; 2];
-    // SAFETY: the calls write to `pair` only; descriptors 3 and 4 belong to nobody that is used again in this child.
+    // SAFETY: the calls write to `pair` only; the owners of descriptors 3 and 4 are not used again in this
+    // child.
     unsafe {
         assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()), 0);
-        // Out of the way first, lest one of the pair is 3 or 4 itself.
+        // Moved to high numbers first, in case one of the pair is 3 or 4 itself.
         let [near, far] = pair.map(|fd| libc::fcntl(fd, libc::F_DUPFD, 100));
         assert_eq!(libc::dup2(near, CONTROL_SOCKET), CONTROL_SOCKET);
         assert_eq!(libc::dup2(far, PEER), PEER);
@@ -191,9 +193,9 @@ pub(super) fn worker_start(shared: &Shared) {
     }
 }
 
-/// The other end of the control socket in [`worker_start`], for which a real worker has no descriptor.
+/// Other end of the control socket in [`worker_start`], for which a real worker has no descriptor.
 pub(super) const PEER: RawFd = 4;
-/// One more descriptor that scenarios may use.
+/// Further descriptor for scenarios.
 pub(super) const PAYLOAD: RawFd = 5;
 
 pub(super) fn policy(runtime: Runtime) -> Policy {
@@ -211,10 +213,11 @@ pub(super) fn policy(runtime: Runtime) -> Policy {
     }
 }
 
-/// A system call as a function would make it. Returns the result, or the negated errno.
+/// Makes a system call as a function would. Returns the result, or the negated errno.
 pub(super) fn call(number: c_long, arguments: [usize; 6]) -> i64 {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: whatever the call does to the memory of this process, which is a child made for it, the caller wants.
+    // SAFETY: all effects on the memory of this process, a child made for the call, are intended by the
+    // caller.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result != -1 { result } else { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap()) }
 }

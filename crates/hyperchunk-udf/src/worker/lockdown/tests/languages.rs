@@ -1,4 +1,4 @@
-//! Tests with real programs: a shared object that is loaded, a C++ compiler, and CPython.
+//! Tests with real programs: a shared object, a C++ compiler, and CPython.
 
 use std::env;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -29,7 +29,7 @@ pub(super) fn scenario(name: &str) -> bool {
     true
 }
 
-/// A directory of its own that the ordinary user of the scenarios may use.
+/// Private directory that the ordinary user of the scenarios may use.
 pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
@@ -59,7 +59,7 @@ fn is_there(program: &CStr) -> bool {
     }
 }
 
-/// A constructor, both ways to print, an exception, the heap.
+/// Source with a constructor, both ways to print, an exception and heap use.
 const OBJECT: &str = r#"
 #include <cmath>
 #include <cstdio>
@@ -83,7 +83,7 @@ extern "C" int twice(int x) {
 }
 "#;
 
-/// What is tried in the loading phase and after it.
+/// Operations tried in the loading phase and after it.
 const OBJECT_STEPS: [&str; 7] =
     ["call", "read", "write", "create", "after/open", "after/executable", "after/filter"];
 
@@ -94,18 +94,18 @@ fn object_scenario() {
     }
 }
 
-/// Puts the object into a memory file, as the host does, loads it in the sandbox and calls it.
+/// Writes the object to a memory file, as the host does, loads it in the sandbox and calls it.
 fn load_object(shared: &Shared, name: &str, object: &[u8]) {
     worker_start(shared);
     // SAFETY: the name is a literal; the descriptor is ours.
     let memory = unsafe { libc::memfd_create(c"object".as_ptr(), 0) };
-    // SAFETY: descriptor 5 belongs to nobody that is used again in this child.
+    // SAFETY: the owner of descriptor 5 is not used again in this child.
     assert_eq!(unsafe { libc::dup2(memory, PAYLOAD) }, PAYLOAD);
     let mut file = File::options().write(true).open(format!("/proc/self/fd/{PAYLOAD}")).unwrap();
     file.write_all(object).unwrap();
     drop(file);
     for library in [c"libm.so.6", c"libgcc_s.so.1", c"libstdc++.so.6"] {
-        // SAFETY: libraries of the system, which are to be loaded before files are out of reach.
+        // SAFETY: libraries of the system, loaded before files become inaccessible.
         assert!(!unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) }.is_null());
     }
     restrict(&policy(Runtime::Cpp)).unwrap();
@@ -247,7 +247,7 @@ fn a_compiler_compiles_and_sees_nothing_else() {
     fs::create_dir(&scratch).unwrap();
     fs::set_permissions(&scratch, Permissions::from_mode(0o777)).unwrap();
     fs::write(scratch.join("good.cpp"), "#include <cmath>\n#include <vector>\ndouble f(double x) {\nstd::vector<double> v(9, x);\nreturn std::sin(v[3]); }\n").unwrap();
-    // Readable for the user, and no header: what counts is whether the compiler gets to see a line of it.
+    // Readable for the user, and no header: the test checks whether the compiler sees a line of it.
     fs::write(scratch.join("include.cpp"), "#include \"/etc/passwd\"\n").unwrap();
     let Some(outcomes) = run("compiler", &[(DIRECTORY, &directory.0)]) else { return };
     let find = |name: &str| outcomes.iter().find(|outcome| outcome.step == name).unwrap();
@@ -259,14 +259,15 @@ fn a_compiler_compiles_and_sees_nothing_else() {
     for (name, number) in &COMPILER_ATTACKS[..3] {
         assert_eq!(find(name).syscall, *number, "{name}");
     }
-    // Not done: with these arguments, it would fail.
+    // Not executed: with these arguments, it would fail.
     assert_eq!(find("chmod").values[0], 0);
     for name in ["ptrace", "execveat"] {
         assert_eq!(find(name).signal, i64::from(libc::SIGSYS), "{name}");
     }
 }
 
-/// Runs CPython, which installs the filters on itself (without the other layers) and then does as `mode` says.
+/// Runs CPython, which installs the filters on itself (without the other layers) and then acts according to
+/// `mode`.
 fn python_step(mode: &str) {
     step(mode, |_| {
         let mut filters = Vec::new();
@@ -299,7 +300,7 @@ fn python_computes_and_gets_exceptions_for_files() {
         if outcome.step == "compute" {
             assert_eq!(outcome.code, 0, "{outcome:?}");
         } else {
-            // CPython has no handler of ours here.
+            // CPython does not have our handler here.
             assert_eq!(outcome.signal, i64::from(libc::SIGSYS), "{outcome:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of the layers other than the system call filter, and of what happens where one is missing.
+//! Tests of the layers other than the seccomp filter, and of missing layers.
 
 use std::fs::{self, File};
 use std::hint;
@@ -16,7 +16,7 @@ use super::super::{Layers, Runtime, namespaces, parent, process, restrict, rlimi
 use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
 use super::lock;
 
-/// A descriptor that no policy keeps.
+/// Descriptor that no policy keeps.
 const FORGOTTEN: i32 = 77;
 const LUA: Runtime = Runtime::Lua { jit: false };
 
@@ -66,7 +66,7 @@ pub(super) fn scenario(name: &str) -> bool {
             worker_start(shared);
             let secret = File::open("/etc/passwd").unwrap();
             for copy in [PAYLOAD, FORGOTTEN] {
-                // SAFETY: neither descriptor belongs to anybody that is used again in this child.
+                // SAFETY: the owner of either descriptor is not used again in this child.
                 assert_eq!(unsafe { libc::dup2(secret.as_raw_fd(), copy) }, copy);
             }
             restrict(&policy(LUA)).unwrap();
@@ -111,7 +111,7 @@ const PR_SET_MDWE: u64 = 65;
 const PR_GET_MDWE: usize = 66;
 const PR_SET_SPECULATION_CTRL: u64 = 53;
 
-/// Locks processes in which a switch of the kernel's is deadly: those that end had it thrown.
+/// Locks down processes with a filter that kills on a certain `prctl`: a killed process had made the call.
 fn switches_scenario() {
     let deadly = |option: u64| {
         let argument = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, option).unwrap();
@@ -198,14 +198,14 @@ fn limits_scenario() {
         shared.put(1, get(libc::RLIMIT_CPU).0);
         shared.put(2, get(libc::RLIMIT_CPU).1);
         shared.put(3, get(libc::RLIMIT_NOFILE).1);
-        // An unprivileged process raises its soft limit up to the hard one alone, and so does its host.
+        // An unprivileged process, and likewise its host, can raise its soft limit only up to the hard one.
         let raised = libc::rlimit { rlim_cur: 1000, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: the limit is only read.
         shared.put(4, i64::from(unsafe { libc::setrlimit(libc::RLIMIT_CPU, &raised) }));
     });
 }
 
-/// A worker ends with its host, by a signal that cannot be blocked.
+/// Checks that a worker ends with its host, by a signal that cannot be blocked.
 fn orphan_scenario(shared: &Shared) {
     let pulse = || shared.values[0].load(Ordering::SeqCst);
     let beats = || {
@@ -213,7 +213,7 @@ fn orphan_scenario(shared: &Shared) {
         thread::sleep(Duration::from_millis(100));
         pulse() > before
     };
-    // On a busy machine, it may take its time.
+    // A busy machine may delay this.
     let comes = |wanted: bool| (0..50).any(|_| beats() == wanted);
     // SAFETY: this process has one thread.
     let host = unsafe { libc::fork() };
@@ -226,14 +226,14 @@ fn orphan_scenario(shared: &Shared) {
         // SAFETY: _exit does not return.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: the child is ours and its status is not asked for.
+    // SAFETY: the child is ours and its status is not needed.
     assert_eq!(unsafe { libc::waitpid(host, ptr::null_mut(), 0) }, host);
     shared.put(2, i64::from(!comes(false)));
 }
 
 fn heartbeat(shared: &Shared) -> ! {
     lock(shared, LUA);
-    // Bounded, should the test fail: some ten seconds.
+    // Bounded to some ten seconds, in case the test fails.
     for _ in 0..10_000 {
         shared.values[0].fetch_add(1, Ordering::SeqCst);
         thread::sleep(Duration::from_millis(1));
@@ -275,7 +275,7 @@ fn switches_of_the_kernel_are_thrown_for_those_who_need_them() {
     }
 }
 
-/// Without a system call filter: the kernel's own refusal.
+/// Without a seccomp filter, this tests the kernel's own refusal.
 #[test]
 fn what_was_writable_never_becomes_executable() {
     let Some(outcomes) = run("new-code", &[]) else { return };

@@ -1,4 +1,4 @@
-"""A Python function's life under the filters: argv is mode, number of the seccomp call, filters in hex."""
+"""Runs a Python function under the filters: argv is mode, number of the seccomp call, filters in hex."""
 
 import array
 import ctypes

@@ -1,5 +1,5 @@
-//! Numbers of each type stored in each other, by LuaJIT's machine code and by its interpreter, which have disagreed. What is expected is
-//! LuaJIT's "FFI Semantics", "Conversions between C types".
+//! Numbers of each type stored in each other, by LuaJIT's machine code and by its interpreter, which have
+//! disagreed. The expected values follow LuaJIT's "FFI Semantics", "Conversions between C types".
 
 use super::{Data, Datatype, body, compiles_right, run, setup};
 
@@ -7,7 +7,7 @@ const KINDS: [&str; 10] =
     ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float", "double"];
 const COUNT: i128 = 300;
 
-/// The bytes of an integer as an element: in integers narrowed, in floats rounded.
+/// Returns the bytes of an integer as an element: narrowed in integers, rounded in floats.
 fn element(kind: &str, value: i128) -> Vec<u8> {
     match kind {
         "float" => (value as f32).to_ne_bytes().to_vec(),
@@ -25,7 +25,7 @@ fn as_float(value: i128) -> i128 {
     value as f32 as i128
 }
 
-/// The integer that an element of a type is after it was given another.
+/// Returns the integer value of an element of a type after another integer was stored in it.
 fn as_element(kind: &str, value: i128) -> i128 {
     match kind {
         "float" => as_float(value),
@@ -54,7 +54,7 @@ fn check_after(
     let kind = |name| KINDS.into_iter().find(|kind| *kind == name).unwrap();
     let bytes: Vec<u8> = (0..COUNT).flat_map(|n| element(from, given(n))).collect();
     let expected: Vec<_> = (0..COUNT).map(|n| element(to, expected(as_element(from, given(n))))).collect();
-    // Where the sandbox forbids machine code, asking for it is no way to get it; here there is no sandbox.
+    // A line may not enable machine code where the sandbox forbids it; here there is no sandbox.
     for jit in [true, false].into_iter().filter(|jit| *jit || line.is_empty()) {
         let mut data = vec![Data::out("out", kind(to), expected.len())];
         data.extend(["a", "b"].map(|name| Data::new(name, kind(from), false, &bytes)));
@@ -87,7 +87,8 @@ fn small_numbers_are_stored_as_they_are() {
 #[test]
 fn large_and_negative_numbers_are_narrowed_or_rounded() {
     for from in KINDS {
-        // Floats become integers within 63 bits, and all but `uint64` are numbers of Lua's, or fit one.
+        // Floats are converted to integers within 63 bits; all except `uint64` are Lua numbers, or can be
+        // represented by one.
         let bits = if ["float", "double"].contains(&from) { 62 } else { 64 };
         let given = |n: i128| {
             let mixed = (n + 1).wrapping_mul(0x1e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) >> (128 - bits);
@@ -101,7 +102,7 @@ fn large_and_negative_numbers_are_narrowed_or_rounded() {
     }
 }
 
-/// Unsigned integers need not be elements.
+/// Checks unsigned integers that are not elements.
 #[test]
 fn unsigned_literals_and_casts_are_rounded_to_floats() {
     let given = |n: i128| n << 40;
@@ -136,7 +137,7 @@ fn only_what_needs_it_is_interpreted() {
     }
 }
 
-/// Whatever a program asks of the compiler, its stores stay right.
+/// Checks that stores stay correct whatever compiler options a program sets.
 #[test]
 fn stores_stay_unoptimised() {
     for asked in ["jit.opt.start(3)", "require('jit.opt').start('+dse', 'hotloop=2')", "jit.off() jit.on()"] {
@@ -145,7 +146,7 @@ fn stores_stay_unoptimised() {
     }
 }
 
-/// An integer takes the whole part of what a sum is, compiled or not.
+/// Checks that an integer gets the integral part of a sum, compiled or not.
 #[test]
 fn sums_are_rounded_once() {
     const ROUNDS: usize = 300;

@@ -1,9 +1,9 @@
-//! Servers that do it wrong.
+//! Faulty servers.
 
 use super::server::{Answer, Request, Server};
 use super::*;
 
-/// Opens with one script of answers for opening, then reads with another; says what came of it.
+/// Opens with one script of answers, reads with another, and compares the outcome.
 #[track_caller]
 fn check(opening: &[Answer], reading: &[Answer], expected: &str) {
     let bytes = pattern(5000);
@@ -69,7 +69,7 @@ fn faults_that_stay() {
         &[Status(503, "retry-after: 100\r\n", "")],
         "Io the server is busy or broken (status 503); the server asks",
     );
-    // A date, by the clock of the server; and of one that does not tell what time it is there.
+    // A date, by the clock of the server; then one from a server that sends no date of its own.
     let date = "date: Sat, 01 Aug 2026 10:00:00 GMT\r\nretry-after: Sat, 01 Aug 2026 10:01:40 GMT\r\n";
     check(
         &[Right],
@@ -82,7 +82,7 @@ fn faults_that_stay() {
         &[Status(429, far, "")],
         "Io the server is busy or broken (status 429); the server asks to wait 1",
     );
-    // A date that is past says nothing.
+    // A date in the past is ignored.
     let past = "retry-after: Sat Aug  1 10:00:00 2020\r\n";
     check(
         &[Right],
@@ -143,7 +143,7 @@ fn versions_without_strong_etags() {
     }
 }
 
-/// Requests, from several threads at once, of which three in ten go wrong in some way.
+/// Requests from several threads at once, of which three in ten go wrong in some way.
 #[test]
 fn no_wrong_bytes() {
     let bytes = Arc::new(pattern(1 << 20));

@@ -1,4 +1,4 @@
-//! Opening and fetching, from a server that does it right and one that does not.
+//! Opening and fetching, from a correct server and from faulty ones.
 
 mod faults;
 mod server;
@@ -38,7 +38,7 @@ fn fetch_one(source: &Arc<dyn Source>, range: Range<u64>) -> Result<Bytes> {
     fetch(source, std::slice::from_ref(&range)).map(|mut landed| landed.remove(0))
 }
 
-/// A range of a slice.
+/// Returns a range of a slice.
 fn part(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
     bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].to_vec()
 }
@@ -111,7 +111,7 @@ fn an_error_of_the_caller_ends_it() {
     assert_eq!((landed, result.unwrap_err().message()), (1, "enough"));
 }
 
-/// The caller may be a task of a runtime itself.
+/// The caller may itself be a task of a runtime.
 #[test]
 fn within_a_runtime() {
     let server = Server::new(pattern(5000), |_| Answer::Right);
@@ -121,7 +121,7 @@ fn within_a_runtime() {
     assert_eq!(got, pattern(5000)[2000..3000]);
 }
 
-/// The caller presses Ctrl-C while the server says nothing.
+/// The caller presses Ctrl-C while the server sends nothing.
 #[test]
 fn waiting_can_be_interrupted() {
     thread_local!(static PRESSED: Cell<bool> = const { Cell::new(false) });
@@ -136,7 +136,7 @@ fn waiting_can_be_interrupted() {
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
 }
 
-/// As Python's `multiprocessing` does: the child goes on with what the parent opened.
+/// As Python's `multiprocessing` does: the child continues with the sources that the parent opened.
 #[cfg(unix)]
 #[test]
 fn after_a_fork() {

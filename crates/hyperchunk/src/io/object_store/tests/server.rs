@@ -1,4 +1,4 @@
-//! A web server with one object, that misbehaves as it is told.
+//! Web server with one object and scripted faults.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Right,
@@ -25,11 +25,11 @@ pub(super) enum Answer {
     Silence,
     /// Another range, of the same length.
     WrongRange,
-    /// A shorter range than asked for, rightly labelled.
+    /// A shorter range than requested, correctly labelled.
     ShortRange,
     /// 200 and the whole object.
     Whole,
-    /// As if the object had been written: another ETag.
+    /// Another ETag, as if the object had been rewritten.
     Rewritten,
     /// Waits, then answers.
     Slow(Duration),

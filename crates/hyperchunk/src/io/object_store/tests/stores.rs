@@ -1,9 +1,9 @@
-//! What is sent to which store, and what of it may be seen.
+//! Requests to each kind of store, and the secrets in them.
 
 use super::server::{Answer, Request, Server};
 use super::*;
 
-/// An S3 server that is none: it looks at the request alone.
+/// A fake S3 server that only inspects the request.
 #[test]
 fn regions_are_found() {
     let server = Server::new(pattern(5000), |request: &Request| {
@@ -24,7 +24,7 @@ fn regions_are_found() {
     assert!(server.log()[..3].iter().all(|request| request.path == "/bucket/a%20b"), "{:?}", server.log());
 }
 
-/// Where requests for other stores go, and what they carry.
+/// Paths and authorization of requests to other stores.
 #[test]
 fn other_stores() {
     let server = Server::new(pattern(5000), |_| Answer::Right);
@@ -97,7 +97,7 @@ fn siblings_are_opened_beside() {
     assert_eq!(server.log().len(), 2);
 }
 
-/// A server that leads to what only this machine may ask, or round and round.
+/// A server that redirects to a private address, or in a cycle.
 #[test]
 fn redirects_that_lead_astray_are_not_followed() {
     let inside = Server::new(pattern(5000), |_| Answer::Right);
@@ -138,7 +138,7 @@ fn redirects_that_lead_astray_are_not_followed() {
     assert_eq!(round.log().len(), 11);
 }
 
-/// A store's redirect would carry what signs the request: it is followed at the same server alone.
+/// A store's redirect would carry the request's signature, so it is followed only within the same server.
 #[test]
 fn redirects_of_object_stores_stay_there() {
     let inside = Server::new(pattern(5000), |_| Answer::Right);
@@ -193,7 +193,7 @@ fn redirects_are_followed_once() {
     for _ in 0..3 {
         assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000]);
     }
-    // For opening, and when the signature had run out.
+    // Once for opening, and once after the signature expired.
     assert_eq!(archive.log().len(), 2);
     assert!(archive.log().iter().all(|request| request.headers["authorization"] == "Bearer secret"));
     assert_eq!(store.log().len(), 5);

@@ -1,8 +1,8 @@
-//! Random writers, and writers that are stopped anywhere, against a model.
+//! Random writers, and writers stopped at random points, compared with a model.
 
 use super::*;
 
-/// What a dataset should be: for each element the things that were written there, the last one on top.
+/// Expected state of a dataset: for each element all writes to it, the topmost last.
 struct Model {
     dims: Vec<u64>,
     cells: HashMap<Vec<u64>, Vec<(u64, WriterId, u8)>>,
@@ -44,7 +44,7 @@ impl Model {
     }
 }
 
-/// So many seeds, or as many as `HYPERCHUNK_SEEDS` says.
+/// Returns the seeds to test: `HYPERCHUNK_SEEDS` of them, or the default number.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
     let wanted = std::env::var("HYPERCHUNK_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     0..wanted.unwrap_or(usual)
@@ -64,8 +64,8 @@ enum Done {
     Clip(Vec<u64>),
 }
 
-/// Some writers of one epoch do something; what they did becomes part of the model.
-/// What two of them left in one place, in different values and at equal priority, are conflicts: those come back, the lower
+/// Performs random operations of several writers of one epoch, and adds them to the model. Returns
+/// the conflicts: different values that two writers of equal priority left in one place, the lower
 /// writer first.
 fn round(
     path: &Path,
@@ -142,14 +142,14 @@ fn round(
     }
     let ends = before.iter().zip(grown).zip(shrunk);
     model.dims = ends.map(|((before, grown), shrunk)| if grown > *before { grown } else { shrunk }).collect();
-    // What lies beyond the extent of the epoch is lost, but for chunks that lie across its edge, as in HDF5.
+    // Data outside the extent of the epoch are lost, except in chunks across its edge, as in HDF5.
     let dims = model.dims.clone();
     for (_, writer, last, _) in &all {
         if last.iter().zip(&dims).any(|(last, dim)| last > dim) {
             model.clip(&dims, |of, by| of == epoch && by == *writer);
         }
     }
-    // What each of them left, where it can be seen.
+    // The final visible data of each writer.
     let mut conflicts = std::collections::BTreeSet::new();
     for (place, cell) in &model.cells {
         if place.iter().zip(&dims).any(|(at, dim)| at >= dim) {
@@ -249,7 +249,7 @@ fn logs_that_are_cut_anywhere_give_no_wrong_bytes_and_keep_what_was_committed() 
         let log = fs::File::options().write(true).open(killed.log()).unwrap();
         log.set_len(random.below(length)).unwrap();
         if random.below(3) == 0 {
-            // Garbage where it was torn.
+            // Garbage at the torn end.
             use std::os::unix::fs::FileExt;
             let end = log.metadata().unwrap().len();
             log.write_all_at(&[0xa5; 300], end.saturating_sub(150)).unwrap();

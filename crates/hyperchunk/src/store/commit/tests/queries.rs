@@ -1,10 +1,10 @@
-//! Queries against what a reader sees.
+//! Queries compared with plain reads.
 
 use super::*;
 use crate::query::{By, Predicate};
 use crate::store::Extreme;
 
-/// The indices of values in a box that hold.
+/// Returns the indices and values in a box for which `holds` is true.
 fn plain(values: &[u8], dims: &[u64], slab: &Slab, holds: &dyn Fn(u8) -> bool) -> Vec<(Vec<u64>, u8)> {
     let mut found = Vec::new();
     for (at, value) in values.iter().enumerate().filter(|(_, value)| holds(**value)) {
@@ -26,7 +26,7 @@ fn dataset_of(file: &File) -> crate::Dataset {
     file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap()
 }
 
-/// Asks an epoch in many ways; all answers are those of reading it whole.
+/// Runs many queries on an epoch and compares the answers with a read of everything.
 #[track_caller]
 pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut dyn FnMut(u64) -> u64) {
     let file = File::open_epoch(path, epoch).unwrap();

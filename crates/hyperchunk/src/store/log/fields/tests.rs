@@ -11,7 +11,7 @@ use hyperchunk_format::model::{ByteOrder, Class, Datatype, FillValue, FillWhen, 
 use hyperchunk_format::select::{Axis, Choice};
 use std::path::Path;
 
-/// Bytes of an element, with some between its members.
+/// Size of an element in bytes; there are gaps between its members.
 const SIZE: usize = 24;
 const RANGES: [std::ops::Range<u64>; 5] = [0..4, 8..16, 16..18, 8..18, 20..24];
 
@@ -49,7 +49,7 @@ fn dataset(path: &Path) -> Dataset {
     file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap()
 }
 
-/// What a dataset should hold.
+/// Expected content of a dataset.
 struct Model(Vec<u8>);
 
 impl Model {
@@ -72,7 +72,7 @@ impl Model {
         numbers.into_iter().flat_map(|at| &self.0[at * SIZE..(at + 1) * SIZE]).copied().collect()
     }
 
-    /// Compares what `read` reads in several ways.
+    /// Compares reads of several selections with the model.
     fn check(&self, random: &mut Random, read: &dyn Fn(&Choice, &mut [u8])) {
         let compare = |choice: Choice, numbers: Vec<usize>| {
             let mut out = vec![7; numbers.len() * SIZE];
@@ -149,7 +149,7 @@ fn fields_lie_over_what_is_below() {
             }
             let own = writer.written(number).unwrap();
             if session == 2 && seed % 3 == 0 {
-                // As if it was killed: the batches alone.
+                // As after a kill: read the batches only.
                 writer.flush().unwrap();
                 let salvaged = Log::salvage(writer.log(), 0).unwrap();
                 assert!(salvaged.written[0].1.pieces.iter().eq(own.pieces.iter()));
@@ -175,7 +175,7 @@ fn fields_lie_over_what_is_below() {
 fn writers_of_different_fields_agree_and_those_of_the_same_do_not() {
     let all = || vec![Slab::new([0, 0], [13, 11])];
     let elements = DIMS[0] * DIMS[1];
-    // What two writers write, and whether that is a conflict.
+    // Fields and values that two writers write, and whether they conflict.
     let cases = [
         (0..4, 1, 8..16, 2, false),
         (8..18, 1, 0..4, 2, false),
@@ -194,7 +194,7 @@ fn writers_of_different_fields_agree_and_those_of_the_same_do_not() {
             let number = writer.define(&definition(false)).unwrap();
             let bytes = vec![value; elements * (range.end - range.start) as usize];
             writer.write_fields(number, &all(), range.clone(), &bytes).unwrap();
-            // Over its own.
+            // Over its own data.
             writer.write_fields(number, &all(), range.clone(), &bytes).unwrap();
             writer.close().unwrap();
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Files that are reached by requests.
+/// Files that are read by requests.
 #[derive(Debug)]
 struct Fake {
     files: Arc<HashMap<String, Vec<u8>>>,
@@ -42,7 +42,7 @@ impl Source for Fake {
 impl Remote for Fake {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> crate::Result<()> {
         self.counters.requests.fetch_add(ranges.len() as u64, Ordering::Relaxed);
-        // The last one first: nothing depends on their order.
+        // In reverse, since the order must not matter.
         for (number, range) in ranges.iter().enumerate().rev() {
             let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
             land(number, bytes::Bytes::copy_from_slice(&self.bytes()[range]))?;
@@ -77,7 +77,7 @@ impl Remote for Fake {
     }
 }
 
-/// The files of a store as they would be at an object store.
+/// Returns the files of a store as in an object store.
 fn upload(path: &Path, change: impl Fn(&str, &mut Vec<u8>)) -> Fake {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -108,7 +108,7 @@ fn few_requests_bring_what_is_read() {
     let (dataset, counters) = open(upload(&path, |_, _| ()));
     let before = counters.now()[0];
     assert_eq!(all(&dataset).unwrap(), model);
-    // What lies over something else comes after it.
+    // Pieces that cover others are fetched after them.
     let requests = counters.now()[0] - before;
     assert!(requests < 16, "{requests}");
     let column = Choice::Axes(vec![Axis::range(0..800), Axis::range(500..501)]);
@@ -122,7 +122,7 @@ fn few_requests_bring_what_is_read() {
         read_many(reads.into()).unwrap();
         assert!(one == expected && other == expected);
     }
-    // Damage is seen there, too.
+    // Damage is detected there, too.
     let name = log.file_name().unwrap().to_str().unwrap().to_owned();
     let manifest = Manifest::epoch(&path, 1).unwrap();
     let first = manifest.datasets[0].parts[0].written.pieces.iter().next().unwrap().offset;

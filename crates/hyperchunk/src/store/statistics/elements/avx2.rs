@@ -1,28 +1,30 @@
-//! Extremes and sum of numbers in one pass, and numbers turned round, with the registers of AVX2 and later ones. Compilers make such
-//! loops for some types only, and with their next version for others.
+//! Minimum, maximum and sum of numbers in one pass, and byte swapping, with AVX2 and later
+//! instructions. Compilers vectorize such loops for some types only, and for different ones in each
+//! version.
 
 #[allow(clippy::wildcard_imports, reason = "the names of what processors do are their own module")]
 use std::arch::x86_64::*;
 
-/// So many registers are filled side by side: one that waits for its last result does not hold up the others.
+/// Number of accumulator registers that are used in turn, to hide the latency of each result.
 const WIDE: usize = 4;
 
-/// The numbers that a register holds.
+/// Returns the numbers in a register.
 fn held<V: Copy, N: Copy, const COUNT: usize>(register: V) -> [N; COUNT] {
     const { assert!(size_of::<V>() == size_of::<[N; COUNT]>()) };
-    // SAFETY: as many bytes, and of plain numbers: those of this file are the only ones that call it.
+    // SAFETY: the sizes are equal, and the numbers are plain; only functions of this file call it.
     unsafe { std::mem::transmute_copy(&register) }
 }
 
-/// One register of several, joined two by two.
+/// Combines several registers into one, pairwise.
 macro_rules! joined {
     ($join:ident, $registers:expr) => {
         $join($join($registers[0], $registers[1]), $join($registers[2], $registers[3]))
     };
 }
 
-/// A function that finds the smallest value, the largest (of none: the ends of the type, the wrong way round) and the
-/// sum. `$min` and `$max` give their second argument, what was known, where the first is not a number.
+/// Defines a function that returns minimum, maximum and sum; for no elements, the extremes are the
+/// opposite ends of the type. `$min` and `$max` must return their second argument, the previous
+/// extreme, if the first is NaN.
 macro_rules! kernel {
     (
         $name:ident of $type:ty: $fill:ident, $load:ident, $min:ident, $max:ident, from $low:expr, $high:expr;
@@ -40,14 +42,15 @@ macro_rules! kernel {
             const LANES: usize = 32 / size_of::<$type>();
             let (mut low, mut high) = ([$fill($high as _); WIDE], [$fill($low as _); WIDE]);
             let (mut least, mut most, mut total) = ($high, $low, 0.0);
-            // The lanes of small integers hold the sums of so many.
+            // Number of elements whose sums fit into the lanes for small integers.
             for values in values.chunks(1 << 14) {
                 let mut $sums = [$zero; WIDE];
                 let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
                 for line in lines {
                     for $at in 0..WIDE {
                         let $place = line[$at * LANES..].as_ptr();
-                        // SAFETY: a line has WIDE times LANES elements, and loads need no alignment.
+                        // SAFETY: a line has WIDE times LANES elements, and loads need no
+                        // alignment.
                         let $value = unsafe { $load($place.cast()) };
                         low[$at] = $min($value, low[$at]);
                         high[$at] = $max($value, high[$at]);
@@ -74,10 +77,11 @@ macro_rules! kernel {
     };
 }
 
-/// The two halves of a register's elements, each made wider, go to two sums.
+/// Widens the two halves of a register's elements and adds them to two sums.
 macro_rules! halves {
     ($sums:ident, $at:ident, $place:ident, $half:expr, $load:ident, $widen:ident, $add:ident) => {{
-        // SAFETY: all of the register's elements can be read, so each half of them can; loads need no alignment.
+        // SAFETY: all of the register's elements can be read, so each half of them can; loads need
+        // no alignment.
         let (first, second) = unsafe { ($load($place.cast()), $load($place.add($half).cast())) };
         let (one, other) = (2 * $at % WIDE, (2 * $at + 1) % WIDE);
         $sums[one] = $add($sums[one], $widen(first));
@@ -143,7 +147,8 @@ kernel!(
     each less by 0.0
 );
 
-/// As a kernel, for integers of 64 bits: their halves are summed, as those of numbers without a sign.
+/// As `kernel`, for integers of 64 bits: upper and lower halves are summed separately, as unsigned
+/// numbers.
 macro_rules! wide {
     ($name:ident of $type:ty as $features:literal: $min:ident, $max:ident; turned by $turned:expr) => {
         #[target_feature(enable = $features)]
@@ -158,12 +163,13 @@ macro_rules! wide {
             let mut high = [_mm256_set1_epi64x(<$type>::MIN as i64); WIDE];
             let (mut least, mut most, mut total) = (<$type>::MAX, <$type>::MIN, 0_i128);
             let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
-            // So many halves do not leave what they are summed in.
+            // Number of lines whose halves fit into the sums.
             for lines in lines.chunks(1 << 28) {
                 let (mut lower, mut upper) = ([_mm256_setzero_si256(); WIDE], [_mm256_setzero_si256(); WIDE]);
                 for line in lines {
                     for at in 0..WIDE {
-                        // SAFETY: a line has WIDE times LANES elements, and loads need no alignment.
+                        // SAFETY: a line has WIDE times LANES elements, and loads need no
+                        // alignment.
                         let value = unsafe { _mm256_loadu_si256(line[at * LANES..].as_ptr().cast()) };
                         low[at] = $min(value, low[at]);
                         high[at] = $max(value, high[at]);
@@ -176,7 +182,7 @@ macro_rules! wide {
                 let sum = |halves: [i64; LANES]| halves.iter().map(|half| i128::from(*half)).sum::<i128>();
                 let upper = sum(held(joined!(_mm256_add_epi64, upper)));
                 total += (upper << 32) + sum(held(joined!(_mm256_add_epi64, lower)));
-                // Numbers whose first bit was turned are larger by it.
+                // Flipping the first bit added this amount to each number.
                 total -= lines.as_flattened().len() as i128 * i128::from($turned as u64);
             }
             for value in rest {
@@ -193,7 +199,8 @@ macro_rules! wide {
     };
 }
 
-/// What AVX2 has not: the smaller or the larger of integers, whose first bits are turned for numbers without a sign.
+/// Defines the minimum or maximum of 64-bit integers, which AVX2 lacks. The first bits of unsigned
+/// numbers are flipped before a signed comparison.
 macro_rules! chosen {
     ($name:ident, $first:expr, $larger:literal) => {
         #[target_feature(enable = "avx2")]
@@ -218,7 +225,7 @@ wide!(u64s_avx512 of u64 as "avx512f,avx512vl": _mm256_min_epu64, _mm256_max_epu
 #[target_feature(enable = "avx2")]
 pub(super) fn i64s(values: &[i64]) -> (i64, i64, f64) {
     if std::is_x86_feature_detected!("avx512vl") {
-        // SAFETY: the processor has what the function was compiled for.
+        // SAFETY: the processor has the features that the function was compiled for.
         return unsafe { i64s_avx512(values) };
     }
     i64s_avx2(values)
@@ -227,13 +234,13 @@ pub(super) fn i64s(values: &[i64]) -> (i64, i64, f64) {
 #[target_feature(enable = "avx2")]
 pub(super) fn u64s(values: &[u64]) -> (u64, u64, f64) {
     if std::is_x86_feature_detected!("avx512vl") {
-        // SAFETY: the processor has what the function was compiled for.
+        // SAFETY: the processor has the features that the function was compiled for.
         return unsafe { u64s_avx512(values) };
     }
     u64s_avx2(values)
 }
 
-/// Turns the bytes of numbers of 1, 2, 4, 8 or 16 bytes round.
+/// Reverses the bytes of each number of 1, 2, 4, 8 or 16 bytes.
 #[target_feature(enable = "avx2")]
 #[expect(clippy::cast_possible_truncation, reason = "places are less than 16")]
 pub(super) fn turn(bytes: &[u8], size: usize, turned: &mut [u8]) {
@@ -258,7 +265,7 @@ pub(super) fn turn(bytes: &[u8], size: usize, turned: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// Both ways for integers of 64 bits, where there are two.
+    /// Compares the two implementations for integers of 64 bits, if the processor supports both.
     #[test]
     fn wide_integers_are_found_either_way() {
         if !std::is_x86_feature_detected!("avx512vl") {
@@ -273,7 +280,7 @@ mod tests {
                 })
                 .collect();
             let signed: Vec<i64> = values.iter().map(|value| value.cast_signed()).collect();
-            // SAFETY: the processor has what the functions were compiled for.
+            // SAFETY: the processor has the features that the functions were compiled for.
             unsafe {
                 assert_eq!(u64s_avx2(&values), u64s_avx512(&values));
                 assert_eq!(i64s_avx2(&signed), i64s_avx512(&signed));
