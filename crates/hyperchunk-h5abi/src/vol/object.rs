@@ -209,7 +209,7 @@ impl Object {
 
 /// Closes a dataset of the connector below that is not shared.
 fn close_dataset(slot: &'static Slot, under: P, vol: Hid) {
-    // SAFETY: by the comment above, the dataset is not used any more.
+    // SAFETY: a lower dataset that is not shared.
     slot.keep_errors(|| unsafe { (slot.api.dataset_close)(under, vol, 0, NO_REQUEST) });
 }
 
