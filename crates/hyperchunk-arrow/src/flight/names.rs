@@ -206,7 +206,7 @@ impl Roots {
     }
 }
 
-/// What a name was found in.
+/// The file or folder in which a name was found.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root<'a> {
     File(&'a Path),
@@ -229,7 +229,7 @@ impl Root<'_> {
     }
 }
 
-/// Where a file that is open lies now, where the system can tell.
+/// Returns the present path of an open file, if the system provides it.
 fn opened_path(file: &File) -> Option<PathBuf> {
     #[cfg(target_os = "linux")]
     {
@@ -258,10 +258,10 @@ fn walk(
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
         let name = format!("{prefix}{name}");
-        // Links are served if they stay within, but folders behind them are not looked through.
+        // Links are served if they stay inside, but linked folders are not searched.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
-            // The logs of a store are no files to show.
+            // The logs of a store are not listed.
             let is_store = name.strip_suffix(".d").is_some_and(|owner| {
                 owner.rsplit('/').next().is_some_and(|owner| folder.join(owner).is_file())
             });
