@@ -25,7 +25,7 @@ const LONGEST: usize = 64 << 10;
 enum Next {
     /// The remaining number of bytes that are not headers.
     Other(usize),
-    /// A part that is needed whole: the bytes received so far, and its length.
+    /// An incomplete part: its bytes until now, and its length.
     Whole(Part, Vec<u8>, usize),
     /// Bytes to pass on, the number passed on already, and the next state.
     Ready(Vec<u8>, usize, Box<Next>),

@@ -72,7 +72,7 @@ impl Asked {
         self.table.rows()
     }
 
-    /// Passes on the requested batches, each with the number of rows of the table read so far.
+    /// Passes on the requested batches, each with the number of the table's rows that were read.
     pub(super) fn each(&self, give: &mut dyn FnMut(RecordBatch, u64) -> Result<()>) -> Result<()> {
         let wanted = names(&self.wanted);
         let mut done = 0;
