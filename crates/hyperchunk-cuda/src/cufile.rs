@@ -89,9 +89,8 @@ pub struct CuFile {
 
 impl CuFile {
     /// Loads it and opens its driver: the file `path`, or the library in that folder; else
-    /// `HYPERCHUNK_CUFILE` (an absolute
-    /// path; ignored in set-uid programs), else by the system's loader. With a driver of
-    /// `HYPERCHUNK_CUDA_DRIVER`, only the library of `HYPERCHUNK_CUFILE` is used.
+    /// `HYPERCHUNK_CUFILE` (an absolute path; ignored in set-uid programs), else by the system's loader. With
+    /// a driver of `HYPERCHUNK_CUDA_DRIVER`, only the library of `HYPERCHUNK_CUFILE` is used.
     ///
     /// # Errors
     /// Missing if it is not installed; Failed if its driver does not open.

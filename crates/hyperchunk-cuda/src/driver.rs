@@ -117,8 +117,7 @@ impl Driver {
     ///
     /// # Errors
     /// Missing if there is no driver, or it finds no GPU; Unsupported if it is too old, or the process was
-    /// forked
-    /// after the driver was loaded; Failed with CUDA's text.
+    /// forked after the driver was loaded; Failed with CUDA's text.
     pub fn load() -> Result<&'static Driver> {
         let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = DRIVER.get() {

@@ -1,5 +1,5 @@
-//! Bindings to NVIDIA's libraries. All of them are found at run time: nothing is linked, and no part of
-//! CUDA is needed to build. A missing library is an error that says how to get it.
+//! Bindings to NVIDIA's libraries. All of them are found at run time: nothing is linked, and no part of CUDA
+//! is needed to build. A missing library is an error that says how to get it.
 //!
 //! - [`Driver`], [`Context`], [`Stream`], [`Module`] and memory: the driver API, available on any machine
 //!   with a GPU;

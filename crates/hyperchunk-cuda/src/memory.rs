@@ -72,8 +72,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // A fork has no GPU on which to free anything. If a kernel broke the context, all is freed when the
-        // process ends.
-        // A mapping releases itself.
+        // process ends. A mapping releases itself.
         if self.mapping.is_none() && self.context.make_current().is_ok() {
             // SAFETY: the address is from cuMemAlloc, freed only here. The driver waits for its users.
             let _ = unsafe { (self.context.driver.f.memory_free)(self.address) };

@@ -172,8 +172,7 @@ impl Function {
     ///
     /// # Errors
     /// Invalid if number or sizes of the arguments do not match the kernel's parameters, or the launch has no
-    /// threads;
-    /// errors of the driver.
+    /// threads; errors of the driver.
     pub fn launch(&self, stream: &Stream, launch: &Launch, arguments: &[Argument<'_>]) -> Result<()> {
         let entry = self.entry();
         let context = &self.module.0.context;

@@ -6,8 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
 /// The options of a decompressor, which are passed by value, as 64 bytes. In all of them the first number
-/// selects the
-/// implementation; the others have their default, 0.
+/// selects the implementation; the others have their default, 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Options([u32; 16]);
@@ -96,8 +95,7 @@ pub struct Nvcomp {
 
 impl Nvcomp {
     /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVCOMP` (an absolute path;
-    /// ignored in set-uid
-    /// programs), else by the system's loader. Loading needs no GPU.
+    /// ignored in set-uid programs), else by the system's loader. Loading needs no GPU.
     ///
     /// # Errors
     /// Missing, with what to install; Unsupported for another version.
@@ -122,8 +120,7 @@ impl Nvcomp {
     }
 
     /// Loads the library for a driver: as [`Nvcomp::load`], but with a driver of `HYPERCHUNK_CUDA_DRIVER`
-    /// only the library of
-    /// `HYPERCHUNK_NVCOMP`, since NVIDIA's own would not work with it.
+    /// only the library of `HYPERCHUNK_NVCOMP`, since NVIDIA's own would not work with it.
     ///
     /// # Errors
     /// As [`Nvcomp::load`].
@@ -191,8 +188,7 @@ impl Nvcomp {
     ///
     /// # Safety
     /// The tables are on the stream's GPU, are as long as the batch says, point to memory of the sizes that
-    /// they say, and
-    /// stay until the stream is done.
+    /// they say, and stay until the stream is done.
     pub(crate) unsafe fn decompress(
         &self,
         stream: &Stream,

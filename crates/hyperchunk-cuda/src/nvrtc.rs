@@ -58,8 +58,7 @@ pub struct Nvrtc {
 
 impl Nvrtc {
     /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVRTC` (an absolute path;
-    /// ignored in set-uid
-    /// programs), else by the system's loader.
+    /// ignored in set-uid programs), else by the system's loader.
     ///
     /// # Errors
     /// Missing, with what to install; Unsupported if it is too old.
@@ -116,8 +115,7 @@ impl Nvrtc {
     }
 
     /// Compiles a program. `name` is its name in messages; a name expression is a kernel in C++, such as
-    /// `scale<float>`,
-    /// whose symbol is returned.
+    /// `scale<float>`, whose symbol is returned.
     ///
     /// # Errors
     /// Failed with the compiler's log; Invalid for unsupported options or name expressions.

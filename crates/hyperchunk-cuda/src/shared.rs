@@ -159,8 +159,7 @@ impl Context {
     }
 
     /// Shares a little memory within this process, so that the driver opens the files that it needs. A
-    /// process that will not be allowed
-    /// to open files later calls this first.
+    /// process that will not be allowed to open files later calls this first.
     ///
     /// # Errors
     /// Errors of [`DeviceMemory::shareable`] and [`DeviceMemory::import`].
@@ -175,8 +174,7 @@ impl Context {
 
 impl DeviceMemory {
     /// Allocates at least `bytes`, zeroed, that can be shared: another process passes the descriptor to
-    /// [`DeviceMemory::import`]. Its
-    /// writes are visible here after it has reported that they are complete.
+    /// [`DeviceMemory::import`]. Its writes are visible here after it has reported that they are complete.
     ///
     /// # Errors
     /// Errors of [`Context::check_sharing`]; Limit if the GPU has too little left.

@@ -149,8 +149,7 @@ impl Stream {
     }
 
     /// Copies to the GPU, through page-locked buffers. When it returns, `from` may change; the copy itself
-    /// may still be
-    /// running, but completes before later operations of this stream.
+    /// may still be running, but completes before later operations of this stream.
     ///
     /// # Errors
     /// Invalid if it does not fit there; errors of the driver.
@@ -168,8 +167,7 @@ impl Stream {
             free.synchronize()?;
             buffer.as_mut_slice()[..block.len()].copy_from_slice(block);
             // SAFETY: the device memory has `block.len()` bytes there; the buffer lives in the stream and is
-            // not written before
-            // `free` is passed.
+            // not written before `free` is passed.
             unsafe { self.copy_up(address, buffer.as_slice().as_ptr(), block.len())? };
             free.record(self)?;
             address += block.len() as u64;
@@ -197,8 +195,7 @@ impl Stream {
             // An upload may still read from it.
             done.synchronize()?;
             // SAFETY: the device memory has `length` bytes there; the buffer lives in the stream and is not
-            // read before
-            // `done` is passed.
+            // read before `done` is passed.
             unsafe { self.copy_down(buffer.as_mut_slice().as_mut_ptr(), address, length)? };
             done.record(self)?;
             address += length as u64;
@@ -281,8 +278,7 @@ impl Stream {
     ///
     /// # Safety
     /// `address` must have `bytes` bytes. `from` must be page-locked memory of that size that is not written,
-    /// nor
-    /// freed without the driver, before the copy is done. The context must be current.
+    /// nor freed without the driver, before the copy is done. The context must be current.
     pub(crate) unsafe fn copy_up(&self, address: u64, from: *const u8, bytes: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         let code = unsafe { (self.context.driver.f.copy_up)(address, from.cast(), bytes, self.handle) };

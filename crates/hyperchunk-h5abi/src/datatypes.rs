@@ -33,17 +33,14 @@ impl Library {
     /// Returns the memory type for a type in a file, as an HDF5 type and as ours.
     ///
     /// Numbers get the machine's byte order. Floats of fewer than 32 bits become `float`, and enumerations
-    /// their
-    /// integers: HDF5 converts either without loss. Strings of fixed size keep it, and are padded with zeros.
-    /// Compounds
-    /// get the layout of a C structure.
+    /// their integers: HDF5 converts either without loss. Strings of fixed size keep it, and are padded with
+    /// zeros. Compounds get the layout of a C structure.
     pub(crate) fn memory_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
         self.memory_type_at(file_type, 0, true)
     }
 
     /// Like [`Self::memory_type`], but strings keep the file's padding. The result equals the file type if
-    /// that already has the
-    /// memory layout.
+    /// that already has the memory layout.
     pub(crate) fn unpadded_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
         self.memory_type_at(file_type, 0, false)
     }
@@ -234,8 +231,7 @@ impl Library {
     }
 
     /// Returns the type of an output in an existing file: the result of [`Library::file_type`], except that
-    /// strings which need
-    /// not be UTF-8 may be UTF-8 or padded with zeros, as earlier versions wrote them.
+    /// strings which need not be UTF-8 may be UTF-8 or padded with zeros, as earlier versions wrote them.
     pub(crate) fn output_type(&'static self, datatype: &Datatype, file_type: Hid) -> Result<Handle> {
         match datatype {
             Datatype::Text(_) => {
@@ -284,8 +280,7 @@ impl Library {
     }
 
     /// Returns the file type of an output, equal to its memory type. Strings follow C and HDF5-UDF: they end
-    /// with a zero if there
-    /// is room for it.
+    /// with a zero if there is room for it.
     pub(crate) fn file_type(&'static self, datatype: &Datatype) -> Result<Handle> {
         let copy = |name: &CStr| {
             // SAFETY: a copy of a constant type is ours.

@@ -19,8 +19,7 @@ type Push = unsafe extern "C" fn(
 ) -> c_int;
 
 /// Guard that stops libhdf5 from printing errors that we expect or report ourselves, and makes them readable:
-/// HDF5 2 pauses
-/// its error stack around filters, and a call that fails then leaves no reason. Undone on drop.
+/// HDF5 2 pauses its error stack around filters, and a call that fails then leaves no reason. Undone on drop.
 pub(crate) struct Quiet {
     library: &'static Library,
     function: *mut c_void,
@@ -147,8 +146,7 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
 /// Pushes `message` on the error stack as the innermost reason of the failure that the caller will report.
 ///
 /// It is pushed on a stack of its own that then becomes the current one, because a paused stack takes no
-/// messages. So this must
-/// be the last call before the filter returns.
+/// messages. So this must be the last call before the filter returns.
 pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Display) {
     // SAFETY: no pointers. The new stack is closed by becoming the current one.
     let stack = unsafe { (library.f.error_create_stack)() };
@@ -160,8 +158,7 @@ pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Displa
 }
 
 /// Like [`push`], for calls that HDF5 makes while it tries alternatives: if it has paused its error stack,
-/// the message is
-/// dropped.
+/// the message is dropped.
 pub(crate) fn add(library: &Library, area: Area, message: impl std::fmt::Display) {
     push_on(library, 0, area, message);
 }

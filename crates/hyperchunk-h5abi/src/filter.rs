@@ -82,8 +82,7 @@ pub(crate) fn editing<T>(library: &'static Library, work: impl FnOnce() -> Resul
 }
 
 /// Defines an entry for `H5Z_func_t`, which takes six arguments. `$entry` passes a seventh to `$body`: the
-/// return address,
-/// which identifies the calling library.
+/// return address, which identifies the calling library.
 macro_rules! filter_entry {
     ($entry:ident, $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -111,8 +110,7 @@ pub(crate) use filter_entry;
 filter_entry!(entry, filter);
 
 /// Defines an entry for `H5Z_can_apply_func_t` or `H5Z_set_local_func_t`, which take three arguments.
-/// `$entry` passes a
-/// fourth to `$body`: the return address.
+/// `$entry` passes a fourth to `$body`: the return address.
 macro_rules! prelude_entry {
     ($entry:ident, $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -135,8 +133,7 @@ prelude_entry!(set_local_entry, set_local);
 const READ_ONLY: &str = "a live dataset is computed and cannot be written or resized; to replace it, remove it first (hyperchunk udf rm); one that was attached with --maxshape grows by hyperchunk udf extend";
 
 /// Refuses the first write to a live dataset. If the filter refused it later, HDF5 would keep the unstorable
-/// data in its
-/// cache, and fail when it closes.
+/// data in its cache, and fail when it closes.
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let quiet = Quiet::new(library);
@@ -147,10 +144,8 @@ unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_i
 }
 
 /// Makes the filter optional in a dataset that a program creates with the properties of a live one. Data
-/// written to it are
-/// then stored as they are, with the filter marked as skipped for each chunk, and are readable without this
-/// plugin. Copies of
-/// stored chunks are computed, as before.
+/// written to it are then stored as they are, with the filter marked as skipped for each chunk, and are
+/// readable without this plugin. Copies of stored chunks are computed, as before.
 unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         if EDITING.get() {
@@ -181,8 +176,7 @@ pub(crate) const OPTIONAL: c_uint = 1;
 ///
 /// # Safety
 /// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of
-/// which
-/// `bytes` are used, allocated by HDF5.
+/// which `bytes` are used, allocated by HDF5.
 unsafe extern "C" fn filter(
     flags: c_uint,
     words: usize,
@@ -219,13 +213,12 @@ pub(crate) struct Given {
 
 impl Given {
     /// Replaces the chunk by the result of `make` on the chunk and the client data. Returns its size in
-    /// bytes. On an error,
-    /// nothing is changed.
+    /// bytes. On an error, nothing is changed.
     ///
     /// # Safety
     /// HDF5's contract for filters: `client` has `words` numbers; `buffer` and `buffer_size` are live,
-    /// `*buffer` has `*buffer_size`
-    /// bytes of which `bytes` are used, allocated by this library. The caller has exclusive access to them.
+    /// `*buffer` has `*buffer_size` bytes of which `bytes` are used, allocated by this library. The caller
+    /// has exclusive access to them.
     pub(crate) unsafe fn replaced<E>(
         self,
         library: &'static Library,
@@ -299,12 +292,11 @@ impl ChunkBuffer {
 /// Keeps an allocated block above the highest chunk buffer on the heap.
 ///
 /// HDF5 frees the chunks of a dataset together when it is closed. At the top of the heap, they would be
-/// returned to the system,
-/// and the next read would page-fault on every page again, which costs as much as copying a chunk.
+/// returned to the system, and the next read would page-fault on every page again, which costs as much as
+/// copying a chunk.
 ///
 /// A small block would be taken from free memory below, of which a program in Python has plenty. Of this
-/// block, only the page
-/// with its header is ever touched.
+/// block, only the page with its header is ever touched.
 fn hold_the_heap(chunk: *mut c_void) {
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
     const BLOCK: usize = 64 << 10;

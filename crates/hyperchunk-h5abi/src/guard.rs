@@ -9,8 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 /// Runs `body` of the filter and reports its failure to the library at `address`, the caller's, and to the
-/// user if the program
-/// may not show it.
+/// user if the program may not show it.
 pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Library) -> Result<T>) -> T {
     let library = match catch_unwind(|| Library::that_contains(address)) {
         Ok(Ok(library)) => library,

@@ -169,8 +169,7 @@ impl Library {
     /// Returns the value of a global identifier such as `H5T_NATIVE_FLOAT_g`.
     ///
     /// A program that names the global owns the live variable (a COPY relocation), and the library's own
-    /// stays -1. So
-    /// the program's is read first, if its `H5open` is this library's.
+    /// stays -1. So the program's is read first, if its `H5open` is this library's.
     ///
     /// # Errors
     /// `NotFound`.

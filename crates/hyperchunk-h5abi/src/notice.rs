@@ -1,6 +1,5 @@
 //! One line on standard error for a failed read, for programs or libraries that drop HDF5's error stack:
-//! netCDF reports
-//! "HDF error", PyTables "can't read data", VTK nothing.
+//! netCDF reports "HDF error", PyTables "can't read data", VTK nothing.
 
 use crate::errors::PREFIX;
 use crate::library::Library;
@@ -32,8 +31,7 @@ impl Evaluation {
     }
 
     /// Reports the failure, unless the program shows it: HDF5 prints its stack unless that was switched off,
-    /// and h5py puts
-    /// the reason into its exceptions.
+    /// and h5py puts the reason into its exceptions.
     pub(crate) fn failed(&self, library: &'static Library, error: &dyn std::fmt::Display) {
         let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: 0 is the default stack; both pointers are live.

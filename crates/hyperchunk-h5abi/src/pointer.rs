@@ -1,10 +1,8 @@
 //! Link files: a name on this machine for a file over a network, for programs that take no URLs.
 //!
 //! A link file begins with the HDF5 signature, since programs check that themselves. Then comes a superblock
-//! version that HDF5
-//! does not have, so that programs which do not know links fail; then `hyperchunk link 1` and the URL, each
-//! followed by a
-//! newline.
+//! version that HDF5 does not have, so that programs which do not know links fail; then `hyperchunk link 1`
+//! and the URL, each followed by a newline.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,17 +1,13 @@
 //! Finding libhdf5's functions: by the loader, under the names that the build gave them, or in the symbol
-//! table of a program that has
-//! libhdf5 inside.
+//! table of a program that has libhdf5 inside.
 //!
 //! VTK, ParaView and ITK have their own libhdf5, whose functions have a prefix (`vtkhdf5_H5Dopen2`,
-//! `itk_H5Dopen2`) to prevent
-//! conflicts with another libhdf5. The prefix is taken from the name of `H5open` in the object's dynamic
-//! symbols.
+//! `itk_H5Dopen2`) to prevent conflicts with another libhdf5. The prefix is taken from the name of `H5open`
+//! in the object's dynamic symbols.
 //!
 //! A program that was linked with `libhdf5.a` (as Debian's `h5cc` does) does not export its functions, so the
-//! loader does
-//! not know them, unless it was linked with `-rdynamic`; even then, functions that it does not use are left
-//! out. If it was not
-//! stripped, its file has them in its symbol table.
+//! loader does not know them, unless it was linked with `-rdynamic`; even then, functions that it does not
+//! use are left out. If it was not stripped, its file has them in its symbol table.
 
 use crate::{Error, ErrorKind, Result, fail};
 use object::read::elf::ElfFile64;
@@ -37,8 +33,7 @@ pub(crate) enum Symbols {
 }
 
 /// A program with libhdf5 inside. The loader knows the symbols that it exports (`-rdynamic`); the others are
-/// in its own symbol
-/// table, if that was not stripped.
+/// in its own symbol table, if that was not stripped.
 pub(crate) struct Program {
     handle: usize,
     base: usize,
@@ -76,9 +71,8 @@ fn program_base() -> Option<usize> {
 }
 
 /// Placeholder for a function that a static program does not have. Every function of the table reports
-/// failure with a negative
-/// number, and this ignores its arguments, which the caller owns in the C calling conventions of our
-/// machines.
+/// failure with a negative number, and this ignores its arguments, which the caller owns in the C calling
+/// conventions of our machines.
 extern "C" fn absent() -> i64 {
     -1
 }

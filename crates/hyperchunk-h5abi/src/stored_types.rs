@@ -56,8 +56,7 @@ impl Library {
         for (name, value) in names {
             let (name, value) = (c_name(name)?, value.to_le_bytes());
             // SAFETY: H5Tenum_insert has had this signature since 1.4; a terminated name, and as many bytes
-            // as the largest
-            // integer has, in little-endian order as the base type.
+            // as the largest integer has, in little-endian order as the base type.
             let done = unsafe {
                 std::mem::transmute::<*mut c_void, Insert>(insert)(
                     made.id,
@@ -73,8 +72,7 @@ impl Library {
     }
 
     /// Returns the output type that is stored like a dataset of this type, except for byte order and layout.
-    /// `None` for types that
-    /// outputs cannot have.
+    /// `None` for types that outputs cannot have.
     pub(crate) fn stored_type(&'static self, file_type: Hid) -> Option<Datatype> {
         // SAFETY: any identifier may be asked.
         let (class, size) = unsafe { ((self.f.type_class)(file_type), (self.f.type_size)(file_type)) };

@@ -40,8 +40,7 @@ macro_rules! functions {
 
         impl $table {
             /// Looks up every function. Missing ones are replaced by `absent`; if that is null, the name of
-            /// the first missing one is
-            /// the error.
+            /// the first missing one is the error.
             pub(crate) fn load(
                 mut look_up: impl FnMut(&'static str) -> *mut std::ffi::c_void,
                 absent: *mut std::ffi::c_void,

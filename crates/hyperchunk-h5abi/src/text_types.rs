@@ -9,8 +9,7 @@ use crate::{Result, fail};
 use std::ffi::{c_int, c_void};
 
 /// Layout of an encoded string type: its first bytes, and the offset of the byte with the padding (its lower
-/// half) and the
-/// character set.
+/// half) and the character set.
 const HEADER: [u8; 2] = [3, 0];
 const CLASS_AT: usize = 2;
 const FLAGS_AT: usize = 3;
@@ -23,8 +22,7 @@ impl Library {
     /// Sets the character set and the padding of a string type of ours.
     ///
     /// A program with libhdf5 inside may lack the functions for this if it does not use them, but always has
-    /// the functions that encode
-    /// types: the type is then created from a modified encoded form.
+    /// the functions that encode types: the type is then created from a modified encoded form.
     pub(crate) fn set_text(
         &'static self,
         text: &mut Handle,

@@ -17,8 +17,7 @@ pub(crate) fn text(ask: &dyn Fn(*mut c_char, usize) -> isize) -> Option<OsString
 }
 
 /// Returns the paths at which libhdf5 looks for a source file, in its order: it uses the first that it can
-/// open. `folder` contains
-/// the virtual dataset's file, `prefix` is from its access list.
+/// open. `folder` contains the virtual dataset's file, `prefix` is from its access list.
 pub(crate) fn places(folder: &Path, prefix: Option<&OsStr>, name: &Path) -> Vec<PathBuf> {
     const ORIGIN: &[u8] = b"${ORIGIN}";
     let environment = std::env::var_os("HDF5_VDS_PREFIX");

@@ -22,8 +22,7 @@ pub(super) struct Place {
 }
 
 /// Encodes the message of a batch of `rows` rows: for each column its type and the place of its data.
-/// `length` is the size of the
-/// whole message including its prefix; it is padded with zeros.
+/// `length` is the size of the whole message including its prefix; it is padded with zeros.
 pub(super) fn message(
     rows: u64,
     columns: &[(&DataType, Place)],

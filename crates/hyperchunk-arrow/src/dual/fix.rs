@@ -42,9 +42,8 @@ pub struct Fixed {
 }
 
 /// Gives a file an Arrow footer, in place: its columns are its present datasets. Data stay where they are,
-/// except
-/// values that are not aligned, which are copied to the end of the file. If this process is killed, the HDF5
-/// side is unchanged.
+/// except values that are not aligned, which are copied to the end of the file. If this process is killed,
+/// the HDF5 side is unchanged.
 ///
 /// # Errors
 /// Unsupported if that needs a copy ([`fix_to`]); as [`Writer::adopt`].
@@ -54,8 +53,7 @@ pub fn fix(path: impl AsRef<Path>, options: &FixOptions) -> Result<Fixed> {
 }
 
 /// Copies a file to a dual file. `total` gets the number of bytes to copy, then `progress` gets the number of
-/// bytes of each
-/// copied part.
+/// bytes of each copied part.
 ///
 /// # Errors
 /// Errors of copying ([`Packing::write`]); as [`fix`].

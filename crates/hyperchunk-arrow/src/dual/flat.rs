@@ -2,8 +2,7 @@
 //! table.
 //!
 //! Tables are written front to back: the targets of a table's links follow it. Source: FlatBuffers'
-//! internals, "Tables",
-//! "Vectors", "Strings"; Arrow's `Message.fbs`, `Schema.fbs`, `File.fbs`.
+//! internals, "Tables", "Vectors", "Strings"; Arrow's `Message.fbs`, `Schema.fbs`, `File.fbs`.
 
 use crate::{Error, Result};
 

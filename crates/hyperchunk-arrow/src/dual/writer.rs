@@ -28,12 +28,10 @@ pub struct DualOptions {
     /// The group that the columns are in.
     pub group: String,
     /// Number of rows of each row group but the last. By default the size of the first write if that is
-    /// large, else
-    /// as many as fit into 64 MiB.
+    /// large, else as many as fit into 64 MiB.
     pub row_group: Option<u64>,
     /// Allow HDF5 programs to add rows to columns of several row groups. Arrow's readers ignore such rows, or
-    /// refuse
-    /// the file, until `hyperchunk arrow fix` has run.
+    /// refuse the file, until `hyperchunk arrow fix` has run.
     pub growable: bool,
     /// The size of the user block; by default as large as the schema needs.
     pub user_block: Option<u64>,
@@ -256,8 +254,7 @@ impl DualWriter {
     }
 
     /// Returns the HDF5 side, for groups, attributes and further datasets. If you commit through it, the
-    /// Arrow footer is outdated: use
-    /// [`DualWriter::flush`].
+    /// Arrow footer is outdated: use [`DualWriter::flush`].
     #[must_use]
     pub fn writer(&self) -> &Writer {
         &self.writer
@@ -292,8 +289,7 @@ impl DualWriter {
     }
 
     /// Like [`DualWriter::append`], for the first of `all` rows to come: they get one row group unless a size
-    /// was
-    /// given. `None` if their number is unknown.
+    /// was given. `None` if their number is unknown.
     ///
     /// # Errors
     /// As [`DualWriter::append`].

@@ -2,8 +2,7 @@
 //!
 //! Tables are sent as record batches, after the selection of rows and columns. Files are sent as ranges of
 //! their bytes (`hyperchunk.read`), so that `grpc://host/file.h5` opens with all features of HDF5: it is read
-//! by the same
-//! engine, over a source that asks a server. The format: `docs/formats/flight.md`.
+//! by the same engine, over a source that asks a server. The format: `docs/formats/flight.md`.
 
 mod client;
 mod names;

@@ -1,6 +1,5 @@
 //! Requests for a table of a file, or a part of it. The same JSON is used for a descriptor's command and a
-//! ticket.
-//! The format: `docs/formats/flight.md`.
+//! ticket. The format: `docs/formats/flight.md`.
 
 use super::names::shortened;
 use crate::predicate::Predicate;

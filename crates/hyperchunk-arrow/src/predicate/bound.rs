@@ -126,8 +126,7 @@ fn beside_real(comparison: Comparison, real: f64) -> Result<(Comparison, i128), 
 }
 
 /// Makes a test of floating-point numbers. The bound is rounded to their type; all other values of the type
-/// are on the same side of
-/// both numbers.
+/// are on the same side of both numbers.
 fn float<T: Copy>(
     comparison: Comparison,
     literal: &Literal,

@@ -2,8 +2,7 @@
 //! meaning.
 //!
 //! pyarrow serialises an expression (to send it to another process) as the metadata of an Arrow IPC file:
-//! pairs of
-//! words in prefix order, with the values as the columns of one row.
+//! pairs of words in prefix order, with the values as the columns of one row.
 
 use super::{Comparison, DEEPEST, Literal, MOST_NODES, Predicate};
 use arrow_array::cast::AsArray;
@@ -24,8 +23,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 impl Predicate {
     /// Converts a serialised pyarrow expression about rows of a schema; `None` if it is not known to have the
-    /// same meaning as a
-    /// predicate.
+    /// same meaning as a predicate.
     #[must_use]
     pub fn of_expression(written: &[u8], schema: &Schema) -> Option<Self> {
         if written.len() > MOST_BYTES {
@@ -184,8 +182,7 @@ impl Comparison {
 }
 
 /// Returns whether a comparison of a column with a value of a type compares the two numbers exactly: pyarrow
-/// does not cast the
-/// column, or casts it to a type that represents all its values.
+/// does not cast the column, or casts it to a type that represents all its values.
 fn fits(column: &DataType, given: &DataType, literal: &Literal) -> bool {
     fn has<T: TryFrom<i128>>(whole: i128) -> bool {
         T::try_from(whole).is_ok()

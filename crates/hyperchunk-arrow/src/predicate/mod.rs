@@ -1,14 +1,12 @@
 //! Row filters: comparisons of columns with values, evaluated exactly.
 //!
-//! Numbers are compared by value, without casts: `id < 0.5` of integers is `id < 1`, and
-//! `x == 0.1` is true of no 32-bit float. [`Nan`] selects how NaN compares. Nothing is true for nulls, as in
-//! SQL.
+//! Numbers are compared by value, without casts: `id < 0.5` of integers is `id < 1`, and `x == 0.1` is true
+//! of no 32-bit float. [`Nan`] selects how NaN compares. Nothing is true for nulls, as in SQL.
 //!
 //! [`bound`] converts a comparison to the column's own type, and [`kernel`] evaluates it. [`plan`] evaluates
-//! predicates
-//! over columns without nulls, block by block, and [`evaluate`] all others. [`zones`] excludes rows for which
-//! a predicate cannot be
-//! true, by statistics. Some filters of pyarrow are converted to predicates: [`expression`].
+//! predicates over columns without nulls, block by block, and [`evaluate`] all others. [`zones`] excludes
+//! rows for which a predicate cannot be true, by statistics. Some filters of pyarrow are converted to
+//! predicates: [`expression`].
 
 mod bound;
 mod evaluate;

@@ -1,6 +1,5 @@
 //! Zone pruning: finds rows that cannot match, by the statistics that a store's writers or
-//! `hyperchunk analyze` recorded.
-//! These rows are not read.
+//! `hyperchunk analyze` recorded. These rows are not read.
 
 use super::bound::beside_whole;
 use super::{Comparison, Literal, Nan, Predicate};

@@ -128,8 +128,7 @@ impl Export {
     ///
     /// # Errors
     /// Errors of reading and of the system; Unsupported, with the name of the object, for data that Arrow
-    /// cannot represent. On an error,
-    /// `target` is unchanged.
+    /// cannot represent. On an error, `target` is unchanged.
     pub fn write(&self, target: &Path, format: Format, progress: &dyn Fn(u64)) -> Result<Exported> {
         let mut exported = Exported::default();
         let inputs: Vec<&Path> = self.input.iter().map(PathBuf::as_path).collect();

@@ -35,8 +35,7 @@ pub struct ImportOptions {
     /// The path of the table; by default its original one, or the name of its file.
     pub name: Option<String>,
     /// Store a table that did not come from HDF5 as one dataset of compounds, instead of a group with a
-    /// dataset for each
-    /// column.
+    /// dataset for each column.
     pub compound: bool,
     /// The oldest HDF5 that must be able to read the new file.
     pub oldest: Oldest,
@@ -63,13 +62,11 @@ pub struct Imported {
 }
 
 /// Imports a folder that an export made, or an Arrow file, to an HDF5 file. `progress` gets the number of
-/// bytes in each part
-/// that was read.
+/// bytes in each part that was read.
 ///
 /// # Errors
 /// Errors of reading and writing; Unsupported, with the name of the column, for data that HDF5 cannot
-/// represent. Then there is no
-/// new file.
+/// represent. Then there is no new file.
 pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
     output::accept(to, &[output::Kind::Hdf5])?;
     output::check(to, options.replace, &[from])?;

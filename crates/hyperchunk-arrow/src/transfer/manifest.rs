@@ -1,6 +1,5 @@
 //! `hyperchunk.json`, the manifest of a folder of Arrow files: the objects of the original HDF5 file, in an
-//! order in which each
-//! follows its dependencies; the first is the root group.
+//! order in which each follows its dependencies; the first is the root group.
 //!
 //! ```json
 //! {"format": "hyperchunk-arrow", "version": 1, "objects": [

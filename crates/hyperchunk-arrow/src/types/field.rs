@@ -59,9 +59,8 @@ pub(crate) fn text(name: &Name) -> Result<&str> {
 }
 
 /// Returns the Arrow type of NumPy's dates and durations in HDF5, as h5py stores them: opaque bytes with the
-/// dtype as tag,
-/// such as `NUMPY:<M8[ns]`. Only for units with the same 8 bytes in Arrow; also returns the stored byte
-/// order.
+/// dtype as tag, such as `NUMPY:<M8[ns]`. Only for units with the same 8 bytes in Arrow; also returns the
+/// stored byte order.
 pub(crate) fn numpy_time(tag: &str) -> Option<(DataType, ByteOrder)> {
     let tag = tag.strip_prefix("NUMPY:")?;
     let (tag, order) = match tag.strip_prefix('>') {

@@ -2,8 +2,7 @@
 //!
 //! - The Arrow type is the one that other tools handle best.
 //! - Properties that Arrow cannot represent are in the field's metadata; the encoded HDF5 datatype there
-//!   ([`metadata::DTYPE`]) is
-//!   authoritative.
+//!   ([`metadata::DTYPE`]) is authoritative.
 //! - Bytes are changed only if Arrow requires it: it is little-endian, and has no unusual precisions.
 //! - Columns are never null, except strings of variable length that HDF5 stores as null pointers.
 
@@ -144,8 +143,7 @@ impl ColumnType {
     }
 
     /// Returns the alignment at which stored bytes are valid values without conversion, so that a mapping of
-    /// the file is an
-    /// Arrow buffer; `None` if they need a conversion.
+    /// the file is an Arrow buffer; `None` if they need a conversion.
     #[must_use]
     pub fn zero_copy(&self) -> Option<usize> {
         self.element.alignment()

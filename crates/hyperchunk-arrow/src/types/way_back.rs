@@ -10,8 +10,7 @@ use hyperchunk::model::{ByteOrder, CharacterSet, Class, Datatype, EnumMember, Me
 const DEPTH: usize = 48;
 
 /// Returns the HDF5 datatype and the extent of one row for a field: the type in its metadata, if it matches
-/// the Arrow
-/// type, else the closest one:
+/// the Arrow type, else the closest one:
 ///
 /// - integers and floating-point numbers: the same;
 /// - booleans: h5py's enumeration `{FALSE: 0, TRUE: 1}`;
@@ -75,8 +74,7 @@ fn tensor_shape(field: &Field) -> Result<Option<Vec<u64>>> {
 }
 
 /// Returns the extent of a row, if elements of the datatype can have the values of the Arrow type: the
-/// original extent, or
-/// the sizes of the lists.
+/// original extent, or the sizes of the lists.
 fn cells(datatype: &Datatype, data_type: &DataType, cell: &[u64]) -> Option<Vec<u64>> {
     let mut inner = data_type;
     let mut nested = cell.iter();

@@ -22,14 +22,12 @@ const BLOCK: usize = 4096;
 
 impl ColumnType {
     /// Makes an array of rows from their stored bytes. They are copied only if [`ColumnType::zero_copy`]
-    /// requires it, or if they are
-    /// misaligned. `file` contains the targets of sequences and references.
+    /// requires it, or if they are misaligned. `file` contains the targets of sequences and references.
     ///
     /// # Errors
     /// Invalid if the number of bytes does not match the rows, or `file` is missing but needed; Conversion
-    /// for text that
-    /// is not UTF-8, and for values without a name of enumerations that are shown by name; errors of reading
-    /// the heap.
+    /// for text that is not UTF-8, and for values without a name of enumerations that are shown by name;
+    /// errors of reading the heap.
     pub fn array(&self, stored: Buffer, rows: usize, file: Option<&File>) -> Result<ArrayRef> {
         let size = self.row_size();
         if size.checked_mul(rows) != Some(stored.len()) {
@@ -74,8 +72,7 @@ impl ColumnType {
 }
 
 /// Makes arrays of the members of a compound, each with its offset in an element: `stored` has `rows`
-/// elements of `stride`
-/// bytes. Elements are split in blocks that fit into the processor's cache.
+/// elements of `stride` bytes. Elements are split in blocks that fit into the processor's cache.
 ///
 /// # Errors
 /// As [`ColumnType::array`].
@@ -370,8 +367,7 @@ impl<'e> Column<'e> {
 }
 
 /// Converts NumPy's times: NaT, the smallest number, becomes a null. Its slot holds 0, for programs that also
-/// convert the values
-/// of nulls. Other types, and columns without NaT, are returned unchanged.
+/// convert the values of nulls. Other types, and columns without NaT, are returned unchanged.
 fn with_missing_times(data_type: &DataType, values: Buffer) -> (Option<NullBuffer>, Buffer) {
     if !matches!(data_type, DataType::Timestamp(..) | DataType::Duration(_)) {
         return (None, values);

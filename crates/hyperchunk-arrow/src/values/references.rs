@@ -3,8 +3,7 @@
 //! - `path`: the path of the object; null if it is not in the file.
 //! - `raw`: the element, with addresses of 8 bytes, followed by its heap object; empty for a null reference.
 //! - `selection`: for a region, the first and the last corner of each block, for display; null if there are
-//!   too many, or it is not
-//!   a region.
+//!   too many, or it is not a region.
 
 use crate::{Error, ErrorKind, Result};
 use hyperchunk::File;

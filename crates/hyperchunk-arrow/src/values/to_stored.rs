@@ -25,8 +25,7 @@ const BLOCK: usize = 4096;
 ///
 /// # Errors
 /// Conversion if the array's type does not match the dataset's, or a value cannot be represented; Unsupported
-/// for
-/// nulls inside of other values; errors of the writer.
+/// for nulls inside of other values; errors of the writer.
 pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array: &dyn Array) -> Result<()> {
     let dims = writer.dims();
     let cell = dims.get(1..).unwrap_or_default();
@@ -305,8 +304,7 @@ impl Target {
     }
 
     /// Converts elements to positions `stride` bytes apart. `nulls`: whether there may be nulls, whose bytes
-    /// are undefined unless the
-    /// target has a value for them.
+    /// are undefined unless the target has a value for them.
     fn put(
         &self,
         array: &dyn Array,

@@ -1,8 +1,7 @@
 //! Computation of a value by a separate thread, such as the next batch.
 //!
 //! The thread never outlives the value that waits for it. A process that forks waits first until no such
-//! thread is running
-//! ([`before_fork`]): locks held by it would stay locked in the child.
+//! thread is running ([`before_fork`]): locks held by it would stay locked in the child.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

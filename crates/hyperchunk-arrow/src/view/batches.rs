@@ -1,10 +1,8 @@
 //! The rows of a table in batches.
 //!
 //! If all columns of a range of rows are mapped and need no conversion, a batch costs nothing. Otherwise rows
-//! are taken in slabs that
-//! end at chunk boundaries. A slab is read at once, for all columns, and an expensive slab is computed in the
-//! background while the
-//! previous one is used.
+//! are taken in slabs that end at chunk boundaries. A slab is read at once, for all columns, and an expensive
+//! slab is computed in the background while the previous one is used.
 
 use super::ahead::Ahead;
 use super::gather::{Part, gather};

@@ -1,10 +1,8 @@
 //! Reader of the rows that match a predicate, in batches.
 //!
 //! Rows are processed in blocks that fit into the processor's cache: first the predicate is evaluated, then
-//! the wanted
-//! values of matching rows are gathered. A block in which all rows match is returned without a copy; for a
-//! block without matches,
-//! only the columns of the predicate are read.
+//! the wanted values of matching rows are gathered. A block in which all rows match is returned without a
+//! copy; for a block without matches, only the columns of the predicate are read.
 
 use super::compress::{Moved, SLACK, compress};
 use super::room::{Room, Rooms};
@@ -71,8 +69,7 @@ impl Scan {
     }
 
     /// Returns the wanted columns of rows that match a predicate of the first columns, at most `most` in a
-    /// batch; `None` if these
-    /// have nulls or are not numeric.
+    /// batch; `None` if these have nulls or are not numeric.
     #[must_use]
     pub fn chosen(self, predicate: &Predicate, nan: Nan, most: Option<usize>) -> Option<Chosen> {
         let plan = Plan::new(predicate, &self.first_schema(), nan)?;

@@ -18,8 +18,7 @@ pub(super) trait Moved: Copy + 'static {
 }
 
 /// Moves the values whose bits are set to the beginning of `out`; returns their number. Returns `None`
-/// without moving anything if
-/// there is no room for [`SLACK`] more.
+/// without moving anything if there is no room for [`SLACK`] more.
 pub(super) fn compress<T: Moved>(values: &[T], words: &[u64], out: &mut [MaybeUninit<T>]) -> Option<usize> {
     let (lines, rest) = values.as_chunks::<LINE>();
     let (whole, last) = words.split_at_checked(lines.len())?;
@@ -138,8 +137,7 @@ mod x86 {
                         #[allow(clippy::cast_possible_truncation, reason = "the bits of this register")]
                         let mask = word as $mask;
                         // SAFETY: a register's elements, which need no alignment; after the values moved so
-                        // far there is room for
-                        // one more register.
+                        // far there is room for one more register.
                         unsafe {
                             let chosen = $compress(mask, $load(part.as_ptr().cast()));
                             $store(to.add(done).cast(), chosen);
@@ -179,8 +177,7 @@ mod x86 {
                         #[allow(clippy::cast_possible_truncation, reason = "eight bits at most")]
                         if let Some(places) = $places.get(bits as usize) {
                             // SAFETY: a register's elements, which need no alignment; after the values moved
-                            // so far there is room
-                            // for one more register.
+                            // so far there is room for one more register.
                             unsafe {
                                 let places = _mm256_loadu_si256(places.as_ptr().cast());
                                 let values = _mm256_loadu_si256(part.as_ptr().cast());

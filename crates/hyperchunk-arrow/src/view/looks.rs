@@ -10,8 +10,7 @@ const ARROWS: &str = "ARROW:";
 
 impl Table {
     /// Converts the columns to the types of a schema, if conversion options allow it. Columns for which that
-    /// is not possible stay
-    /// unchanged; all of them do if the number of columns differs.
+    /// is not possible stay unchanged; all of them do if the number of columns differs.
     #[must_use]
     pub fn looking_as(&self, wanted: &Schema) -> Self {
         if wanted.fields().len() != self.0.columns.len() {

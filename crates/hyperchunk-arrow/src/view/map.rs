@@ -1,12 +1,9 @@
 //! Memory mappings of local files as Arrow's buffers; the only place that maps them.
 //!
 //! A mapping shows the *present* contents of the file: if another process changes it in place, as h5py's mode
-//! `r+` does, existing
-//! arrays change. If another process truncates the file while it is mapped, access past its new end causes
-//! SIGBUS, as with any
-//! mapping. Callers that must be safe from this read the data (`mapped: false`). The length is checked when a
-//! file is mapped and
-//! when a reader of batches is made.
+//! `r+` does, existing arrays change. If another process truncates the file while it is mapped, access past
+//! its new end causes SIGBUS, as with any mapping. Callers that must be safe from this read the data
+//! (`mapped: false`). The length is checked when a file is mapped and when a reader of batches is made.
 
 use arrow_buffer::Buffer;
 use hyperchunk::io::Source;
@@ -131,8 +128,7 @@ impl Map {
         let first = unsafe { self.start.add(start) };
         let keeper: Arc<Self> = Arc::clone(self);
         // SAFETY: the bytes exist as long as the mapping, which the buffer keeps. Another process may change
-        // them, as in any
-        // mapping: nothing here relies on their values.
+        // them, as in any mapping: nothing here relies on their values.
         Some(unsafe { Buffer::from_custom_allocation(first, end - start, keeper) })
     }
 }

@@ -69,8 +69,7 @@ impl Room {
         };
         let lent = Arc::new(Lent { memory: self.memory, from: self.from });
         // SAFETY: the bytes exist as long as the owner, which the buffer keeps, and nothing writes to them
-        // until it is
-        // returned to the pool.
+        // until it is returned to the pool.
         unsafe { Buffer::from_custom_allocation(first, length, lent) }
     }
 }

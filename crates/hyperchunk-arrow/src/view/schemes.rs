@@ -1,6 +1,5 @@
 //! Conventions of other programs for tables in groups: pandas (fixed and table format), vaex, AnnData, NeXus.
-//! A dataset of PyTables is
-//! an ordinary compound.
+//! A dataset of PyTables is an ordinary compound.
 
 use super::table::{Column, Stored, named};
 use super::texts::{text, texts, unpadded};
@@ -104,8 +103,7 @@ pub(super) fn column(
 }
 
 /// Returns whether a dataset is PyTables' placeholder for an empty pandas array: a single meaningless
-/// element, with attributes
-/// that describe the array.
+/// element, with attributes that describe the array.
 pub(super) fn stands_for_nothing(dataset: &Dataset) -> Result<bool> {
     let dims = dataset.dims();
     if dims.is_empty() || dims.iter().any(|dim| *dim != 1) {

@@ -108,8 +108,7 @@ impl Table {
     ///
     /// # Errors
     /// Invalid if the object is not a table, or lacks the requested columns or rows; Unsupported if Arrow has
-    /// no type
-    /// for a column; others if something cannot be read.
+    /// no type for a column; others if something cannot be read.
     pub fn of_object(object: &Object, options: &TableOptions) -> Result<Self> {
         let found = find::table(object, options).map_err(|error| named(error, object))?;
         let rows = options.rows.clone().unwrap_or(0..found.rows);

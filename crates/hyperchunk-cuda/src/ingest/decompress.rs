@@ -84,8 +84,8 @@ impl<'a> Slot<'a> {
                 temp_bytes,
             };
             // SAFETY: the tables were built above with `count` entries each; they point into `stored` and
-            // `raw`, where
-            // `places` gave each task as much as it says; the slot keeps all until it was collected.
+            // `raw`, where `places` gave each task as much as it says; the slot keeps all until it was
+            // collected.
             unsafe { nvcomp.decompress(&self.stream, algorithm, &batch)? };
         }
         Ok(())

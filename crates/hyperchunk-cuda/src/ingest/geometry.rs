@@ -21,8 +21,7 @@ pub(super) struct Copy {
     pub(super) from: u64,
     pub(super) to: u64,
     /// Dimensions, innermost first; dimensions that are contiguous on both sides are merged. The first one's
-    /// strides are single
-    /// bytes.
+    /// strides are single bytes.
     pub(super) axes: Vec<Axis>,
 }
 

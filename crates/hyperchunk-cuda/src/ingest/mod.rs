@@ -1,19 +1,14 @@
 //! Reading from storage to the GPU: stored chunks become an array in the GPU's memory.
 //!
 //! Several threads read the chunks of a batch into page-locked memory, from which one copy takes them to the
-//! GPU. There they are
-//! decompressed (nvCOMP), unshuffled, and copied to the array, in the byte order of the GPU (our kernels).
-//! Meanwhile the
-//! next batch is read into a second buffer. Chunks that the GPU cannot decode are decoded by the processor
-//! and copied in the same
-//! way. If cuFile can read directly into the GPU's memory, it reads uncompressed data, which the processor
-//! need not examine.
+//! GPU. There they are decompressed (nvCOMP), unshuffled, and copied to the array, in the byte order of the
+//! GPU (our kernels). Meanwhile the next batch is read into a second buffer. Chunks that the GPU cannot
+//! decode are decoded by the processor and copied in the same way. If cuFile can read directly into the GPU's
+//! memory, it reads uncompressed data, which the processor need not examine.
 //!
 //! **The GPU path makes the same checks as the processor**: Fletcher-32 by the processor, zlib's checksum by
-//! a kernel, sizes by
-//! both. A chunk that fails on the GPU is decoded again by the processor, which reports the error, or accepts
-//! the chunk as
-//! libhdf5 would.
+//! a kernel, sizes by both. A chunk that fails on the GPU is decoded again by the processor, which reports
+//! the error, or accepts the chunk as libhdf5 would.
 
 mod arrange;
 mod decompress;
@@ -186,13 +181,11 @@ impl std::ops::AddAssign for Report {
 }
 
 /// Reads all parts into the array that begins at `offset` of `to`, which must not be in use: the read does
-/// not wait for other
-/// streams. The array is complete when it returns without an error.
+/// not wait for other streams. The array is complete when it returns without an error.
 ///
 /// # Errors
 /// Io and Damaged with the place in the file; Unsupported for an unknown filter; Invalid if a part does not
-/// fit;
-/// Limit for too little memory; errors of CUDA.
+/// fit; Limit for too little memory; errors of CUDA.
 pub fn ingest(
     request: &Request<'_>,
     to: &DeviceMemory,

@@ -45,8 +45,7 @@ impl Placing {
     }
 
     /// Copies a part of a block at the start of `from` into an array at the start of `to`. The copy is
-    /// complete when this
-    /// returns, and `from` may be written again.
+    /// complete when this returns, and `from` may be written again.
     ///
     /// # Errors
     /// Invalid if it does not fit; errors of the driver.

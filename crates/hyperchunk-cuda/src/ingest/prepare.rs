@@ -1,6 +1,5 @@
 //! The processor's part: reads stored bytes into page-locked memory, checks headers and checksums of
-//! compressed
-//! data, and decodes chunks that the GPU cannot.
+//! compressed data, and decodes chunks that the GPU cannot.
 
 use super::plan::{How, Task};
 use super::{Input, Options, Request, Stored};

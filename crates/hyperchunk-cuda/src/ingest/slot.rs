@@ -182,8 +182,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Assigns the places; tasks that are copied directly to the array come last. Also returns the number of
-    /// bytes that are mirrored on
-    /// the GPU, page-locked, and decompressed.
+    /// bytes that are mirrored on the GPU, page-locked, and decompressed.
     fn places(&self, tasks: &'a [Task<'a>]) -> Result<(Vec<Place>, usize, usize, usize)> {
         let mut places = vec![Place::default(); tasks.len()];
         let (mut at, mut raw, mut mirrored) = (0_usize, 0_usize, 0);
@@ -223,8 +222,7 @@ impl<'a> Slot<'a> {
         let mut copy = |address: u64, from: &[u8]| {
             report.uploaded += from.len() as u64;
             // SAFETY: the caller has checked the place on the GPU; the page-locked memory is not written, nor
-            // freed without
-            // the driver, before the slot was collected, which waits for the stream.
+            // freed without the driver, before the slot was collected, which waits for the stream.
             unsafe { self.stream.copy_up(address, from.as_ptr(), from.len()) }
         };
         self.context.make_current()?;

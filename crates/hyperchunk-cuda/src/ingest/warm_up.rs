@@ -12,8 +12,7 @@ use std::sync::Arc;
 const CHUNK: usize = 4096;
 
 /// Processes a chunk in each format that nvCOMP decompresses, or one without a format, through all steps of
-/// [`ingest`], on this
-/// thread alone. A process that will not be allowed to open files later calls this first.
+/// [`ingest`], on this thread alone. A process that will not be allowed to open files later calls this first.
 ///
 /// # Errors
 /// Errors of CUDA; Failed if the output differs from the input.

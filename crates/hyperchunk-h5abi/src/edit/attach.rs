@@ -1,10 +1,8 @@
 //! Attaching a function to a file.
 //!
 //! The source is parsed, its inputs are found, it is loaded in the sandbox, signed, and stored. The dataset
-//! is created
-//! anonymously, gets its stubs and its record, and is linked last, so that an interrupted attach leaves no
-//! dataset
-//! that would read as zeros.
+//! is created anonymously, gets its stubs and its record, and is linked last, so that an interrupted attach
+//! leaves no dataset that would read as zeros.
 
 use super::attributes::{self as attributes_given, Value};
 use super::convert::copy_attributes;
@@ -469,8 +467,8 @@ fn store(
 /// Guard that keeps an anonymous dataset from being freed.
 ///
 /// If the dataset's header is evicted from HDF5's cache, as it is when there are many chunks, HDF5 forgets
-/// that the dataset was
-/// linked later, and frees it when it is closed. A reference count of its own prevents that.
+/// that the dataset was linked later, and frees it when it is closed. A reference count of its own prevents
+/// that.
 struct Held<'a> {
     library: &'static Library,
     dataset: &'a Handle,
@@ -507,8 +505,7 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
             && (library.f.plist_set_filter)(plist.id, FILTER_ID, MANDATORY, words.len(), words.as_ptr()) >= 0
     };
     // HDF5 calls the filter of such a dataset before it resizes it: new chunks would have no stubs, and read
-    // as zeros. The
-    // filter refuses.
+    // as zeros. The filter refuses.
     // SAFETY: an open list.
     let guarded = record.maximum.is_empty()
         || unsafe { (library.f.plist_set_fill_time)(plist.id, FILL_WHEN_ALLOCATED) } >= 0;
@@ -521,8 +518,7 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
 }
 
 /// Copies the attributes of the dataset to be replaced to its replacement `keep`, and removes that dataset
-/// from its dimension
-/// scales. Does nothing if the object to be replaced is no dataset.
+/// from its dimension scales. Does nothing if the object to be replaced is no dataset.
 fn forget(library: &'static Library, file: Hid, name: &std::ffi::CStr, keep: Option<Hid>) -> Result<()> {
     let _quiet = Quiet::new(library);
     let Ok(replaced) = library.open_dataset(file, name) else { return Ok(()) };

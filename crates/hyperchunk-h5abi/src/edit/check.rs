@@ -68,8 +68,7 @@ pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Resul
 }
 
 /// Resolves the key that a user names, about to be listed in `profile`: a key file of ours or of HDF5-UDF, a
-/// fingerprint, or
-/// `FILE:/DATASET` for the key that signed it.
+/// fingerprint, or `FILE:/DATASET` for the key that signed it.
 ///
 /// # Errors
 /// `Syntax` for any other text, `NotFound` when the dataset is unsigned, and errors of reading files.

@@ -16,13 +16,11 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
 /// Attaches the source that HDF5-UDF stored with the dataset at `dataset`, signed with the user's key.
-/// Replaces the dataset
-/// and the function's other outputs; their attributes stay.
+/// Replaces the dataset and the function's other outputs; their attributes stay.
 ///
 /// # Errors
 /// `NotFound` when there is no source, `Unsupported` for a dataset that was renamed or was not written by
-/// HDF5-UDF, and the
-/// errors of attaching. Nothing is changed then.
+/// HDF5-UDF, and the errors of attaching. Nothing is changed then.
 pub fn convert(
     library: &'static Library,
     path: &Path,
@@ -152,8 +150,7 @@ fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) ->
     let Some(bytes) = bytes else { fail!(Limit, "it has {elements} elements") };
     let mut buffer = vec![0u8; bytes];
     // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists. The buffer has room for the
-    // elements in their
-    // own type; strings in them are freed after they were written.
+    // elements in their own type; strings in them are freed after they were written.
     let done = unsafe {
         let new = (library.f.attr_create)(to, name.as_ptr(), datatype.id, space.id, 0, 0);
         let new = library.wrap_attribute(new, "cannot make it")?;

@@ -1,10 +1,8 @@
 //! Dimension scales, as netCDF and h5py use them: a live dataset has the scales of its inputs.
 //!
 //! A dataset lists its scales in the attribute `DIMENSION_LIST`, and each scale its datasets in
-//! `REFERENCE_LIST` (HDF5's
-//! dimension scale specification). Both are plain attributes, so this does not need libhdf5's high-level
-//! library, which
-//! readers may lack.
+//! `REFERENCE_LIST` (HDF5's dimension scale specification). Both are plain attributes, so this does not need
+//! libhdf5's high-level library, which readers may lack.
 
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};

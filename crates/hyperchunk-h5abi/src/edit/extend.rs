@@ -26,8 +26,7 @@ pub struct Extended {
 }
 
 /// Grows a live dataset to the shape `to`, or to that of its inputs, and writes stubs to its new chunks. The
-/// record permits
-/// growing, so nothing is signed again.
+/// record permits growing, so nothing is signed again.
 ///
 /// # Errors
 /// `Invalid` for a dataset that cannot grow, or not to that shape; `NotFound`, `Io`.

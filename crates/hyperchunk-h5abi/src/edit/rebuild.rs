@@ -23,16 +23,13 @@ use hyperchunk_udf::wasm;
 use std::path::Path;
 
 /// Compiles the live dataset for this machine, if its language is compiled, and signs it with the user's key.
-/// The dataset's
-/// id, links and other attributes stay. With `take_over`, this also replaces another user's signature or
-/// signs an unsigned
-/// dataset.
+/// The dataset's id, links and other attributes stay. With `take_over`, this also replaces another user's
+/// signature or signs an unsigned dataset.
 ///
 /// # Errors
 /// `Refused` for a dataset not signed with the user's key without `take_over`; `Invalid` for an invalid
-/// record; errors of
-/// compiling and signing. If interrupted, the dataset is unreadable until this has run again or it is
-/// attached again.
+/// record; errors of compiling and signing. If interrupted, the dataset is unreadable until this has run
+/// again or it is attached again.
 pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over: bool) -> Result<Attached> {
     let about = |e: crate::Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;

@@ -16,8 +16,7 @@ const COMPACT: usize = 60_000;
 /// Writes the stubs of a live dataset and its record, whose bytes are `bytes`, replacing existing ones.
 ///
 /// The old record is removed first and the new one written last: in between, the stubs belong to no record,
-/// and reading them
-/// is an error.
+/// and reading them is an error.
 pub(super) fn write(library: &'static Library, dataset: Hid, record: &Record, bytes: &[u8]) -> Result<()> {
     let digest = RecordDigest::of(bytes);
     let place = Place::of(bytes.len(), &record.output.dims, &record.chunk);

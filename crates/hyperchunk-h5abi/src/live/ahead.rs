@@ -1,10 +1,8 @@
 //! Reading chunked inputs with the engine while libhdf5 waits.
 //!
 //! If the file is not open for writing, the engine decodes the chunks that libhdf5 would: on all processors,
-//! and, when the
-//! blocks of a dataset are read sequentially, the next blocks together with the current one. libhdf5 is not
-//! entered again for
-//! it.
+//! and, when the blocks of a dataset are read sequentially, the next blocks together with the current one.
+//! libhdf5 is not entered again for it.
 
 use super::plan::DiskFile;
 use hyperchunk::io::Source;
@@ -27,8 +25,7 @@ const MOST_BYTES: usize = 32 << 20;
 const BLOCKS: usize = 2;
 
 /// The contents of a file that libhdf5 has open. It has a descriptor only during a read: a permanent one
-/// would keep open a file
-/// that the application has closed.
+/// would keep open a file that the application has closed.
 #[derive(Debug)]
 struct Lent {
     file: RwLock<Option<std::fs::File>>,

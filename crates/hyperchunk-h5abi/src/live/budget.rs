@@ -1,10 +1,8 @@
 //! The time limit on the computations of one read call of an application.
 //!
 //! HDF5 does not tell a filter where a read begins. But each call of its interface clears the error stack,
-//! and no operation within
-//! a read does. So once a thread's functions have computed for a while, a message is put there, and while it
-//! remains the same call
-//! is running. Short reads never put one there.
+//! and no operation within a read does. So once a thread's functions have computed for a while, a message is
+//! put there, and while it remains the same call is running. Short reads never put one there.
 
 use crate::errors::{Area, push};
 use crate::library::Library;
@@ -75,8 +73,7 @@ impl Drop for Computation {
 }
 
 /// Fails if the current read has computed for longer than the profile allows. The failure comes between the
-/// limit and 1.5 times
-/// the limit.
+/// limit and 1.5 times the limit.
 ///
 /// # Errors
 /// `Limit`.

@@ -1,10 +1,8 @@
 //! Cycle check: detects inputs whose reading would come back to a dataset that is being read.
 //!
 //! HDF5 does not support that: both reads of a dataset share one state, and one of them writes outside its
-//! buffer. A live
-//! dataset is recognised by its filter. A virtual one has no filter, and a chunk in HDF5's cache is read
-//! without calling any
-//! filter, so a virtual dataset is followed to its sources.
+//! buffer. A live dataset is recognised by its filter. A virtual one has no filter, and a chunk in HDF5's
+//! cache is read without calling any filter, so a virtual dataset is followed to its sources.
 
 use super::legacy;
 use super::locate::is_client_data_of;
@@ -48,8 +46,7 @@ pub(super) fn check(found: &[Live]) -> Result<()> {
 }
 
 /// Returns the live datasets that reading `dataset` reads directly, without their own inputs. Fails if it
-/// would read files that
-/// inputs may not come from.
+/// would read files that inputs may not come from.
 pub(super) fn live_in(library: &'static Library, dataset: Hid, outside: &Outside) -> Result<Vec<Live>> {
     let mut walk = Walk { library, outside, found: Vec::new(), left: MOST };
     walk.dataset(dataset, 0)?;
@@ -158,8 +155,7 @@ impl Walk<'_> {
 }
 
 /// Returns the files and datasets that a virtual dataset names as its sources, as stored. `left` is the
-/// remaining budget of
-/// sources, from which their number is subtracted.
+/// remaining budget of sources, from which their number is subtracted.
 pub(super) fn named(
     library: &'static Library,
     plist: Hid,

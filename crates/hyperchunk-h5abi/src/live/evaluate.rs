@@ -144,8 +144,7 @@ impl Reader for Inputs<'_> {
 }
 
 /// Reads a block of an input through the library, which converts it to the machine's types. The input may
-/// itself be
-/// live: then this thread re-enters this function.
+/// itself be live: then this thread re-enters this function.
 pub(super) fn read_input(
     library: &'static Library,
     live: Hid,

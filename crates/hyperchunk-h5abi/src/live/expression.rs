@@ -19,8 +19,7 @@ const MAX_KEPT: usize = 32 << 20;
 
 thread_local! {
     /// Buffers for blocks and inputs, reused from chunk to chunk. Taken out while in use, since an input may
-    /// also be an
-    /// expression.
+    /// also be an expression.
     static MEMORY: RefCell<Memory> = RefCell::default();
 }
 

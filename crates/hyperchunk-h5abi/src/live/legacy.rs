@@ -1,8 +1,7 @@
 //! Datasets of HDF5-UDF, converted to records.
 //!
 //! Their filter has no client data, so nothing in the dataset's header identifies them; they are recognised
-//! by the contents of
-//! their chunk.
+//! by the contents of their chunk.
 
 use super::locate::{Target, not_none, target};
 use super::plan::absolute;
@@ -119,8 +118,7 @@ fn slot(library: &'static Library, file: &Handle, name: &str, exact: bool) -> Re
 }
 
 /// Fails if the type's layout in the file differs from C's. Compiled code uses the file's layout, so such a
-/// dataset cannot be
-/// passed to it.
+/// dataset cannot be passed to it.
 pub(super) fn check_layout(library: &'static Library, file_type: Hid) -> Result<()> {
     let (memory, datatype) = library.unpadded_type(file_type)?;
     // SAFETY: open identifiers.

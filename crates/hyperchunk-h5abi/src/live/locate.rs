@@ -1,10 +1,9 @@
 //! Finding the open dataset that a stub belongs to.
 //!
 //! HDF5 tells a filter nothing about the dataset that it reads. But the library can list its open datasets,
-//! and a live
-//! one is known by its id, which is in the stub and in the client data of its filter: never by a name. Where
-//! copies of
-//! one file are open together, several datasets can match; then each is evaluated and all must agree.
+//! and a live one is known by its id, which is in the stub and in the client data of its filter: never by a
+//! name. Where copies of one file are open together, several datasets can match; then each is evaluated and
+//! all must agree.
 
 use super::plan::{Plan, check_shape};
 use super::record::{self, Verified};
@@ -171,8 +170,8 @@ fn keep_plan(library: &Library, plan: &Arc<Plan>) {
 }
 
 /// Returns the open datasets that are the live dataset `id`, by the client data of their filters. Datasets
-/// that hold values
-/// instead are returned only if there is no other: then a chunk without its record is being read.
+/// that hold values instead are returned only if there is no other: then a chunk without its record is being
+/// read.
 fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     let (mut computed, mut others) = (Vec::new(), Vec::new());
     for &dataset in open {
@@ -186,8 +185,7 @@ fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
 }
 
 /// Returns whether a dataset with our filter is computed. A dataset that a program created with the
-/// properties of a live one may
-/// hold values instead.
+/// properties of a live one may hold values instead.
 pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -> bool {
     let optional = library.live_filter_of_copy(plist).is_some_and(|(flags, _)| flags & OPTIONAL != 0);
     !optional

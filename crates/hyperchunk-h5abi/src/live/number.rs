@@ -26,8 +26,7 @@ impl Library {
     }
 
     /// Returns the types of any number: half floats become floats, enumerations their integers, and
-    /// enumerations of FALSE and TRUE
-    /// bools.
+    /// enumerations of FALSE and TRUE bools.
     fn number(&'static self, file_type: Hid) -> Result<(Handle, ElementType, Kind)> {
         // SAFETY: any identifier may be asked.
         if unsafe { (self.f.type_class)(file_type) } == CLASS_ENUM {
@@ -65,8 +64,7 @@ impl Library {
             return String::new();
         }
         // SAFETY: H5Tenum_nameof has had this signature since 1.4; the value has the type's one byte, and the
-        // size of the name's
-        // buffer is passed.
+        // size of the name's buffer is passed.
         let found = unsafe {
             std::mem::transmute::<*mut c_void, NameOf>(symbol)(
                 datatype,

@@ -1,10 +1,8 @@
 //! Access control for files outside the live dataset's own: rejects inputs that libhdf5 would open from files
-//! that the
-//! profile does not permit.
+//! that the profile does not permit.
 //!
 //! The file names its inputs, through external links, sources of virtual datasets and names of raw data. The
-//! reader may have
-//! files that the file's author must not see.
+//! reader may have files that the file's author must not see.
 
 use super::plan;
 use crate::handles::Handle;
@@ -164,8 +162,7 @@ fn no_file(path: &Path) -> crate::Error {
 }
 
 /// Fails if libhdf5, following an external link to a file of this name, could open something that is neither
-/// a file nor a
-/// folder, and block on it.
+/// a file nor a folder, and block on it.
 pub(super) fn check_is_file(library: &'static Library, file: Hid, name: &OsStr) -> Result<()> {
     let file = library.file_of(file)?;
     let own = PathBuf::from(library.name_of(file.id, library.f.file_name));

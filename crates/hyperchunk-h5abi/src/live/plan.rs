@@ -85,8 +85,8 @@ impl Plan {
         Outside::new(library, file, self.profile.inputs)
     }
 
-    /// Returns the live datasets that an open input is made of.
-    /// Fails if it comes from files that inputs may not come from.
+    /// Returns the live datasets that an open input is made of. Fails if it comes from files that inputs may
+    /// not come from.
     pub(super) fn live_in(
         &self,
         library: &'static Library,
@@ -186,8 +186,7 @@ impl Plan {
     /// Returns a worker for this plan, from the pool or started now.
     ///
     /// A descriptor of the file is opened only to start one: a permanent one would keep open a file that the
-    /// application has
-    /// closed.
+    /// application has closed.
     ///
     /// `key` is the plan's own, or one with room for the strings of one call.
     pub(crate) fn session(

@@ -24,8 +24,7 @@ type Info = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, Hid) -> c_int;
 type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -> c_int;
 
 /// Returns the sources of the object with this name in an open file: a dataset, including its virtual
-/// sources, or an object
-/// with an attribute.
+/// sources, or an object with an attribute.
 pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
     let mut walk = Walk { library, file, found: Sources::default(), left: MOST };
     walk.object(absolute(name).as_bytes(), 0)?;

@@ -67,8 +67,7 @@ fn filters(library: &Library, plist: Hid) -> Option<Vec<Filter>> {
 }
 
 /// Returns the size in bytes of the units whose byte order is reversed; 1 if elements are stored as in
-/// memory, `None` if they
-/// differ otherwise.
+/// memory, `None` if they differ otherwise.
 fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> {
     let stored = library.dataset_type(dataset.id)?;
     let (native, ..) = library.input_type(Backend::Cuda, stored.id)?;
@@ -97,8 +96,7 @@ fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> 
 }
 
 /// Copies a block of an input into memory as it is stored, if the worker can decode it. Returns the number of
-/// bytes; 0 if it
-/// has to be read otherwise.
+/// bytes; 0 if it has to be read otherwise.
 pub(super) fn read(
     library: &'static Library,
     live: Hid,
@@ -174,8 +172,7 @@ fn filled(
 }
 
 /// Returns the parts of chunks that make up a block, and the first element of each chunk. `None` if their
-/// table needs more than
-/// `room` bytes, or there are no elements.
+/// table needs more than `room` bytes, or there are no elements.
 fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(Vec<Piece>, Vec<Vec<u64>>)> {
     let rank = chunk.len();
     if offset.len() != rank || shape.len() != rank || chunk.contains(&0) || shape.contains(&0) {

@@ -1,10 +1,9 @@
 //! Inputs with strings of variable length.
 //!
 //! HDF5 allocates each such string separately. Here it allocates them from an arena with a limit, so that a
-//! file cannot use
-//! more memory than the profile allows. For the worker they are placed after the elements, in memory that it
-//! can only read, and the elements get the addresses at which the worker sees them. It never sees an address
-//! of this process.
+//! file cannot use more memory than the profile allows. For the worker they are placed after the elements, in
+//! memory that it can only read, and the elements get the addresses at which the worker sees them. It never
+//! sees an address of this process.
 
 use crate::errors::Quiet;
 use crate::library::Library;
@@ -34,8 +33,7 @@ pub(super) struct Texts {
 
 impl Texts {
     /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list.
-    /// Returns the error
-    /// `too_large` if everything together needs more than `limit` bytes.
+    /// Returns the error `too_large` if everything together needs more than `limit` bytes.
     pub(super) fn read(
         library: &'static Library,
         datatype: &Datatype,

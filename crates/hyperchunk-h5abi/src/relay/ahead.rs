@@ -1,6 +1,5 @@
 //! Request planning of a relay: ranges in parallel pieces, structure in blocks that are worth a request, and
-//! readahead for
-//! sequential reads.
+//! readahead for sequential reads.
 
 use bytes::Bytes;
 use hyperchunk::Result;

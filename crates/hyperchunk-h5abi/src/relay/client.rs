@@ -306,9 +306,8 @@ impl Shared {
     }
 
     /// Runs an operation with a relay. One is started if there is none, if it has ended, or if it belongs to
-    /// the parent of a
-    /// forked process. A relay that ends during the operation is replaced once; one that does not answer is
-    /// not asked twice.
+    /// the parent of a forked process. A relay that ends during the operation is replaced once; one that does
+    /// not answer is not asked twice.
     fn with<T>(
         &self,
         mut run: impl FnMut(&mut Link, u64) -> Result<Result<T, Failure>, Failure>,
@@ -351,8 +350,7 @@ impl Relay {
     }
 
     /// Fills a buffer with the bytes from `offset` on, which must be inside the file. A replaced relay must
-    /// have the same version
-    /// of the file.
+    /// have the same version of the file.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.with(|link, relay| {

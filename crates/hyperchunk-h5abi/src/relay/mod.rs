@@ -1,14 +1,11 @@
 //! Files over a network for libhdf5. A plugin must not load a network stack, so a separate process,
-//! `hyperchunk relay`, passes
-//! ranges of files on over a socket.
+//! `hyperchunk relay`, passes ranges of files on over a socket.
 //!
 //! Both ends send a [`Header`], followed by `length` bytes for the kinds that have a body. The relay sends
-//! [`HELLO`] at
-//! once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered with
-//! [`OPENED`] or [`ERROR`], then for
-//! ranges ([`READ`]), each of which is answered with any number of [`PIECE`]s, in any order, and [`END`] or
-//! [`ERROR`]. [`CLOSE`] is not
-//! answered. A closed socket ends the relay.
+//! [`HELLO`] at once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered
+//! with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of which is answered with any number of
+//! [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
+//! relay.
 
 mod ahead;
 mod client;

@@ -27,8 +27,7 @@ const IDLE: Duration = Duration::from_secs(30);
 const WAITING: usize = 16;
 
 /// Serves files over the socket that is the process's standard input. Ends the process when the other end
-/// closes it,
-/// even in the middle of a request.
+/// closes it, even in the middle of a request.
 ///
 /// # Errors
 /// A message, if there is no socket, or the other end does not speak the protocol.

@@ -294,8 +294,7 @@ unsafe extern "C" fn write<const L: usize>(
 
 impl File {
     /// Fills a buffer. Bytes past the end of the file read as zeros, as in files of this machine: libhdf5 has
-    /// checked
-    /// that the file is as long as it says.
+    /// checked that the file is as long as it says.
     fn read(&self, address: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
         let there = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
         let (buffer, behind) = buffer.split_at_mut(there.min(buffer.len()));

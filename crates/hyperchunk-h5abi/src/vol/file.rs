@@ -211,10 +211,8 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
 }
 
 /// Returns whether a search for a connector should end here: native HDF5 cannot read the file (it is over a
-/// network, a link to
-/// such a file, or a sharded store), and this release passes it to the connector that it found. If the
-/// release does not, the
-/// error stack gets advice.
+/// network, a link to such a file, or a sharded store), and this release passes it to the connector that it
+/// found. If the release does not, the error stack gets advice.
 fn claims(slot: &Slot, name: &CStr) -> bool {
     let ours = remote::url(name).is_some() || remote::link(name).is_some() || store::is_store_named(name);
     if ours && !slot.registers_found {

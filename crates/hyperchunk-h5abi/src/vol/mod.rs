@@ -1,15 +1,12 @@
 //! The VOL connector: native HDF5 for everything except the raw data of datasets in a sharded store.
 //!
 //! HDF5 passes every call of the application to one callback of [`class`]. An object of ours is a box around
-//! the object of
-//! the connector below, which is the native one unless `under_vol` says otherwise. A process may hold several
-//! libhdf5:
-//! each has a [`slot`], its own functions, and callbacks of its own, which are the same code with another
-//! constant.
+//! the object of the connector below, which is the native one unless `under_vol` says otherwise. A process
+//! may hold several libhdf5: each has a [`slot`], its own functions, and callbacks of its own, which are the
+//! same code with another constant.
 //!
 //! **Invariant:** messages that a failed call left on the error stack stay there: HDF5 calls for cleaning up
-//! go through
-//! [`slot::Slot::keep_errors`].
+//! go through [`slot::Slot::keep_errors`].
 
 #![allow(clippy::too_many_arguments, reason = "HDF5's callbacks have as many as they have")]
 

@@ -1,8 +1,7 @@
 //! MPI as the program has loaded it, and the functions that only a libhdf5 built with MPI has.
 //!
 //! Nothing is linked: the functions are looked up in the scope of that libhdf5. A communicator is an `int` in
-//! MPICH and a pointer
-//! in Open MPI: here it is a word, which is passed in the same register.
+//! MPICH and a pointer in Open MPI: here it is a word, which is passed in the same register.
 
 use super::failure::{Failure, Outcome, done, refuse};
 use super::slot::{PropertyList, Slot};
@@ -146,8 +145,8 @@ impl Ranks {
     }
 
     /// Returns a transfer list without collective transfers, if `dxpl` requests them, since a file of one
-    /// rank alone has none. It is
-    /// kept until the next call, because HDF5 writes to it when the transfer has ended.
+    /// rank alone has none. It is kept until the next call, because HDF5 writes to it when the transfer has
+    /// ended.
     pub(super) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
         let Some(lists) = self.slot.mpi() else { return Ok(None) };
         let mut mode = INDEPENDENT;

@@ -101,8 +101,7 @@ impl Object {
     }
 
     /// Like [`Object::wrap`], for a dataset that the connector below opened, which may belong to a store. A
-    /// stub whose dataset cannot
-    /// be found in the store is an error, since the native dataset has no data.
+    /// stub whose dataset cannot be found in the store is an error, since the native dataset has no data.
     pub(super) fn wrap_dataset(
         slot: &'static Slot,
         under: P,
@@ -146,8 +145,7 @@ impl Object {
     }
 
     /// Closes the lower object, then frees ours. With the last object of a store's file its writer ends. If
-    /// that fails, the
-    /// application gets the error and may close again; objects that were closed stay closed.
+    /// that fails, the application gets the error and may close again; objects that were closed stay closed.
     ///
     /// # Safety
     /// As for [`Object::of`]; after success it is not used any more.

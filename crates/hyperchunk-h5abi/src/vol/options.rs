@@ -1,8 +1,7 @@
 //! The connector's information string, which follows the name in `HDF5_VOL_CONNECTOR`.
 //!
 //! Items are separated by `;`, `,` or white space: `store;fsync=never`. An existing store needs no item: it
-//! is recognised.
-//! `store` makes new files stores.
+//! is recognised. `store` makes new files stores.
 
 use super::failure::{Outcome, refuse};
 use std::fmt;

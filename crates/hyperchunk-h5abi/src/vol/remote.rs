@@ -13,8 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The schemes of URLs that a relay opens. URLs that a release of HDF5 opens by a driver of its own go to
-/// that driver if the
-/// program requests it.
+/// that driver if the program requests it.
 const SCHEMES: [&str; 15] = [
     "grpc",
     "grpc+tcp",
@@ -68,9 +67,8 @@ pub(super) fn link(name: &CStr) -> Option<String> {
 }
 
 /// Returns the URL that a name stands for, if it is a file over a network: either the name itself, or the
-/// target of a link, which is
-/// followed if the connector is configured to. (Otherwise any author of a file could make this process send
-/// its token to any server.)
+/// target of a link, which is followed if the connector is configured to. (Otherwise any author of a file
+/// could make this process send its token to any server.)
 pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
     if url(name).is_some() {
         return Ok(Some(name.to_owned()));
@@ -110,8 +108,7 @@ pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_u
 }
 
 /// Finds the command that reads files over a network: from the connector's options, the environment, the
-/// package that contains
-/// this plugin, or the search path.
+/// package that contains this plugin, or the search path.
 fn command(option: Option<&str>) -> Outcome<PathBuf> {
     if hyperchunk_udf::keys::is_set_uid() {
         // Options, environment and search path come from the untrusted caller.
@@ -158,10 +155,8 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Returns the URL that libhdf5 means by the name of another file to which a file over a network points (an
-/// external link, a
-/// virtual dataset). It must be in the same folder or below it. libhdf5 takes URLs for relative paths, and
-/// also looks in other places,
-/// none of which belongs to a file over a network.
+/// external link, a virtual dataset). It must be in the same folder or below it. libhdf5 takes URLs for
+/// relative paths, and also looks in other places, none of which belongs to a file over a network.
 pub(super) fn beside(base: &str, name: &str) -> Option<String> {
     let end = base.find(['?', '#']).filter(|_| is_web(base)).unwrap_or(base.len());
     let folder = base.get(..base.get(..end)?.rfind('/')?.checked_add(1)?)?;

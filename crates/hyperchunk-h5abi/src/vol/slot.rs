@@ -33,8 +33,7 @@ pub(super) struct Slot {
     unreachable: Mutex<Option<String>>,
     noted: AtomicBool,
     /// True if a file found by a search for a connector is registered with the connector that opened it. HDF5
-    /// 2.0 to 2.2 register it
-    /// with the native one, which takes our object for its own and crashes.
+    /// 2.0 to 2.2 register it with the native one, which takes our object for its own and crashes.
     pub(super) registers_found: bool,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
@@ -133,8 +132,7 @@ pub(super) fn enter_within<const L: usize, T>(
 
 impl Slot {
     /// Returns the identifier of the connector with that value. It is kept until the library closes, so that
-    /// objects need no
-    /// reference each.
+    /// objects need no reference each.
     pub(super) fn connector(&self, value: c_int) -> Outcome<Hid> {
         if value == NATIVE {
             let known = self.native.load(Ordering::Relaxed);
@@ -177,8 +175,7 @@ impl Slot {
     }
 
     /// Records the error of a file to which a file over a network points, because libhdf5 treats a source of
-    /// a virtual dataset that
-    /// it cannot open as missing. For [`Slot::reached`], until the next call.
+    /// a virtual dataset that it cannot open as missing. For [`Slot::reached`], until the next call.
     pub(super) fn note_unreachable(&self, why: String) {
         *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         self.noted.store(true, Ordering::Relaxed);
@@ -236,14 +233,12 @@ impl Slot {
     /// native one could not.
     ///
     /// The search pauses the error stack (2.0 and newer) or leaves the failure on it (1.14), while a query by
-    /// the application
-    /// begins with an empty stack. There is no search if the default connector is not the native one.
-    /// Leaves the error stack unchanged.
+    /// the application begins with an empty stack. There is no search if the default connector is not the
+    /// native one. Leaves the error stack unchanged.
     pub(super) fn is_searched(&self) -> bool {
         let paused = crate::errors::is_paused(self.library);
         // SAFETY: takes the current stack as a stack of its own, counts it, and puts it back at the end; live
-        // places; the
-        // identifier of the connector is closed.
+        // places; the identifier of the connector is closed.
         unsafe {
             let errors = (self.api.error_take)();
             let failed = paused || (self.api.error_count)(errors) > 0;

@@ -1,6 +1,5 @@
 //! State shared by all clients of a process: the threads that wait for the network, and connections. It does
-//! not survive a fork:
-//! the child creates its own on first use.
+//! not survive a fork: the child creates its own on first use.
 
 use super::url::Server;
 use crate::flight::status;
@@ -173,8 +172,7 @@ impl Process {
     }
 
     /// Runs tasks, and passes their results to `take` on this thread, until all have ended, one has failed,
-    /// or the caller is
-    /// interrupted. Tasks still running then are aborted.
+    /// or the caller is interrupted. Tasks still running then are aborted.
     pub(super) fn run<T: Send + 'static, F: Future<Output = Result<()>> + Send + 'static>(
         &self,
         start: impl FnOnce(std::sync::mpsc::SyncSender<Result<Option<T>>>) -> Vec<F>,

@@ -39,8 +39,7 @@ impl Server {
 
 impl Location {
     /// Parses `grpc://HOST:PORT/FILE`, `grpc+tls://HOST:PORT/FILE` or `grpc+unix:///SOCKET?file=FILE`. Names
-    /// of files
-    /// are percent-encoded.
+    /// of files are percent-encoded.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let wrong = || {
             let message = "such a URL is grpc://HOST:PORT/FILE, grpc+tls://HOST:PORT/FILE or grpc+unix:///SOCKET?file=FILE";

@@ -1,6 +1,6 @@
 //! Workaround for gRPC's C++ library: as the host of a Unix socket it sends the socket's path with `%2F`,
-//! which is not a host,
-//! and which our HTTP library refuses. The header frames are rewritten as they arrive: `%` becomes `-`.
+//! which is not a host, and which our HTTP library refuses. The header frames are rewritten as they arrive:
+//! `%` becomes `-`.
 //!
 //! Source: RFC 9113 (frames), RFC 7541 (headers). Only the value of `:authority` is changed, and no length.
 

@@ -1,6 +1,5 @@
 //! DoGet responses as gRPC frames whose bodies are the batches' own buffers: column data are not copied on
-//! the way to
-//! the socket. (tonic copies each message into a buffer of its own.)
+//! the way to the socket. (tonic copies each message into a buffer of its own.)
 
 use super::service::Sent;
 use arrow_array::RecordBatch;
@@ -37,8 +36,7 @@ pub(super) struct Encoder {
     /// The metadata sent with the schema's message.
     metadata: Bytes,
     /// Address ranges of mapped files. This process never reads them, because a truncated file would kill it
-    /// with SIGBUS;
-    /// the kernel, which sends them, only returns an error.
+    /// with SIGBUS; the kernel, which sends them, only returns an error.
     mapped: Vec<Range<usize>>,
 }
 

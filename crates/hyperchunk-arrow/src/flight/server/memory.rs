@@ -25,8 +25,7 @@ impl Memory {
     }
 
     /// Reserves memory for a response that reads `bytes` at once, until the permit is dropped. Waits up to
-    /// `patience` for other
-    /// responses.
+    /// `patience` for other responses.
     ///
     /// # Errors
     /// `Limit`.

@@ -1,8 +1,7 @@
 //! The connections of a server: their number for each peer, and the time limit for presenting the token.
 //!
 //! A connection that has not been authorised keeps its place only until another needs it: a full server, or a
-//! peer with too
-//! many connections, closes the one that has waited longest.
+//! peer with too many connections, closes the one that has waited longest.
 
 use futures_util::task::AtomicWaker;
 use std::collections::{HashMap, VecDeque};
@@ -73,8 +72,7 @@ impl Peers {
     }
 
     /// Returns a place for a connection of a peer; `None` if the peer has the maximum number of authorised
-    /// ones. Waits if all places
-    /// are taken by authorised connections.
+    /// ones. Waits if all places are taken by authorised connections.
     pub(super) async fn admit(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<Ticket> {
         loop {
             let freed = self.freed.notified();

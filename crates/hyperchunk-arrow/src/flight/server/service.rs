@@ -48,8 +48,7 @@ pub(super) struct Flight {
     patience: Duration,
     log: Option<Log>,
     /// True if columns may be sent from mapped files. With TLS this process reads the data to encrypt them,
-    /// and a file that is
-    /// truncated meanwhile would kill it.
+    /// and a file that is truncated meanwhile would kill it.
     mapped: bool,
 }
 

@@ -1,10 +1,9 @@
 //! Files opened either by one process alone, or by all ranks of a communicator together.
 //!
 //! Ranks that request MPI-IO (`H5Pset_fapl_mpio`) create, open, flush and close files together. In a store
-//! each rank has its own log
-//! and skeleton, with the usual driver. The first rank determines the kind of file and the name of the
-//! session, and commits when all
-//! ranks have closed the file: when `H5Fclose` returns at any rank, the file at the path is complete.
+//! each rank has its own log and skeleton, with the usual driver. The first rank determines the kind of file
+//! and the name of the session, and commits when all ranks have closed the file: when `H5Fclose` returns at
+//! any rank, the file at the path is complete.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, refuse};
@@ -33,8 +32,7 @@ pub(super) struct Company {
 
 impl Company {
     /// Returns the processes that open a file with this access list; `None` if its driver stores files
-    /// elsewhere, or shares them in
-    /// another way.
+    /// elsewhere, or shares them in another way.
     pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
         if opened::is_plain_driver(slot, fapl) {
             return Ok(Some(Company { ranks: None }));
@@ -48,8 +46,7 @@ impl Company {
     }
 
     /// Determines the kind of file and the writers' session; `None` if it is not a store. The first rank
-    /// calls `find`, then the
-    /// others look `again`.
+    /// calls `find`, then the others look `again`.
     pub(super) fn decide<T>(
         &self,
         options: &Options,

@@ -1,6 +1,5 @@
 //! H5Ocopy. libhdf5 copies the stubs, which would still refer to the original datasets, so each copy is
-//! replaced by
-//! a dataset of its own, with the same elements and attributes.
+//! replaced by a dataset of its own, with the same elements and attributes.
 
 use super::super::api::{Name, P};
 use super::super::failure::{Outcome, TOLD, done, refuse};

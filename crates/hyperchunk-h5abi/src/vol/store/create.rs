@@ -84,10 +84,9 @@ pub(in crate::vol) unsafe fn create_dataset(
 }
 
 /// Returns whether a dataset is created in the store's own file, and not in another file reached through an
-/// external link. Data of
-/// such a dataset in this store's log would not be found. If the other file is a store, its skeleton is
-/// changed as by a program that
-/// does not know stores, and its next commit keeps the change.
+/// external link. Data of such a dataset in this store's log would not be found. If the other file is a
+/// store, its skeleton is changed as by a program that does not know stores, and its next commit keeps the
+/// change.
 ///
 /// # Safety
 /// As for [`create_dataset`].
@@ -169,8 +168,7 @@ unsafe fn divert_new(
 }
 
 /// Returns the creation list as HDF5 completes it: filters adapt to the datatype, and invalid combinations
-/// are refused. For
-/// this, a native dataset is created and dropped.
+/// are refused. For this, a native dataset is created and dropped.
 ///
 /// # Safety
 /// As for [`create_dataset`].

@@ -267,8 +267,8 @@ pub(super) fn definition(
 }
 
 /// The stub of a dataset: a native one that is contiguous, of fixed size, without filters or fill value. Its
-/// data are in an external
-/// file that does not exist, so that programs which do not know stores fail to read it.
+/// data are in an external file that does not exist, so that programs which do not know stores fail to read
+/// it.
 pub(super) struct StandIn {
     slot: &'static Slot,
     pub(super) space: Hid,

@@ -88,8 +88,7 @@ pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
 }
 
 /// Deletes the group of blocks (virtual datasets over pieces of logs) from the copy of a store's skeleton
-/// that an application
-/// edits: it is not part of the application's data, and the next commit creates it again.
+/// that an application edits: it is not part of the application's data, and the next commit creates it again.
 pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
     let name = CString::new(MARKER.trim_matches('/')).unwrap_or_default();
     let mut at = Location::named(slot, GROUP, &name)?;
@@ -178,10 +177,9 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
 }
 
 /// Repairs the superblock of an image that HDF5 made: releases 1.14 and older clear the status flags in the
-/// copy (marking the
-/// file as not open) and leave the checksum of the open file's flags. Only this damage is repaired: the
-/// checksum must
-/// be right for some flags; any other superblock stays as it is, and readers refuse it.
+/// copy (marking the file as not open) and leave the checksum of the open file's flags. Only this damage is
+/// repaired: the checksum must be right for some flags; any other superblock stays as it is, and readers
+/// refuse it.
 fn restore_checksum(image: &mut [u8]) {
     const FLAGS: usize = 11;
     /// Open for writing, and for SWMR writing.
@@ -362,8 +360,7 @@ impl Store {
 }
 
 /// Returns whether a log will not grow: its writer is done, or its process has ended. (A process of another
-/// machine counts as ended
-/// if its number is free here; data that it writes later go into another epoch.)
+/// machine counts as ended if its number is free here; data that it writes later go into another epoch.)
 pub(super) fn is_done(log: &Waiting) -> bool {
     if log.ending == Ending::Finished || log.header.failed {
         return true;
@@ -372,8 +369,7 @@ pub(super) fn is_done(log: &Waiting) -> bool {
 }
 
 /// Returns whether the process of a writer has ended. On another machine, or in another container, it counts
-/// as ended if its
-/// number is free here.
+/// as ended if its number is free here.
 fn is_gone(log: &Waiting) -> bool {
     let Ok(process) = i32::try_from(log.header.process) else { return true };
     // SAFETY: signal 0 only tests whether the process exists.
@@ -390,8 +386,7 @@ pub(super) fn was_stopped(log: &Waiting) -> bool {
 }
 
 /// Returns whether a writer certainly has the committed file open: its process is running, on this machine,
-/// and it did not
-/// truncate the file.
+/// and it did not truncate the file.
 pub(super) fn has_committed_open(log: &Waiting) -> bool {
     let header = &log.header;
     let goes_on = log.ending != Ending::Finished && !header.failed && !is_gone(log);
@@ -410,8 +405,7 @@ fn ended(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
 }
 
 /// Commits data that stopped writers flushed, when a program opens a file after a crash. A program that only
-/// reads commits
-/// only for processes that certainly have ended, because they ran on this machine.
+/// reads commits only for processes that certainly have ended, because they ran on this machine.
 pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> Outcome<()> {
     if options.commit == Commit::Manual {
         return Ok(());
@@ -441,8 +435,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
 }
 
 /// Returns whether a process started after a writer with the same process number, so that the number was
-/// reused. Tolerates a
-/// clock difference of one minute.
+/// reused. Tolerates a clock difference of one minute.
 fn began_after(process: i32, started: u64) -> bool {
     const SLACK: u64 = 60;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -37,8 +37,8 @@ pub(super) struct Layer {
 }
 
 /// Returns whether an extent in a layer of one epoch clips a layer of another. Not with peers, which will be
-/// in the same epoch as our
-/// own data: data that peers cut off stay until that is committed, since our extent differs from theirs.
+/// in the same epoch as our own data: data that peers cut off stay until that is committed, since our extent
+/// differs from theirs.
 fn clips(later: u64, earlier: u64) -> bool {
     later > earlier && earlier != EPOCH && later != EPOCH
 }
@@ -184,8 +184,7 @@ impl Layers {
     }
 
     /// Returns the layer, the piece and the mask of a chunk that was written whole, with nothing over it and
-    /// not cut by a later
-    /// extent.
+    /// not cut by a later extent.
     pub(super) fn chunk_as_written(&self, slab: &Slab) -> Option<(Source, Piece, u32)> {
         let mut found = None;
         self.in_box(slab, &mut |layer, piece, shown| {
@@ -287,8 +286,7 @@ pub(super) fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
 }
 
 /// Calls `copy` for every run of elements of `shown` that is contiguous both in `from` and in `to`, with its
-/// offset
-/// in each and its length in bytes.
+/// offset in each and its length in bytes.
 pub(super) fn paint(
     from: &Slab,
     shown: &Slab,

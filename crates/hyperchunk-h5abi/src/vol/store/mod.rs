@@ -1,10 +1,9 @@
 //! Sharded stores in the connector.
 //!
 //! A process that writes has a *writer*: a log, and its own skeleton, a native file without a name whose
-//! image goes into
-//! the log. Datasets in it are stubs; their elements are written to the log and read from logs. When the last
-//! object of the file is
-//! closed, the writer is finished, and the session's last writer commits.
+//! image goes into the log. Datasets in it are stubs; their elements are written to the log and read from
+//! logs. When the last object of the file is closed, the writer is finished, and the session's last writer
+//! commits.
 
 mod answers;
 mod at_exit;
@@ -94,8 +93,8 @@ type FileStamp = (u64, u64, u64, (i64, i64));
 struct Keeper {
     group: usize,
     /// The lower file itself, if the lower connector is the native one; the group keeps it open. Requesting
-    /// it from the native connector
-    /// (`H5VL_OBJECT_GET_FILE`) would count an identifier of the file, which would never be closed.
+    /// it from the native connector (`H5VL_OBJECT_GET_FILE`) would count an identifier of the file, which
+    /// would never be closed.
     file: Option<usize>,
     vol: Hid,
 }

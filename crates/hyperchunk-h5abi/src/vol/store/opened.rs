@@ -476,10 +476,8 @@ pub(super) fn read(below: &Below, slot: &'static Slot, store: Store, call: Call<
 }
 
 /// Opens a skeleton: a new one, or an image. Its file is created in the folder of the store, so that links to
-/// neighbouring files
-/// resolve, and its name is removed at once. (With HDF5's in-memory driver, the targets of external links
-/// would also be opened
-/// in memory, and changes to them would be lost.)
+/// neighbouring files resolve, and its name is removed at once. (With HDF5's in-memory driver, the targets of
+/// external links would also be opened in memory, and changes to them would be lost.)
 pub(super) fn begin(
     slot: &'static Slot,
     below: &Below,
@@ -621,8 +619,7 @@ pub(in crate::vol) fn divert(
 }
 
 /// Fails for a dataset of a file over a network whose elements are in external files: libhdf5 would look for
-/// them on this
-/// machine.
+/// them on this machine.
 fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
     let name = CString::new(file_of(slot, under, vol, DATASET)?).unwrap_or_default();
     match super::super::remote::url(&name) {

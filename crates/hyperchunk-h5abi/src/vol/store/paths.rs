@@ -106,8 +106,7 @@ pub(super) fn is_of_a_store(path: &Path) -> bool {
 }
 
 /// Returns whether a file without a folder of logs is a store's file under another name. Writes to it would
-/// go into
-/// the skeleton that both names share, and be lost with the next commit.
+/// go into the skeleton that both names share, and be lost with the next commit.
 pub(super) fn is_hard_link(path: &Path) -> bool {
     let several = fs::metadata(path).is_ok_and(|file| file.is_file() && file.nlink() > 1);
     several && is_of_a_store(path)
@@ -131,8 +130,7 @@ pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
 }
 
 /// Returns the placeholder file at the path of a store before its first commit: an empty HDF5 file, identical
-/// from every writer,
-/// so that it can be recognised. (netCDF-C checks the first bytes of a file itself.)
+/// from every writer, so that it can be recognised. (netCDF-C checks the first bytes of a file itself.)
 fn stub() -> hyperchunk::Result<&'static [u8]> {
     static STUB: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(stub) = STUB.get() {

@@ -1,8 +1,7 @@
 //! Spatial index of the pieces of one dataset in one log, in the order in which they were written.
 //!
 //! Every sixteen consecutive pieces have a bounding box, every sixteen boxes another, and so on. Writers go
-//! through a dataset in
-//! some order, so boxes are small. Adding a piece updates one box on each level.
+//! through a dataset in some order, so boxes are small. Adding a piece updates one box on each level.
 
 use hyperchunk::store::{Extent, Piece, Slab};
 
@@ -67,8 +66,7 @@ impl Pieces {
     }
 
     /// Calls `found` with the part of each piece whose chunks exist: a smaller extent removes the chunks
-    /// outside it, but only
-    /// elements of the chunks that it cuts. `under` clips all.
+    /// outside it, but only elements of the chunks that it cuts. `under` clips all.
     pub(super) fn of_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
         for piece in &self.all {
             let later = self.clips.iter().filter(|clip| clip.order > piece.order);

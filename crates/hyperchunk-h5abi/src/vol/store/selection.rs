@@ -80,8 +80,7 @@ pub(super) fn elements(slot: &Slot, space: Hid) -> Outcome<u64> {
 }
 
 /// Returns whether a selection is its own bounding box. The start is not used: HDF5 returns it without the
-/// selection's offset
-/// (`H5Soffset_simple`), which h5py sets for broadcasts; the bounds include it.
+/// selection's offset (`H5Soffset_simple`), which h5py sets for broadcasts; the bounds include it.
 fn is_box(slot: &Slot, space: Hid, rank: usize) -> bool {
     let mut parts = [vec![0; rank], vec![0; rank], vec![0; rank], vec![0; rank]];
     let [start, stride, count, block] = &mut parts;

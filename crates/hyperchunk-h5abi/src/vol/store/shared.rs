@@ -160,8 +160,7 @@ impl Shared {
     }
 
     /// Adopts the extent that others gave the dataset, if a write reaches beyond our own. Merely opening a
-    /// dataset does not
-    /// change it.
+    /// dataset does not change it.
     fn reach(&self, boxes: &[Slab]) -> Result<()> {
         let (writer, number) = self.writer()?;
         let mut state = self.lock();

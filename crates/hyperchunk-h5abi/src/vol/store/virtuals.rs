@@ -1,6 +1,5 @@
 //! Checks of virtual datasets: libhdf5 opens their sources itself, and treats an uncommitted store as a
-//! missing
-//! source, which would read as fill values.
+//! missing source, which would read as fill values.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, refuse};
