@@ -1,4 +1,4 @@
-//! Opening files for the command, with messages that name them.
+//! Opening files for the command, with error messages that name them.
 
 use crate::errors::Quiet;
 use crate::handles::{Handle, c_name};
@@ -7,7 +7,7 @@ use crate::symbols::ACC_RDWR;
 use crate::{Error, ErrorKind, Result};
 use std::path::Path;
 
-/// An open file whose errors we report ourselves.
+/// An open file; HDF5's own error printing is off while it exists.
 pub(super) struct OpenFile {
     pub(super) handle: Handle,
     _quiet: Quiet,
@@ -33,7 +33,7 @@ pub(super) fn open(library: &'static Library, path: &Path, write: bool) -> Resul
     Ok(OpenFile { handle, _quiet: quiet })
 }
 
-/// HDF5's reasons that users meet, in words of ours.
+/// Rewords common HDF5 errors for users.
 fn in_words(error: Error) -> Error {
     let said = error.to_string();
     let errno = |number: i32| said.contains(&format!("errno = {number},"));
