@@ -37,7 +37,7 @@ fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     Ok(SiteBuf::new(path, &remote))
 }
 
-/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside. If it is about to be made,
+/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside. If it is about to be made or changed,
 /// another user's link is an error.
 #[pyfunction]
 #[pyo3(signature = (path, made = false))]

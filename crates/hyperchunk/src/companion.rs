@@ -143,9 +143,23 @@ impl Trust {
     /// # Errors
     /// As [`Trust::open`].
     pub fn folder(&self, path: &Path) -> Result<bool> {
+        self.look(path)
+            .and_then(|found| found.map_or(Ok(false), |found| self.check(path, &found).map(|()| true)))
+    }
+
+    /// As [`Trust::folder`], but others may write to it.
+    ///
+    /// # Errors
+    /// As [`Trust::open`].
+    pub(crate) fn folder_of_owner(&self, path: &Path) -> Result<bool> {
+        let found = self.look(path)?;
+        found.map_or(Ok(false), |found| self.check_owner_of(path, &found).map(|()| true))
+    }
+
+    fn look(&self, path: &Path) -> Result<Option<Metadata>> {
         let metadata = match std::fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
-            Err(error) if is_absent(&error) => return Ok(false),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => {
                 let message = format!("cannot look at the folder: {error}");
                 return Err(Error::new(ErrorKind::Io, message).file(path.display()));
@@ -161,7 +175,7 @@ impl Trust {
         if !metadata.is_dir() {
             return Err(unfit(path, "a folder", "something else"));
         }
-        self.check(path, &metadata).map(|()| true)
+        Ok(Some(metadata))
     }
 
     /// Makes a folder beside the file at `of`, unless there is a trusted one.

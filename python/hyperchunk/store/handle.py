@@ -351,7 +351,7 @@ def _network(
 
 def _target(path: str | os.PathLike[str], made: bool = False) -> str:
     """A URL as it is, and a path whatever the working folder becomes: that of the file itself, symbolic links being
-    followed; for what is made, another user's link is an error."""
+    followed; for what is made or changed, another user's link is an error."""
     name = os.fspath(path)
     if is_url(name):
         return name
@@ -468,7 +468,7 @@ def open(
     Its writers know its datasets: those of the newest epoch, or, before the first one, those that :func:`create` was
     given. `analyses` look at what they write, beside those that the store has.
     """
-    target = _target(path)
+    target = _target(path, made=True)
     if not is_url(target) and not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     reach = _reach(storage_options, network)
