@@ -320,6 +320,32 @@ pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
     Some(folder.with_file_name(name))
 }
 
+/// Refuses to replace a file in the place of a companion that is none: one that does not begin with
+/// `signature`. A symbolic link is replaced, not written through.
+///
+/// # Errors
+/// Exists, with `one` as the name of such a companion with its article, and `way` out.
+pub(crate) fn check_replaced(path: &Path, signature: &[u8], one: &str, way: &str) -> Result<()> {
+    use std::io::Read as _;
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if found.is_symlink() {
+        return Ok(());
+    }
+    let mut start = Vec::new();
+    let read = open(path).and_then(|file| file.take(signature.len() as u64).read_to_end(&mut start));
+    let got = match read {
+        _ if !found.is_file() => "a folder, a pipe, a socket or a device".to_owned(),
+        Ok(_) if start == signature => return Ok(()),
+        Ok(_) => "a file that is something else".to_owned(),
+        Err(error) => format!("a file that cannot be read ({error})"),
+    };
+    let message = format!(
+        "cannot write {}: expected {one}, which is made anew, or nothing there, got {got}; {way}",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::Exists, message).with_os_code(crate::io::local::EXISTS))
+}
+
 /// Start of the messages about companions that are not trusted.
 const DISTRUST: &str = "cannot use what lies beside the file: ";
 
