@@ -187,7 +187,9 @@ impl Trust {
         if self.folder(path)? {
             return Ok(());
         }
-        match std::fs::create_dir(path) {
+        // Not below a folder link that another user planted.
+        let made = crate::output::Folder::of(path).and_then(|(folder, name)| folder.make(&name, 0o777));
+        match made {
             Ok(()) => tighten(path, of),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
