@@ -40,7 +40,7 @@ fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
 }
 
 /// Resolves symbolic links in a path; a store's folder is beside the resulting file. If the file is
-/// about to be created, a link owned by another user is an error.
+/// about to be created or changed, a link owned by another user is an error.
 #[pyfunction]
 #[pyo3(signature = (path, made = false))]
 pub(crate) fn store_real_file(

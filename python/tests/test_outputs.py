@@ -116,6 +116,32 @@ def test_usual_index_is_made_anew(source: Path) -> None:
     assert Path("a.h5.hcindex").exists()
 
 
+@pytest.mark.parametrize("content", [b"five years of work\n", b"", b"\x89HC"])
+@pytest.mark.parametrize(("command", "suffix"), [("index", ".hcindex"), ("analyze", ".hczones")])
+def test_what_is_no_companion_stays(
+    source: Path, command: str, suffix: str, content: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    companion = Path(f"a.h5{suffix}")
+    companion.write_bytes(content)
+    assert run(command, "a.h5") == 1
+    said = capfd.readouterr().err
+    assert f"cannot write a.h5{suffix}: expected" in said
+    assert companion.read_bytes() == content
+    with pytest.raises(hyperchunk.HyperchunkError, match="expected"):
+        getattr(hyperchunk, command)("a.h5")
+    assert companion.read_bytes() == content
+    if command == "index":
+        assert run("index", "a.h5", "--overwrite") == 0
+        assert companion.read_bytes() != content
+    companion.unlink()
+    assert run(command, "a.h5") == 0
+    made = companion.read_bytes()
+    # Of another version, or damaged, it is made anew.
+    companion.write_bytes(made[: len(made) // 2])
+    assert run(command, "a.h5") == 0
+    assert companion.read_bytes() == made
+
+
 # Every maker of files follows the rule: `makers.MAKERS` has all of them.
 
 

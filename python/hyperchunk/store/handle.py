@@ -371,7 +371,7 @@ def _network(
 
 def _target(path: str | os.PathLike[str], made: bool = False) -> str:
     """Returns a URL as it is, or an absolute path with symbolic links resolved, independent of the working directory.
-    For a file to be created, a link owned by another user is an error.
+    For a file to be created or changed, a link owned by another user is an error.
     """
     name = os.fspath(path)
     if is_url(name):
@@ -489,7 +489,7 @@ def open(
     Its writers know the datasets of the newest epoch or, before the first commit, the ones given to :func:`create`.
     `analyses` run on their data, in addition to the store's own.
     """
-    target = _target(path)
+    target = _target(path, made=True)
     if not is_url(target) and not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     reach = _reach(storage_options, network)

@@ -18,6 +18,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import hyperchunk
+
 OWNER, STRANGER = 54321, 54322
 SCRATCH = Path("/tmp/scratch")
 FILE = SCRATCH / "data.h5"
@@ -461,6 +463,185 @@ except hyperchunk.HyperchunkError as error:
     expect(run(OWNER, make), "made")
 
 
+CONNECTOR = """
+import h5py, numpy as np, sys
+try:
+    with h5py.File(sys.argv[1], sys.argv[2]) as file:
+        file.create_dataset("a" + str(len(file)), data=np.full(40, 7.0), chunks=(10,))
+    print("written")
+except (OSError, RuntimeError) as error:
+    refused = "what lies beside the file" in str(error) or "symbolic link" in str(error)
+    print("refused" if refused else error)
+"""
+
+
+def with_connector(options: str, path: Path, mode: str, printed: str) -> None:
+    """h5py through the connector, as the owner."""
+    package = Path(hyperchunk.__file__).parent
+    plugins = f"{package / 'connector'}:{package / 'plugins'}"
+    done = run(OWNER, CONNECTOR, str(path), mode, HDF5_PLUGIN_PATH=plugins, HDF5_VOL_CONNECTOR=options)
+    expect(done, printed)
+
+
+def plant(link: Path, target: Path, user: int = STRANGER) -> None:
+    """A link of a user."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    os.chown(link, user, user, follow_symlinks=False)
+
+
+def the_connector_does_not_write_through_a_link_of_somebody_else() -> None:
+    """Whatever the mode, the options and the folder; your own links and root's are followed."""
+    target = Path(f"/tmp/h{OWNER}/target.h5")
+    link = SCRATCH / "link.h5"
+    for options in ("hyperchunk store;writers=1", "hyperchunk"):
+        for permissions in (0o1777, 0o777):
+            SCRATCH.chmod(permissions)
+            for mode in ("w", "a", "r+"):
+                shutil.copy(FILE, target)
+                os.chown(target, OWNER, OWNER)
+                before = target.read_bytes()
+                plant(link, target)
+                with_connector(options, link, mode, "refused")
+                if target.read_bytes() != before or Path(f"{target}.d").exists():
+                    raise NotKeptError(f"{options}, {mode}: the target was written")
+        for user in (OWNER, 0):
+            plant(link, target, user)
+            with_connector(options, link, "w", "written")
+            if target.read_bytes() == before:
+                raise NotKeptError(f"{options}: the target of one's own link was not written")
+            shutil.rmtree(f"{target}.d", ignore_errors=True)
+            target.unlink()
+
+
+def no_log_begins_in_a_folder_of_somebody_else() -> None:
+    """Not a byte of data, neither through a link nor in a folder that is there, by h5py and by Python."""
+    mine, theirs = Path(f"/tmp/h{OWNER}/folder"), Path(f"/tmp/h{STRANGER}/folder")
+    for folder, user in ((mine, OWNER), (theirs, STRANGER)):
+        folder.mkdir()
+        os.chown(folder, user, user)
+        folder.chmod(0o777)
+    Path(f"/tmp/h{STRANGER}").chmod(0o755)
+    store = SCRATCH / "store.h5"
+    beside = Path(f"{store}.d")
+    for options in ("hyperchunk store;writers=1", "hyperchunk store"):
+        for target in (mine, theirs, None):
+            if target is None:
+                beside.mkdir()
+                beside.chmod(0o777)
+                os.chown(beside, STRANGER, STRANGER)
+            else:
+                plant(beside, target)
+            with_connector(options, store, "w", "refused")
+            left = list(beside.iterdir())
+            if left or store.exists():
+                raise NotKeptError(f"{options}: a log was begun: {left}, {store.exists()}")
+            done = run(OWNER, STORE)
+            if done.returncode == 0 or "what lies beside the file" not in done.stderr or list(beside.iterdir()):
+                raise NotKeptError(f"a store was begun in a folder of somebody else: {done}")
+            if target is None:
+                beside.rmdir()
+            else:
+                beside.unlink()
+    plant(beside, mine, OWNER)
+    mine.chmod(0o755)
+    with_connector("hyperchunk store;writers=1", store, "w", "written")
+    if not list(mine.glob("*.log")):
+        raise NotKeptError("one's own link to a folder was not followed")
+
+
+IN_PLACE = """
+import sys
+from hyperchunk import _core
+print(_core.run_command(["hyperchunk", *sys.argv[1:]]))
+"""
+
+
+APPEND = """
+import sys
+from hyperchunk import HyperchunkError, store
+try:
+    with store.open(sys.argv[1]).writer() as writer:
+        writer["a"][:10] = range(10)
+    print("written")
+except HyperchunkError as error:
+    print("refused" if "symbolic link" in str(error) else error)
+"""
+
+
+def no_edit_in_place_through_a_link_of_somebody_else() -> None:
+    """Commands that change a file say whose the link is; your own is followed."""
+    target, link = Path(f"/tmp/h{OWNER}/target.h5"), SCRATCH / "link.h5"
+    store = Path(f"/tmp/h{OWNER}/store.h5")
+    expect(run(OWNER, STORE.replace(str(SCRATCH / "store.h5"), str(store))), "")
+    shutil.copy(FILE, target)
+    os.chown(target, OWNER, OWNER)
+    name = str(link)
+    live = ["udf", "attach", name, "live:64x64:double", "--expression", "temperature * 2", "--unsigned"]
+    edits = [live, ["udf", "rm", f"{name}:/live"], ["restructure", name, "/temperature", "--order", "column"]]
+    actions = [["commit"], ["recover"], ["compact"], ["link"], ["vacuum", "--grace", "0"]]
+    changes = [["store", *action[:1], name, *action[1:]] for action in actions]
+    for of, commands in ((target, edits), (store, changes)):
+        for command in commands:
+            before = of.read_bytes(), sorted(Path(f"{of}.d").glob("**/*"))
+            plant(link, of)
+            done = run(OWNER, IN_PLACE, *command)
+            if done.stdout.strip() != "1" or f"symbolic link {link} of user {STRANGER}" not in done.stderr:
+                raise NotKeptError(f"{command}: {done}")
+            if before != (of.read_bytes(), sorted(Path(f"{of}.d").glob("**/*"))):
+                raise NotKeptError(f"{command}: the target was changed")
+            plant(link, of, OWNER)
+            done = run(OWNER, IN_PLACE, *command)
+            if not done.stdout.strip().endswith("0"):
+                raise NotKeptError(f"{command}, by one's own link: {done}")
+    for user, printed in ((STRANGER, "refused"), (OWNER, "written")):
+        plant(link, store, user)
+        expect(run(OWNER, APPEND, name), printed)
+
+
+def no_output_below_a_folder_link_of_somebody_else() -> None:
+    """A link in the middle of an output's path, planted in a folder that everybody may write to."""
+    folder, link = Path(f"/tmp/h{OWNER}/thesis"), SCRATCH / "results"
+    thesis = folder / "keep"
+    folder.mkdir()
+    os.chown(folder, OWNER, OWNER)
+    out = str(link / "keep")
+    commands = [
+        ["pack", str(FILE), out],
+        ["get", str(FILE), "/temperature", "-o", out + ".npy"],
+        ["get", str(FILE), "/temperature", "-o", out + ".h5"],
+        ["arrow", "export", f"{FILE}:/temperature", out + ".arrow"],
+        ["arrow", "export", str(FILE), out + "s", "--format", "folder"],
+        ["index", str(FILE), "-o", out + ".hcindex"],
+        ["restructure", str(FILE), "/temperature", "--output", out + "2.h5"],
+        ["link", "s3://bucket/a.h5", out + "3.h5"],
+    ]
+    for permissions in (0o1777, 0o777):
+        SCRATCH.chmod(permissions)
+        plant(link, folder)
+        place(thesis, b"five years of work", OWNER)
+        for command in commands:
+            overwrite = [] if command[0] in ("restructure", "link") else ["--overwrite"]
+            done = run(OWNER, IN_PLACE, *command, *overwrite)
+            if done.stdout.strip() != "1" or f"symbolic link {link} of user {STRANGER}" not in done.stderr:
+                raise NotKeptError(f"{command}: {done}")
+        expect(run(OWNER, WRITE, out), "refused")
+        expect(run(OWNER, WRITE, str(link / "new.h5")), "refused")
+        with_connector("hyperchunk store;writers=1", link / "store.h5", "w", "refused")
+        with_connector("hyperchunk", link / "plain.h5", "w", "refused")
+        if thesis.read_bytes() != b"five years of work" or len(list(folder.iterdir())) != 1:
+            raise NotKeptError(f"written through the link: {list(folder.iterdir())}")
+    for user in (OWNER, 0):
+        plant(link, folder, user)
+        expect(run(OWNER, WRITE, out), "written")
+    # In a colleague's own folder, a link is the colleague's business.
+    shared = SCRATCH / "of_a_colleague"
+    shared.mkdir()
+    plant(shared / "results", folder)
+    os.chown(shared, STRANGER, STRANGER)
+    expect(run(OWNER, WRITE, str(shared / "results/keep")), "written")
+
+
 SCENARIOS: list[Callable[[], None]] = [
     an_index_of_somebody_else,
     statistics_of_somebody_else,
@@ -473,6 +654,10 @@ SCENARIOS: list[Callable[[], None]] = [
     a_link_of_somebody_else_is_not_written_through,
     a_journal_of_somebody_else,
     a_layout_folder_of_somebody_else_is_not_written_to,
+    the_connector_does_not_write_through_a_link_of_somebody_else,
+    no_log_begins_in_a_folder_of_somebody_else,
+    no_edit_in_place_through_a_link_of_somebody_else,
+    no_output_below_a_folder_link_of_somebody_else,
 ]
 
 

@@ -28,6 +28,9 @@ pub(super) fn open(library: &'static Library, path: &Path, write: bool) -> Resul
     let Some(text) = path.to_str() else {
         return Err(about(Error::new(ErrorKind::Unsupported, "file names must be UTF-8")));
     };
+    if write {
+        hyperchunk::output::target(path).map_err(|e| Error::new(ErrorKind::Refused, e.to_string()))?;
+    }
     let flags = if write { ACC_RDWR } else { 0 };
     let handle = library.open_file(&c_name(text)?, flags).map_err(|e| about(in_words(e)))?;
     Ok(OpenFile { handle, _quiet: quiet })

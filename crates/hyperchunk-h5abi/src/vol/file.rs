@@ -9,7 +9,9 @@ use super::remote;
 use super::slot::{NO_REQUEST, PropertyList, Slot, enter};
 use super::store;
 use crate::symbols::{Herr, Hid};
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::ptr::null_mut;
 
 /// `H5VL_file_specific_t`.
@@ -106,6 +108,14 @@ impl Below {
     }
 }
 
+/// Refuses a name whose links another user could lead anywhere, before anything is written.
+fn check_links(name: &CStr) -> Outcome<()> {
+    if remote::url(name).is_none() {
+        hyperchunk::output::target(Path::new(OsStr::from_bytes(name.to_bytes())))?;
+    }
+    Ok(())
+}
+
 pub(super) unsafe extern "C" fn file_create<const L: usize>(
     name: Name,
     flags: c_uint,
@@ -118,6 +128,7 @@ pub(super) unsafe extern "C" fn file_create<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl, dxpl };
+        check_links(call.name)?;
         remote::attach(slot, &below, call.name, CREATES)?;
         if let Some(made) = store::create(slot, &below, &below.options, call)? {
             return Ok(made);
@@ -139,6 +150,9 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
+        if flags & WRITES != 0 {
+            check_links(call.name)?;
+        }
         let remote = remote::resolve(&below, call.name)?;
         let name = remote.as_deref().unwrap_or(call.name).as_ptr();
         if let Some(url) = &remote {

@@ -26,6 +26,15 @@ use std::sync::{Arc, OnceLock};
 /// Suffix that is appended to a file's name to name its index.
 pub const SUFFIX: &str = ".hcindex";
 
+/// Refuses to replace what is at the usual place of an index and is none.
+///
+/// # Errors
+/// Exists.
+pub fn check_replaced(path: &Path) -> Result<()> {
+    let way = "move it away (--overwrite replaces it; in Python, overwrite=True)";
+    companion::check_replaced(path, layout::INDEX.signature, layout::INDEX.one, way)
+}
+
 /// Place where a file's index is looked for.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
