@@ -1,12 +1,12 @@
-"""What statistics cost while data are written: against a store without them and a plain file, in the same loop.
+"""Cost of statistics during writing, against a store without them and a plain file, in the same loop.
 
     .venv/bin/python bench/analysis.py --page # docs/results/analysis.md
-    .venv/bin/python bench/analysis.py -h     # sizes, rounds, where
+    .venv/bin/python bench/analysis.py -h     # sizes, rounds, folder
 
 Every round writes the same array each way, in turn: to a plain file (the floor: nothing can be faster), to a store with
-checksums, and to one with statistics, too. The table has medians of the rounds' ratios. Then it asks for the largest
-value, and reads everything for it. A second table has functions of the user that look at what is written, a third what
-the examples say.
+checksums, and to one with statistics, too. The table has medians of the rounds' ratios. Then it queries the largest
+value, and compares that with a full scan. A second table has user functions that see the written data, a third the
+output of the examples.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ COMMAND = Path(sys.executable).with_name("hyperchunk")
 
 
 def make(mebibytes: int, dtype: str) -> Values:
-    """What a model gives: smooth, with noise."""
+    """Returns data as from a model: smooth, with noise."""
     count = mebibytes * 2**20 // np.dtype(dtype).itemsize
     values = np.sin(np.arange(count) / 1e5) * 100 + np.random.default_rng(3).integers(0, 8, count)
     return values.astype(dtype).reshape(-1, 2**14)
 
 
 def raw(folder: Path, values: Values, step: int) -> None:
-    """A plain file."""
+    """Writes a plain file."""
     with (folder / "raw").open("wb", buffering=0) as file:
         for row in range(0, len(values), step):
             file.write(values[row : row + step].data)
 
 
 def ours(folder: Path, values: Values, step: int, keep: bool) -> store.Store:
-    """A store, with statistics or without."""
+    """Writes a store, with or without statistics."""
     run = store.create(
         folder / "a.h5", {"/h": store.Dataset(values.shape, values.dtype)}, statistics=keep, sync="never"
     )
@@ -63,19 +63,19 @@ def ours(folder: Path, values: Values, step: int, keep: bool) -> store.Store:
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """How long something takes."""
+    """Returns the elapsed seconds of a call."""
     clock = time.perf_counter()
     work()
     return time.perf_counter() - clock
 
 
 def have_memory(size: int) -> None:
-    """Takes memory and gives it back: some virtual machines get it slowly where it was free for a while."""
+    """Allocates memory and frees it: on some virtual machines, memory that was free for a while is slow to get."""
     np.ones(2 * size, "u1")
 
 
 def round_of(values: Values, step: int, within: Path | None) -> dict[str, float]:
-    """One round, as ratios."""
+    """Runs one round; returns ratios."""
     folder = Path(tempfile.mkdtemp(dir=within))
     try:
         have_memory(values.nbytes)
@@ -99,7 +99,7 @@ PROCESSES = 4
 
 
 def one_of_four(runs: list[store.Store], rank: int, mebibytes: int, barrier: Any, told: Any) -> None:
-    """One process: its rows of each store, hour after hour, when all are ready."""
+    """Runs one process: its rows of each store, hour by hour, after a common start."""
     hours = make(mebibytes // PROCESSES, "f4").reshape(-1, 128, 512)
     for run in runs:
         barrier.wait(120)
@@ -113,7 +113,7 @@ def one_of_four(runs: list[store.Store], rank: int, mebibytes: int, barrier: Any
 
 
 def four_processes(within: Path | None, mebibytes: int, rounds: int) -> list[float]:
-    """How many times as long a model takes with statistics, round by round: 4 processes, a strip of the basin each."""
+    """Returns the slowdown of a model by statistics, round by round: 4 processes, a strip of the basin each."""
     spawn = multiprocessing.get_context("spawn")
     barrier, told = spawn.Barrier(PROCESSES + 1), spawn.Queue()
     hours = mebibytes // PROCESSES * 2**20 // (4 * 128 * 512)
@@ -137,7 +137,7 @@ def four_processes(within: Path | None, mebibytes: int, rounds: int) -> list[flo
             shutil.rmtree(f"{run.path}.d")
         for process in processes:
             process.join()
-    # The first round warms up.
+    # The first round is a warm-up.
     return [took[number + 1] / took[number] for number in range(2, len(took), 2)]
 
 
@@ -181,7 +181,7 @@ hyperchunk::pairs on_write(const std::string &, const hyperchunk::box &box, cons
 
 
 def analyses(folder: Path) -> dict[str, bytes]:
-    """The records of the functions, signed with a key of their own."""
+    """Returns the records of the functions, signed with a key made for this run."""
     made = {}
     for name, (extension, text) in FUNCTIONS.items():
         path = folder / f"bench{extension}"
@@ -194,7 +194,7 @@ def analyses(folder: Path) -> dict[str, bytes]:
 
 
 def written(folder: Path, values: Values, step: int, looks: bytes | None) -> None:
-    """A store with checksums, and with a function or without. The worker is started before."""
+    """Writes a store with checksums, with or without a function. The worker is started before."""
     given = [] if looks is None else [looks]
     run = store.create(folder / "a.h5", {"/h": store.Dataset(values.shape, values.dtype)}, analyses=given, sync="never")
     with run.writer() as writer:
@@ -213,12 +213,12 @@ def written(folder: Path, values: Values, step: int, looks: bytes | None) -> Non
     (folder / "a.h5").unlink()
 
 
-#: How long the writes of :func:`written` took.
+#: Seconds of the writes in :func:`written`.
 TOOK: list[float] = []
 
 
 def functions(within: Path | None, mebibytes: int, rounds: int) -> list[list[str]]:
-    """Rows: a function, and what it costs at writes of 1 and of 16 MiB."""
+    """Returns rows: a function, and its cost with writes of 1 and of 16 MiB."""
     values = make(mebibytes, "f4")
     cells: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(dir=within) as name:
@@ -232,7 +232,7 @@ def functions(within: Path | None, mebibytes: int, rounds: int) -> list[list[str
                 for looks in (None, *records.values()):
                     written(folder, values, step, looks)
                 for name, took in zip(records, TOOK[1:], strict=True):
-                    # The first round warms up.
+                    # The first round is a warm-up.
                     ratios[name] += [took / TOOK[0]] if turn else []
             for name, all_ in ratios.items():
                 cells.setdefault(name, [name]).append(
@@ -242,13 +242,13 @@ def functions(within: Path | None, mebibytes: int, rounds: int) -> list[list[str
 
 
 def example(name: str) -> str:
-    """What an example prints."""
+    """Returns the output of an example."""
     command = [sys.executable, HERE.parent / "examples" / "store" / name]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
+    """Formats a Markdown table."""
     lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
@@ -322,7 +322,7 @@ def main() -> None:
         print(f"{row['dtype']:5}  {numbers}")
     if given.page:
         with tempfile.TemporaryDirectory() as config:
-            # Functions are signed: not with the key of whoever measures.
+            # The functions are signed with a key made for this run, not the user's.
             os.environ["XDG_CONFIG_HOME"] = config
             subprocess.run([COMMAND, "key", "new"], check=True, stdout=subprocess.DEVNULL)
             write_page(given, found)

@@ -1,11 +1,11 @@
-"""Chunks written directly: Table 1 of *RFC: Direct Chunk Write*, with our rows, and what it costs to compress.
+"""Direct chunk writes: Table 1 of *RFC: Direct Chunk Write*, with our rows, and the cost of compression.
 
     .venv/bin/python bench/direct_chunk_write.py                    # both sizes that fit anywhere, all tables
     .venv/bin/python bench/direct_chunk_write.py --large            # the 2.3 GB one of the RFC, too
     .venv/bin/python bench/direct_chunk_write.py --tables small     # 100,000 chunks of 4 KiB only
 
 Data are made as in the RFC: random 32-bit integers that deflate to two thirds. Writers take turns, round by round; each
-round is a ratio to `os.write` of the same bytes in the same round; medians of the rounds. What was written is read
+round is a ratio to `os.write` of the same bytes in the same round; medians of the rounds. The written data are read
 back with h5py and compared, outside the clock.
 """
 
@@ -33,13 +33,13 @@ MIB = 1 << 20
 
 
 def shuffled(array: npt.NDArray[Any]) -> bytes:
-    """HDF5's shuffle filter."""
+    """Applies HDF5's shuffle filter."""
     size = array.dtype.itemsize
     return array.reshape(-1).view(np.uint8).reshape(-1, size).T.tobytes()
 
 
 class Data:
-    """Frames, and each of them compressed before the clock starts."""
+    """Frames, each also compressed before the clock starts."""
 
     def __init__(self, frames: int, rows: int, columns: int, distinct: int = 10) -> None:
         draw = np.random.default_rng(7)
@@ -54,7 +54,7 @@ class Data:
 
 
 def plain(chunks: Chunks) -> Writer:
-    """`os.write`, chunk by chunk."""
+    """Writes with `os.write`, chunk by chunk."""
 
     def write(path: Path, sync: bool) -> None:
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
@@ -68,7 +68,7 @@ def plain(chunks: Chunks) -> Writer:
 
 
 def theirs(data: Data, filters: bool, put: Callable[[Any, int], None]) -> Writer:
-    """h5py, with `put` for each frame."""
+    """Writes with h5py, with `put` for each frame."""
 
     def write(path: Path, sync: bool) -> None:
         with h5py.File(path, "w") as file:
@@ -84,7 +84,7 @@ def theirs(data: Data, filters: bool, put: Callable[[Any, int], None]) -> Writer
 
 
 def ours(data: Data, filters: bool, put: Callable[[Any, int], None]) -> Writer:
-    """Hyperchunk, with `put` for each frame."""
+    """Writes with Hyperchunk, with `put` for each frame."""
 
     def write(path: Path, sync: bool) -> None:
         with hyperchunk.open(path, "w", sync="commit" if sync else "never") as file:
@@ -97,7 +97,7 @@ def ours(data: Data, filters: bool, put: Callable[[Any, int], None]) -> Writer:
 
 
 def rfc_writers(data: Data) -> dict[str, Writer]:
-    """The rows of the RFC's table, and ours."""
+    """Returns the writers of the RFC's table, and ours."""
 
     def frame(made: Any, number: int) -> None:
         made[number] = data.frames[number]
@@ -125,14 +125,14 @@ def rfc_writers(data: Data) -> dict[str, Writer]:
 
 
 def timed(work: Callable[[], None]) -> tuple[float, float]:
-    """Wall and processor seconds."""
+    """Returns wall and processor seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def rfc(folder: Path, rounds: int, sizes: list[tuple[int, int, int]]) -> None:
-    """The RFC's Table 1."""
+    """Prints the RFC's Table 1."""
     for size in sizes:
         data = Data(*size)
         shown = f"{data.size / MIB:.2f} MiB, {data.stored / MIB:.2f} MiB compressed"
@@ -163,14 +163,14 @@ def rfc(folder: Path, rounds: int, sizes: list[tuple[int, int, int]]) -> None:
 
 
 def check(path: Path, frames: list[npt.NDArray[Any]]) -> None:
-    """What was written is what h5py reads."""
+    """Checks that h5py reads the written values."""
     with h5py.File(path) as file:
         for number in (0, len(frames) // 2, len(frames) - 1):
             np.testing.assert_array_equal(file["d"][number], frames[number])
 
 
 def small(folder: Path, rounds: int) -> None:
-    """100,000 chunks of 4 KiB."""
+    """Measures 100,000 chunks of 4 KiB."""
     count, chunk, batch = 100_000, np.arange(1024, dtype=np.int32).tobytes(), 1000
     shape, chunks = (count * 1024,), (1024,)
     offsets = [(number * 1024,) for number in range(count)]
@@ -219,7 +219,7 @@ def small(folder: Path, rounds: int) -> None:
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in writers}
     order = [*writers]
     for _ in range(rounds):
-        # Who follows whom changes: what the system does with the file before is in the time of the one behind.
+        # The order rotates: the system's work on the previous file counts for the next writer.
         order = [*order[3:], *order[:3]]
         for name in order:
             write, path = writers[name], folder / "d.h5"
@@ -246,7 +246,7 @@ def small(folder: Path, rounds: int) -> None:
 
 
 def compressing(folder: Path, rounds: int) -> None:
-    """Detector-like data, compressed while they are written."""
+    """Measures detector-like data, compressed while they are written."""
     draw = np.random.default_rng(3)
     y, x = np.ogrid[-1:1:1000j, -1:1:250j]
     rings = 0.5 + 6 * np.exp(-(((np.hypot(x, y) * 8) % 1 - 0.5) ** 2) * 30) * np.exp(-np.hypot(x, y))
@@ -300,7 +300,7 @@ def compressing(folder: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="where to write; else a temporary folder")
     parser.add_argument("--rounds", type=int, default=7)

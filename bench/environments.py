@@ -1,7 +1,8 @@
-"""Environments of the rivals: what can be installed is, and what cannot is left out by name.
+"""Environments of the rivals: installs the available packages, and reports the others.
 
-`environment(folder, requirements)` makes a virtual environment once. All packages are asked for together; where that
-fails, each is asked for by itself, the others' versions held: one that wants a newer Python takes no other with it.
+`environment(folder, requirements)` makes a virtual environment once. All packages are installed together; if that
+fails, each is installed by itself with the others' versions fixed, so that one that needs a newer Python affects no
+other.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# The newest of these that is here makes the environments: some rivals want 3.12.
+# The newest one available makes the environments: some rivals need 3.12.
 PREFERRED = ("python3.13", "python3.12")
 STAMP = "left-out.json"
 
 
 def works(interpreter: str) -> bool:
-    """Whether this Python can make an environment."""
+    """True if this Python can make an environment."""
     try:
         return subprocess.run([interpreter, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
     except OSError:
@@ -28,20 +29,20 @@ def works(interpreter: str) -> bool:
 
 
 def wanted(requirements: Path) -> list[str]:
-    """The requirements of a file, without comments."""
+    """Returns the requirements of a file, without comments."""
     lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
     return [line for line in lines if line]
 
 
 def reason(output: str) -> str:
-    """The first line of pip's that says what is wrong."""
+    """Returns the first error line of pip's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR:")]
     return (errors or lines or ["pip said nothing"])[0][:200]
 
 
 def install(pip: Sequence[str | Path], requirements: Path) -> dict[str, str]:
-    """Installs what can be had; returns what cannot, and why."""
+    """Installs the available packages; returns the others with reasons."""
     done = subprocess.run([*pip, "install", "-r", requirements], capture_output=True, text=True)
     if done.returncode == 0:
         return {}
@@ -54,7 +55,7 @@ def install(pip: Sequence[str | Path], requirements: Path) -> dict[str, str]:
 
 
 def environment(folder: Path, requirements: Path) -> Path:
-    """The interpreter of an environment that has what can be had of these; says what is left out."""
+    """Returns the interpreter of an environment with the available requirements; reports the missing ones."""
     stamp, python = folder / STAMP, folder / "bin" / "python"
     text = requirements.read_text()
     known = json.loads(stamp.read_text()) if stamp.exists() else {}
@@ -74,7 +75,7 @@ def environment(folder: Path, requirements: Path) -> Path:
 
 
 def lacking(python: str | Path, modules: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """What stops an interpreter from importing these modules, in one line."""
+    """Returns the reason why an interpreter cannot import these modules, in one line, or None."""
     code = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
     done = subprocess.run([python, "-c", code, *modules], capture_output=True, text=True, env=variables)
     return (done.stderr.strip().splitlines() or ["no output"])[-1][:200] if done.returncode else None

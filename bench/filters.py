@@ -1,9 +1,9 @@
-"""What decoding costs in processor time, against h5py with hdf5plugin: thin chunks, bitshuffle and ZFP.
+"""Processor time of decoding, against h5py with hdf5plugin: thin chunks, bitshuffle and ZFP.
 
     .venv/bin/python bench/filters.py             # the table
     .venv/bin/python bench/filters.py --mebibytes 1 --rounds 1
 
-Readers take turns in every round; every figure is processor seconds of all threads, so that what else runs counts
+Readers take turns in every round; every figure is processor seconds of all threads, so that other programs matter
 little; medians of the rounds. Values are compared once, outside the clock. Without hdf5plugin its filters are left out.
 """
 
@@ -22,7 +22,7 @@ import hyperchunk
 import numpy as np
 
 SEED = 7
-# The filters of hdf5plugin: what a row is called, its class and arguments, the dtype.
+# Filters of hdf5plugin: label, class, arguments, dtype.
 PLUGINS: list[tuple[str, str, dict[str, Any], str]] = [
     ("bitshuffle", "Bitshuffle", {"cname": "none"}, "f4"),
     ("bitshuffle + LZ4", "Bitshuffle", {"cname": "lz4"}, "f4"),
@@ -61,7 +61,7 @@ def make(path: Path, mebibytes: int) -> list[str]:
 
 
 def measured(path: Path, name: str, rounds: int) -> tuple[float, float]:
-    """Processor seconds of h5py and of Hyperchunk."""
+    """Returns the processor seconds of h5py and of Hyperchunk."""
     times: dict[str, list[float]] = {"h5py": [], "hyperchunk": []}
     with h5py.File(path) as theirs, hyperchunk.open(path) as ours:
         datasets = {"h5py": theirs[name], "hyperchunk": ours[name]}

@@ -1,12 +1,12 @@
-"""How evenly files are read from one process to the next: histograms over many fresh processes.
+"""Variation of read times between processes: histograms over many fresh processes.
 
     .venv/bin/python bench/fresh_processes.py                       # 50 processes, 48 MiB
-    .venv/bin/python bench/fresh_processes.py --build before=FOLDER # in turns with another build of the package
+    .venv/bin/python bench/fresh_processes.py --build before=FOLDER # alternating with another build of the package
 
-A process can be slow for all of its life: where its memory lies and what it measured at first differ from the next
+A process can be slow for its whole life: the location of its memory and its first measurements differ from the next
 one's. Each process reads the same contiguous array with `pread` and with Hyperchunk, and the same chunks (shuffle and
 deflate) with h5py and with Hyperchunk, in turns; every reader allocates a new array of its own, inside the clock. A
-process counts with the medians of its rounds. Files lie in the page cache. Besides elapsed time, which other programs
+process counts with the medians of its rounds. Files are in the page cache. Besides elapsed time, which other programs
 disturb, the processor seconds of all threads are compared.
 """
 
@@ -43,7 +43,7 @@ def make(folder: Path, mebibytes: int) -> None:
 
 
 def pread_of(path: Path) -> Callable[[], object]:
-    """The floor: the bytes of the contiguous dataset, read into a new array."""
+    """Returns the floor: a function that reads the bytes of the contiguous dataset into a new array."""
     import h5py
 
     with h5py.File(path) as f:
@@ -61,7 +61,7 @@ def pread_of(path: Path) -> Callable[[], object]:
 
 
 def child(path: Path, rounds: int) -> Times:
-    """What each reader takes in this process: elapsed and processor seconds of every round."""
+    """Returns the elapsed and processor seconds of each reader in this process, for every round."""
     import h5py
     import hyperchunk
 
@@ -84,14 +84,14 @@ def child(path: Path, rounds: int) -> Times:
 
 
 def ratios(times: Times, above: str, below: str) -> tuple[float, float]:
-    """Elapsed and processor time of one reader over those of another: medians of a process's rounds."""
+    """Returns the ratios of elapsed and processor time of two readers: medians of a process's rounds."""
     pairs = list(zip(times[above], times[below], strict=True))
     wall, cpu = (statistics.median(a[kind] / b[kind] for a, b in pairs) for kind in (0, 1))
     return wall, cpu
 
 
 def histogram(title: str, values: list[float], width: float) -> None:
-    """Prints how many processes have which ratio."""
+    """Prints a histogram of the processes' ratios."""
     ordered = sorted(values)
     print(f"\n{title}: {ordered[0]:.2f} to {ordered[-1]:.2f}, median {statistics.median(ordered):.2f}")
     counts: dict[int, int] = {}

@@ -5,9 +5,9 @@
     .venv/bin/python bench/gpu.py --driver /path/libfake.so --sizes 64 --rounds 1      # its logic, without a GPU
 
 Grids of N by N, int32 and float32, contiguous and in chunks of N by 100 with Snappy, as in the HDF5-UDF paper. Each
-round reads each way in turn into a new array; times are of the clock, medians of the rounds after one that warms up.
-What the GPU computed is compared with what the processor did: integers must be equal, floats within one unit in the
-last place. Ends with 2 where there is no GPU.
+round reads each way in turn into a new array; times are wall times, medians of the rounds after a warm-up round.
+The GPU's results are compared with the processor's: integers must be equal, floats within one unit in the
+last place. Exits with 2 without a GPU.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TYPES = {
 LAYOUTS = ("contiguous", "Snappy")
 MARKS = ("<!-- figures: begin -->", "<!-- figures: end -->")
 NO_GPU = 2
-#: Of bringing inputs to the GPU: see `hyperchunk.cuda.Report`.
+#: Phases of the transfer to the GPU: see `hyperchunk.cuda.Report`.
 PARTS = ("reading", "copying", "decompressing", "arranging")
-#: The CUDA program of the way by hand.
+#: CUDA program for CuPy.
 FORMULA = {"int32": "out = 10000 * (nir - red) / (nir + red)", "float32": "out = (nir - red) / (nir + red)"}
 
 
 @dataclass
 class Row:
-    """One way of one grid: seconds."""
+    """Seconds of one way with one grid."""
 
     size: int
     type: str
@@ -55,7 +55,7 @@ class Row:
 
 
 def make(folder: Path, size: int, kind: str, layout: str) -> Path:
-    """A file with two inputs and a live dataset a language."""
+    """Makes a file with two inputs and a live dataset for each language."""
     import hyperchunk
     import numpy as np
 
@@ -93,7 +93,7 @@ def attach(file: Path, source: Path, output: str, chunks: str | None, name: str)
 
 
 def trust(folder: Path) -> None:
-    """A key of this run's own, whose profile may use the GPU."""
+    """Makes a key for this run, whose profile may use the GPU."""
     os.environ["XDG_CONFIG_HOME"] = str(folder)
     command = str(Path(sys.executable).with_name("hyperchunk"))
     subprocess.run([command, "key", "new"], check=True, stdout=subprocess.DEVNULL)
@@ -103,14 +103,14 @@ def trust(folder: Path) -> None:
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    """How long it takes, by the clock, and what it gives."""
+    """Returns the wall time of a call, and its result."""
     start = time.perf_counter()
     given = work()
     return time.perf_counter() - start, given
 
 
 def cupy() -> Any:
-    """CuPy, or None where it is not installed or finds no GPU."""
+    """Returns CuPy, or None if it is not installed or finds no GPU."""
     try:
         import cupy as found
 
@@ -121,7 +121,9 @@ def cupy() -> Any:
 
 
 def ways(path: Path, kind: str, device: int) -> dict[str, Callable[[], Any]]:
-    """What is measured: each gives the NDVI in a new array, but for those that only bring an input to the GPU."""
+    """Returns the measured ways: each returns the NDVI in a new array, except those that only transfer an input to
+    the GPU.
+    """
     import h5py
     import hyperchunk
 
@@ -160,7 +162,7 @@ def ways(path: Path, kind: str, device: int) -> dict[str, Callable[[], Any]]:
 
 
 def handed_inputs(cp: Any, path: Path, device: int) -> tuple[Any, Any]:
-    """Both inputs on the GPU."""
+    """Returns both inputs on the GPU."""
     import hyperchunk
 
     with hyperchunk.open(path) as file:
@@ -168,7 +170,7 @@ def handed_inputs(cp: Any, path: Path, device: int) -> tuple[Any, Any]:
 
 
 def equal(kind: str, way: str, got: Any, expected: Any) -> None:
-    """Ends the run where values differ."""
+    """Exits if values differ."""
     import numpy as np
 
     if kind == "int32":
@@ -182,7 +184,7 @@ def equal(kind: str, way: str, got: Any, expected: Any) -> None:
 
 
 def measure(folder: Path, sizes: list[int], rounds: int, device: int) -> list[Row]:
-    """All rows."""
+    """Returns all rows."""
     rows: list[Row] = []
     order = random.Random(1)
     for size in sizes:
@@ -211,18 +213,18 @@ def measure(folder: Path, sizes: list[int], rounds: int, device: int) -> list[Ro
 
 
 def median(rows: list[Row], **where: object) -> float | None:
-    """The median of the rows that are so."""
+    """Returns the median of the matching rows."""
     found = [row.seconds for row in rows if all(getattr(row, key) == value for key, value in where.items())]
     return statistics.median(found) if found else None
 
 
 def milliseconds(value: float | None) -> str:
-    """A time for a table."""
+    """Formats a time for a table."""
     return "" if value is None else f"{1e3 * value:.1f}" if value < 0.1 else f"{1e3 * value:.0f}"
 
 
 def tables(rows: list[Row], bandwidth: float, about: str) -> str:
-    """The figures of the page."""
+    """Returns the figures of the page."""
     order = ("C++", "CUDA", "h5py and CuPy", "Dataset.cuda and CuPy", "to the GPU", *PARTS, "kernel")
     there = [way for way in order if median(rows, way=way) is not None]
     lines = [f"{about} Page-locked memory to the GPU: {bandwidth / 1e9:.1f} GB/s.", ""]
@@ -243,7 +245,7 @@ def tables(rows: list[Row], bandwidth: float, about: str) -> str:
 
 
 def break_even(rows: list[Row], kind: str, layout: str) -> str:
-    """From which size on CUDA is faster than C++, for good."""
+    """Returns the size from which on CUDA is always faster than C++."""
     first = None
     for size in sorted({row.size for row in rows}, reverse=True):
         ours, theirs = (median(rows, size=size, type=kind, layout=layout, way=way) for way in ("CUDA", "C++"))

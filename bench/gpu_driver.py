@@ -1,4 +1,6 @@
-"""What the bus between a machine and its GPU can do, with the driver alone: page-locked memory, a stream, events."""
+"""Bandwidth of the bus between a machine and its GPU, measured with the driver alone: page-locked memory, a stream,
+events.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Driver:
             raise SystemExit(f"{name} failed with CUDA's error {code}")
 
     def bandwidth(self, size: int, rounds: int) -> float:
-        """Bytes a second from page-locked memory to the GPU, the median of some copies, after one that warms up."""
+        """Returns the bandwidth in bytes per second from page-locked memory to the GPU: median of several copies
+        after a warm-up.
+        """
         call = self._call
         call("cuCtxSetCurrent", self._context)
         host, there, stream = c_void_p(), c_uint64(), c_void_p()

@@ -1,15 +1,15 @@
-"""The tables and figures of the HDF5-UDF paper: sizes of functions (Table I), what reading an empty function and one
-with an input costs (Figure 6), and every back end on both layouts, with and without the sandbox (Figure 7).
+"""The tables and figures of the HDF5-UDF paper: sizes of functions (Table I), cost of reading an empty function and one
+with an input (Figure 6), and every back end on both layouts, with and without the sandbox (Figure 7).
 
     .venv/bin/python bench/hdf5_udf.py                      # all of it, then docs/results/hdf5-udf.md and two pictures
     .venv/bin/python bench/hdf5_udf.py --sizes 1000,2000 --no-page
     .venv/bin/python bench/hdf5_udf.py --sizes 16000 --rounds 1 --no-page --json large.json
-    .venv/bin/python bench/hdf5_udf.py --json small.json large.json      # measures nothing, joins them to the page
+    .venv/bin/python bench/hdf5_udf.py --json small.json large.json      # measures nothing, merges them into the page
 
-Each figure is of fresh processes that open the file, read one dataset whole into a new array and close, timed inside;
+Each value is from fresh processes that open the file, read one dataset whole into a new array and close, timed inside;
 CPU is the reader's and its workers'. The order of the ways changes from round to round. Without the sandbox means
-another build of the plugin and the worker, made once beside the first (`HYPERCHUNK_BUILD_WITHOUT_SANDBOX`): there is no
-setting that does this.
+another build of the plugin and the worker, made once beside the first (`HYPERCHUNK_BUILD_WITHOUT_SANDBOX`): no runtime
+setting disables the sandbox.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Row:
 
 
 def package(sandbox: bool) -> Path:
-    """The folder that holds the Python package: this checkout's, or a copy of it built without the sandbox."""
+    """Returns the folder with the Python package: this checkout's, or a copy of it built without the sandbox."""
     if sandbox:
         return ROOT / "python"
     target, copy = CACHE / "target-without-sandbox", CACHE / "without-sandbox"
@@ -129,7 +129,7 @@ def package(sandbox: bool) -> Path:
 
 
 def attach(file: Path, name: str, language: str, size: int, chunks: str | None, to: str | None = None) -> None:
-    """Makes a live dataset of `bench/udf/NAME.LANGUAGE`, and calls it `to`."""
+    """Makes a live dataset from `bench/udf/NAME.LANGUAGE`, and calls it `to`."""
     import h5py
 
     source = HERE / "udf" / f"{name}.{'cpp' if language == 'wasm' else language}"
@@ -144,9 +144,10 @@ def attach(file: Path, name: str, language: str, size: int, chunks: str | None, 
 
 
 def make(folder: Path, size: int, layout: str) -> Path:
-    """A file with two inputs in this layout, a plain dataset and all functions.
+    """Makes a file with two inputs in this layout, a plain dataset and all functions.
 
-    The inputs are reflectances in steps of 1/10000 that change slowly, as those of satellites do."""
+    The inputs are slowly varying reflectances in steps of 1/10000, like a satellite's.
+    """
     import h5py
     import numpy as np
 
@@ -174,13 +175,13 @@ def make(folder: Path, size: int, layout: str) -> Path:
 
 
 def forget(path: Path) -> None:
-    """Takes the file out of the page cache."""
+    """Evicts the file from the page cache."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read(way: str, path: Path, name: str, folder: Path) -> dict[str, float]:
-    """One read in a fresh process."""
+    """Does one read in a fresh process."""
     variables = os.environ | {"HDF5_PLUGIN_PATH": str(folder / "hyperchunk" / "plugins"), "PYTHONPATH": str(folder)}
     words = [sys.executable, "-c", READ, way, str(path), name]
     done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
@@ -191,7 +192,7 @@ def read(way: str, path: Path, name: str, folder: Path) -> dict[str, float]:
 
 
 def ways(folders: dict[bool, Path], figure: str) -> list[tuple[str, str, str, bool]]:
-    """The reads of a round: label, reader, dataset, sandbox."""
+    """Returns the reads of a round: label, reader, dataset, sandbox."""
     if figure != "7":
         names = [
             f"{what} {label}" for what in ("empty", "copy") for label in BACKENDS if what == "copy" or label in EMPTY
@@ -205,7 +206,7 @@ def ways(folders: dict[bool, Path], figure: str) -> list[tuple[str, str, str, bo
 
 
 def measure(folder: Path, sizes: Iterable[int], rounds: int, folders: dict[bool, Path]) -> list[Row]:
-    """Every figure's rows."""
+    """Returns every figure's rows."""
     rows: list[Row] = []
     order = random.Random(1)
     for size in sizes:
@@ -234,20 +235,20 @@ def measure(folder: Path, sizes: Iterable[int], rounds: int, folders: dict[bool,
 
 
 def median(rows: list[Row], what: str, **where: object) -> float | None:
-    """The median of the rows that are so."""
+    """Returns the median of the matching rows."""
     found = [getattr(row, what) for row in rows if all(getattr(row, k) == v for k, v in where.items())]
     return statistics.median(found) if found else None
 
 
 def shown(value: float | None, unit: float = 1e3) -> str:
-    """Milliseconds."""
+    """Formats milliseconds."""
     if value is None:
         return ""
     return f"{value * unit:.1f}" if value * unit < 100 else f"{value * unit:.0f}"
 
 
 def storage(folder: Path) -> list[str]:
-    """Table I: bytes of an empty function, against arrays."""
+    """Returns Table I: bytes of an empty function, compared with arrays."""
     import h5py
     import numpy as np
 
@@ -266,7 +267,7 @@ def storage(folder: Path) -> list[str]:
         attach(file, what, language, 1000, "10x1000", "blocks")
         with h5py.File(file) as opened:
             live, blocks = opened["live"], opened["blocks"]
-            # The first chunk has the record behind its stub.
+            # In the first chunk, the record follows the stub.
             record_and_stub = live.id.get_storage_size()
             stub = blocks.id.get_chunk_info(1).size
         lines.append(f"| {label} | {record_and_stub} | {TABLE_1.get(label, '')} | {stub} | {grown} |")
@@ -274,7 +275,9 @@ def storage(folder: Path) -> list[str]:
 
 
 def figure_6(rows: list[Row], sizes: list[int], figure: str) -> list[str]:
-    """Reading empty functions, and those with one input, against a contiguous read: wall milliseconds and ratios."""
+    """Compares reads of empty functions and of functions with one input with a contiguous read: wall milliseconds and
+    ratios.
+    """
     labels = [f"{what} {label}" for what in ("empty", "copy") for label in BACKENDS if what == "copy" or label in EMPTY]
     lines = ["| N | contiguous, ms | " + " | ".join(labels) + " |", "|---" * (len(labels) + 2) + "|"]
     for size in sizes:
@@ -289,7 +292,7 @@ def figure_6(rows: list[Row], sizes: list[int], figure: str) -> list[str]:
 
 
 def figure_7(rows: list[Row], sizes: list[int], layout: str, what: str) -> list[str]:
-    """Every back end: milliseconds, with and without the sandbox, and with `hyperchunk.open`."""
+    """Lists every back end: milliseconds, with and without the sandbox, and with `hyperchunk.open`."""
     heads = [
         f"{label}{end}"
         for label in BACKENDS
@@ -306,7 +309,7 @@ def figure_7(rows: list[Row], sizes: list[int], layout: str, what: str) -> list[
 
 
 def pictures(rows: list[Row], sizes: list[int]) -> None:
-    """Figures 6 and 7, drawn."""
+    """Draws Figures 6 and 7."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -356,7 +359,7 @@ def pictures(rows: list[Row], sizes: list[int]) -> None:
 
 
 def write_page(parts: dict[str, list[str]]) -> None:
-    """The page: its frame with what was measured."""
+    """Writes the page: its frame with the measurements."""
     page = FRAME.read_text()
     for name, lines in parts.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -2,8 +2,8 @@
 
 Usage: hdf5_udf_cpu.py BUILD [--python PYTHON] [--page PAGE]
 
-``BUILD`` is a folder in which HDF5-UDF 2.1 was built (``meson setup BUILD -Dwith-cuda=false``). One program in C opens a file, reads a
-dataset into a new array and closes it; the time is that of the program and of all processes that it has started, medians of fresh
+``BUILD`` is the build folder of HDF5-UDF 2.1 (``meson setup BUILD -Dwith-cuda=false``). One program in C opens a file, reads a
+dataset into a new array and closes it; the time includes all processes that it has started; medians of fresh
 programs, ours and theirs in turn. ``--python`` is the interpreter of our workers, so that both can have the same.
 """
 
@@ -78,7 +78,7 @@ TITLES = {"lua": "Lua", "cpp": "C++", "py": "Python, a loop"}
 
 
 def cpu(words: list[str], environment: dict[str, str]) -> float:
-    """Seconds that a program and all that it has started take."""
+    """Returns the processor seconds of a program and all its descendants."""
     start = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
     first = os.posix_spawn(words[0], words, environment, file_actions=start)
     total = 0.0
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    # Those whose parent has ended are ours to wait for.
+    # Makes this process the parent of orphans, so that it can wait for them.
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
     rows = []
     with tempfile.TemporaryDirectory() as text:

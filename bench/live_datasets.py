@@ -1,9 +1,9 @@
-"""What reading a live dataset costs, against a plain contiguous read of the same shape in the same loop.
+"""Cost of reading a live dataset, against a plain contiguous read of the same shape in the same loop.
 
     make bench                                    # the table
     .venv/bin/python bench/live_datasets.py -h    # sizes and rounds
 
-CPU is that of this process and of its workers, so nothing hides in a child. Every round reads the plain dataset and
+CPU includes this process and its workers. Every round reads the plain dataset and
 each variant in turn; the table has medians of times, and of the rounds' ratios. The destination is a new NumPy array
 each time. The reader is h5py with the plugin, and for some variants `hyperchunk.open` (`, open`), against the same
 plain read of h5py.
@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 
 SLICES = 10
 
-# label, source, options of attach, what we want the ratio of a whole read to be at most
+# Label, source, options of attach, target for the ratio of a whole read.
 VARIANTS = [
     ("empty C++ auto", "empty.cpp", "auto", 1.2),
     ("empty Lua auto", "empty.lua", "auto", 1.2),
@@ -47,7 +47,7 @@ VARIANTS = [
 ]
 
 
-# Those that `hyperchunk.open` reads, too, on all processors: what we want the ratio of wall times to be at most.
+# Variants also read by `hyperchunk.open`, on all processors: target for the ratio of wall times.
 OPENED = {
     "NDVI C++ auto": 1.3,
     "NDVI Lua auto": 1.3,
@@ -56,12 +56,13 @@ OPENED = {
     "NDVI expression": None,
 }
 
-# What starting a worker is measured with: 16 elements. An expression has none: its first read is what all do beside.
+# Functions of 16 elements, to measure the start of a worker. An expression starts none: its first read is the common
+# rest.
 SMALL = {"expression": "small.expr", "C++": "empty.cpp", "Lua": "empty.lua", "wasm": "empty.cpp", "NumPy": "empty.py"}
 
 
 def descendants() -> list[int]:
-    """Processes started by this one, and by those."""
+    """Returns the descendants of this process."""
     found, todo = [], [os.getpid()]
     while todo:
         for children in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
@@ -75,7 +76,7 @@ def descendants() -> list[int]:
 
 
 def clocks(pids: list[int]) -> float:
-    """CPU seconds of other processes: those that live, and those that this one has reaped."""
+    """Returns the CPU seconds of other processes: living ones, and those reaped by this one."""
     reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = reaped.ru_utime + reaped.ru_stime
     for pid in pids:
@@ -85,7 +86,9 @@ def clocks(pids: list[int]) -> float:
 
 
 def make(folder: Path, size: int) -> Path:
-    """One file with two inputs, a plain dataset and live datasets: one a variant, and a small one a language."""
+    """Makes one file with two inputs, a plain dataset and live datasets: one for each variant, and a small one for
+    each language.
+    """
     import h5py
     import numpy as np
 
@@ -108,14 +111,14 @@ def make(folder: Path, size: int) -> Path:
         subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL)
         with h5py.File(path, "r+") as f:
             f.move("NDVI", label)
-    # Writing back would go on in the background of the measurement.
+    # Otherwise write-back would run in the background of the measurement.
     with path.open("rb+") as file:
         os.fsync(file.fileno())
     return path
 
 
 def measure(path: Path, size: int, rounds: int) -> list[dict[str, object]]:
-    """A row for each variant: the plain dataset and the variant are read in turn, then slices of the variant."""
+    """Returns a row for each variant: reads the plain dataset and the variant in turn, then slices of the variant."""
     import h5py
     import hyperchunk
     import numpy as np
@@ -134,15 +137,15 @@ def measure(path: Path, size: int, rounds: int) -> list[dict[str, object]]:
         if source.startswith("empty"):
             assert not got.any(), label
         else:
-            # Lua computes in double precision: closer to the truth than the float32 of NumPy and C++.
+            # Lua computes in double precision: more exact than the float32 of NumPy and C++.
             np.testing.assert_array_max_ulp(got, expected, maxulp=2 if source.endswith(".lua") else 1)
         del got
         plain, live, slices = [], [], []
         for _ in range(rounds):
             plain.append(timed(lambda: file["plain"][...]))
             live.append(timed(lambda label=label, opened=opened: opened[label][...]))
-        # Another band for each slice: HDF5 keeps the chunks of a dataset that stays open. Several are timed together,
-        # since the clocks cost as much as a slice.
+        # Each slice uses another band: HDF5 caches the chunks of an open dataset. Several are timed together, since
+        # reading the clocks costs as much as a slice.
         for n in range(rounds):
             rows_read = [(size // 2 + 64 * (n * SLICES + k)) % size for k in range(SLICES)]
             spent = timed(lambda label=label, opened=opened, at=rows_read: [opened[label][row, 100:200] for row in at])
@@ -167,13 +170,13 @@ def measure(path: Path, size: int, rounds: int) -> list[dict[str, object]]:
 
 
 def ratio(live: list[tuple[float, float]], plain: list[tuple[float, float]], column: int) -> float:
-    """The median of the rounds' ratios: both reads of a round meet the machine in one state."""
+    """Returns the median of the rounds' ratios: both reads of a round see the machine in the same state."""
     return statistics.median(one[column] / other[column] for one, other in zip(live, plain, strict=True))
 
 
 def timed(read: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall seconds of `read`, that of its workers included."""
-    # Looking for processes costs CPU itself, so it is done outside: our own clocks are the last and first to be read.
+    """Returns CPU and wall seconds of `read`, including its workers."""
+    # Listing processes costs CPU itself, so it is done outside: our own clocks are the last and first to be read.
     pids = descendants()
     others = clocks(pids)
     wall, own = time.perf_counter(), time.process_time()
@@ -201,7 +204,7 @@ print(peak, own)
 
 
 def memory(path: Path) -> dict[str, tuple[float, float]]:
-    """MiB of a fresh reader and its workers: the peak of what is resident, and what at the end is no file's."""
+    """Returns MiB of a fresh reader and its workers: the peak resident size, and the anonymous part at the end."""
 
     def measured(names: str) -> tuple[float, float]:
         arguments = [sys.executable, "-c", MEMORY, str(path), names]
@@ -231,9 +234,9 @@ with h5py.File(path) as f:
 
 
 def starting(path: Path, rounds: int) -> dict[str, tuple[float, float]]:
-    """Milliseconds of the first read of 16 elements, which starts a worker if there is one, and of a later one."""
+    """Returns milliseconds of the first read of 16 elements, which starts a worker if needed, and of a later one."""
     times: dict[str, list[tuple[float, float]]] = {language: [] for language in SMALL}
-    # OpenBLAS, which NumPy has, waits for work in a loop on the other processor for its first tenth of a second.
+    # OpenBLAS, loaded by NumPy, spins on the other processor for its first tenth of a second.
     env = dict(os.environ, OPENBLAS_NUM_THREADS="1")
     for _ in range(rounds):
         arguments = [sys.executable, "-c", START, str(path), ",".join(SMALL)]
@@ -248,7 +251,7 @@ def starting(path: Path, rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def alone(rounds: int) -> dict[str, float]:
-    """Milliseconds until a new worker is locked down and has loaded its function: what `hyperchunk doctor` tells."""
+    """Returns milliseconds until a new worker is locked down and has loaded its function, by `hyperchunk doctor`."""
     command = [str(Path(sys.executable).parent / "hyperchunk"), "doctor"]
     line = re.compile(r"^self +(\S+) +runs, .*; a worker starts in ([0-9.]+) ms$", re.MULTILINE)
     times: dict[str, list[float]] = {}
@@ -287,7 +290,7 @@ def report(
     starts: dict[str, tuple[float, float]],
     workers: dict[str, float],
 ) -> None:
-    """The table, for people."""
+    """Prints the table."""
     print(f"\n{arguments.size} x {arguments.size} float32, medians of {arguments.rounds} rounds, warm page cache\n")
     names = ("plain ms", "CPU ms", "x plain", "limit", "wall x", "limit", "slice ms", "gain")
     print(f"{'variant':24}" + "".join(f" {name:>8}" for name in names))

@@ -1,11 +1,11 @@
-"""How fast files are read, against h5py and against the physical floor, in the same loop.
+"""Read speed, against h5py and the physical floor, in the same loop.
 
     .venv/bin/python bench/reading.py                # the table
-    .venv/bin/python bench/reading.py -h             # sizes, rounds, which jobs
+    .venv/bin/python bench/reading.py -h             # sizes, rounds, jobs
     .venv/bin/python bench/reading.py --rivals PATH  # the Rust readers of bench/rivals against our engine in Rust
 
-Every round runs each reader once, in turn; the table has medians of the rounds' ratios. Files lie in the page cache.
-The peak of memory is that of a process of its own that does the job once.
+Every round runs each reader once, in turn; the table has medians of the rounds' ratios. Files are in the page cache.
+Peak memory is from a separate process that does the job once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def make(folder: Path, mebibytes: int, datasets: int) -> None:
 
     rng = np.random.default_rng(SEED)
     side = int((mebibytes * 2**20 / 4) ** 0.5) // 256 * 256
-    # What a detector or a model gives: smooth, with noise in the lower bits.
+    # Data as from a detector or a model: smooth, with noise in the lower bits.
     rows = np.arange(side, dtype=np.float32)[:, None]
     data = (np.sin(rows / 97) * 1000 + np.cos(np.arange(side, dtype=np.float32) / 61) * 500).round(1)
     data += rng.integers(0, 8, (side, side)).astype(np.float32) / 8
@@ -47,7 +47,7 @@ def make(folder: Path, mebibytes: int, datasets: int) -> None:
 
 
 def corners(side: int, count: int) -> list[tuple[int, int]]:
-    """Random places of small slices."""
+    """Returns random positions of small slices."""
     rng = np.random.default_rng(SEED)
     return [(int(a), int(b)) for a, b in rng.integers(0, side - 8, (count, 2))]
 
@@ -85,7 +85,7 @@ JOBS: dict[str, tuple[Callable[..., None], str]] = {
 
 
 def pread(folder: Path) -> None:
-    """The floor for the contiguous dataset: its bytes, read into a new array."""
+    """Reads the bytes of the contiguous dataset into a new array, as the floor."""
     import h5py
 
     with h5py.File(folder / "data.h5") as f:
@@ -137,7 +137,7 @@ def rounds(job: str, folder: Path, count: int) -> dict[str, list[float]]:
 
 
 def measured(arguments: argparse.Namespace, folder: Path, job: str, *, cores: str | None) -> dict[str, list[float]]:
-    """The times of a job, from a process of its own, on these cores."""
+    """Returns the times of a job, from a separate process, on these cores."""
     command = [sys.executable, __file__, "--child", job, "--folder", str(folder), "--rounds", str(arguments.rounds)]
     if cores is not None:
         command = ["taskset", "-c", cores, *command]
@@ -146,13 +146,13 @@ def measured(arguments: argparse.Namespace, folder: Path, job: str, *, cores: st
 
 
 def peak(folder: Path, job: str, reader: str) -> float:
-    """The peak of memory of a process that does a job once, in MiB."""
+    """Returns the peak memory of a process that does a job once, in MiB."""
     command = [sys.executable, __file__, "--peak", job, reader, "--folder", str(folder)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def resident_peak() -> float:
-    """The peak of this process's memory in MiB."""
+    """Returns the peak of this process's memory in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
@@ -161,7 +161,9 @@ Times = dict[str, dict[str, list[float] | str]]
 
 
 def rival_times(arguments: argparse.Namespace, folder: Path, *, cores: str | None) -> Times:
-    """What the readers of bench/rivals take, on these cores: job -> reader -> seconds, or why there are none."""
+    """Returns the times of bench/rivals' readers on these cores: job -> reader -> seconds, or the reason why there
+    are none.
+    """
     command = [arguments.rivals, str(folder), str(arguments.rounds), *(arguments.jobs or [])]
     if cores is not None:
         command = ["taskset", "-c", cores, *command]
@@ -170,7 +172,7 @@ def rival_times(arguments: argparse.Namespace, folder: Path, *, cores: str | Non
 
 
 def against_rivals(arguments: argparse.Namespace, folder: Path) -> None:
-    """Prints how many times as long as our engine its rivals take."""
+    """Prints the rivals' times relative to our engine."""
     ours, ready = "hyperchunk", ", ready"
     wrong = []
     for cores, label in ((None, str(os.cpu_count())), ("0", "1")):

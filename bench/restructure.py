@@ -1,11 +1,11 @@
-"""Restructuring: rows become columns in bounded memory, against a plain copy, h5repack and rechunker; what reading
-costs afterwards; and runs that are killed again and again.
+"""Restructuring: rows become columns in bounded memory, against a plain copy, h5repack and rechunker; the cost of
+reading afterwards; and runs that are killed repeatedly.
 
     .venv/bin/python bench/restructure.py                          # all of it, then docs/results/restructure.md
     .venv/bin/python bench/restructure.py --mib 64 --rounds 1 --no-page
     .venv/bin/python bench/restructure.py --only kills --kills 100 --no-page
 
-rechunker runs in an environment of its own, made once (`--no-rivals` leaves it and h5repack out). What was written is
+rechunker runs in a separate environment, made once (`--no-rivals` omits it and h5repack). The written data are
 compared with the source, outside the clock.
 """
 
@@ -65,7 +65,7 @@ with h5py.File(sys.argv[1]) as file:
 
 @dataclass
 class Run:
-    """What a process took."""
+    """Resources used by a process."""
 
     seconds: float
     processor: float
@@ -73,7 +73,7 @@ class Run:
 
 
 def high_water(pid: int) -> int:
-    """The most memory that a process had so far."""
+    """Returns the peak memory of a process until now."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -82,7 +82,7 @@ def high_water(pid: int) -> int:
 
 
 def measured(words: list[Any], timeout: float = 1800) -> Run:
-    """Runs a command; its peak is that of its memory, in bytes."""
+    """Runs a command; its peak memory is in bytes."""
     started = time.perf_counter()
     process = subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     end, peak = time.monotonic() + timeout, 0
@@ -90,7 +90,7 @@ def measured(words: list[Any], timeout: float = 1800) -> Run:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             break
-        # What wait4 tells is at least what this process had when it started the other.
+        # wait4 reports at least this process's own size at the time of the start.
         peak = max(peak, high_water(process.pid))
         if time.monotonic() > end:
             process.kill()
@@ -117,7 +117,7 @@ def same(one: Path, other: Path) -> None:
 
 
 def environment() -> Path | None:
-    """A Python that has rechunker."""
+    """Returns a Python that has rechunker."""
     folder = CACHE / "bench-restructure"
     python = folder / "bin" / "python"
     if not (folder / ".made").exists():

@@ -1,10 +1,10 @@
-"""A dataset streamed to an S3 server: how long it takes, how much memory, and whether it is all there.
+"""A dataset streamed to an S3 server: time, memory, and completeness.
 
     .venv/bin/python bench/stream_to_s3.py [--gib 2] [--deflate]
 
-A process of its own writes frame after frame to `s3://`, to a real S3 server on this machine (`tools/s3server.py`);
-its peak of resident memory is the system's. Then h5py reads the object as a file, Hyperchunk reads it where it is, and
-every value is compared."""
+A separate process writes frame after frame to `s3://`, to a real S3 server on this machine (`tools/s3server.py`);
+the system reports its peak resident memory. Then h5py reads the object as a file, Hyperchunk reads it from the server,
+and every value is compared."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SIDE = 1024
 
 
 def frame(number: int) -> np.ndarray:
-    """4 MiB that differ from frame to frame."""
+    """Returns 4 MiB that differ from frame to frame."""
     base = np.arange(SIDE * SIDE, dtype="u4").reshape(SIDE, SIDE)
     return ((base * np.uint32(2654435761)) ^ np.uint32(number * 40503)) >> np.uint32(8)
 
 
 def write(frames: int, deflate: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """Streams so many frames."""
+    """Streams frames."""
     ready = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     filters = {"compression": "gzip", "compression_opts": 1} if deflate else {}
     start = time.monotonic()
@@ -60,12 +60,12 @@ def write(frames: int, deflate: bool, options: dict[str, Any]) -> dict[str, Any]
 
 
 def compare(dataset: Any, frames: int) -> int:
-    """How many frames are as they were written."""
+    """Returns the number of correct frames."""
     return sum(int(np.array_equal(dataset[number], frame(number))) for number in range(frames))
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=float, default=2)
     parser.add_argument("--deflate", action="store_true", help="compress")

@@ -46,7 +46,7 @@ LANGUAGES = [
     ("Lua", "ndvi.lua", "s2_lua.h5", "lua", np.float64),
     ("C++", "ndvi.cpp", "s2_cpp.h5", "c++", np.float32),
 ]
-# what it does, source, options, how the message must look
+# action, source, options, pattern of the message
 HOSTILE = [
     ("reads a file, in Python", "reads_a_file.py", ["--unsigned"], r"Permission denied: '/etc/passwd'"),
     ("opens a socket, in Lua", "opens_a_socket.lua", ["--unsigned"], r"tried system call socket\b"),
@@ -57,13 +57,13 @@ HOSTILE = [
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of every process here: the demo's own keys and profiles, not the user's."""
+    """Returns the environment of every process here: the demo's own keys and profiles, not the user's."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     return kept | {"XDG_CONFIG_HOME": str(OUT / "config")} | more
 
 
 def hyperchunk(*arguments: str, show: bool = True) -> str:
-    """Runs the command in demo-output/, as a user would, and returns what it prints."""
+    """Runs the command in demo-output/, as a user would, and returns its output."""
     if show:
         print("$ hyperchunk", *arguments)
     command = [HYPERCHUNK, *arguments]
@@ -78,19 +78,19 @@ def hyperchunk(*arguments: str, show: bool = True) -> str:
 
 @dataclass
 class Checks:
-    """What went wrong; the demo goes on, so that one run shows everything."""
+    """Collects failures; the demo continues, so that one run shows everything."""
 
     failed: list[str] = field(default_factory=list)
 
     def that(self, fine: object, what: str) -> None:
-        """Notes `what` unless it is fine."""
+        """Records `what` as failed unless `fine`."""
         if not fine:
             self.failed.append(what)
             print(f"  FAILED: {what}")
 
 
 def scene() -> dict[str, np.ndarray]:
-    """The 300x300 scene that spyndex ships: reflectance of four bands of 10 m."""
+    """Returns the 300x300 scene that spyndex ships: reflectance of four bands of 10 m."""
     spec = importlib.util.find_spec("spyndex")  # found, not imported: its dependencies are not installed
     if spec is None or not spec.submodule_search_locations:
         sys.exit("demo: the package spyndex is missing; run `make demo`, which installs it")
@@ -101,7 +101,7 @@ def scene() -> dict[str, np.ndarray]:
 
 
 def prepare() -> dict[str, np.ndarray]:
-    """A new demo-output/ with the scene, a key, and a short limit for what nobody signed."""
+    """Makes a new demo-output/ with the scene, a key, and a short time limit for unsigned functions."""
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     bands = scene()
@@ -119,13 +119,13 @@ def prepare() -> dict[str, np.ndarray]:
 
 @functools.cache
 def reader_environment() -> dict[str, str]:
-    """The environment of a program that reads: what `hyperchunk env` prints, and the demo's keys."""
+    """Returns the environment of a reading program: the output of `hyperchunk env`, and the demo's keys."""
     name, _, value = hyperchunk("env", "--plain", show=False).strip().partition("=")
     return environment(**{name: value})
 
 
 def read(name: str, dataset: str, *save: str) -> dict[str, Any]:
-    """Reads a dataset in a fresh process that knows of Hyperchunk only where HDF5 finds plugins."""
+    """Reads a dataset in a fresh process that finds Hyperchunk only through HDF5's plugin path."""
     command = [sys.executable, HERE / "read_stock.py", name, dataset, *save]
     env = reader_environment()
     done = subprocess.run(command, cwd=OUT, env=env, capture_output=True, text=True, timeout=60)
@@ -136,19 +136,19 @@ def read(name: str, dataset: str, *save: str) -> dict[str, Any]:
 
 
 def ndvi(bands: dict[str, np.ndarray], precision: type[np.floating]) -> np.ndarray:
-    """NDVI by NumPy, computed in this precision and then rounded to single."""
+    """Returns NDVI by NumPy, computed in this precision and then rounded to single."""
     red, nir = bands["Red"].astype(precision), bands["NIR"].astype(precision)
     values: np.ndarray = ((nir - red) / (nir + red)).astype(np.float32)
     return values
 
 
 def compare(values: np.ndarray, expected: np.ndarray) -> tuple[bool, str]:
-    """Whether values are equal to the bit or next to each other, and which."""
+    """Returns whether values are bit-identical or adjacent, and a description."""
     assert values.dtype == expected.dtype == np.float32
     assert values.shape == expected.shape
     if values.tobytes() == expected.tobytes():
         return True, "to the bit"
-    # The bits of a float as a number that counts floats: -0.0 and 0.0 are both 0.
+    # The bits of a float as an integer that counts floats: -0.0 and 0.0 are both 0.
     bits = [a.view(np.int32).astype(np.int64) for a in (values, expected)]
     places = [np.where(b < 0, -(b & 0x7FFF_FFFF), b) for b in bits]
     apart = int(np.abs(places[0] - places[1]).max())
@@ -156,13 +156,13 @@ def compare(values: np.ndarray, expected: np.ndarray) -> tuple[bool, str]:
 
 
 def layers() -> dict[str, str]:
-    """For each language, the layers of its sandbox on this machine."""
+    """Returns for each language the layers of its sandbox on this machine."""
     told = hyperchunk("doctor", show=False)
     return dict(re.findall(r"^self +(\S+) +runs, contained by (.*) \(", told, re.MULTILINE))
 
 
 def languages(bands: dict[str, np.ndarray], checks: Checks) -> dict[str, int]:
-    """Attaches NDVI in each language, reads it, prints the table; returns what each takes in its file."""
+    """Attaches NDVI in each language, reads it, prints the table; returns the size of each in its file."""
     band = ndvi(bands, np.float32)
     with h5py.File(OUT / "s2_stored.h5", "w") as file:
         file["NDVI"] = band
@@ -202,7 +202,7 @@ def languages(bands: dict[str, np.ndarray], checks: Checks) -> dict[str, int]:
 
 
 def others(expected: np.ndarray, checks: Checks) -> None:
-    """The same slice in programs that are not h5py, as far as they are installed."""
+    """Reads the same slice in installed programs other than h5py."""
     wanted = expected[10:20, 5]
     env = reader_environment()
     programs: dict[str, list[str]] = {}
@@ -226,7 +226,7 @@ def others(expected: np.ndarray, checks: Checks) -> None:
 
 
 def hostile(checks: Checks) -> None:
-    """Reads datasets whose functions try to do harm. They run in the sandbox, here as everywhere."""
+    """Reads datasets with hostile functions. They run in the sandbox, here as everywhere."""
     print("\nNow functions that mean harm. Each is read by stock h5py; this is what its user sees.")
     print("(Unsigned functions have the profile `untrusted`, with a limit of 1 s in the demo's settings.)")
     for what, source, options, pattern in HOSTILE:
@@ -244,7 +244,7 @@ def hostile(checks: Checks) -> None:
 
 
 def cloud(bands: dict[str, np.ndarray], checks: Checks) -> Path | None:
-    """The S3 act; returns its picture."""
+    """Runs the S3 part; returns its picture."""
     found = s3_demo.act(bands, OUT)
     if found is None:
         return None
@@ -256,7 +256,7 @@ def cloud(bands: dict[str, np.ndarray], checks: Checks) -> Path | None:
 
 
 def many(bands: dict[str, np.ndarray], checks: Checks) -> Path:
-    """The act with many processes; returns its picture."""
+    """Runs the part with many processes; returns its picture."""
     print(f"\n{store_demo.PROCESSES} processes write one file:")
     ratios, right, size, files = store_demo.act(bands)
     checks.that(right, "sharded store: plain h5py read other values than were written")
@@ -265,7 +265,7 @@ def many(bands: dict[str, np.ndarray], checks: Checks) -> Path:
 
 
 def table(bands: dict[str, np.ndarray], checks: Checks) -> Path:
-    """The act with SQL; returns its picture."""
+    """Runs the part with SQL; returns its picture."""
     print(f"\nDuckDB asks an HDF5 file:\n  {table_demo.QUESTION}")
     seconds, size, wrong = table_demo.act(bands)
     for what in wrong:
@@ -275,7 +275,7 @@ def table(bands: dict[str, np.ndarray], checks: Checks) -> Path:
 
 
 def main() -> None:
-    """Everything, in turn."""
+    """Runs all parts in turn."""
     start = time.monotonic()
     checks = Checks()
     bands = prepare()

@@ -1,4 +1,4 @@
-"""The picture of the demo: the scene beside the NDVI that a live dataset computed from it."""
+"""Picture of the demo: the scene beside the NDVI computed by a live dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
 
 INK, QUIET = "#1c2321", "#66706c"
-# From bare soil to forest ever darker, so that no eye needs to tell red from green. Water is below the scale.
+# Increasingly dark from bare soil to forest, suitable for red-green colour blindness. Water is below the scale.
 SOIL_TO_FOREST = LinearSegmentedColormap.from_list(
     "soil_to_forest", ["#f3e6cf", "#dcbf8a", "#b9b35f", "#7f9f45", "#4a8239", "#22612f", "#0b3d24"], N=72
 )
@@ -23,17 +23,17 @@ PIXELS_PER_KM = 100
 
 
 def stretch(bands: dict[str, np.ndarray]) -> np.ndarray:
-    """Red, green and blue as a picture: each band stretched a little, and brightened for the eye."""
+    """Converts red, green and blue to a picture: each band stretched a little, and brightened for the eye."""
     picture = [
         np.clip((bands[b] - low) / (high - low), 0, 1)
         for b, low, high in (("Red", 0.015, 0.21), ("Green", 0.025, 0.175), ("Blue", 0.015, 0.145))
     ]
-    levels = 48  # as many as the eye tells apart here: a smaller file
+    levels = 48  # the number of levels distinguishable here: a smaller file
     return np.round(np.stack(picture, axis=-1) ** (1 / 1.3) * levels) / levels
 
 
 def draw(bands: dict[str, np.ndarray], ndvi: np.ndarray, stored: int, path: Path) -> None:
-    """Writes the picture; `stored` is what the live dataset takes in its file."""
+    """Writes the picture; `stored` is the size of the live dataset in its file."""
     plt.rcParams["font.family"] = ["DejaVu Sans"]
     scale, width, height = 100, 1490, 760  # points of the layout, in pixels at 100 dpi
     figure = plt.figure(figsize=(width / scale, height / scale), dpi=scale, facecolor="white")

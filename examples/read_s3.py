@@ -1,6 +1,6 @@
-"""One cold read from S3, as a program would do it: read_s3.py LIBRARY ENDPOINT OUTPUT.npy
+"""One cold read from S3, as in a typical program: read_s3.py LIBRARY ENDPOINT OUTPUT.npy
 
-Opens the mosaic, looks at what is in it, and computes NDVI of a window from two bands. Prints the seconds that took."""
+Opens the mosaic, lists its contents, and computes NDVI of a window from two bands. Prints the seconds that took."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from s3_scene import KEY, REGION, SECRET, URL, WINDOW
 
 
 def open_file(library: str, endpoint: str) -> Any:
-    """The file, by the library's own documentation."""
+    """Opens the file as the library's documentation shows."""
     if library == "hyperchunk":
         import hyperchunk
 
@@ -28,7 +28,7 @@ def open_file(library: str, endpoint: str) -> Any:
 
 
 def main() -> None:
-    """The read."""
+    """Does the read."""
     library, endpoint, output = sys.argv[1:]
     if library == "hyperchunk":  # imports are no part of a read
         import hyperchunk  # noqa: F401

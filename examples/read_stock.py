@@ -1,9 +1,9 @@
-"""Reads a dataset with h5py alone, and tells how long it took. It knows nothing of Hyperchunk.
+"""Reads a dataset with h5py alone, without Hyperchunk, and reports the time.
 
     HDF5_PLUGIN_PATH=… python examples/read_stock.py scene.h5 NDVI [values.npy]
 
-Prints one line of JSON: the milliseconds of the first read and the median of nine more that find nothing in
-HDF5's chunk cache, and the slice [10:20, 5]; or, after a read that failed, the exception. Saves the values if
+Prints one line of JSON: the milliseconds of the first read and the median of nine more without HDF5's chunk
+cache, and the slice [10:20, 5]; or, after a read that failed, the exception. Saves the values if
 there is a third argument.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 def main() -> None:
     path, name, *save = sys.argv[1:]
     milliseconds = []
-    with h5py.File(path, rdcc_nbytes=0) as file:  # no chunk cache: what is read again is computed again
+    with h5py.File(path, rdcc_nbytes=0) as file:  # no chunk cache: each read computes again
         dataset = file[name]
         try:
             for _ in range(10):

@@ -1,4 +1,4 @@
-"""The S3 act of the demo: the same file read from a real S3 server, 25 ms away, by Hyperchunk and by h5py with s3fs."""
+"""S3 part of the demo: the same file read from a real S3 server, 25 ms away, by Hyperchunk and by h5py with s3fs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIBRARIES = {"h5py": "h5py + s3fs", "hyperchunk": "Hyperchunk"}
 
 @dataclass
 class Read:
-    """What one library did."""
+    """Result of one library."""
 
     library: str
     seconds: float
@@ -32,7 +32,7 @@ class Read:
 
 
 def expected(path: Path) -> np.ndarray:
-    """The same from the local file."""
+    """Returns the same NDVI from the local file."""
     with h5py.File(path) as file:
         red, nir = file["Red"][WINDOW].astype("f4"), file["NIR"][WINDOW].astype("f4")
     values: np.ndarray = (nir - red) / (nir + red)
@@ -40,7 +40,7 @@ def expected(path: Path) -> np.ndarray:
 
 
 def read(library: str, proxy: s3server.Proxy, output: Path) -> Read:
-    """One read, in a process of its own; of three, the one of median time."""
+    """Does three reads, each in a separate process; returns the one of median time."""
     reads = []
     for _ in range(3):
         proxy.reset()
@@ -53,7 +53,9 @@ def read(library: str, proxy: s3server.Proxy, output: Path) -> Read:
 
 
 def act(bands: dict[str, np.ndarray], folder: Path) -> tuple[list[Read], np.ndarray, int] | None:
-    """The reads, what is right and the size of the file; None where there is no S3 server, and a line that says why."""
+    """Returns the reads, the expected values and the size of the file; None without an S3 server, after printing the
+    reason.
+    """
     path = folder / NAME
     try:
         with (

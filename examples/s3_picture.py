@@ -1,4 +1,4 @@
-"""The picture of the demo's S3 act: every request of two readers, side by side on one clock."""
+"""Picture of the demo's S3 part: every request of two readers on a common clock."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw(reads: list[Read], size: int, path: Path) -> None:
         box = (540 / width, 1 - (top + 230) / height, 900 / width, 190 / height)
         axes = figure.add_axes(box)
         log = sorted(one.log, key=lambda entry: entry["start_us"])
-        # The clock of the proxy starts with the first request, that of the reader a little before.
+        # The proxy's clock starts with the first request, the reader's a little before.
         first, last = log[0]["start_us"], max(entry["end_us"] for entry in log)
         before = max(one.seconds - (last - first) / 1e6, 0) / 2
         for row, entry in enumerate(log):
@@ -78,5 +78,5 @@ def draw(reads: list[Read], size: int, path: Path) -> None:
 
 
 def same(one: np.ndarray, other: np.ndarray) -> bool:
-    """Equal to the bit, where nothing is divided by nothing."""
+    """True if values are bit-identical, except for divisions of zero by zero."""
     return np.array_equal(one, other, equal_nan=True)

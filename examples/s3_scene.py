@@ -1,4 +1,4 @@
-"""What the S3 act of the demo reads: where it is, how it is made, which window of it."""
+"""Test scene of the demo's S3 part: its URL, its creation, and the window to read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 KEY, SECRET, REGION, BUCKET, NAME = "benchkey", "benchsecret", "us-east-1", "demo", "mosaic.h5"
 URL = f"s3://{BUCKET}/{NAME}"
 TILES, SIDE = 20, 300
-# 8 km of the 60: parts of 16 of the 400 tiles.
+# 8 of 60 km: parts of 16 of the 400 tiles.
 WINDOW = np.s_[2810:3610, 3130:3930]
 
 
 def make(path: Path, bands: dict[str, np.ndarray]) -> int:
-    """A mosaic of 20 x 20 times the scene, mirrored at each seam, a chunk a tile; returns its size."""
+    """Makes a mosaic of 20 x 20 copies of the scene, mirrored at each seam, a chunk per tile; returns its size."""
     with h5py.File(path, "w") as file:
         chunks = {}
         for name, values in bands.items():
@@ -26,7 +26,7 @@ def make(path: Path, bands: dict[str, np.ndarray]) -> int:
             options = {"chunks": (SIDE, SIDE), "shuffle": True, "compression": "gzip", "compression_opts": 6}
             dataset = file.create_dataset(name, (TILES * SIDE, TILES * SIDE), "<u2", **options)
             dataset.attrs["units"] = "reflectance x 10000"
-        # As instruments write: line by line, band by band.
+        # In an instrument's order: line by line, band by band.
         for row in range(0, TILES * SIDE, SIDE):
             for name, kinds in chunks.items():
                 for column in range(0, TILES * SIDE, SIDE):
@@ -36,6 +36,6 @@ def make(path: Path, bands: dict[str, np.ndarray]) -> int:
 
 
 def encoded(counts: np.ndarray) -> bytes:
-    """A chunk after shuffle and deflate."""
+    """Applies shuffle and deflate to a chunk."""
     planes = np.ascontiguousarray(counts).view("u1").reshape(-1, 2).T.tobytes()
     return zlib.compress(planes, 6)

@@ -1,7 +1,8 @@
-"""The act of the demo with many processes: four write one file at once, and plain h5py reads it.
+"""Part of the demo with many processes: four write one file at once, and plain h5py reads it.
 
 The same parts go, in turn, to a raw file for each process (the floor: nothing can be faster), to a sharded store, and
-to one HDF5 file with a lock around it, as people do it. Opening, closing and the commit are part of the time."""
+to one HDF5 file protected by a lock, the usual solution. Opening, closing and the commit are part of the time.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ with h5py.File(sys.argv[1]) as file:
 
 
 class Way(NamedTuple):
-    """How parts get to the disk."""
+    """A way to write the parts."""
 
     label: str
-    #: Before the clock starts; returns what the writers need.
+    #: Runs before the clock starts; returns the writers' shared state.
     prepare: Callable[[Path, Bands], Any]
-    #: One process's part: rows from the first to the second.
+    #: Writes one process's part: rows from the first to the second.
     write: Callable[[Path, Any, Bands, int, int, int], Any]
-    #: When all have written.
+    #: Runs after all have written.
     finish: Callable[[Path, Any, list[Any]], None]
 
 
@@ -96,7 +97,7 @@ WAYS = [
 
 
 def timed(way: Way, folder: Path, bands: Bands) -> float:
-    """Seconds from when all processes may begin until everything is written and committed."""
+    """Returns the seconds from the common start until everything is written and committed."""
     rows = next(iter(bands.values())).shape[0]
     edges = [rows * rank // PROCESSES for rank in range(PROCESSES + 1)]
     shared = way.prepare(folder, bands)
@@ -119,8 +120,9 @@ def timed(way: Way, folder: Path, bands: Bands) -> float:
 
 
 def act(scene: Bands) -> tuple[dict[str, list[float]], bool, int, int]:
-    """The times of each way over that of the floor in the same round; whether plain h5py got the scene, how many bytes
-    it has, and how many files there were."""
+    """Returns each way's times relative to the floor in the same round, whether plain h5py read the scene, its size
+    in bytes, and the number of files.
+    """
     bands = {name: np.ascontiguousarray(np.tile(values, TILES), "f4") for name, values in sorted(scene.items())}
     size = sum(values.nbytes for values in bands.values())
     ratios: dict[str, list[float]] = {way.label: [] for way in WAYS}

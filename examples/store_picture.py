@@ -1,4 +1,4 @@
-"""The picture of the demo's act with many processes."""
+"""Picture of the demo's part with many processes."""
 
 from __future__ import annotations
 

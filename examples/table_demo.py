@@ -1,8 +1,9 @@
-"""The act of the demo with SQL: DuckDB asks an HDF5 file that plain h5py wrote, and nothing is converted.
+"""Part of the demo with SQL: DuckDB queries an HDF5 file that plain h5py wrote, and nothing is converted.
 
-The same question goes, in turn, to columns that h5py read (all of the group, or only those that the question needs),
-and to the group as a table, whose columns are where they lie in the file. CPU seconds, of all threads: the least of the
-rounds. Then one file is written that is HDF5 and Arrow at once, and h5py, pyarrow and DuckDB read the same."""
+The same query goes, in turn, to columns read by h5py (all of the group, or only the needed ones), and to the group as
+a table, whose columns are used in place in the file. CPU seconds of all threads: the minimum of the rounds. Then one
+file is written that is HDF5 and Arrow at once, and h5py, pyarrow and DuckDB read the same values.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ Answer = tuple[int, float]
 
 
 def ask(pixels: Any) -> Answer:
-    """DuckDB's answer; it finds the table by the name of the argument."""
+    """Returns DuckDB's answer; it finds the table by the name of the argument."""
     ((count, mean),) = duckdb.sql(QUESTION).fetchall()
     return int(count), float(mean)
 
@@ -55,7 +56,7 @@ WAYS: dict[str, Callable[[Path], Answer]] = {
 
 
 def both(bands: Bands, folder: Path) -> list[str]:
-    """Writes a file that is HDF5 and Arrow at once; who does not read the same of it."""
+    """Writes a file that is HDF5 and Arrow at once; returns the readers with wrong values."""
     path = folder / "pixels.arrow.h5"
     with hyperchunk.create(path, layout="arrow") as file:
         file.append(bands)
@@ -73,7 +74,7 @@ def both(bands: Bands, folder: Path) -> list[str]:
 
 
 def act(scene: Bands) -> tuple[dict[str, float], int, list[str]]:
-    """For each way its CPU seconds; how many bytes the table has; what was wrong."""
+    """Returns for each way its CPU seconds, the size of the table in bytes, and the failures."""
     bands = {name: np.ascontiguousarray(np.tile(values, TILES), "f4").reshape(-1) for name, values in scene.items()}
     size = sum(values.nbytes for values in bands.values())
     least: dict[str, float] = {}

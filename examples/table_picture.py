@@ -1,4 +1,4 @@
-"""The picture of the demo's act with SQL."""
+"""Picture of the demo's part with SQL."""
 
 from __future__ import annotations
 

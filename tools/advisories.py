@@ -4,8 +4,8 @@
     python tools/advisories.py --refresh          # renews tools/advisories.json from RustSec's database (git, network)
     python tools/advisories.py --refresh FOLDER   # the same from a clone that is here already
 
-`tools/advisories.json` holds the advisories about our dependencies, those that are mended included, so that going back
-to an older version is found too. A dependency that is newer than the list is an error: nothing is known about it until
+`tools/advisories.json` holds the advisories about our dependencies, including the fixed ones, so that going back
+to an older version is detected. A dependency that is newer than the list is an error: nothing is known about it until
 the list is renewed.
 """
 
@@ -25,18 +25,18 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "advisories.json"
 DATABASE = "https://github.com/rustsec/advisory-db"
 LOCKS = ("Cargo.lock", "fuzz/Cargo.lock", "bench/rivals/Cargo.lock")
-# Nothing of these is shipped: their findings are printed, and do not fail.
+# These are not shipped: their findings are printed, and do not fail.
 UNSHIPPED = {"bench/rivals/Cargo.lock"}
-# From this age on, in days, a check says that the list should be renewed.
+# Age in days from which on a check asks to renew the list.
 OLD_DAYS = 90
-# Advisories that do not concern us: id -> why.
+# Advisories that do not affect us: id -> reason.
 ACCEPTED: dict[str, str] = {}
 
 Version = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
 def version(text: str) -> Version:
-    """A version as something that sorts as Cargo does."""
+    """Returns a version as a key that sorts as in Cargo."""
     number, _, label = text.split("+", 1)[0].partition("-")
     parts = [int(part) for part in number.split(".")] + [0, 0]
     order = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in label.split(".") if part)
@@ -45,7 +45,7 @@ def version(text: str) -> Version:
 
 
 def bounds(requirement: str) -> Iterator[tuple[str, Version]]:
-    """The comparisons that one part of a requirement means."""
+    """Yields the comparisons in one part of a requirement."""
     match = re.fullmatch(r"\s*(>=|<=|>|<|=|\^|~)?\s*([0-9][^\s]*)\s*", requirement)
     if match is None:
         raise ValueError(f"cannot read the version requirement {requirement!r}")
@@ -63,7 +63,7 @@ def bounds(requirement: str) -> Iterator[tuple[str, Version]]:
 
 
 def meets(found: str, requirement: str) -> bool:
-    """Whether a version meets a requirement (`>= 1.2, < 2`)."""
+    """True if a version meets a requirement (`>= 1.2, < 2`)."""
     this = version(found)
     tests = {
         ">=": lambda other: this >= other,
@@ -76,7 +76,7 @@ def meets(found: str, requirement: str) -> bool:
 
 
 def locked() -> dict[str, set[tuple[str, str]]]:
-    """Crates and versions of each Cargo.lock; our own come from no registry."""
+    """Returns crates and versions of each Cargo.lock; our own come from no registry."""
     found = {}
     for name in LOCKS:
         packages = tomllib.loads((ROOT / name).read_text())["package"]
@@ -85,7 +85,7 @@ def locked() -> dict[str, set[tuple[str, str]]]:
 
 
 def findings(known: dict[str, Any], locks: dict[str, set[tuple[str, str]]]) -> tuple[list[str], list[str]]:
-    """Errors and notes."""
+    """Returns errors and notes."""
     errors: list[str] = []
     notes: list[str] = []
     unused = set(ACCEPTED)
@@ -109,7 +109,7 @@ def findings(known: dict[str, Any], locks: dict[str, set[tuple[str, str]]]) -> t
 
 
 def advisory(text: str) -> dict[str, Any] | None:
-    """What is kept of one advisory; nothing of one that was withdrawn."""
+    """Returns the stored form of an advisory; None if it was withdrawn."""
     front, _, body = text.removeprefix("```toml\n").partition("\n```")
     parsed = tomllib.loads(front)
     about, versions = parsed["advisory"], parsed.get("versions", {})

@@ -1,7 +1,7 @@
-"""Functions in Python are tested with another Python, too, if this machine has one: `make test` calls this.
+"""Tests functions in Python with another Python, too, if this machine has one: called by `make test`.
 
-What a function in Python sees depends on the interpreter of its worker. The environment with the other one is kept
-beside the other build outputs and used again.
+The behaviour of a Python function depends on the interpreter of its worker. The environment with the other one is
+kept beside the other build outputs and reused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCRIPT = "#!{python}\nimport sys\nfrom hyperchunk._command import main\nsys.exit
 
 
 def candidates() -> list[Path]:
-    """Programs that may be a Python of another minor version, the newest first."""
+    """Returns possible Python interpreters of another minor version, newest first."""
     found = []
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for minor in range(NEWEST, OLDEST - 1, -1):
@@ -35,7 +35,7 @@ def candidates() -> list[Path]:
 
 
 def usable(python: Path) -> bool:
-    """Whether it runs and can make environments."""
+    """True if it runs and can make environments."""
     code = "import sys, venv, ensurepip; sys.exit(sys.implementation.name != 'cpython')"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
@@ -44,7 +44,7 @@ def usable(python: Path) -> bool:
 
 
 def environment(python: Path) -> Path | None:
-    """The interpreter of an environment of it that has what the tests need and this checkout's package."""
+    """Returns the interpreter of an environment with the tests' requirements and this checkout's package."""
     key = hashlib.sha256(f"{python} {PACKAGES}".encode()).hexdigest()[:12]
     folder = CACHE / f"python-{key}"
     inside = folder / "bin" / "python"
@@ -73,7 +73,7 @@ def environment(python: Path) -> Path | None:
 
 
 def main() -> int:
-    """Runs the tests of functions in Python; 0 also where no other Python is found."""
+    """Runs the tests of functions in Python; returns 0 also if there is no other Python."""
     for python in candidates():
         if not usable(python) or (inside := environment(python)) is None:
             continue

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What only a GPU can tell: the tests for CUDA on this machine's, NVIDIA's checker of memory over some of them, and the figures of
+# Everything that needs a GPU: the CUDA tests on this machine's, NVIDIA's memory checker on some of them, and the figures of
 # docs/results/gpu.md. Called by `make gpu`, which sets up .venv/. With PYTHON=/an/environment/bin/python, where Hyperchunk, pytest,
 # pytest-timeout, Hypothesis, h5py and netCDF4 are installed, it runs there, and nothing is built or fetched.
 set -euo pipefail
@@ -20,7 +20,7 @@ echo "gpu: tests"
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 if [[ -n $sanitizer ]]; then
-    # Kernels of live datasets run in a sandbox, which lets no checker in: these are ours, and NVIDIA's.
+    # The sandbox of live datasets does not allow the checker, so it covers our own kernels and NVIDIA's.
     for tool in memcheck racecheck initcheck synccheck; do
         echo "gpu: compute-sanitizer, $tool"
         "$sanitizer" --tool "$tool" --error-exitcode 9 "$python" -m pytest -q -p no:cacheprovider --timeout 0 \

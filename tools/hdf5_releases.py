@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# Whose wheel has which release.
+# Wheel for each release.
 WHEELS = {
     "1.12.2": "h5py==3.8.0",
     "1.14.2": "h5py==3.10.0",
@@ -38,7 +38,7 @@ def fetch(package: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Fetches all that are not there."""
+    """Fetches all missing releases."""
     root = Path(sys.argv[1])
     root.mkdir(parents=True, exist_ok=True)
     for version, package in WHEELS.items():

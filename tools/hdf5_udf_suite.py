@@ -2,10 +2,10 @@
 
     python tools/hdf5_udf_suite.py [FOLDER]
 
-FOLDER is a checkout of HDF5-UDF; without it, one is cloned, and where there is no network that is said and nothing is
-run. The script expects what it tests in a folder `build` beside it, which is made here of links: nothing of HDF5-UDF is
-built but the program that makes the inputs. It needs `g++`, `pkg-config`, the headers and tools of HDF5, and `numdiff`.
-Standard library only."""
+FOLDER is a checkout of HDF5-UDF; without it, one is cloned, and without a network that is reported and nothing is
+run. The script expects the tested programs in a folder `build` beside it, which is made here of links: of HDF5-UDF,
+only the program that makes the inputs is built. Needs `g++`, `pkg-config`, the headers and tools of HDF5, and
+`numdiff`. Standard library only."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ Two comments name a file without a compound, in which HDF5-UDF cannot run them, 
 
 
 def missing() -> list[str]:
-    """The programs that are needed and not there."""
+    """Returns the missing programs."""
     programs = ("g++", "pkg-config", "make", "h5dump", "numdiff", "awk", "bash")
     return [program for program in programs if not shutil.which(program)]
 
@@ -63,7 +63,7 @@ def checkout(folder: Path) -> bool:
 
 
 def build(folder: Path) -> None:
-    """The folder that HDF5-UDF's build would have made."""
+    """Makes the folder that HDF5-UDF's build would make."""
     made = folder / "build"
     made.mkdir(exist_ok=True)
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5"], capture_output=True, text=True, check=True)
@@ -75,15 +75,15 @@ def build(folder: Path) -> None:
 
 
 def clean(home: Path) -> dict[str, str]:
-    """An environment that knows nothing of HDF5 plugins, settings and keys."""
+    """Returns an environment without HDF5 plugins, settings and keys."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_", "XDG_"))}
     return kept | {"HOME": str(home)}
 
 
 def run(folder: Path, home: Path) -> int:
-    """Runs the script, in a home where nobody has a key yet; how many cases passed."""
+    """Runs the script in a home without a key; returns the number of passed cases."""
     script = ["bash", "run_tests.sh"]
-    # The script looks for what functions print on standard output.
+    # The script expects the functions' output on standard output.
     env = clean(home) | {"HYPERCHUNK_PRINT": "streams"}
     done = subprocess.run(script, cwd=folder / "test", env=env, capture_output=True, text=True, check=False)
     passed = done.stdout.count("Successful validation")
@@ -95,7 +95,7 @@ def run(folder: Path, home: Path) -> int:
 
 
 def run_examples(folder: Path, home: Path) -> int:
-    """Attaches and reads each example, in copies of their files; 0 if all can be read."""
+    """Attaches and reads each example, in copies of their files; returns 0 if all can be read."""
     profile = home / ".config" / "hyperchunk" / "profiles" / "self"
     profile.mkdir(parents=True, exist_ok=True)
     # HDF5-UDF lets its user's own functions read every file.
@@ -106,7 +106,7 @@ def run_examples(folder: Path, home: Path) -> int:
         made = folder / "examples" / f"copy-{file}"
         shutil.copy(folder / "examples" / file, made)
         words = [str(folder / "build" / "hdf5-udf"), made.name, source]
-        # What has no shape is named and described by the source and the inputs.
+        # An output without a shape is named and described by the source and the inputs.
         name = output.split(":")[0]
         words += [output] if ":" in output else []
         for command in (words, ["h5dump", "-d", f"/{name}", made.name]):
@@ -122,7 +122,7 @@ def run_examples(folder: Path, home: Path) -> int:
 
 
 def main() -> int:
-    """The exit status."""
+    """Returns the exit status."""
     if absent := missing():
         print(f"not run: {', '.join(absent)} not found")
         return 0

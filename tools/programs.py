@@ -1,11 +1,11 @@
-"""Reads live datasets with programs that people use, and writes what came into a page of the docs.
+"""Reads live datasets with common programs, and writes the results into a page of the docs.
 
 Usage: programs.py [--only WORD] [--environment FOLDER] [--tools FOLDER] [--page PAGE]
 
-Each program is unmodified and has ``HDF5_PLUGIN_PATH`` alone. It reads a formula, a function in Lua (two dimensions), one in Python and
-strings, of a file that this makes, or a variable of a netCDF file, and what it prints is compared with what is right. Packages for Python
-are taken from ``--environment``, a virtual environment that is made where it is missing; ``--tools`` is a folder with HDF5's tools of a
-newer release. A program that is not there is in the table with what is missing.
+Each program is unmodified and gets only ``HDF5_PLUGIN_PATH``. It reads a formula, a function in Lua (two dimensions), one in Python and
+strings, from a file made here, or a variable of a netCDF file, and its output is compared with the expected one. Packages for Python
+are taken from ``--environment``, a virtual environment that is made if it is missing; ``--tools`` is a folder with HDF5's tools of a
+newer release. A missing program is in the table with the reason.
 """
 
 # ruff: noqa: E501 (a table of command lines)
@@ -47,31 +47,31 @@ function dynamic_dataset()
   for i = 1, 1000 do lib.setString(out[i], "label " .. (i - 1)) end
 end
 """
-#: What each of the datasets holds, as programs print it: y[7], the sum of img, py[7], label[7].
+#: Expected values of the datasets, as programs print them: y[7], the sum of img, py[7], label[7].
 Y, IMG, PY, LABEL = r"\b14(\.0*)?\b", r"\b539100(\.0*)?\b|5\.391(00)?e\+0?5", r"\b8(\.0*)?\b", r"label 7\b"
 SPEED = r"(?<!\d)5(\.0*)?\b"
 
 
 @dataclass
 class Program:
-    """A program: what it is called, what is run, and patterns that its output must have."""
+    """A program: its name, its commands, and patterns that its output must have."""
 
     name: str
-    #: Lines for a shell, in a folder with the files.
+    #: Shell commands, run in a folder with the files.
     run: str
     expected: list[str]
-    #: What the page says of it.
+    #: Description on the page.
     what: str
-    #: Commands that must be there.
+    #: Required commands.
     needs: list[str] = field(default_factory=list)
-    #: Prints the version.
+    #: Command that prints the version.
     version: str = ""
-    #: Files that this needs in the folder.
+    #: Additional files in the folder.
     files: dict[str, str] = field(default_factory=dict)
 
 
 def make_files(folder: Path) -> None:
-    """The files that programs read."""
+    """Makes the files that programs read."""
     with h5py.File(folder / "scene.h5", "w") as file:
         file["x"] = np.arange(1000.0)
         file["base"] = np.arange(600, dtype="f4").reshape(20, 30)
@@ -87,7 +87,7 @@ def make_files(folder: Path) -> None:
         )
         for name, value in (("u", 3), ("v", 4)):
             file.createVariable(name, "f4", ("time", "lat", "lon"))[:] = np.full((2, 3, 4), value)
-    # An image as VTK reads it.
+    # An image in VTK's form.
     with h5py.File(folder / "image.vtkhdf", "w") as file:
         group = file.create_group("VTKHDF")
         group.attrs.update({"Version": [1, 0], "WholeExtent": [0, 9, 0, 19, 0, 2], "Origin": [0.0] * 3})
@@ -107,7 +107,7 @@ def make_files(folder: Path) -> None:
     attach("scene.h5", "label.lua", "label:1000:string(16)")
     attach("n.nc", "speed", "--expression", "sqrt(u*u + v*v)")
     attach("image.vtkhdf", "/VTKHDF/PointData/img", "--expression", "base * 3")
-    # The same image as ITK stores one: what it read is replaced by a live dataset.
+    # The same image in ITK's stored form: the dataset that it reads is replaced by a live one.
     with h5py.File(folder / "scene.h5") as file, h5py.File(folder / "stored.h5", "w") as stored:
         stored["y"] = np.arange(1000.0) * 2
         stored["base"] = file["base"][...]
@@ -200,13 +200,13 @@ import h5py
 f = h5py.File("scene.h5")
 print(f["y"][7], f["img"][...].sum(dtype=float), f["py"][7], f["label"][7].decode())
 """
-#: Packages of Bioconductor put a folder of their own there when they are loaded.
+#: Packages of Bioconductor set their own folder when they are loaded.
 SET_AGAIN = "Sys.setenv(HDF5_PLUGIN_PATH = Sys.getenv('PLUGINS'))\n"
 R_READS = "for (n in c('y', 'py', 'label')) print({}[8]); print(sum({}), digits = 10)"
 
 
 def programs(environment: Path, tools: Path | None) -> list[Program]:
-    """All of them."""
+    """Returns all programs."""
     python, debian = str(environment / "bin" / "python"), "/usr/bin/python3"
     flags = "$(pkg-config --cflags hdf5)"
     static = "/usr/lib/x86_64-linux-gnu/hdf5/serial/libhdf5.a -lcrypto -lcurl -lsz -lz -ldl -lm"
@@ -301,7 +301,7 @@ def programs(environment: Path, tools: Path | None) -> list[Program]:
 
 
 def missing(program: Program) -> str:
-    """What a program lacks, or nothing."""
+    """Returns the missing requirement of a program, or an empty text."""
     for need in program.needs:
         words = need.split()
         if words[0] == "import" and len(words) == 3:
@@ -319,7 +319,7 @@ def missing(program: Program) -> str:
 
 
 def tried(program: Program, folder: Path, environment: dict[str, str]) -> tuple[str, str, str]:
-    """The version, whether what came is right, and what came otherwise."""
+    """Returns the version, whether the output is right, and the unexpected output."""
     lack = missing(program)
     if lack:
         return "", "not installed", f"{lack} is not on this machine"
@@ -350,7 +350,7 @@ def tried(program: Program, folder: Path, environment: dict[str, str]) -> tuple[
 
 
 def main() -> None:
-    """Runs them all, and writes the table."""
+    """Runs all programs, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--environment", type=Path, default=HOME / "programs")
@@ -360,7 +360,7 @@ def main() -> None:
     if not given.environment.exists():
         subprocess.run([sys.executable, "-m", "venv", given.environment], check=True)
         for package in PACKAGES:
-            # Each by itself: one that is not to be had is in the table.
+            # Installed one by one: an unavailable package is noted in the table.
             subprocess.run([given.environment / "bin" / "pip", "install", "--quiet", package], check=False)
     rows = []
     with tempfile.TemporaryDirectory() as text:

@@ -1,4 +1,4 @@
-"""A real S3 server on this machine, and our proxy before it, for tests, measurements and the demo.
+"""A real S3 server on this machine, and our proxy in front of it, for tests, measurements and the demo.
 
     .venv/bin/python tools/s3server.py build                             # once; minutes
     .venv/bin/python tools/s3server.py serve FOLDER [--latency 25ms …]   # until interrupted
@@ -37,23 +37,23 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class UnavailableError(Exception):
-    """Why there is no S3 server on this machine."""
+    """Reason why there is no S3 server on this machine."""
 
 
 def cache() -> Path:
-    """Where what takes long to build is kept."""
+    """Returns the folder for results of long builds."""
     folder = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(folder) / "hyperchunk"
 
 
 def server_program() -> Path:
-    """Where versitygw is, if it is built."""
+    """Returns the path of versitygw, built or not."""
     return cache() / f"go-versitygw-{VERSION}" / "versitygw"
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time builds into a folder."""
+    """Locks a folder, so that one process at a time builds into it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -61,7 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build_server(*, timeout: float = 1800) -> Path:
-    """Builds versitygw unless it is built."""
+    """Builds versitygw if necessary."""
     program = server_program()
     if program.exists():
         return program
@@ -88,7 +88,7 @@ def build_server(*, timeout: float = 1800) -> Path:
 
 
 def build_proxy() -> Path:
-    """Builds the proxy; nothing to do is quick."""
+    """Builds the proxy; fast if it is up to date."""
     env = native.environment()
     command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "hyperchunk-s3proxy"]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -98,12 +98,12 @@ def build_proxy() -> Path:
 
 
 class Running:
-    """A program that runs until the end of a `with`."""
+    """A program that runs until the end of a `with` block."""
 
     process: subprocess.Popen[str]
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops the program."""
         self.process.terminate()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
@@ -118,7 +118,7 @@ class Running:
 
 
 class Server(Running):
-    """versitygw over a folder: `folder/BUCKET/KEY`. Its notes lie beside, so that any file system does."""
+    """versitygw over a folder: `folder/BUCKET/KEY`. Its metadata are beside it, so that any file system works."""
 
     def __init__(self, folder: Path) -> None:
         program = server_program()
@@ -134,10 +134,10 @@ class Server(Running):
                 free.bind(("127.0.0.1", 0))
                 self.address = f"127.0.0.1:{free.getsockname()[1]}"
             env = os.environ | {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-            # It shares this machine's cores with whoever reads: a MiB of fresh memory for each request, and its
-            # collection, would be most of what is measured.
+            # It shares this machine's cores with the readers: allocating a MiB for each request, and garbage
+            # collection, would be most of the measured time.
             env |= {"GOGC": "off", "GOMEMLIMIT": "256MiB"}
-            # Where there is `setpriv`, it ends with this process even if that is killed.
+            # With `setpriv`, it ends with this process, even if that is killed.
             command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
             command += [str(program), "--quiet", "--keep-alive", "--region", REGION, "--port", self.address]
             command += ["posix", "--io-buffer-size", "65536", "--sidecar", str(self.meta), str(folder)]
@@ -150,15 +150,15 @@ class Server(Running):
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """URL of the server."""
         return f"http://{self.address}"
 
     def answers(self) -> bool:
-        """Waits until it does, or has ended."""
+        """Waits until the server answers; returns False if it has ended."""
         for _ in range(400):
             try:
                 urllib.request.urlopen(self.endpoint, timeout=1).close()
-            except urllib.error.HTTPError as refused:  # without a signature, it has to
+            except urllib.error.HTTPError as refused:  # expected without a signature
                 refused.close()
                 return True
             except OSError:
@@ -168,7 +168,7 @@ class Server(Running):
         return False
 
     def put(self, bucket: str, key: str, source: Path | bytes) -> str:
-        """Makes an object of a file, by a hard link where that can be, or of bytes; returns its ETag."""
+        """Makes an object from a file, by a hard link if possible, or from bytes; returns its ETag."""
         target = self.folder / bucket / key
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.fresh")
@@ -192,7 +192,7 @@ class Server(Running):
 
 
 class Proxy(Running):
-    """Our proxy before a server, or before a folder alone as a plain web server."""
+    """Our proxy for a server, or for a folder alone as a plain web server."""
 
     def __init__(
         self, upstream: str | None, folder: Path | None = None, program: Path | None = None, **settings: object
@@ -210,11 +210,11 @@ class Proxy(Running):
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """URL of the proxy."""
         return f"http://{self.address}"
 
     def ask(self, path: str) -> Any:
-        """What one of its own paths answers."""
+        """Returns the JSON answer of a control path."""
         try:
             with urllib.request.urlopen(f"{self.endpoint}/{path}", timeout=10) as answer:
                 return json.load(answer)
@@ -228,27 +228,27 @@ class Proxy(Running):
         self.ask(f"__set?{urllib.parse.urlencode(pairs)}")
 
     def reset(self) -> None:
-        """Forgets what was asked so far."""
+        """Resets counts and log."""
         self.ask("__reset")
 
     def stats(self) -> dict[str, int]:
-        """Counts since the last reset."""
+        """Returns the counts since the last reset."""
         counts: dict[str, int] = self.ask("__stats")
         return counts
 
     def log(self) -> list[dict[str, Any]]:
-        """Every request since the last reset."""
+        """Returns every request since the last reset."""
         entries: list[dict[str, Any]] = self.ask("__log")
         return entries
 
 
 def storage_options(endpoint: str) -> dict[str, Any]:
-    """How `hyperchunk.open` reaches a server of ours."""
+    """Returns the options of `hyperchunk.open` for our server."""
     return {"endpoint": endpoint, "key": KEY, "secret": SECRET, "region": REGION, "allow_http": True}
 
 
 def serve(arguments: argparse.Namespace) -> None:
-    """Both, until interrupted."""
+    """Runs both, until interrupted."""
     settings = {
         name: getattr(arguments, name) for name in ("latency", "bandwidth", "faults") if getattr(arguments, name)
     }
@@ -262,7 +262,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     building = commands.add_parser("build", help="builds server and proxy")

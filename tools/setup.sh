@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up what the targets of the Makefile need: tools/setup.sh [GROUP …]
+# Sets up the requirements of the Makefile's targets: tools/setup.sh [GROUP …]
 # A GROUP is `system` (packages of the operating system), `package` (Hyperchunk itself, editable, in .venv/), `s3` (an S3
-# server for tests and the demo, if Go is here) or X of a tools/requirements-X.txt. Safe to run again: what is there already costs a hash.
+# server for tests and the demo, if Go is here) or X of a tools/requirements-X.txt. Safe to run again: an existing group costs a hash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
@@ -10,7 +10,7 @@ root=$PWD
 say() { echo "setup: $*"; }
 fail() { echo "setup: $*" >&2; exit 1; }
 
-# usable PYTHON: is it 3.11 or newer, with venv?
+# usable PYTHON: succeeds if it is 3.11 or newer, with venv.
 usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 find_python() {
@@ -24,7 +24,7 @@ find_python() {
     return 1
 }
 
-# install PACKAGE…: through apt-get, as root or with a sudo that asks nothing; fails where that can't be.
+# install PACKAGE…: through apt-get, as root or with a sudo without a password; fails if that is impossible.
 install() {
     local as_root=()
     command -v apt-get >/dev/null || return 1
@@ -38,7 +38,7 @@ install() {
     "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$@" </dev/null >.venv/.apt.log 2>&1
 }
 
-# missing: the system packages that would bring what is not here.
+# missing: prints the system packages for missing programs.
 missing() {
     command -v cc >/dev/null && command -v c++ >/dev/null && command -v g++ >/dev/null || echo gcc g++ libc6-dev
     command -v make >/dev/null || echo make
@@ -51,9 +51,9 @@ system() {
     local packages
     packages=$(missing | xargs)
     [[ -n $packages ]] || return 0
-    # One try for each set of packages; after it, what needs them says so when it runs.
+    # One try for each set of packages; after a failure, programs that need them report it.
     if [[ $(cat .venv/.tried-system 2>/dev/null) != "$packages" ]]; then
-        # shellcheck disable=SC2086 # one word a package
+        # shellcheck disable=SC2086 # one word per package
         install $packages || true
         echo "$packages" >.venv/.tried-system
         packages=$(missing | xargs)
@@ -69,7 +69,7 @@ venv() {
         python=$(find_python) || fail "needs Python 3.11 or newer with venv: apt-get install python3 python3-venv"
     fi
     say "making .venv/ with $("$python" --version)"
-    # Not --clear: the lock lies in the folder too.
+    # Not --clear: the lock is in the folder, too.
     rm -rf .venv/.stamp-* .venv/bin .venv/lib .venv/lib64 .venv/include .venv/pyvenv.cfg
     "$python" -m venv .venv
 }

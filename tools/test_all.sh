@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test, then the slow lanes: HDF5-UDF's own tests, all orders of HDF5's releases over the sessions of a store, kills, programs for
-# parallel HDF5, what `hyperchunk env` must not change, random histories of stores. Called by `make test-all`.
+# parallel HDF5, behaviour that `hyperchunk env` must not change, random histories of stores. Called by `make test-all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh

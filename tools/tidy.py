@@ -1,4 +1,4 @@
-"""Checks what no linter knows: the crate graph, file lengths, module docs, and paths of somebody's machine.
+"""Checks that no linter has: the crate graph, file lengths, module docs, and paths of a developer's machine.
 
 Prints one line for each finding, then fails if there was an error."""
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Which crates of ours a crate may use. A crate that is not here has no place yet: say in ARCHITECTURE.md
-# what it holds and what it must never do, then give it a row.
+# Our crates that a crate may use. A crate that is missing here has no place yet: describe in ARCHITECTURE.md its
+# contents and its restrictions, then add a row.
 MAY_USE = {
     "hyperchunk-format": set(),
     "hyperchunk": {"hyperchunk-format"},
@@ -56,14 +56,14 @@ TEXT = {".c", ".cpp", ".h", ".json", ".lua", ".md", ".py", ".pyi", ".rs", ".sh",
 
 
 def tracked() -> list[Path]:
-    """The files that git tracks or would."""
+    """Returns the files that git tracks or would track."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [ROOT / name for name in sorted(set(names.splitlines())) if (ROOT / name).is_file()]
 
 
 def crate_graph() -> list[str]:
-    """Crates that use another of ours against the table, or opt out of the workspace's lints."""
+    """Returns crates that use another of ours against the table, or opt out of the workspace's lints."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
     output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     packages = {package["name"]: package for package in json.loads(output)["packages"]}
@@ -81,7 +81,7 @@ def crate_graph() -> list[str]:
 
 
 def length(lines: list[str]) -> int:
-    """The lines of a file less its tests, where those close it."""
+    """Returns the number of lines of a file, without tests at its end."""
     for number, line in enumerate(lines[:-1]):
         if line == "#[cfg(test)]" and lines[number + 1].startswith("mod tests {"):
             return number
@@ -89,13 +89,13 @@ def length(lines: list[str]) -> int:
 
 
 def has_module_doc(lines: list[str]) -> bool:
-    """Whether a Rust file says at its top what it is for."""
+    """True if a Rust file starts with a module doc."""
     top = (line for line in lines if line.strip() and not line.startswith(("#!", "// ")))
     return next(top, "").startswith("//!")
 
 
 def check_file(path: Path) -> tuple[list[str], list[str]]:
-    """A file's errors and warnings."""
+    """Returns a file's errors and warnings."""
     errors: list[str] = []
     warnings: list[str] = []
     name = path.relative_to(ROOT)

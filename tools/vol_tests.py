@@ -1,8 +1,8 @@
-"""Runs HDF5's own tests of its API through the connector, and says what differs from a native run.
+"""Runs HDF5's own tests of its API through the connector, and reports differences from a native run.
 
 Usage: vol_tests.py SOURCES [PAGE]. SOURCES is a clone of the repository HDFGroup/vol-tests. Its programs h5vl_test and
-testhdf5 are built for three releases of HDF5, whose libraries are those of published wheels and whose headers are
-those of the crate hdf5-metno-src, and run natively, passed through, and with every new file a store. The table goes to
+testhdf5 are built for three releases of HDF5, whose libraries are from published wheels and whose headers are
+from the crate hdf5-metno-src, and run natively, passed through, and with every new file a store. The table goes to
 standard output, or into PAGE. Needs gcc, cmake 3.26 and cargo."""
 
 import os
@@ -18,15 +18,15 @@ import hdf5_with_mpi
 import hyperchunk
 
 BEGIN, END = "<!-- vol-tests: begin -->", "<!-- vol-tests: end -->"
-#: The release, the crate that has its headers, and the folder of its library: in the cache, or of an installed wheel.
+#: Release, crate with its headers, and folder of its library: in the cache, or of an installed wheel.
 RELEASES = {"1.14.6": "0.9.5", "2.0.0": "0.10.0", "2.2.0": "0.10.4"}
 MODES = {"native": {}, "pass": {"store": False}, "store": {"store": True}}
 SEEDS = range(1, 9)
 CONFIGURE = ["BUILD_TESTING=OFF", "HDF5_BUILD_TOOLS=OFF", "HDF5_BUILD_EXAMPLES=OFF", "HDF5_BUILD_HL_LIB=OFF"]
 CONFIGURE += ["HDF5_NO_PACKAGES=ON", "HDF5_ENABLE_Z_LIB_SUPPORT=OFF", "HDF5_ENABLE_ZLIB_SUPPORT=OFF"]
-#: What the tests of 2024 need: a seed that is told; identifiers of connectors are not compared as numbers, for HDF5 2.x
-#: makes new ones; HDF5 1.14.6 dies natively, too, where a link from a group to itself is deleted in a file of the
-#: format of 1.8 or later, which the skeleton of a store is.
+#: Patches for the tests of 2024: a fixed seed; ids of connectors are not compared as numbers, since HDF5 2.x makes
+#: new : ones; HDF5 1.14.6 crashes, natively too, when a link from a group to itself is deleted in a file of format
+#: 1.8 or : later, which the skeleton of a store is.
 CHANGES = {
     "vol_test.c": [
         ("seed = (unsigned)HDtime(NULL);", 'seed = (unsigned)atoi(getenv("SEED"));'),
@@ -42,7 +42,7 @@ WRONG = re.compile(r"^\*\*\* (.*?)(?: at line +\d+)? in (\S+)$", re.MULTILINE)
 
 
 def headers(release: str, folder: Path) -> Path:
-    """The headers of a release."""
+    """Returns the headers of a release."""
     made = folder / f"include-{release}"
     made.mkdir()
     sources, configured = hdf5_with_mpi.sources(RELEASES[release]), folder / f"configured-{release}"
@@ -56,7 +56,7 @@ def headers(release: str, folder: Path) -> Path:
 
 
 def library(release: str) -> Path:
-    """The libhdf5 of a release."""
+    """Returns the libhdf5 of a release."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk" / "hdf5" / release
     site = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
     for place in (cache, site / "netcdf4.libs"):
@@ -67,7 +67,7 @@ def library(release: str) -> Path:
 
 
 def build(sources: Path, release: str, folder: Path) -> dict[str, Path]:
-    """The two programs."""
+    """Builds the two programs."""
     include, shared = headers(release, folder), library(release)
     text = (sources / "h5vl_test_config.h.in").read_text()
     (include / "h5vl_test_config.h").write_text(re.sub("#cmakedefine .*", "", text))
@@ -87,7 +87,7 @@ def build(sources: Path, release: str, folder: Path) -> dict[str, Path]:
 
 
 def run(program: Path, mode: str, seed: int, shared: Path) -> tuple[int, str]:
-    """The exit status and the output of a program."""
+    """Returns the exit status and the output of a program."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_"))}
     env |= {"SEED": str(seed), "LD_LIBRARY_PATH": str(shared.parent)}
     if mode != "native":
@@ -99,7 +99,7 @@ def run(program: Path, mode: str, seed: int, shared: Path) -> tuple[int, str]:
 
 
 def outcomes(output: str) -> Iterator[tuple[str, str]]:
-    """The result of each test, with what it is a part of; what testhdf5 finds wrong."""
+    """Yields the result of each test, with its group; and the errors of testhdf5."""
     group = ""
     for indent, name, result in RESULT.findall(output):
         group = group if indent else name

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says whether a run that starts now is warm (environment set up, crates built) or cold.
+# Prints whether a run that starts now is warm (environment set up, crates built) or cold.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh

@@ -1,14 +1,14 @@
-"""Figure 3 of *HDF5 VOL Connector to Apache Arrow*, made again: VPIC-IO writes, BD-CATS-IO reads, native and ours.
+"""Figure 3 of *HDF5 VOL Connector to Apache Arrow*, reproduced: VPIC-IO writes, BD-CATS-IO reads, native and ours.
 
     .venv/bin/python bench/arrow/article.py             # measures, draws, writes docs/results/arrow-vol.md
     .venv/bin/python bench/arrow/article.py --patterns  # every access pattern of h5bench once, compared
-    .venv/bin/python bench/arrow/article.py --draw      # draws what was measured before
-    .venv/bin/python bench/arrow/article.py --small     # kilobytes, one round: whether it works
+    .venv/bin/python bench/arrow/article.py --draw      # draws the last measurements
+    .venv/bin/python bench/arrow/article.py --small     # kilobytes, one round: a smoke test
 
 1, 2 and 4 Mi particles a process (8 properties, 32 bytes each), the same C programs for all: through parallel HDF5's
 MPI-IO, and through Hyperchunk's connector. Two rates: *raw*, the time in H5Dwrite or H5Dread alone, which is what the
-article shows, and *observed*, from the file's creation until it is closed; `durable` adds that it is on the disk. All
-ways take turns in each round; what was written is read back and compared once.
+article shows, and *observed*, from the file's creation until it is closed; `durable` includes fsync. All
+ways take turns in each round; the written data are read back and compared once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ IMAGES = programs.environment.ROOT / "docs" / "images"
 
 
 def synced(folder: Path) -> float:
-    """Seconds until everything below a folder is on the disk."""
+    """Syncs everything below a folder to the disk; returns the seconds."""
     start = time.perf_counter()
     for path in [*folder.rglob("*"), folder]:
         if path.is_file() or path.is_dir():
@@ -54,7 +54,7 @@ def synced(folder: Path) -> float:
 
 
 def floor(folder: Path, ranks: int, particles: int) -> Row:
-    """One process writes the same bytes to a file with plain `write`, and reads them."""
+    """Writes the same bytes to a file with plain `write` in one process, and reads them."""
     block, path = os.urandom(1 << 20), folder / "raw"
     count = ranks * particles * 32 >> 20 or 1
     start = time.perf_counter()
@@ -77,7 +77,7 @@ def floor(folder: Path, ranks: int, particles: int) -> Row:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """All rounds, a line of JSON each."""
+    """Runs all rounds; prints a line of JSON for each."""
     ways = options.ways.split(",")
     for particles in options.particles:
         for number in range(options.rounds + 1):
@@ -107,7 +107,7 @@ def once(way: str, folder: Path, ranks: int, particles: int, check: bool) -> Row
 
 
 def all_patterns(options: argparse.Namespace) -> str:
-    """Every pattern natively and through the connector, read back by h5py without any; the page's table."""
+    """Runs every pattern natively and through the connector, read back by h5py without it; returns the page's table."""
     import h5py
     import numpy as np
 
@@ -147,24 +147,24 @@ def all_patterns(options: argparse.Namespace) -> str:
 
 
 def rows(path: Path) -> list[Row]:
-    """What was measured, less the rounds that warm up."""
+    """Returns the measurements, without the warm-up rounds."""
     read = [json.loads(line) for line in path.read_text().splitlines()]
     return [row for row in read if row["round"]]
 
 
 def rates(found: list[Row], way: str, particles: int, what: str, kind: str) -> list[float]:
-    """GB/s of the rounds."""
+    """Returns GB/s of the rounds."""
     mine = [row[what] for row in found if row["way"] == way and row["particles"] == particles]
     return [row["bytes"] / 1e9 / row[kind] for row in mine if row.get(kind)]
 
 
 def shown(values: list[float]) -> str:
-    """Median [least..most]."""
+    """Formats median [least..most]."""
     return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]" if values else ""
 
 
 def draw(found: list[Row], path: Path) -> None:
-    """Both halves of the figure: raw and observed rates of writing and reading."""
+    """Draws both halves of the figure: raw and observed rates of writing and reading."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -209,7 +209,7 @@ def draw(found: list[Row], path: Path) -> None:
 
 
 def tables(found: list[Row]) -> str:
-    """The page's part that is measured."""
+    """Returns the measured part of the page."""
     ways = ["floor", *(way for way in WAYS if any(row["way"] == way for row in found))]
     lines = ["![Figure 3, again](../images/arrow-vol-3.png)", ""]
     for what, kinds in (("write", ("raw", "observed", "durable")), ("read", ("raw", "observed"))):
@@ -229,14 +229,14 @@ def tables(found: list[Row]) -> str:
 
 
 def put(name: str, text: str) -> None:
-    """Puts a part into the page."""
+    """Replaces a part of the page."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, rest = PAGE.read_text().split(begin)
     PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=7)

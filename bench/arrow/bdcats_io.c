@@ -1,17 +1,17 @@
 /* The I/O of BD-CATS, which clusters VPIC's particles: reads the eight properties of every time step, in the patterns of
- * h5bench. Reads what vpic_io wrote with the pattern contiguous (full, partial, strided) or 2d (cs, ldc, rdc, prl).
+ * h5bench. Reads the files of vpic_io with the pattern contiguous (full, partial, strided) or 2d (cs, ldc, rdc, prl).
  *
  *     mpiexec -n 4 bdcats_io --particles 1048576 --pattern full --mpio --check out.h5
  *
- * partial: the first half of all, shared among the ranks. strided: every second block. Of a rank's rows of a matrix, cs: a
- * block that walks down the diagonal (cross stencil); ldc, rdc: the left and the right lower corner; prl: the periphery.
+ * partial: the first half, shared among the ranks. strided: every second block. Selections of a rank's matrix rows: cs is a
+ * block that moves along the diagonal (cross stencil); ldc, rdc are the left and right lower corners; prl is the periphery.
  * Rank 0 prints one line of JSON: seconds in H5Dread (`raw`) and from H5Fopen to H5Fclose (`observed`). */
 #include "particles.h"
 
 enum pattern { FULL, PARTIAL, STRIDED, CS, LDC, RDC, PRL, PATTERNS };
 static const char *const patterns[PATTERNS] = {"full", "partial", "strided", "cs", "ldc", "rdc", "prl"};
 
-/* The rows of a matrix that are a rank's. */
+/* Returns a rank's rows of a matrix. */
 struct rows {
     hsize_t first, count;
 };
@@ -21,7 +21,7 @@ static int in_block(hsize_t at, hsize_t first, hsize_t count)
     return at >= first && at < first + count;
 }
 
-/* Whether a pattern takes an element of a rank's rows. */
+/* True if a pattern selects an element of a rank's rows. */
 static int taken(enum pattern pattern, hsize_t row, hsize_t column, hsize_t rows)
 {
     switch (pattern) {
@@ -43,7 +43,7 @@ static void select_matrix(hid_t space, enum pattern pattern, struct rows mine)
 {
     hsize_t half = mine.count / 2, rest = mine.count - half;
     switch (pattern) {
-    case CS: /* of eight columns, eight rows in every 64: one regular selection a column of blocks */
+    case CS: /* of eight columns, eight rows in every 64: one regular selection per column of blocks */
         for (hsize_t block = 0; block < WIDTH / 8; block++) {
             hsize_t start[2] = {mine.first + block * 8, block * 8}, stride[2] = {WIDTH, WIDTH};
             hsize_t count[2] = {mine.count / WIDTH, 1}, size[2] = {8, 8};
@@ -61,7 +61,7 @@ static void select_matrix(hid_t space, enum pattern pattern, struct rows mine)
     }
 }
 
-/* Selects a rank's part of a line; its first number, and the stride of blocks. */
+/* Selects a rank's part of a line; returns its first index, and the stride of blocks. */
 static hsize_t select_line(hid_t space, enum pattern pattern, const struct run *run)
 {
     hsize_t count = pattern == FULL ? run->particles : run->particles / 2, first = run->rank * count;

@@ -42,7 +42,7 @@ server.serve()
 
 
 def make(path: Path, rows: int) -> None:
-    """The file: eight columns, each in one piece."""
+    """Makes the file: eight contiguous columns."""
     random = np.random.default_rng(0)
     with h5py.File(path, "w") as file:
         for name in NAMES:
@@ -51,13 +51,13 @@ def make(path: Path, rows: int) -> None:
 
 
 def spent(process: int) -> float:
-    """Processor seconds of a process."""
+    """Returns the processor seconds of a process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measured(server: int, get: Callable[[], pa.Table], rows: int) -> tuple[float, float]:
-    """Seconds, and processor seconds of client and server."""
+    """Returns seconds, and processor seconds of client and server."""
 
     def own() -> float:
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -106,7 +106,7 @@ def main() -> None:
             for turn in range(given.rounds + 1):
                 for name, client in clients.items():
                     one = measured(running[name].pid, lambda c=client: c.do_get(ticket).read_all(), given.rows)
-                    if turn:  # the first warms up
+                    if turn:  # the first is a warm-up
                         found.setdefault(name, []).append(one)
         finally:
             for process in running.values():
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def show(found: dict[str, list[tuple[float, float]]], size: int, to: str | None) -> None:
-    """Prints what was found; ratios are against the best of pyarrow's."""
+    """Prints the results; ratios are to pyarrow's best."""
     best: dict[str, Any] = {}
     for name, rounds in found.items():
         wall, cpu = zip(*rounds, strict=True)

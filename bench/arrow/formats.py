@@ -1,13 +1,13 @@
-"""Particles in one process: what it costs to write and read them in each format, in CPU seconds and on the clock.
+"""Cost of writing and reading particles in each format, in one process, as CPU and wall seconds.
 
     .venv/bin/python bench/arrow/formats.py                     # 8 columns of 8 Mi rows, 9 rounds
-    .venv/bin/python bench/arrow/formats.py --page              # and the table goes into docs/results/arrow-vol.md
-    .venv/bin/python bench/arrow/formats.py --small             # whether it works
+    .venv/bin/python bench/arrow/formats.py --page              # writes the table into docs/results/arrow-vol.md
+    .venv/bin/python bench/arrow/formats.py --small             # a smoke test
 
 Every format takes its turn in every round, in another order each time; ratios are to plain `write` and `pread` of
 the same bytes in the same round. *write*: from creating the file until it is closed. *durable*: that, and fsync.
-*all*: every column into arrays that the program has already. *column*: one of the eight. *rows*: 100,000 rows of all
-columns, opening the file included. All that is read is compared once. Formats that are not installed (PyTables: `pip
+*all*: every column into existing arrays. *column*: one of the eight. *rows*: 100,000 rows of all
+columns, opening the file included. All values read are compared once. Formats that are not installed (PyTables: `pip
 install tables`) are left out, and named.
 """
 
@@ -38,7 +38,7 @@ WHAT = ("write", "durable", "all", "column", "rows")
 
 
 class Format:
-    """A way to write and read columns."""
+    """A format, with its writer and reader."""
 
     label = ""
     every: ClassVar[dict[str, type[Format]]] = {}
@@ -55,7 +55,7 @@ class Format:
         raise NotImplementedError
 
     def read(self, names: tuple[str, ...], start: int, stop: int, out: Columns) -> Columns:
-        """Those columns' rows, in `out` if that is how the format reads."""
+        """Reads rows of columns, into `out` if the format supports that."""
         raise NotImplementedError
 
 
@@ -224,7 +224,7 @@ class Dual(Format):
 
 
 def into(table: Any, names: tuple[str, ...], start: int, stop: int, out: Columns) -> Columns:
-    """Copies rows of an Arrow table to where the program wants them."""
+    """Copies rows of an Arrow table to existing arrays."""
     for name in names:
         at = 0
         for chunk in table.column(name).slice(start, stop - start).chunks:
@@ -234,7 +234,7 @@ def into(table: Any, names: tuple[str, ...], start: int, stop: int, out: Columns
 
 
 def particles(rows: int) -> Columns:
-    """The columns of VPIC-IO: two ramps, the number, the rest random."""
+    """Returns the columns of VPIC-IO: two ramps, the number, the rest random."""
     draw = np.random.default_rng(7)
     columns: Columns = {name: draw.random(rows, np.float32) * 64 for name in NAMES}
     columns["z"] = columns["pz"] = np.arange(rows, dtype=np.float32)
@@ -243,7 +243,7 @@ def particles(rows: int) -> Columns:
 
 
 def timed(work: Callable[[], Any]) -> dict[str, float]:
-    """Seconds of CPU, all threads, and on the clock."""
+    """Returns the CPU seconds of all threads, and wall seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
@@ -256,7 +256,7 @@ def synced(path: Path) -> None:
 
 
 def one_round(each: Format, compare: bool) -> dict[str, dict[str, float]]:
-    """All that is measured of a format."""
+    """Measures a format."""
     with suppress(FileNotFoundError):
         each.path.unlink()
     found = {"write": timed(each.write)}
@@ -283,7 +283,7 @@ def one_round(each: Format, compare: bool) -> dict[str, dict[str, float]]:
 
 
 def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Every format in every round."""
+    """Runs every format in every round."""
     columns = particles(options.rows)
     names = options.formats.split(",")
     if "pytables" in names:
@@ -295,7 +295,7 @@ def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         formats = {name: Format.every[name](Path(scratch), columns) for name in names}
         for number in range(options.rounds + 1):
-            # Not always behind the same other one: what one leaves to be cleared up would be another's time.
+            # In random order: otherwise the clean-up after one format would always count for the same other one.
             for name in random.Random(number).sample(names, len(names)):
                 time.sleep(0.2)
                 row = {"format": name, "round": number, "count": options.rows}
@@ -304,7 +304,7 @@ def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Ratios to plain system calls: the smallest CPU time of all rounds, and the median of the clock's ratios."""
+    """Returns ratios to plain system calls: minimum CPU time of all rounds, and median of the wall time's ratios."""
     kept = [row for row in rows if row["round"]] or rows
     names = list(dict.fromkeys(row["format"] for row in kept if row["format"] in Format.every))
     names.sort(key=list(Format.every).index)
@@ -326,7 +326,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=8 << 20)
     parser.add_argument("--rounds", type=int, default=9)

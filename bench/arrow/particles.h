@@ -1,4 +1,4 @@
-/* What vpic_io and bdcats_io share: particles whose values follow from their numbers, options, and the report. */
+/* Common parts of vpic_io and bdcats_io: particles whose values are functions of their numbers, options, and the report. */
 #include <fcntl.h>
 #include <hdf5.h>
 #include <mpi.h>
@@ -33,7 +33,7 @@ static inline void check(hid_t status, const char *what)
     }
 }
 
-/* The bits of a property: z, pz are ramps, id_1 the number itself, the others spread over 0 to 64. */
+/* Returns the bits of a property: z, pz are ramps, id_1 is the number itself, the others are spread over 0 to 64. */
 static inline uint32_t value(hsize_t particle, int property)
 {
     float number;
@@ -61,7 +61,7 @@ static inline hid_t particle_type(void)
     return type;
 }
 
-/* The extent of all particles in two or three dimensions. */
+/* Returns the extent of all particles in two or three dimensions. */
 static inline int shape(const struct run *run, int rank, hsize_t *dims)
 {
     dims[0] = run->ranks * (run->particles / WIDTH / (rank == 3 ? DEPTH : 1));
@@ -70,7 +70,7 @@ static inline int shape(const struct run *run, int rank, hsize_t *dims)
     return rank;
 }
 
-/* The number of the particle that a rank's `index`th value is. */
+/* Returns the particle number of a rank's `index`th value. */
 static inline hsize_t number_of(const struct run *run, hsize_t index)
 {
     if (strcmp(run->pattern, "strided") == 0)
@@ -144,7 +144,7 @@ static inline struct run begin(int argc, char **argv)
     return run;
 }
 
-/* `seconds` of the slowest rank, in one line. */
+/* Prints `seconds` of the slowest rank in one line. */
 static inline void report(const char *what, const struct run *run, double raw, double observed)
 {
     double mine[2] = {raw, observed}, worst[2];

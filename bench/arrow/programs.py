@@ -34,13 +34,13 @@ READ_PATTERNS = ("full", "partial", "strided", "cs", "ldc", "rdc", "prl")
 
 
 def hdf5() -> Path:
-    """The folder of parallel HDF5, built by the benchmarks of sharded stores where it is not there (ten minutes)."""
+    """Returns the folder of parallel HDF5, built by the benchmarks of sharded stores if necessary (ten minutes)."""
     builder = [environment.python(), HERE.parent / "sharded" / "parallel_hdf5.py", "--hdf5"]
     return Path(subprocess.run(builder, check=True, capture_output=True, text=True).stdout.strip())
 
 
 def program(name: str) -> Path:
-    """A built program."""
+    """Returns a built program."""
     sources = [HERE / f"{name}.c", HERE / "particles.h"]
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     made = environment.cache() / f"{name}-{digest}"
@@ -59,9 +59,11 @@ def program(name: str) -> Path:
 def run(
     name: str, ranks: int, path: Path, connector: str | None = None, check: bool = False, **more: Any
 ) -> dict[str, Any]:
-    """Runs a program in `ranks` processes, natively with MPI-IO or through the connector; what it printed.
+    """Runs a program in `ranks` processes, natively with MPI-IO or through the connector; returns its output.
 
-    Errors: SystemExit with what it said."""
+    Raises:
+        SystemExit: The program failed, with its error output.
+    """
     launcher = environment.python().parent / "mpiexec"
     command: list[str | Path] = [launcher, "-n", str(ranks), program(name)]
     variables = environment.variables()

@@ -1,4 +1,4 @@
-"""Queries over HDF5: what they cost with a table of Hyperchunk, and what with h5py.
+"""Cost of queries over HDF5, with a Hyperchunk table and with h5py.
 
     python bench/arrow/query.py [--rows 8388608] [--rounds 9] [--file particles.h5] [--json results.json]
 
@@ -7,14 +7,14 @@ Eight columns of a group, contiguous, `float32` and `int32`, as particles of VPI
     select count(*), avg(x) from t where px > 32
     select count(*), avg(x), max(pz) from t where px > 32 and id_1 between 1000000 and 7000000
 
-Each way is gone once a round, the rounds go through all ways in turn, and the smallest number of CPU seconds (user and
-system, all threads) counts; wall times are for information. The file is in the page cache. What is compared:
+Each way runs once per round, in turn, and the minimum of its CPU seconds (user and
+system, all threads) counts; wall times are for information. The file is in the page cache. The ways:
 
-- hyperchunk: `t = file.table(group)`, which is opened anew each time: as it is (DuckDB asks it for columns, and leaves
-  filters to it), and as `t.to_dataset()` (of these filters, pyarrow has none that means what DuckDB's does)
+- hyperchunk: `t = file.table(group)`, reopened each time: directly (DuckDB requests columns, and pushes
+  filters down to it), and as `t.to_dataset()` (pyarrow has no equivalent of DuckDB's filters here)
 - h5py, all columns: each read whole, `pyarrow.table(…)`, DuckDB
-- h5py, the columns that the query needs: the same with these
-- DuckDB alone: the columns are in memory already, as Arrow has them. No way to DuckDB can cost less.
+- h5py, needed columns: the same with the columns that the query needs
+- DuckDB alone: the columns are already in memory as Arrow. No way with DuckDB can cost less.
 - the same with polars: `hyperchunk.scan_hyperchunk(…)`, and h5py with the needed columns
 """
 
@@ -50,7 +50,7 @@ Way = Callable[[], Any]
 
 
 def make(path: Path, rows: int) -> None:
-    """Particles as VPIC-IO writes them: ramps, numbers, and random ones."""
+    """Makes particles as VPIC-IO writes them: ramps, numbers, and random ones."""
     random = np.random.default_rng(1)
     with h5py.File(path, "w") as file:
         group = file.create_group(GROUP)
@@ -64,7 +64,7 @@ def make(path: Path, rows: int) -> None:
 
 
 def asked(sql: str, t: Any) -> Any:
-    """What DuckDB answers; it finds `t` by its name."""
+    """Returns DuckDB's answer; it finds `t` by its name."""
     assert t is not None
     found = duckdb.sql(sql)
     assert found is not None
@@ -72,13 +72,13 @@ def asked(sql: str, t: Any) -> Any:
 
 
 def by_h5py(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Columns, read."""
+    """Reads columns."""
     with h5py.File(path) as file:
         return {name: file[GROUP][name][()] for name in names}
 
 
 def in_polars(lazy: pl.LazyFrame, names: tuple[str, ...]) -> Any:
-    """The same queries in polars' words."""
+    """Returns the same queries in polars."""
     chosen = pl.col("px") > 32
     if "id_1" in names:
         chosen &= pl.col("id_1").is_between(1_000_000, 7_000_000)
@@ -87,7 +87,7 @@ def in_polars(lazy: pl.LazyFrame, names: tuple[str, ...]) -> Any:
 
 
 def ways(path: Path, sql: str, names: tuple[str, ...]) -> dict[str, Way]:
-    """All ways to an answer."""
+    """Returns all ways to an answer."""
     held = pa.table(by_h5py(path, names))
     return {
         "hyperchunk table, DuckDB": lambda: asked(sql, hyperchunk.open(path).table(GROUP)),
@@ -101,20 +101,20 @@ def ways(path: Path, sql: str, names: tuple[str, ...]) -> dict[str, Way]:
 
 
 def cpu() -> float:
-    """CPU seconds of this process so far."""
+    """Returns the CPU seconds of this process until now."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def measured(work: Callable[[], Any]) -> tuple[float, float, Any]:
-    """CPU and wall seconds of something, and its result."""
+    """Returns CPU and wall seconds of a call, and its result."""
     before, start = cpu(), time.perf_counter()
     found = work()
     return cpu() - before, time.perf_counter() - start, found
 
 
 def opening(path: Path, rounds: int) -> dict[str, float]:
-    """Seconds until there is a table and its schema, of a file that is opened for it."""
+    """Returns the seconds until a newly opened file has a table with its schema."""
 
     def once() -> Any:
         return hyperchunk.open(path).table(GROUP).column_names
@@ -135,7 +135,7 @@ def compare(path: Path, sql: str, names: tuple[str, ...], rounds: int) -> dict[s
     """Measures all ways of a query, and prints a table."""
     all_ways = ways(path, sql, names)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in all_ways}
-    # What is loaded once is loaded.
+    # Warm-up: loads modules.
     answers = {name: way() for name, way in all_ways.items()}
     for _ in range(rounds):
         for name, way in all_ways.items():
@@ -156,7 +156,7 @@ def compare(path: Path, sql: str, names: tuple[str, ...], rounds: int) -> dict[s
 
 
 def main() -> None:
-    """Measures."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=8 << 20, help="rows of each column")
     parser.add_argument("--rounds", type=int, default=9, help="how often each way is gone")

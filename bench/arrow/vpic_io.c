@@ -1,6 +1,6 @@
 /* The I/O of VPIC, a plasma simulation, in all the patterns of h5bench: eight properties of a particle, 32 bytes, for a
- * number of time steps, each a group. An MPI program like any other: with HDF5_VOL_CONNECTOR it goes through a connector,
- * without one through the native library and MPI-IO (--mpio).
+ * number of time steps, each a group. An ordinary MPI program: with HDF5_VOL_CONNECTOR it uses a connector,
+ * otherwise the native library and MPI-IO (--mpio).
  *
  *     mpiexec -n 4 vpic_io --particles 1048576 --steps 1 --pattern contiguous --mpio out.h5
  *
@@ -40,7 +40,7 @@ static hid_t create_set(hid_t group, const char *name, hid_t type, int rank, con
     return set;
 }
 
-/* Writes what a rank has of one property, as the pattern wants it. */
+/* Writes a rank's part of one property in the given pattern. */
 static void write_part(hid_t set, int property, enum pattern pattern, const struct run *run, const struct particles *data)
 {
     hsize_t count = run->particles, first = run->rank * count, total = run->ranks * count;
@@ -56,7 +56,7 @@ static void write_part(hid_t set, int property, enum pattern pattern, const stru
         from = data->rows;
         break;
     }
-    case STRIDED: { /* ranks take turns, a block each */
+    case STRIDED: { /* ranks alternate, a block each */
         hsize_t block = run->block, blocks = count / block, stride = block * run->ranks, start = block * run->rank;
         memory = H5Screate_simple(1, &count, NULL);
         check(H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, &stride, &blocks, &block), "H5Sselect_hyperslab");
@@ -83,7 +83,7 @@ static void write_part(hid_t set, int property, enum pattern pattern, const stru
     H5Sclose(space);
 }
 
-/* One dataset of a compound type, from rows or from one column after the other. */
+/* Writes one dataset of a compound type, from rows or column by column. */
 static void write_rows(hid_t group, enum pattern pattern, const struct run *run, const struct particles *data)
 {
     hsize_t count = run->particles, first = run->rank * count, total = run->ranks * count;
@@ -116,7 +116,7 @@ static void write_step(hid_t group, enum pattern pattern, const struct run *run,
     for (int property = 0; property < PROPERTIES; property++) {
         hid_t set = create_set(group, names[property], property_type(property), rank, dims,
                                pattern == UNLIMITED || pattern == APPEND);
-        if (pattern == APPEND) { /* half of it, and the rest behind that of all others */
+        if (pattern == APPEND) { /* half of it, and the rest after the first halves of all ranks */
             struct run half = *run;
             half.particles /= 2;
             struct particles rest = *data;

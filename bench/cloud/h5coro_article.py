@@ -1,4 +1,4 @@
-"""The comparison of the H5Coro article (SlideRule, 2021), done again on this machine, with the readers of today.
+"""The comparison of the H5Coro article (SlideRule, 2021), repeated on this machine with today's readers.
 
     .venv/bin/python bench/cloud/h5coro_article.py [--granules 8] [--rounds 3] [--bandwidth 80]
 
@@ -24,7 +24,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PARALLEL = (1, 2, 4)
-# What it is called, which reader, which file. The first that reads from S3 is what ratios are to: libhdf5's own way.
+# Label, reader, file. Ratios are to the first that reads from S3: libhdf5's own way.
 ROWS = [
     ("HDF5 library, ros3", "h5py ros3", "granule"),
     ("HDF5 library, ros3; file paged for the cloud", "h5py ros3", "granule_paged"),
@@ -42,7 +42,7 @@ ROWS = [
 
 
 def child(label: str, parallel: int, names: list[str]) -> None:
-    """Processes granules, as a line of JSON."""
+    """Processes granules; prints a line of JSON."""
     import numpy as np
     from jobs import THIRTY
     from make import ROWS as COUNT
@@ -57,7 +57,7 @@ def child(label: str, parallel: int, names: list[str]) -> None:
         reader = kind()
         reader.open(name)
         found = dict(zip(THIRTY, reader.read_rows(THIRTY, rows), strict=True))
-        # Mean elevation of stretches of 100 photons that are likely ground, of all beams.
+        # Mean elevation of groups of 100 likely ground photons, of all beams.
         total = 0.0
         for path, values in found.items():
             if path.endswith("h_ph"):
@@ -76,7 +76,7 @@ def child(label: str, parallel: int, names: list[str]) -> None:
 
 
 def measure(proxy: Any, reader: str, where: str, parallel: int, names: list[str]) -> dict[str, Any]:
-    """One process."""
+    """Measures in one process."""
     import subprocess
 
     import run
@@ -136,14 +136,14 @@ def main() -> None:
 
 
 def link(name: Path, target: Path) -> None:
-    """Another name for a file."""
+    """Links a file under another name."""
     name.parent.mkdir(parents=True, exist_ok=True)
     name.unlink(missing_ok=True)
     name.symlink_to(target)
 
 
 def table(rows: list[tuple[str, str, str]], found: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
-    """As Markdown."""
+    """Formats the results as Markdown."""
     right = next(one["answer"] for row, _, _ in reversed(rows) for one in found[row, 1] if "answer" in one)
     lines = [
         "| reader | 1 at once, s | 2 | 4 | from 1 to 4 | times as fast as ros3, 4 at once | requests | MB |",

@@ -1,4 +1,4 @@
-"""What is done with the files, by any reader, and whether the answer is right; one measurement in a process of its own.
+"""Jobs on the files for any reader, with a check of the answer; one measurement per process.
 
 python jobs.py READER JOB      # called by run.py
 """
@@ -27,14 +27,14 @@ Job = Callable[[Reader], Any]
 
 
 def slices() -> list[tuple[int, slice, slice]]:
-    """A hundred places in the cube."""
+    """Returns a hundred places in the cube."""
     draw = random.Random(7)
     places = [(draw.randrange(182), draw.randrange(710), draw.randrange(1430)) for _ in range(100)]
     return [(day, slice(y, y + 10), slice(x, x + 10)) for day, y, x in places]
 
 
 def rows(path: str, count: int, part: int = 100) -> Job:
-    """A hundredth of the rows, from the middle."""
+    """Returns a job that reads a hundredth of the rows, from the middle."""
     return lambda reader: reader.read(path, slice(count // 2, count // 2 + count // part))
 
 
@@ -47,7 +47,7 @@ JOBS: dict[str, Job] = {
     "contig": rows("x", CONTIGUOUS),
 }
 GRANULE_JOBS = ["list", "whole", "range", "thirty"]
-# `job` is on the granule; `file:job` elsewhere.
+# `job` uses the granule, `file:job` another file.
 NAMES = [
     *GRANULE_JOBS,
     "slices",
@@ -57,13 +57,13 @@ NAMES = [
 
 
 def file_of(name: str) -> str:
-    """The file of a job."""
+    """Returns the file of a job."""
     layout, _, job = name.rpartition(":")
     return {"slices": "cube.h5", "contig": "contig.h5"}.get(job, f"granule_{layout}.h5" if layout else "granule.h5")
 
 
 def answer(result: Any) -> str:
-    """A digest of values, whatever their byte order and whatever array they came in."""
+    """Returns a digest of values, independent of byte order and array type."""
     if isinstance(result, int):
         return str(result)
     digest = hashlib.sha256()
@@ -76,7 +76,7 @@ def answer(result: Any) -> str:
 
 
 def main() -> None:
-    """One measurement, as a line of JSON."""
+    """Does one measurement; prints a line of JSON."""
     logging.disable(logging.CRITICAL)
     label, name = sys.argv[1:3]
     kind = READERS[label]

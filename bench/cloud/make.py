@@ -1,14 +1,14 @@
-"""The files that cloud reads are measured with; made once, in a cache folder (3.3 GB).
+"""Test files of the cloud benchmarks; made once, in a cache folder (3.3 GB).
 
     python bench/cloud/make.py FOLDER
 
-| file | what it is |
+| file | contents |
 |---|---|
 | granule | as ATL03: 6 beams of 10 one-dimensional datasets, whose chunks alternate; B-trees of version 1 |
 | granule_paged | the same, pages of 4 MiB: "cloud-optimised HDF5" |
 | granule_latest | the same in the newest format: fixed and extensible arrays, 12 attributes an object, dense |
 | granule_btree2 | the same, two unlimited dimensions: B-trees of version 2 |
-| granule_big_endian | the high byte first; a dataset's chunks lie behind each other |
+| granule_big_endian | big-endian; a dataset's chunks are contiguous |
 | cube | 182 days of a global field, a chunk 1 x 180 x 360 |
 | contig | 1 GiB, contiguous |
 """
@@ -51,7 +51,7 @@ FILES = ["granule", "granule_paged", "granule_latest", "granule_btree2", "granul
 
 
 def photons(name: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """One column of a beam."""
+    """Returns one column of a beam."""
     k = np.arange(count)
     columns: dict[str, Any] = {
         "lat_ph": lambda: 30 + k * 6.2e-8 + rng.normal(0, 2e-9, count),
@@ -69,7 +69,7 @@ def photons(name: str, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def encoded(values: np.ndarray, level: int = 6) -> bytes:
-    """A chunk after shuffle and deflate."""
+    """Applies shuffle and deflate to a chunk."""
     raw, size = values.tobytes(), values.dtype.itemsize
     if size > 1:
         raw = np.frombuffer(raw, "u1").reshape(-1, size).T.tobytes()
@@ -77,7 +77,7 @@ def encoded(values: np.ndarray, level: int = 6) -> bytes:
 
 
 def start(path: Path) -> h5py.File:
-    """A granule without its beams."""
+    """Creates a granule without its beams."""
     latest = path.stem in {"granule_latest", "granule_btree2"}
     paged = {"fs_strategy": "page", "fs_page_size": 4 << 20} if "paged" in path.stem else {}
     file = h5py.File(path, "w", libver="latest" if latest else None, **paged)
@@ -89,7 +89,7 @@ def start(path: Path) -> h5py.File:
 
 
 def add_beam(file: h5py.File, beam: str, rows: int, order: str = "<") -> dict[str, Any]:
-    """A beam's datasets, empty. Their headers come to lie before the beam's chunks."""
+    """Creates a beam's datasets, empty, so that their headers precede the beam's chunks."""
     latest, two = "latest" in file.filename, "btree2" in file.filename
     group = file.create_group(beam)
     for name, value in {"atlas_beam_type": "strong", "groundtrack_id": beam, "sc_orientation": "Forward"}.items():
@@ -115,7 +115,7 @@ def add_beam(file: h5py.File, beam: str, rows: int, order: str = "<") -> dict[st
 
 
 def granules(folder: Path, pool: ThreadPoolExecutor) -> None:
-    """All granules: the same chunks in each, the big-endian one apart."""
+    """Makes all granules: the same chunks in each, except the big-endian one."""
     files = [start(folder / f"{name}.h5") for name in FILES if name.startswith("granule")]
     for number, beam in enumerate(BEAMS):
         rng = np.random.default_rng(100 + number)
@@ -136,7 +136,7 @@ def granules(folder: Path, pool: ThreadPoolExecutor) -> None:
 
 
 def cube(folder: Path, pool: ThreadPoolExecutor) -> None:
-    """The field."""
+    """Makes the field."""
     days, height, width = CUBE
     latitude, longitude = np.linspace(-np.pi / 2, np.pi / 2, height), np.linspace(0, 12, width)
     base = 280 + 30 * np.cos(latitude)[:, None] + 3 * np.sin(longitude)[None, :]
@@ -162,7 +162,7 @@ def cube(folder: Path, pool: ThreadPoolExecutor) -> None:
 
 
 def contiguous(folder: Path) -> None:
-    """A gibibyte in one piece."""
+    """Makes a contiguous gibibyte."""
     with h5py.File(folder / "contig.h5", "w") as file:
         dataset = file.create_dataset("x", shape=(CONTIGUOUS,), dtype="f8")
         block = np.random.default_rng(1).random(1 << 20)
@@ -172,7 +172,7 @@ def contiguous(folder: Path) -> None:
 
 
 def make(folder: Path) -> None:
-    """Makes all that is not there."""
+    """Makes all missing files."""
     made = folder / ".complete-2"
     if made.exists():
         return

@@ -1,9 +1,9 @@
-"""One class for each reader: ours and the rivals, each as its documentation says to use it.
+"""One class for each reader: ours and the rivals, each used as documented.
 
-A reader has `open(name)`, `listing()` (every object and every attribute's value; returns how many objects), `read(path,
-selection)`, `read_many(paths)` and `read_slices(path, selections)`. `modules` are imported before the clock starts.
-`index` says that it needs an index made before, which lies on this machine's disk: it is not compared with those that
-read a file as it is. `python` names another environment to run in.
+A reader has `open(name)`, `listing()` (every object and every attribute's value; returns the number of objects),
+`read(path, selection)`, `read_many(paths)` and `read_slices(path, selections)`. `modules` are imported before the clock
+starts. `index` is set if the reader needs a prepared index on the local disk: it is not compared with readers that use
+the file alone. `python` names another environment to run in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READERS: dict[str, type[Reader]] = {}
 
 
 class Reader:
-    """What all have in common."""
+    """Base class of the readers."""
 
     modules: ClassVar[list[str]] = []
     index = False
@@ -64,12 +64,12 @@ class Reader:
         return [self.read(path, rows) for path in paths]
 
     def stats(self) -> dict[str, Any]:
-        """What it says itself of its requests."""
+        """Returns the reader's own request counters."""
         return {}
 
 
 def in_slices(selection: Any) -> list[slice]:
-    """A selection as slices alone."""
+    """Converts a selection to slices."""
     parts = selection if isinstance(selection, tuple) else (selection,)
     return [part if isinstance(part, slice) else slice(part, part + 1) for part in parts]
 
@@ -201,7 +201,7 @@ class H5pyRos3(H5py, label="h5py ros3"):
     def open(self, name: str) -> None:
         import h5py
 
-        # The one way to reach an endpoint that is not Amazon's (HDF5 2.1).
+        # The only way to reach an endpoint other than Amazon's (HDF5 2.1).
         os.environ.update({"AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL_S3": ENDPOINT})
         options: dict[str, Any] = {"aws_region": REGION.encode()}
         options |= {"secret_id": KEY.encode(), "secret_key": SECRET.encode()}
@@ -317,7 +317,7 @@ class Kerchunk(Zarr, label="kerchunk + zarr"):
 
 
 class H5coroHidefix(Reader, label="h5coro-hidefix"):
-    """The index plans; obstore's `get_ranges` reads, since the package reads nothing itself."""
+    """The index plans the reads; obstore's `get_ranges` does them, since the package itself reads nothing."""
 
     modules: ClassVar[list[str]] = ["h5coro_hidefix", "obstore"]
     index = True
@@ -352,9 +352,11 @@ class H5coroHidefix(Reader, label="h5coro-hidefix"):
 
 
 class AsyncHdf5(Reader, label="async-hdf5"):
-    """Metadata and stored chunks are the package's; it decodes nothing, so libdeflate and NumPy do, on two threads.
+    """The package returns metadata and stored chunks; it decodes nothing, so libdeflate and NumPy do, on two threads.
 
-    Slices one after another: a hundred together move 20 GB and take minutes, since each fetches its own blocks."""
+    Slices are read one after another: a hundred together transfer 20 GB and take minutes, since each fetches its own
+    blocks.
+    """
 
     modules: ClassVar[list[str]] = ["async_hdf5", "async_hdf5.store", "deflate"]
 

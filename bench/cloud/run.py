@@ -3,11 +3,11 @@
     .venv/bin/python bench/cloud/run.py                                  # everything, all jobs, the tables
     .venv/bin/python bench/cloud/run.py --bandwidth 80                   # each request's body at 80 MB/s at most
     .venv/bin/python bench/cloud/run.py --jobs list,whole --readers 'hyperchunk;h5coro'
-    .venv/bin/python bench/cloud/run.py --table                          # the tables of what was measured before
+    .venv/bin/python bench/cloud/run.py --table                          # the tables of the last measurements
 
-Every measurement is a process of its own. Readers take turns, round by round. The clock runs from before the file is
-opened until the last value is there; imports are done before. Answers are compared with h5py's on the local file. The
-first run makes the environments, the files and the indexes, in the cache folder.
+Every measurement runs in a separate process. Readers take turns, round by round. The clock runs from before the file is
+opened until the last value has arrived; imports are done before. Answers are compared with h5py's on the local file.
+The first run makes the environments, the files and the indexes, in the cache folder.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ CACHE = s3server.cache() / "bench-cloud"
 DATA, INDEXES, RESULTS = CACHE / "data", CACHE / "indexes", CACHE / "results.jsonl"
 ENVIRONMENTS = {"venv": "requirements.txt", "ros3": "requirements-ros3.txt"}
 OURS, LOCAL = "hyperchunk", "h5py, local file"
-# Readers that are slower than this many times the best in the first round are not asked again.
+# A reader slower than the best one by this factor in the first round is dropped.
 PATIENCE = 4.0
 
 
 def python(environment: str) -> str:
-    """The interpreter of an environment of the rivals."""
+    """Returns the interpreter of a rival environment."""
     return str(CACHE / environment / "bin" / "python")
 
 
 def prepare() -> None:
-    """Environments, files and programs."""
+    """Prepares environments, files and programs."""
     s3server.build_server()
     install()
     subprocess.run([python("venv"), HERE / "make.py", DATA], check=True)
 
 
 def install() -> None:
-    """The environments of the rivals; those that cannot be had here are left out by name."""
+    """Makes the rivals' environments; reports those that are not available here."""
     for name, requirements in ENVIRONMENTS.items():
         environments.environment(CACHE / name, HERE / requirements)
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """What a process of a measurement knows."""
+    """Returns the environment of a measuring process."""
     ours = os.environ.get("BENCH_PACKAGE") or str(HERE.parent.parent / "python")
     credentials = {"AWS_ACCESS_KEY_ID": s3server.KEY, "AWS_SECRET_ACCESS_KEY": s3server.SECRET}
     places = {"BENCH_ENDPOINT": endpoint, "BENCH_DATA": str(DATA), "BENCH_INDEXES": str(INDEXES)}
-    places["HYPERCHUNK_INDEX_CACHE"] = str(CACHE / "no indexes")  # who has an index says so
+    places["HYPERCHUNK_INDEX_CACHE"] = str(CACHE / "no indexes")  # readers with an index name it explicitly
     more = {"PYTHONPATH": ours, "AWS_DEFAULT_REGION": s3server.REGION, "OMP_NUM_THREADS": "2"}
     return os.environ | credentials | places | more
 
 
 def measure(reader: str, job: str, where: str, endpoint: str, timeout: float) -> dict[str, Any]:
-    """One measurement."""
+    """Does one measurement."""
     command = [python(where), str(HERE / "jobs.py"), reader, job]
     try:
         done = subprocess.run(command, env=environment(endpoint), capture_output=True, text=True, timeout=timeout)
@@ -79,7 +79,7 @@ def measure(reader: str, job: str, where: str, endpoint: str, timeout: float) ->
 
 
 def readers() -> dict[str, dict[str, Any]]:
-    """Every reader that can be had here, and what the driver has to know of it; says which ones cannot."""
+    """Returns every reader available here, with its properties; reports the others."""
     known = "{n: [c.python, c.index, c.modules] for n, c in r.READERS.items()}"
     code = f"import json, readers as r; print(json.dumps({known}))"
     done = subprocess.run([python("venv"), "-c", code], cwd=HERE, check=True, capture_output=True, text=True)
@@ -94,7 +94,7 @@ def readers() -> dict[str, dict[str, Any]]:
 
 
 def make_indexes() -> None:
-    """The rivals' indexes and our sidecars."""
+    """Makes the rivals' indexes and our sidecars."""
     INDEXES.mkdir(exist_ok=True)
     code = "import sys, pathlib, readers as r; getattr(r, sys.argv[1]).make_index(pathlib.Path(sys.argv[2]))"
     for path in sorted(DATA.glob("*.h5")):
@@ -107,7 +107,7 @@ def make_indexes() -> None:
 
 
 def make_sidecars(endpoint: str, names: list[str]) -> None:
-    """Our own indexes of objects; made of an object, since they are of one version of it."""
+    """Makes our own indexes from the objects, since they are valid for one version of an object."""
     code = "import sys; from hyperchunk._command import main; sys.exit(main())"
     options = ["--endpoint", endpoint, "--option", "allow_http=true"]
     for name in names:
@@ -119,7 +119,7 @@ def make_sidecars(endpoint: str, names: list[str]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """All rounds."""
+    """Runs all rounds."""
     known = readers()
     for name in filter(None, (arguments.readers or "").split(";")):
         if name not in known:
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> None:
                     if number and worst.get((job, reader), 0) > PATIENCE:
                         continue
                     if job.endswith("list") and known[reader]["index"] and not reader.startswith(OURS):
-                        continue  # an index of the rivals has no attributes
+                        continue  # indexes of the rivals have no attributes
                     proxy.reset()
                     found = measure(reader, job, known[reader]["python"], proxy.endpoint, arguments.timeout)
                     found |= {
@@ -176,7 +176,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def line(found: dict[str, Any]) -> str:
-    """A measurement, to look at while they run."""
+    """Formats a measurement for progress output."""
     http = found["http"]
     counts = f"{http['requests']:5} requests {http['bytes'] / 1e6:8.1f} MB, {http['chain']:4} in sequence"
     told = found.get("error") or f"{found['seconds']:.3f} s{'' if found['right'] else ' WRONG'}"
@@ -184,7 +184,7 @@ def line(found: dict[str, Any]) -> str:
 
 
 def tables(arguments: argparse.Namespace) -> None:
-    """The last run's results as Markdown, a table for each job."""
+    """Prints the last run's results as Markdown, a table for each job."""
     found = [json.loads(text) for text in RESULTS.read_text().splitlines()]
     name = arguments.run if arguments.run in {entry["run"] for entry in found} else found[-1]["run"]
     found = [entry for entry in found if entry["run"] == name]
@@ -201,7 +201,7 @@ def median(entries: list[dict[str, Any]], of: str) -> float:
 
 
 def table(job: str, by_reader: dict[str, list[dict[str, Any]]]) -> str:
-    """One job's table: cold readers with right answers by time, then those with an index, then the others."""
+    """Formats one job's table: correct cold readers by time, then readers with an index, then the others."""
     fine, other = {}, []
     for reader, entries in by_reader.items():
         done = [entry for entry in entries if "seconds" in entry]
@@ -229,12 +229,12 @@ def table(job: str, by_reader: dict[str, list[dict[str, Any]]]) -> str:
     return top + "|---|---|---|---|---|---|---|---|\n" + "\n".join([*rows, *other])
 
 
-# Megabytes that a job needs: stored chunks, or the bytes of contiguous rows.
+# Megabytes needed by a job: stored chunks, or the bytes of contiguous rows.
 NEEDED = {"whole": 4.8, "range": 0.064, "thirty": 116.3, "slices": 11.6, "contig": 10.7}
 
 
 def summary(by_job: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
-    """Ours beside the best rival that needs no index, and ours with a sidecar."""
+    """Compares ours with the best rival that needs no index, and with a sidecar."""
     top = "| job | ours, s | best cold rival | ratio | requests | MB (needed) | rounds / in sequence | sidecar |\n"
     rows = []
     for job, by_reader in by_job.items():

@@ -1,8 +1,8 @@
-"""How cloud reads scale in one process: threads that wait for the network, and many open files.
+"""Scaling of cloud reads in one process: threads that wait for the network, and many open files.
 
     .venv/bin/python bench/cloud/scaling.py             # the tables
 
-Threads: one dataset by one thread, then eight datasets by eight threads of it, from a file that is opened anew
+Threads: one dataset by one thread, then eight datasets by eight threads of it, from a file that is reopened
 each time, at 100 ms a request. Files: a thousand granules opened, their structure read, and kept open.
 """
 
@@ -25,7 +25,7 @@ READERS = ["hyperchunk", "h5coro", "h5py + s3fs, blockcache"]
 
 
 def threads(label: str) -> dict[str, Any]:
-    """Seconds of one thread and of eight."""
+    """Returns the seconds with one thread and with eight."""
     from make import ROWS
     from readers import READERS as KNOWN
 
@@ -36,7 +36,7 @@ def threads(label: str) -> dict[str, Any]:
         for count, taken in times.items():
             reader = KNOWN[label]()
             start = time.perf_counter()
-            # Another object each time: nothing of it is known yet.
+            # A different object each time, so that nothing of it is cached.
             reader.open(f"threads/{number}_{count}.h5")
             with ThreadPoolExecutor(count) as pool:
                 list(pool.map(lambda path, reader=reader: reader.read(path, rows), EIGHT[:count]))
@@ -45,7 +45,7 @@ def threads(label: str) -> dict[str, Any]:
 
 
 def files(label: str, count: int, bound: int) -> dict[str, Any]:
-    """Memory after a number of files, with so many MiB for what is known of them."""
+    """Returns the memory after opening files, with a metadata cache of `bound` MiB."""
     import hyperchunk
     from readers import READERS as KNOWN
 

@@ -1,4 +1,4 @@
-"""A barrier whose waiting processes sleep: those of MPI spin, and would take the cores from who still works."""
+"""A barrier whose waiting processes sleep: MPI's own spin, and would take cores from working processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class Gate:
-    """Of `ranks` processes of one machine, through four FIFOs in a folder; `prepare` it before they start."""
+    """Barrier of `ranks` processes of one machine, through four FIFOs in a folder; call `prepare` before they start."""
 
     def __init__(self, folder: Path, rank: int, ranks: int) -> None:
         self.rank, self.ranks, self.turn = rank, ranks, 0
-        # Read and write: so that neither opening nor reading sees an end.
+        # Opened for reading and writing, so that neither the open blocks nor a read sees an end of file.
         self.ends = [[os.open(folder / f"{way}{turn}", os.O_RDWR) for way in ("in", "out")] for turn in range(2)]
 
     @staticmethod
@@ -23,7 +23,9 @@ class Gate:
                 os.mkfifo(folder / f"{way}{turn}")
 
     def wait(self) -> None:
-        """Until all are here. Who is still in the gate before this one takes nothing of it: they take turns."""
+        """Waits for all processes. Two pairs of FIFOs alternate, so that a process still in the previous barrier is
+        not disturbed.
+        """
         arrive, leave = self.ends[self.turn]
         self.turn ^= 1
         others = self.ranks - 1

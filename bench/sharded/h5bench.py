@@ -1,7 +1,7 @@
-"""h5bench's kernels, unmodified, with MPI-IO and as stores: the same data by SHA-256, and what each takes.
+"""h5bench's kernels, unmodified, with MPI-IO and as stores: the same data by SHA-256, and the times.
 
     .venv/bin/python bench/sharded/h5bench.py              # fetches and builds h5bench and a libhdf5 with MPI, once
-    .venv/bin/python bench/sharded/h5bench.py --page       # and puts the table into docs/results/plfs.md
+    .venv/bin/python bench/sharded/h5bench.py --page       # writes the table into docs/results/plfs.md
     .venv/bin/python bench/sharded/h5bench.py --small --rounds 1 --source FOLDER_OF_H5BENCH
 
 Both ways take turns in each round. A time is h5bench's own from creating the file until it is closed ("observed"); a
@@ -31,7 +31,7 @@ import hyperchunk  # noqa: E402
 
 ADDRESS, COMMIT = "https://github.com/hpc-io/h5bench", "675c86d"
 DIMENSIONS = {1: (1 << 20, 1, 1), 2: (2048, 512, 1), 3: (128, 128, 64)}
-# The patterns of memory and of the file; what is interleaved is a compound.
+# Patterns in memory and in the file; interleaved data are a compound.
 PATTERNS = {
     "contiguous": ("CONTIG", "CONTIG", (1, 2, 3)),
     "compound": ("INTERLEAVED", "INTERLEAVED", (1, 2)),
@@ -57,7 +57,7 @@ STOPPED_CLOCK = "#include <time.h>\ntime_t time(time_t *at) { if (at) *at = 1000
 
 
 def programs(source: Path | None) -> Path:
-    """The folder of h5bench_write, h5bench_read and the stopped clock."""
+    """Returns the folder of h5bench_write, h5bench_read and the stopped clock."""
     made = hdf5_with_mpi.build("mpich")
     folder = made / f"h5bench-{COMMIT}"
     if (folder / "built").exists():
@@ -80,7 +80,7 @@ def programs(source: Path | None) -> Path:
 
 
 def run(folder: Path, program: str, ranks: int, place: Path, name: str, store: bool) -> float:
-    """Runs a kernel in `place`; its observed seconds."""
+    """Runs a kernel in `place`; returns its observed seconds."""
     command = [hdf5_with_mpi.folder("mpich") / "mpi/bin/mpiexec", "-n", str(ranks)]
     command += ["env", f"LD_PRELOAD={folder / 'clock.so'}", folder / program, f"../{name}.{program}", f"{name}.h5"]
     variables = os.environ | (hyperchunk.plugins.environment(store=True) if store else {})
@@ -92,7 +92,7 @@ def run(folder: Path, program: str, ranks: int, place: Path, name: str, store: b
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of all datasets of a file, with their names and types."""
+    """Returns the SHA-256 of all datasets of a file, with their names and types."""
     whole = hashlib.sha256()
     with hyperchunk.open(path) as file:
 
@@ -106,7 +106,7 @@ def digest(path: Path) -> str:
 
 
 def measure(options: argparse.Namespace, place: Path) -> list[str]:
-    """Every pattern in every round; the rows of the table."""
+    """Runs every pattern in every round; returns the rows of the table."""
     folder = programs(options.source)
     ways = {"MPI-IO": False, "store": True}
     kernels = [

@@ -1,11 +1,11 @@
-"""What a parallel file system's metadata server would see of each rank: calls counted, so no noise.
+"""Metadata calls of each rank, as a parallel file system's metadata server would see them: counts, hence no noise.
 
     .venv/bin/python bench/sharded/metadata_calls.py             # 16 ranks; 1, 10, 100 datasets
     .venv/bin/python bench/sharded/metadata_calls.py --index     # bytes of the index of 10^6 interleaved writes
 
-Needs strace. Counted are the calls between two marks that name something in the benchmark's folder (open, create, stat,
-mkdir, rename, unlink, …), whatever their result, by all threads and children of a rank; and apart from those the calls
-through a descriptor that are no data (fstat, fsync, truncate, locks, …). `close` and `lseek` reach no server here.
+Needs strace. Counts the calls between two marks that name a path in the benchmark's folder (open, create, stat,
+mkdir, rename, unlink, …), whatever their result, by all threads and children of a rank; and separately the calls
+through a descriptor that transfer no data (fstat, fsync, truncate, locks, …). `close` and `lseek` reach no server here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LABELS = {
 
 
 def rank(options: argparse.Namespace) -> None:
-    """What each rank does between the marks: writes once, as in write.py."""
+    """Runs each rank's part between the marks: one write, as in write.py."""
     from mpi4py import MPI
     from pattern import Pattern
     from peers import Case, Peer
@@ -62,7 +62,7 @@ def rank(options: argparse.Namespace) -> None:
 
 
 def counted(trace: Path, folder: str) -> tuple[collections.Counter[str], collections.Counter[str]]:
-    """A rank's calls by path and by descriptor."""
+    """Returns a rank's calls by path and by descriptor."""
     paths: collections.Counter[str] = collections.Counter()
     descriptors: collections.Counter[str] = collections.Counter()
     inside = False
@@ -73,14 +73,14 @@ def counted(trace: Path, folder: str) -> tuple[collections.Counter[str], collect
         found = CALL.match(line)
         if not inside or not found or found[1] in FREE or folder not in found[2]:
             continue
-        # `-y` shows a descriptor's file as 3</path>; a name that was given stands in quotes.
+        # `-y` shows a descriptor's file as 3</path>; a path argument is in quotes.
         named = re.search(r'"' + re.escape(folder), found[2]) or re.search(r'<[^>]*>, "[^"]+"', found[2])
         (paths if named else descriptors)[found[1]] += 1
     return paths, descriptors
 
 
 def told(counts: collections.Counter[str], ranks: int) -> str:
-    """Calls a rank, the most frequent ones named."""
+    """Formats the calls per rank, with the most frequent ones named."""
     if not counts:
         return "0"
     names = ", ".join(f"{name} {number / ranks:.3g}" for name, number in counts.most_common(4))
@@ -88,7 +88,7 @@ def told(counts: collections.Counter[str], ranks: int) -> str:
 
 
 def calls(options: argparse.Namespace) -> None:
-    """The table."""
+    """Prints the table."""
     strace = shutil.which("strace")
     if not strace:
         print("no strace here, so nothing is counted: apt-get install strace")
@@ -124,7 +124,7 @@ def calls(options: argparse.Namespace) -> None:
 
 
 def index(options: argparse.Namespace) -> None:
-    """10^6 interleaved writes of a few bytes by four writers: what the index of it is, beside the 48 bytes of PLFS."""
+    """Measures the index of 10^6 interleaved writes of a few bytes by four writers; PLFS needs 48 bytes for each."""
     import numpy as np
     from hyperchunk import store
 
@@ -151,7 +151,7 @@ def index(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=16)
     parser.add_argument("--datasets", default="1,10,100")

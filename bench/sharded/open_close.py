@@ -1,11 +1,12 @@
-"""What it costs to open and to close, as processes grow: 4 to 256 of them, 10 datasets, and next to no data.
+"""Cost of opening and closing with 4 to 256 processes: 10 datasets, and almost no data.
 
     .venv/bin/python bench/sharded/open_close.py
     .venv/bin/python bench/sharded/open_close.py --processes 4,16 --rounds 3
 
-Processes are forked and wait. The clock runs from when they are let go until the last one has closed and, where there
-is something to commit, that is done; what one process makes before the others can start (a file, a schema) is added.
-Each process writes 16 bytes to each dataset. Ways take turns in every round; round 0 is dropped; medians [least..most].
+Processes are forked and wait. The clock runs from the common start until the last one has closed and, if there
+is something to commit, that is done; the preparation by one process before the others can start (a file, a schema) is
+added. Each process writes 16 bytes to each dataset. Ways take turns in every round; round 0 is dropped; figures are
+medians [least..most].
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DATASETS, BYTES = 10, 16
 
 
 class Way:
-    """A way to open, write next to nothing, and close."""
+    """A way to open, write almost nothing, and close."""
 
     label: ClassVar[str]
     all: ClassVar[dict[str, type[Way]]] = {}
@@ -49,25 +50,25 @@ class Way:
         self.pattern = Pattern("contiguous", processes, DATASETS, 1, BYTES)
 
     def peer(self, key: str, number: int) -> Any:
-        """One of write.py's, in this process."""
+        """Returns a peer of write.py, in this process."""
         from peers import Case, Peer
 
         comm = SimpleNamespace(rank=number, size=self.processes)
         return Peer.all[key](Case(comm, self.pattern, self.folder, self.pattern.of(number)))
 
     def before(self) -> None:
-        """What one process makes for the others."""
+        """Prepares shared files in one process."""
 
     def prepare(self, number: int) -> Callable[[], bytes]:
-        """In a process: what it will do, and say."""
+        """Prepares a process's work, and returns a function that does it and returns a report."""
         raise NotImplementedError
 
     def after(self, told: list[bytes]) -> None:
-        """What is done when all have closed."""
+        """Runs after all have closed."""
 
 
 class OneFile(Way, key="shared", label="one shared file, raw"):
-    """`open`, `pwrite`, `close`."""
+    """Uses `open`, `pwrite`, `close`."""
 
     def before(self) -> None:
         (self.folder / "shared").touch()
@@ -78,7 +79,7 @@ class OneFile(Way, key="shared", label="one shared file, raw"):
 
 
 class FileEach(Way, key="each", label="a raw file for each process and dataset"):
-    """As one would do by hand."""
+    """The simplest manual solution."""
 
     def prepare(self, number: int) -> Callable[[], bytes]:
         from peers import NEW, opened
@@ -93,7 +94,7 @@ class FileEach(Way, key="each", label="a raw file for each process and dataset")
 
 
 class Paper(Way, key="paper", label="the paper's layout"):
-    """A container a dataset."""
+    """A container for each dataset."""
 
     def prepare(self, number: int) -> Callable[[], bytes]:
         peer = self.peer("paper", number)
@@ -101,7 +102,7 @@ class Paper(Way, key="paper", label="the paper's layout"):
 
 
 class Lock(Way, key="h5py-lock", label="h5py, in turn under a lock"):
-    """Open for reading and writing, close."""
+    """Opens for reading and writing, and closes."""
 
     def before(self) -> None:
         import h5py
@@ -129,7 +130,7 @@ class Lock(Way, key="h5py-lock", label="h5py, in turn under a lock"):
 
 
 class Store(Way, key="store", label="**Hyperchunk**"):
-    """A writer a process; the first one commits."""
+    """A writer for each process; the first one commits."""
 
     made: Any = None
 
@@ -157,7 +158,7 @@ class Store(Way, key="store", label="**Hyperchunk**"):
 
 
 def child(way: Way, number: int, go: int, ready: int, told: socket.socket) -> None:
-    """A process: waits, works, says."""
+    """Runs a process: waits, works, reports."""
     try:
         work = way.prepare(number)
         os.write(ready, b"x")
@@ -169,7 +170,7 @@ def child(way: Way, number: int, go: int, ready: int, told: socket.socket) -> No
 
 
 def run(key: str, folder: Path, processes: int) -> tuple[float, int]:
-    """One time; and the entries that were made."""
+    """Returns one time, and the number of created entries."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     way = Way.all[key](folder, processes)
@@ -205,7 +206,7 @@ def run(key: str, folder: Path, processes: int) -> tuple[float, int]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Milliseconds; and what they are to the shared file of the same round."""
+    """Formats milliseconds, and ratios to the shared file of the same round."""
     processes = sorted({row["processes"] for row in rows})
     lines = [f"| way | {' | '.join(f'{n} processes' for n in processes)} | files and folders, {processes[-1]} |"]
     lines += ["|---" * (len(processes) + 2) + "|"]
@@ -226,7 +227,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", default="4,16,64,256")
     parser.add_argument("--ways", default=",".join(("shared", "store", "each", "paper", "h5py-lock")))
@@ -238,7 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.inside:
         raise SystemExit(environment.run([environment.python(), *sys.argv, "--inside"]))
-    # Before the forks, so that no process has it in its time.
+    # Imported before the forks, so that no process has it in its time.
     import h5py  # noqa: F401
     import peers  # noqa: F401
 

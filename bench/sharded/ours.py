@@ -19,8 +19,9 @@ HERE = Path(__file__).resolve().parent
 
 
 def gathered(comm: Any, value: Any) -> list[Any]:
-    """What all ranks have, in the first one, which sleeps as it waits; the others go on at once. Ranks that wait in
-    MPI's own calls spin: where ranks share cores, they would keep those that write from it."""
+    """Returns the values of all ranks in the first one, which sleeps while it waits; the others continue at once.
+    MPI's own calls spin: if ranks share cores, a waiting rank would slow the working ones.
+    """
     if comm.rank:
         comm.send(value, 0)
         return []
@@ -34,14 +35,16 @@ def gathered(comm: Any, value: Any) -> list[Any]:
 
 
 class Store(Peer, key="store", label="**Hyperchunk**, checksums"):
-    """A writer in each process. The first rank makes the file, for which nobody waits, gets the tickets, commits."""
+    """A writer in each process. The first rank makes the file, without blocking the others, gets the tickets, and
+    commits.
+    """
 
     checksum: ClassVar[bool] = True
     statistics: ClassVar[bool] = False
 
     @property
     def path(self) -> Path:
-        """What a user would call the file."""
+        """Path of the file."""
         return self.case.folder / "store.h5"
 
     def write(self) -> None:
@@ -63,26 +66,26 @@ class Store(Peer, key="store", label="**Hyperchunk**, checksums"):
 
 
 class StorePlain(Store, key="store-plain", label="**Hyperchunk**, no checksums"):
-    """The same without them."""
+    """The same without checksums."""
 
     checksum = False
 
 
 class StoreStatistics(Store, key="store-statistics", label="**Hyperchunk**, checksums and statistics"):
-    """The same with count, minimum, maximum, their place and the sum of each record."""
+    """The same with count, minimum, maximum, their indices and the sum of each record."""
 
     statistics = True
 
 
 class Vol(Peer, key="vol", label="**Hyperchunk**, h5py through the VOL"):
-    """A process of its own for each rank, so that HDF5 is loaded with the connector; it waits between rounds."""
+    """A separate process for each rank, so that HDF5 is loaded with the connector; it waits between rounds."""
 
     def __init__(self, case: Case) -> None:
         super().__init__(case)
         pattern = case.pattern
         numbers = [case.rank, pattern.ranks, pattern.datasets, pattern.transfers, pattern.count]
         command = [sys.executable, HERE / "vol_program.py", pattern.name, *numbers]
-        # A rank itself would say it by its parent, the launcher.
+        # A rank itself would derive the session from its parent, the launcher.
         session = {"HYPERCHUNK_SESSION": str(case.folder)}
         self.process = subprocess.Popen(
             list(map(str, command)),
@@ -95,7 +98,7 @@ class Vol(Peer, key="vol", label="**Hyperchunk**, h5py through the VOL"):
         self.answer()
 
     def answer(self) -> Any:
-        """What the program says."""
+        """Returns the program's answer."""
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:

@@ -1,5 +1,5 @@
 /* The pattern of transfers with parallel HDF5, for peers.py, which calls these two functions in every rank. They are in a
- * library of their own, HDF5 linked into it and its names hidden: h5py's HDF5 is in the same process and is another one.
+ * separate library with its own HDF5 linked in and hidden, since h5py's different HDF5 is in the same process.
  *
  * A transfer is (dataset, first element, number of elements, memory). All ranks have the same number of transfers, so
  * that each may be collective. */
@@ -42,7 +42,7 @@ static hid_t element(int size)
     return size == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_UCHAR;
 }
 
-/* Makes the file and its datasets v0, v1, … of `length` elements each, and writes; 0 when all went well. */
+/* Makes the file and its datasets v0, v1, … of `length` elements each, and writes; returns 0 on success. */
 EXPORT int phdf5_write(const char *path, MPI_Fint comm, int collective, int size, int datasets, uint64_t length,
                        int transfers, const struct transfer *list)
 {

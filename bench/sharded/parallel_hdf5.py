@@ -1,10 +1,10 @@
 """Builds parallel HDF5 2.2.0 and the functions in parallel_hdf5.c over it; once, in a cache folder (ten minutes).
 
-    python bench/sharded/parallel_hdf5.py             # prints the library that it built, or found
+    python bench/sharded/parallel_hdf5.py             # prints the built library
     python bench/sharded/parallel_hdf5.py --hdf5      # HDF5 itself: a folder with include/ and a shared lib/libhdf5.so
 
-The source is that of the crate `hdf5-metno-src`, from cargo's registry; the compiler is `mpicc` of PyPI's `mpich`, and
-CMake and Ninja are of PyPI, too (requirements.txt). No h5py with MPI is needed.
+The source is in the crate `hdf5-metno-src`, from cargo's registry; the compiler is `mpicc` of PyPI's `mpich`, and
+CMake and Ninja are from PyPI, too (requirements.txt). No h5py with MPI is needed.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ OFF = [
 
 
 def cache() -> Path:
-    """Where builds stay."""
+    """Returns the folder for builds."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "hyperchunk" / "parallel-hdf5"
 
 
 def run(*command: str | Path, **options: Any) -> None:
-    """A command, with the least priority; its output is shown only where it fails."""
+    """Runs a command with the lowest priority; shows its output only if it fails."""
     done = subprocess.run(["nice", "-n", "19", *map(str, command)], capture_output=True, text=True, **options)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
 
 
 def crate() -> Path:
-    """The crate's source in cargo's registry, which is asked for it where it is not there."""
+    """Returns the crate's source in cargo's registry, and fetches it if necessary."""
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     for _ in range(2):
         if found := sorted(home.glob(f"registry/src/*/{CRATE}")):
@@ -69,14 +69,14 @@ def crate() -> Path:
 
 
 def tool(name: str) -> str:
-    """A program of this Python's environment, or of the system."""
+    """Returns a program of this Python's environment, or of the system."""
     mine = Path(sys.executable).parent / name
     found = str(mine) if mine.exists() else shutil.which(name)
     return found or sys.exit(f"needs {name}: pip install -r bench/sharded/requirements.txt")
 
 
 def hdf5(jobs: int) -> Path:
-    """The installed static library's folder."""
+    """Returns the folder of the installed static library."""
     built = cache() / "2.2.0"
     if (built / "done").exists():
         return built
@@ -98,7 +98,7 @@ def hdf5(jobs: int) -> Path:
 
 
 def shared(jobs: int = 2) -> Path:
-    """The folder of HDF5, with a shared library: for programs that load connectors."""
+    """Returns the folder of HDF5 with a shared library, for programs that load connectors."""
     built = hdf5(jobs)
     made = built / "lib" / "libhdf5.so"
     if not made.exists():
@@ -108,7 +108,7 @@ def shared(jobs: int = 2) -> Path:
 
 
 def library(jobs: int = 2) -> Path:
-    """Our functions, built over it."""
+    """Returns our functions, built over it."""
     source = HERE / "parallel_hdf5.c"
     made = cache() / f"phdf5-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.so"
     if not made.exists():

@@ -1,10 +1,10 @@
-"""What the ranks write: one-dimensional datasets, and for each rank a list of transfers.
+"""Write patterns: one-dimensional datasets, and for each rank a list of transfers.
 
 | pattern | datasets | a rank's transfers |
 |---|---|---|
-| vpic | 8 of float32 | one a dataset: 2 Mi particles, next to those of the ranks before and after |
-| contiguous | of bytes | a part of its own of each dataset, 1 MiB a transfer |
-| interleaved | of bytes | 1 MiB + 10 B a transfer, ranks taking turns: nothing is aligned; as much as vpic |
+| vpic | 8 of float32 | one per dataset: 2 Mi particles, between the neighbouring ranks' |
+| contiguous | of bytes | a separate part of each dataset, 1 MiB per transfer |
+| interleaved | of bytes | 1 MiB + 10 B per transfer, ranks alternate: nothing is aligned; as many bytes as vpic |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Transfer:
-    """One write, or read: elements of a dataset from `start`."""
+    """One write or read: elements of a dataset from `start`."""
 
     dataset: int
     start: int
@@ -30,7 +30,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What all the ranks write together."""
+    """The writes of all ranks together."""
 
     name: str
     ranks: int
@@ -40,26 +40,26 @@ class Pattern:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of every dataset."""
+        """Dtype of every dataset."""
         return np.dtype("<f4" if self.name == "vpic" else "u1")
 
     @property
     def length(self) -> int:
-        """Elements of a dataset."""
+        """Number of elements in a dataset."""
         return self.ranks * self.transfers * self.count
 
     @property
     def total(self) -> int:
-        """Bytes of everything."""
+        """Total bytes."""
         return self.datasets * self.length * self.dtype.itemsize
 
     def start(self, rank: int, number: int) -> int:
-        """Where a rank's transfer starts."""
+        """Returns the start of a rank's transfer."""
         turn = number * self.ranks + rank if self.name == "interleaved" else rank * self.transfers + number
         return turn * self.count
 
     def of(self, rank: int) -> list[Transfer]:
-        """A rank's transfers; the values are the same each time."""
+        """Returns a rank's transfers; the values are the same each time."""
         draw = np.random.default_rng([7, rank])
         shape = (self.datasets, self.transfers, self.count)
         values: Array
@@ -75,6 +75,6 @@ class Pattern:
 
 
 def pattern(name: str, ranks: int, datasets: int = 0, transfers: int = 0, count: int = 0) -> Pattern:
-    """A pattern of the table; 0 is its usual number."""
+    """Returns a pattern of the table; 0 selects its usual number."""
     usual = {"vpic": (8, 1, 2 * MIB), "contiguous": (4, 6, MIB), "interleaved": (4, 16, MIB + 10)}[name]
     return Pattern(name, ranks, datasets or usual[0], transfers or usual[1], count or usual[2])

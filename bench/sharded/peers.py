@@ -1,7 +1,7 @@
-"""The ways to write one logical file from many processes: a class each, with the reader of what it wrote.
+"""Ways to write one logical file from many processes: a class each, with the reader for its files.
 
 All of this is our own code over public interfaces. *The paper's layout* imitates the files and directories that the
-PLFS plugin is described to make; it is no code of PLFS, has no checksums, and is a lower bound of what it costs.
+PLFS plugin makes according to the paper; it is not PLFS's code, has no checksums, and is a lower bound of its cost.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class Case:
 
     @property
     def rank(self) -> int:
-        """This process's number."""
+        """Rank of this process."""
         return int(self.comm.rank)
 
     def offset(self, transfer: Transfer) -> int:
-        """Where a transfer lies when the datasets lie one behind the other."""
+        """Returns the byte offset of a transfer if the datasets are contiguous."""
         return (transfer.dataset * self.pattern.length + transfer.start) * self.pattern.dtype.itemsize
 
     def names(self) -> Iterator[str]:
-        """The datasets."""
+        """Yields the names of the datasets."""
         return (f"v{number}" for number in range(self.pattern.datasets))
 
 
 class Peer:
-    """A way to write. `floor` is what the others are compared with."""
+    """A way to write. `floor` is the reference for the others."""
 
     label: ClassVar[str]
     all: ClassVar[dict[str, type[Peer]]] = {}
@@ -68,7 +68,7 @@ class Peer:
         self.case = case
 
     def write(self) -> tuple[float, float] | None:
-        """Opens, writes this rank's transfers, closes. Returns when that began and ended, if another process did it."""
+        """Opens, writes this rank's transfers, closes. Returns start and end times if another process did it."""
         raise NotImplementedError
 
     def read(self, rank: int, transfers: list[Transfer], done: Done) -> None:
@@ -76,12 +76,12 @@ class Peer:
         raise NotImplementedError
 
     def close(self) -> None:
-        """After the last round."""
+        """Cleans up after the last round."""
 
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """A file descriptor."""
+    """Opens a file descriptor."""
     descriptor = os.open(path, flags, 0o644)
     try:
         yield descriptor
@@ -93,19 +93,19 @@ NEW = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 
 
 def touch(path: Path) -> None:
-    """An empty file."""
+    """Creates an empty file."""
     os.close(os.open(path, NEW, 0o644))
 
 
 def write_all(descriptor: int, array: Array) -> None:
-    """All of an array."""
+    """Writes a whole array."""
     rest = memoryview(array).cast("B")
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 class Floor(Peer, key="floor", label="raw, a file each (the floor)"):
-    """Every process appends to a file of its own, and nothing else."""
+    """Every process only appends to a file of its own."""
 
     def write(self) -> None:
         with opened(self.case.folder / f"raw{self.case.rank}", NEW) as file:
@@ -121,7 +121,7 @@ class Floor(Peer, key="floor", label="raw, a file each (the floor)"):
 
 
 class Shared(Peer, key="shared", label="raw, one shared file"):
-    """`pwrite` to one file."""
+    """Uses `pwrite` on one file."""
 
     def write(self) -> None:
         path = self.case.folder / "shared"
@@ -169,7 +169,9 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
         position: int = 0
 
     def container(self, path: Path) -> Container:
-        """Opens one; who finds no access file makes what is missing, and its attributes, a file each."""
+        """Opens a container; the process that finds no access file makes the missing directories and attributes, a
+        file each.
+        """
         rank = self.case.rank
         if not (path / ".plfsaccess").exists():
             made = False
@@ -187,7 +189,7 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
         return self.Container(path, *droppings)
 
     def finish(self, container: Container) -> None:
-        """Closes one: its index, its size, and that it is open no more."""
+        """Closes a container: writes its index and its size, and removes the open mark."""
         rank = self.case.rank
         os.write(container.entries, b"".join(container.index))
         os.close(container.entries)
@@ -220,7 +222,7 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
             os.close(descriptor)
 
     def index(self, host: Path) -> list[tuple[int, int, int, int]]:
-        """What every process wrote to a dataset, in order."""
+        """Returns the index records of every process for a dataset, in order."""
         found = []
         for path in host.iterdir():
             if path.name.startswith("dropping.index."):
@@ -231,12 +233,12 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
 
 
 class MpiIndependent(Peer, key="mpiio", label="MPI-IO, independent"):
-    """ROMIO of the MPI that runs this."""
+    """ROMIO of the running MPI."""
 
     collective: ClassVar[bool] = False
 
     def open(self, mode: str) -> Any:
-        """The shared file."""
+        """Opens the shared file."""
         from mpi4py import MPI
 
         flags = MPI.MODE_CREATE | MPI.MODE_WRONLY if mode == "w" else MPI.MODE_RDONLY
@@ -269,7 +271,7 @@ class H5pyLock(Peer, key="h5py-lock", label="h5py, in turn under a lock"):
     """The usual way without MPI: take a lock, open, write all, close."""
 
     def create(self) -> None:
-        """The file, by the first process."""
+        """Creates the file in the first process."""
         if self.case.rank == 0:
             with h5py.File(self.case.folder / "s.h5", "w", libver="latest") as file:
                 for name in self.case.names():
@@ -278,7 +280,7 @@ class H5pyLock(Peer, key="h5py-lock", label="h5py, in turn under a lock"):
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[h5py.File]:
-        """The file, when nobody else has it."""
+        """Opens the file under the exclusive lock."""
         with opened(self.case.folder / "lock", os.O_CREAT | os.O_WRONLY) as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             with h5py.File(self.case.folder / "s.h5", "r+", libver="latest") as file:
@@ -296,7 +298,7 @@ class H5pyLock(Peer, key="h5py-lock", label="h5py, in turn under a lock"):
 
 
 def read_h5(file: Any, transfers: list[Transfer], scratch: Array, done: Done) -> None:
-    """Transfers from an h5py file, or one of ours, to the scratch buffer."""
+    """Reads transfers from an h5py file, or one of ours, to the scratch buffer."""
     open_sets: dict[int, Any] = {}
     for transfer in transfers:
         made = open_sets.get(transfer.dataset)
@@ -307,7 +309,7 @@ def read_h5(file: Any, transfers: list[Transfer], scratch: Array, done: Done) ->
 
 
 class H5pyLockBlock(H5pyLock, key="h5py-lock-block", label="h5py, a lock for every block"):
-    """As Dask does it: lock, open, write one block, close."""
+    """As in Dask: lock, open, write one block, close."""
 
     def write(self) -> None:
         self.create()
@@ -317,7 +319,7 @@ class H5pyLockBlock(H5pyLock, key="h5py-lock-block", label="h5py, a lock for eve
 
 
 class H5pyEach(Peer, key="h5py-each", label="h5py, a file each"):
-    """One HDF5 file a process; to make one of them would come after."""
+    """One HDF5 file for each process; merging them is not included."""
 
     def write(self) -> None:
         pattern = self.case.pattern
@@ -342,12 +344,12 @@ class H5pyEach(Peer, key="h5py-each", label="h5py, a file each"):
 
 
 class Bp5(Peer, key="bp5", label="ADIOS2 BP5, a file each"):
-    """The wheel from PyPI, which has no MPI, so each process has a file of its own."""
+    """The wheel from PyPI, which has no MPI, so each process writes a separate file."""
 
     settings: ClassVar[dict[str, str]] = {"AsyncOpen": "false", "AsyncWrite": "false"}
 
     def engine(self, rank: int, mode: str) -> tuple[Any, ...]:
-        """An open BP5 file; what owns it comes with it."""
+        """Returns an open BP5 file with its owner."""
         import adios2.bindings as adios
 
         system = adios.ADIOS()
@@ -393,7 +395,7 @@ class ParallelHdf5(Peer, key="phdf5", label="parallel HDF5 2.2.0, independent"):
     loaded: ClassVar[ctypes.CDLL | None] = None
 
     class Listed(ctypes.Structure):
-        """A transfer, as C has it."""
+        """A transfer as a C structure."""
 
         _fields_: ClassVar = [
             ("dataset", ctypes.c_int64),
@@ -414,7 +416,7 @@ class ParallelHdf5(Peer, key="phdf5", label="parallel HDF5 2.2.0, independent"):
         self.list = self.listed(case.transfers, None)
 
     def listed(self, transfers: list[Transfer], to: Array | None) -> Any:
-        """Transfers, as C has them: from their own memory, or all to one buffer."""
+        """Converts transfers to C structures: from their own memory, or all to one buffer."""
         rows = [(t.dataset, t.start, t.array.size, (t.array if to is None else to).ctypes.data) for t in transfers]
         return (self.Listed * len(rows))(*rows)
 

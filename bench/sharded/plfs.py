@@ -1,11 +1,11 @@
-"""Figures 6 to 9 of *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, made again.
+"""Figures 6 to 9 of *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, reproduced.
 
     .venv/bin/python bench/sharded/plfs.py             # measures, draws, and puts the tables into docs/results/plfs.md
-    .venv/bin/python bench/sharded/plfs.py --draw      # draws what was measured before
+    .venv/bin/python bench/sharded/plfs.py --draw      # draws the last measurements
     .venv/bin/python bench/sharded/plfs.py --small     # megabytes, a round, pictures beside the figures only
 
 10 one-dimensional datasets; transfers of 1 MiB to contiguous parts (Figures 6 and 7) and of 1 MiB + 10 B interleaved
-(8 and 9); 1 to 64 processes, which share the same amount. The paper's figures leave out open and close: these have
+(8 and 9); 1 to 64 processes, which share the same amount. The paper's figures omit open and close; these include
 them. Every peer takes its turn in every round, beside the floor: each process with a raw file of its own.
 """
 
@@ -40,7 +40,7 @@ IMAGES = environment.ROOT / "docs" / "images"
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Both patterns with every number of processes; what there is of it already stays."""
+    """Measures both patterns with every number of processes; existing results are kept."""
     done = {(run[0]["pattern"], run[0]["ranks"]) for run in report.runs(report.rows(options.out))}
     for pattern in ("contiguous", "interleaved"):
         for ranks in options.ranks:
@@ -53,12 +53,12 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def speeds(found: list[Row], peer: str, what: str) -> list[float]:
-    """GB/s of the rounds."""
+    """Returns GB/s of the rounds."""
     return [row["total"] / 1e9 / row[what] for row in found if row["peer"] == peer and row["round"] and what in row]
 
 
 def draw(runs: list[list[Row]], number: int, path: Path) -> None:
-    """One figure: the speed against the number of processes."""
+    """Draws one figure: the speed against the number of processes."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -104,7 +104,7 @@ def draw(runs: list[list[Row]], number: int, path: Path) -> None:
 
 
 def name_lines(figure: Any, axes: Any, last: list[tuple[float, str, str]]) -> None:
-    """Each line's name at its right end, apart enough to be read."""
+    """Writes each line's name at its right end, without overlap."""
     _, top = axes.get_ylim()
     box = axes.get_position()
     gap, before = 0.052, -1.0
@@ -115,7 +115,7 @@ def name_lines(figure: Any, axes: Any, last: list[tuple[float, str, str]]) -> No
 
 
 def tables(runs: list[list[Row]]) -> str:
-    """The page's part that is measured."""
+    """Returns the measured part of the page."""
     lines: list[str] = []
     for number, (pattern, what, words) in FIGURES.items():
         mine = sorted((run for run in runs if run[0]["pattern"] == pattern), key=lambda run: run[0]["ranks"])
@@ -136,7 +136,7 @@ def tables(runs: list[list[Row]]) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", default="1,2,4,8,16,32,64", type=lambda text: [int(one) for one in text.split(",")])
     parser.add_argument("--peers", default=",".join(PEERS))

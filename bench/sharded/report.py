@@ -1,4 +1,4 @@
-"""Tables of what write.py measured.
+"""Tables of write.py's measurements.
 
     python bench/sharded/report.py sharded-write.jsonl
 
@@ -19,31 +19,31 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "plfs.md"
 
 
 def rows(path: Path) -> list[Row]:
-    """What a file of JSON lines has."""
+    """Reads a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def ratios(found: list[Row], peer: str, what: str) -> list[float]:
-    """A peer's times to the floor's of the same rounds, less round 0."""
+    """Returns a peer's times relative to the floor's of the same rounds, without round 0."""
     base = {row["round"]: row[what] for row in found if row["peer"] == "floor" and what in row}
     return [row[what] / base[row["round"]] for row in found if row["peer"] == peer and row["round"] and what in row]
 
 
 def unsteady(found: list[Row], what: str) -> float:
-    """How much the floor varies: its longest round to its shortest."""
+    """Returns the variation of the floor: its longest round relative to its shortest."""
     times = [row[what] for row in found if row["peer"] == "floor" and row["round"] and what in row]
     return max(times) / min(times) if times else 1.0
 
 
 def shown(values: list[float]) -> str:
-    """Median [least..most]."""
+    """Formats median [least..most]."""
     if not values:
         return "-"
     return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
 
 
 def table(found: list[Row]) -> str:
-    """The table of one run of one pattern."""
+    """Returns the table of one run of one pattern."""
     first = found[0]
     rounds = max(row["round"] for row in found)
     size = first["count"] * (4 if first["pattern"] == "vpic" else 1)
@@ -75,7 +75,7 @@ def put(name: str, text: str) -> None:
 
 
 def runs(found: list[Row]) -> list[list[Row]]:
-    """Rows of a file, run by run: the same pattern, sizes and ranks."""
+    """Groups rows by run: the same pattern, sizes and ranks."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         key = tuple(row[name] for name in ("pattern", "ranks", "datasets", "transfers", "count"))

@@ -1,8 +1,8 @@
-"""One rank of a program that knows nothing of Hyperchunk: plain h5py, every rank creates the same file.
+"""One rank of a plain h5py program without Hyperchunk; every rank creates the same file.
 
     python vol_program.py PATTERN RANK RANKS DATASETS TRANSFERS COUNT
 
-Reads paths on its standard input and writes to each; says on its standard output when it began and when it was done.
+Reads paths from standard input and writes to each; prints its start and end times.
 `ours.py` starts it.
 """
 
@@ -17,7 +17,7 @@ from pattern import Pattern
 
 
 def main() -> None:
-    """The program."""
+    """Runs the program."""
     name, rank, *numbers = sys.argv[1], *map(int, sys.argv[2:])
     pattern = Pattern(name, *numbers)
     transfers = pattern.of(rank)

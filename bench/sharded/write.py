@@ -2,12 +2,12 @@
 
     .venv/bin/python bench/sharded/write.py                # vpic and interleaved, 4 ranks, all peers
     .venv/bin/python bench/sharded/write.py --ranks 8 --patterns vpic --peers floor,store,paper --rounds 15
-    .venv/bin/python bench/sharded/write.py --small        # does it work? kilobytes, one round
+    .venv/bin/python bench/sharded/write.py --small        # a smoke test: kilobytes, one round
 
-Starts its ranks under `mpiexec` (PyPI's mpich). Peers take turns inside every round, another one first each time; round
-0 warms up. A time is from the first rank that starts to the last that ends, with open, close and commit; a ratio is to
+Starts its ranks under `mpiexec` (PyPI's mpich). Peers take turns inside every round, in rotating order; round
+0 is a warm-up. A time is from the first rank's start to the last one's end, with open, close and commit; a ratio is to
 the floor of the same round: medians [least..most]. Everything is read back once and compared byte for byte, each rank
-reading what its neighbour wrote: a peer that reads back wrong ends the run. JSON lines go to --out.
+reading its neighbour's data: a peer with wrong data ends the run. JSON lines go to --out.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class Rank:
         self.gate = Gate(Path(options.folder) / "gate", self.comm.rank, self.comm.size)
 
     def timed(self, work: Callable[[], Any]) -> float:
-        """From the first start to the last end; all clocks are the one of this machine. What another process does for a
-        rank, that process times: to wake it and to hear of it is no part of the work."""
+        """Returns the time from the first start to the last end, by the machine's common clock. Work that another
+        process does for a rank is timed there: waking it and receiving its answer are not included.
+        """
         self.gate.wait()
         start = time.perf_counter()
         told = work()
@@ -59,7 +60,7 @@ class Rank:
         return float(self.comm.allreduce(end, self.largest) - self.comm.allreduce(start, self.smallest))
 
     def run(self) -> None:
-        """All rounds."""
+        """Runs all rounds."""
         import numpy as np
         from peers import Case, Peer
 
@@ -95,7 +96,7 @@ class Rank:
             peer.close()
 
     def record(self, row: dict[str, Any], folder: Path) -> None:
-        """One line of JSON."""
+        """Writes one line of JSON."""
         made = list(folder.rglob("*"))
         row |= {"entries": len(made), "bytes": sum(path.stat().st_size for path in made if path.is_file())}
         row |= {"pattern": self.pattern.name, "ranks": self.pattern.ranks, "total": self.pattern.total}
@@ -105,7 +106,7 @@ class Rank:
 
 
 def measure(pattern: str, options: argparse.Namespace, out: Path, **more: Any) -> list[dict[str, Any]]:
-    """Runs one pattern under `mpiexec`; its rows."""
+    """Runs one pattern under `mpiexec`; returns its rows."""
     chosen = {"ranks": 4, "peers": PEERS, "rounds": 9, "datasets": 0, "transfers": 0, "count": 0} | vars(options) | more
     before = len(report.rows(out))
     with tempfile.TemporaryDirectory(dir=chosen.get("folder")) as folder:
@@ -119,7 +120,7 @@ def measure(pattern: str, options: argparse.Namespace, out: Path, **more: Any) -
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--patterns", default="vpic,interleaved", help="of vpic, contiguous, interleaved")
@@ -138,7 +139,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Starts the ranks, or is one."""
+    """Starts the ranks, or runs one."""
     options = parse()
     if options.rank:
         try:

@@ -2,8 +2,8 @@
 
     python examples/arrow/dual.py [FILE]
 
-The file is made once, as HDF5 and Arrow at once. From then on the simulation needs nothing but h5py: it moves its
-particles in place. Whoever has the file mapped as Arrow sees each step; nobody copies or converts anything."""
+The file is created once, as HDF5 and Arrow at once. From then on the simulation needs only h5py: it moves its
+particles in place. A process that has the file mapped as Arrow sees each step; nothing is copied or converted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main() -> None:
     with hyperchunk.create(path, layout="arrow") as file:
         file.append({"x": rng.random(PARTICLES), "velocity": rng.normal(size=PARTICLES), "id": np.arange(PARTICLES)})
 
-    # DuckDB finds it by its name.
+    # DuckDB finds it by the variable's name.
     particles = ipc.open_file(pa.memory_map(str(path))).read_all()  # noqa: F841
     simulation = subprocess.Popen(
         [sys.executable, "-c", SIMULATION, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

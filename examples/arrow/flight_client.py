@@ -14,7 +14,7 @@ import pyarrow.flight as fl
 
 
 def main(url: str, *chosen: str) -> None:
-    """Lists what is served, then reads a table."""
+    """Lists the served tables, then reads one."""
     token = os.environ.get("HYPERCHUNK_TOKEN")
     options = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())] if token else [])
     with fl.connect(url) as client:

@@ -1,4 +1,4 @@
-"""Asks an HDF5 file with SQL, polars and pyarrow, without converting anything.
+"""Queries an HDF5 file with SQL, polars and pyarrow, without converting anything.
 
     python examples/arrow/query.py [particles.h5]
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 
 def make(path: Path, rows: int = 1_000_000) -> None:
-    """Particles of one time step: each dataset a column."""
+    """Makes particles of one time step: each dataset is a column."""
     random = np.random.default_rng(1)
     with h5py.File(path, "w") as file:
         step = file.create_group("Timestep_0", track_order=True)
@@ -33,7 +33,7 @@ def make(path: Path, rows: int = 1_000_000) -> None:
 
 
 def main() -> None:
-    """Asks."""
+    """Runs the queries."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder) / "particles.h5"
         if not path.exists():
@@ -46,7 +46,7 @@ def main() -> None:
         # DuckDB finds the table by the name of the variable.
         print(duckdb.sql("select count(*) as count, avg(x) as mean from t where px > 32"))
 
-        # The same as a dataset: only the columns and rows that are needed are read and decoded.
+        # The same as a dataset: only the needed columns and rows are read and decoded.
         particles = t.to_dataset()
         print(
             duckdb.sql("select charge, count(*) as count from particles where id_1 < 1000 group by charge order by 1")
@@ -56,7 +56,7 @@ def main() -> None:
         lazy = hyperchunk.scan_hyperchunk(path, "/Timestep_0")
         print(lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect())
 
-        # A dataset is an array where it lies in the file.
+        # A dataset can be used as an array in place, in the mapped file.
         x = np.asarray(hyperchunk.open(path)["Timestep_0/x"])
         print("a view of the file:", not x.flags.owndata, x[:3])
 

@@ -2,7 +2,7 @@
  *
  *     h5cc read_ndvi.c -o read_ndvi && ./read_ndvi scene.h5 NDVI 10 20 5
  *
- * prints NDVI[10:20, 5]. Whether the dataset is stored or computed makes no difference to it. */
+ * prints NDVI[10:20, 5]. The program is the same for a stored and a computed dataset. */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>

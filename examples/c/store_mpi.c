@@ -1,7 +1,7 @@
-/* An MPI program as anybody would write it for parallel HDF5, less the two calls that ask for MPI-IO: every rank creates the
- * same file and the same datasets, and writes its own part. With the native library alone the ranks would overwrite each
- * other. With Hyperchunk's connector, which nothing here knows of, they write one file, each at its own pace, and none of the
- * HDF5 calls waits for another rank. HDF5 need not be built with MPI; 1.14 or newer.
+/* An MPI program written as for parallel HDF5, but without the two calls that select MPI-IO: every rank creates the same
+ * file and the same datasets, and writes its own part. With the native library alone the ranks would overwrite each other.
+ * With Hyperchunk's connector, which the program does not mention, they write one file, each at its own pace, and no HDF5
+ * call waits for another rank. HDF5 need not be built with MPI; 1.14 or newer.
  *
  *     make -C examples/c store_mpi
  *     eval "$(hyperchunk env --vol)"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PARTICLES = 100003 }; /* of a rank: nothing is aligned to anything */
+enum { PARTICLES = 100003 }; /* per rank: nothing is aligned */
 
 static void check(hid_t status, const char *what)
 {
@@ -22,7 +22,7 @@ static void check(hid_t status, const char *what)
     }
 }
 
-/* The energy of a particle, made up but always the same. */
+/* Returns the energy of a particle: made up, but reproducible. */
 static float energy(hsize_t particle)
 {
     return (float)(particle % 9973) * 0.5f;
@@ -42,7 +42,7 @@ static void write_part(hid_t file, const char *name, hid_t type, hsize_t total, 
     H5Sclose(space);
 }
 
-/* Reads everything back, as one file; the number of values that are wrong. */
+/* Reads everything back, as one file; returns the number of wrong values. */
 static hsize_t count_wrong(const char *path, hsize_t total)
 {
     float *values = malloc(total * sizeof *values);

@@ -1,4 +1,4 @@
-/* Writes a dataset chunk by chunk, each compressed here and put into the file as it is. This is the program of "RFC: Direct
+/* Writes a dataset chunk by chunk, each compressed here and stored unchanged. This is the program of "RFC: Direct
  * Chunk Write", Appendix B, for Hyperchunk: no HDF5 library is needed to write, and any of them reads the file.
  *
  *     make -C examples/c && examples/c/write_chunk out.h5 */
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     for (uint64_t x = 0; x < NX; x += CHUNK_NX) {
         for (uint64_t y = 0; y < NY; y += CHUNK_NY) {
             const uint64_t offset[] = {x, y};
-            /* The last chunk is stored as it is: bit 0 of its mask says that the first filter was skipped. */
+            /* The last chunk is stored uncompressed: bit 0 of its mask means that the first filter was skipped. */
             int last = x + CHUNK_NX == NX && y + CHUNK_NY == NY;
             int status = last ? hc_write_chunk(dset, HC_DEFAULT, 1u, offset, size, chunk)
                               : hc_write_chunk(dset, HC_DEFAULT, 0u, offset, packed_size, packed);
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         }
     }
 
-    /* What is in the file so far can be read back, as it is stored. */
+    /* Chunks already written can be read back in their stored form. */
     const uint64_t first[] = {0, 0};
     uint32_t mask = 0;
     size_t stored = 0;

@@ -1,9 +1,9 @@
-"""Tries the functions in `sources/`: makes what they read, attaches them, reads the datasets, compares with the source.
+"""Tries the functions in `sources/`: makes their inputs, attaches them, reads the datasets, compares with the source.
 
     python examples/live/try.py [csv|geotiff|postgres|http|reproject …] [--folder FOLDER]
 
-Everything happens in one folder, with a key and a profile of its own: your keys and profiles are not touched. Servers
-are started on the loopback and stopped again. An example that lacks something says so (exit status 77 if all do).
+Everything happens in one folder, with a separate key and profile: your keys and profiles are not touched. Servers
+are started on the loopback and stopped again. An example reports a missing requirement (exit status 77 if all do).
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ server.serve_forever()
 
 
 class MissingError(Exception):
-    """Something that an example needs is not here."""
+    """A requirement of an example is missing."""
 
 
 def need(*modules: str) -> None:
-    """Raises where one of these cannot be imported."""
+    """Raises an error if one of these modules cannot be imported."""
     lacking = [m for m in modules if importlib.util.find_spec(m) is None]
     if lacking:
         raise MissingError(f"pip install {' '.join(lacking)}")
 
 
 def grant(**lists: list[Any]) -> None:
-    """Writes what functions that are signed with this folder's key may have."""
+    """Writes the grants for functions signed with this folder's key."""
     lines = [f"{key} = {json.dumps([str(v) for v in values])}" for key, values in lists.items()]
     profile = Path(os.environ["XDG_CONFIG_HOME"], "hyperchunk", "profiles", "self", "profile.toml")
     profile.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def grant(**lists: list[Any]) -> None:
 
 
 def new_file(folder: Path, **datasets: Any) -> Path:
-    """An HDF5 file with these datasets."""
+    """Makes an HDF5 file with these datasets."""
     path = folder / "live.h5"
     with h5py.File(path, "w") as file:
         for name, data in datasets.items():
@@ -83,7 +83,7 @@ def new_file(folder: Path, **datasets: Any) -> Path:
 
 
 def values(path: Path, name: str) -> Any:
-    """A dataset's values, by h5py and by Hyperchunk's own reader, which must agree."""
+    """Returns a dataset's values, read by h5py and by Hyperchunk's own reader, which must agree."""
     with hyperchunk.open(path) as file:
         own = file[name][...]
     with h5py.File(path) as file:
@@ -94,7 +94,7 @@ def values(path: Path, name: str) -> Any:
 
 
 def from_csv(folder: Path) -> str:
-    """A CSV file, virtualised."""
+    """Reads a CSV file as a live dataset."""
     rows = [(n, f"Station {n}, Nürnberg", 49 + n / 100, 11 - n / 100) for n in range(200)]
     with (folder / "stations.csv").open("w", newline="", encoding="utf-8") as text:
         csv.writer(text).writerows([("id", "name", "latitude", "longitude"), *rows])
@@ -108,7 +108,7 @@ def from_csv(folder: Path) -> str:
 
 
 def from_geotiff(folder: Path) -> str:
-    """A GeoTIFF, virtualised."""
+    """Reads a GeoTIFF as live datasets."""
     need("tifffile")
     import tifffile
 
@@ -125,7 +125,7 @@ def from_geotiff(folder: Path) -> str:
 
 
 def from_http(folder: Path) -> str:
-    """A live feed: each time that the dataset is read, what the service says then."""
+    """Reads a live feed: each read of the dataset returns the service's current data."""
     with subprocess.Popen([sys.executable, "-c", FEED], stdout=subprocess.PIPE, text=True) as service:
         try:
             assert service.stdout is not None
@@ -149,7 +149,7 @@ def from_http(folder: Path) -> str:
 
 
 def reproject(folder: Path) -> str:
-    """A grid in another projection."""
+    """Reprojects a grid."""
     need("pyproj")
     import pyproj
 
@@ -169,12 +169,12 @@ def reproject(folder: Path) -> str:
 
 @contextlib.contextmanager
 def postgres(folder: Path) -> Iterator[Any]:
-    """A PostgreSQL server of this example's: what runs a statement, and its port."""
+    """Starts a PostgreSQL server for this example; yields a function that runs a statement, and the port."""
     found = [shutil.which("initdb"), *map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb"))]
     initdb = next((Path(f).resolve() for f in reversed(found) if f), None)
     if initdb is None or shutil.which("psql") is None:
         raise MissingError("a PostgreSQL server (Debian: apt-get install postgresql)")
-    # It refuses to be root.
+    # PostgreSQL refuses to run as root.
     user: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     base = Path(tempfile.mkdtemp(prefix="hyperchunk-pg-"))
     if user:
@@ -224,7 +224,7 @@ def postgres(folder: Path) -> Iterator[Any]:
 
 
 def from_postgres(folder: Path) -> str:
-    """A table of a PostgreSQL server, mirrored."""
+    """Reads a table of a PostgreSQL server as a live dataset."""
     need("pg8000")
     with postgres(folder) as (run, port):
         run("CREATE TABLE quakes (id integer, place text, magnitude double precision)")
@@ -259,7 +259,7 @@ EXAMPLES = {
 
 
 def main() -> int:
-    """Runs those that were asked for."""
+    """Runs the requested examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("example", nargs="*", metavar="EXAMPLE", help=", ".join(EXAMPLES))
     parser.add_argument("--folder", type=Path, help="where to make the files (else a new temporary folder)")

@@ -1,10 +1,10 @@
-"""Functions in Lua and Python look at a model of an ocean while four processes write it.
+"""Functions in Lua and Python analyse an ocean model while four processes write it.
 
     python examples/store/analysis_write.py [FILE]
 
 Each process hands rows of every hour to its writer; a function in Lua finds the biggest wave in them and one in Python
-how rough the sea is, in the sandbox of live datasets. What they find is kept beside the data: whoever asks where the
-biggest wave is reads a few kilobytes. It needs a key (`hyperchunk key new`), with which the functions are signed.
+the roughness of the sea, in the sandbox of live datasets. Their results are stored beside the data: a query for the
+biggest wave reads a few kilobytes. This needs a key (`hyperchunk key new`), with which the functions are signed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 
 def surface(hour: int, first: int, last: int) -> npt.NDArray[np.float32]:
-    """The height of rows of the basin at an hour: two swells, and a place where they meet."""
+    """Returns the height of rows of the basin at an hour: two swells, and a place where they meet."""
     y, x = np.arange(first, last, dtype="f4")[:, None], np.arange(COLUMNS, dtype="f4")
     height = np.cos(x / 23 + hour) + 1.5 * np.cos((x + 2 * y) / 31 - hour / 3)
     height = height + 14 * np.exp(-((y - 377) ** 2 + (x - 130) ** 2) / 90 - (hour - 7) ** 2 / 2)
@@ -33,7 +33,7 @@ def surface(hour: int, first: int, last: int) -> npt.NDArray[np.float32]:
 
 
 def simulate(run: store.Store, rank: int) -> tuple[bytes, list[store.Report]]:
-    """One process: its strip of rows, hour after hour."""
+    """Runs one process: its strip of rows, hour after hour."""
     rows = ROWS // PROCESSES
     with run.writer() as writer:
         for hour in range(HOURS):
@@ -43,7 +43,7 @@ def simulate(run: store.Store, rank: int) -> tuple[bytes, list[store.Report]]:
 
 
 def main() -> None:
-    """Writes, commits, asks."""
+    """Writes, commits, queries."""
     waves = store.Analysis(
         HERE / "waves.lua",
         ["/ocean/h"],

@@ -1,10 +1,10 @@
-"""A Dask array goes to one HDF5 file, each task writing its own block; then a part of it is written again.
+"""Writes a Dask array to one HDF5 file, each task its own block; then rewrites a part of it.
 
     python examples/store/dask_write.py [FILE]
 
 With h5py all tasks would have to wait for one lock, and processes could not write at all. Here a block is written by
-whichever process has it, the block's result is a ticket of a few bytes, and one commit makes all of them visible at
-once. A commit is an epoch: who opened the file before it goes on to see what he saw.
+the process that has it, the task's result is a ticket of a few bytes, and one commit makes all of them visible at
+once. A commit is an epoch: a reader that opened the file earlier continues to see the previous one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DAYS, ROWS, COLUMNS = 60, 180, 360
 
 
 def temperature(block: np.ndarray, block_info: dict | None = None) -> np.ndarray:
-    """A warm band that moves with the season, and noise that is the same each time."""
+    """Returns a warm band that moves with the season, and reproducible noise."""
     assert block_info is not None
     places = block_info[None]["array-location"]
     day, row, _ = (np.arange(first, end) for first, end in places)
@@ -36,14 +36,14 @@ def temperature(block: np.ndarray, block_info: dict | None = None) -> np.ndarray
 
 @dask.delayed
 def correct(whole: store.Store, day: int, values: np.ndarray) -> bytes:
-    """Writes some days again; the task's result is the writer's ticket."""
+    """Rewrites some days; the task's result is the writer's ticket."""
     with whole.writer() as writer:
         writer.write("temperature", (day, 0, 0), values + np.float32(1))
     return writer.close()
 
 
 def main() -> None:
-    """Writes, reads, writes a part again, reads both."""
+    """Writes, reads, rewrites a part, reads both."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder) / "temperature.h5"
         empty = da.zeros((DAYS, ROWS, COLUMNS), chunks=(7, 70, 90), dtype="f4")
@@ -61,7 +61,7 @@ def main() -> None:
         assert np.array_equal(whole, field.compute(scheduler="synchronous"))
         print(f"the warmest place has {whole.max():.1f} degrees")
 
-        # Twelve days are corrected, by tasks of our own. Their parts need not be the blocks of before.
+        # Separate tasks correct twelve days. Their parts need not match the earlier blocks.
         again = store.open(path)
         tasks = [correct(again, day, field[day : day + 3]) for day in range(20, 30, 3)]
         with dask.config.set(scheduler="processes", num_workers=4):
@@ -70,7 +70,7 @@ def main() -> None:
             now = second["temperature"][...]
         assert np.array_equal(now[20:32], whole[20:32] + np.float32(1))
         assert np.array_equal(now[:20], whole[:20])
-        # The file that was open has not moved.
+        # The file that was opened before still shows the old epoch.
         assert np.array_equal(first["temperature"][...], whole)
         first.close()
         print("twelve days corrected; who had opened the file before still sees the old ones")

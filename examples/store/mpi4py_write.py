@@ -1,9 +1,9 @@
-"""Ranks of an MPI program write one HDF5 file, with the h5py that `pip install` brings: no MPI build of it is needed.
+"""Ranks of an MPI program write one HDF5 file, with the h5py from `pip install`: no MPI build of it is needed.
 
     mpiexec -n 4 python examples/store/mpi4py_write.py [FILE]
 
-Heat spreads over a plate that is cut into bands, one a rank. After every tenth step each rank writes its band, whenever
-it is ready: no call to write is collective, and at the end one gather brings the tickets, a few bytes a rank.
+Heat spreads over a plate that is cut into bands, one per rank. After every tenth step each rank writes its band,
+whenever it is ready: no write call is collective, and at the end one gather collects the tickets, a few bytes per rank.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Plate = npt.NDArray[np.float64]
 
 
 def bounds(rank: int, size: int) -> tuple[int, int]:
-    """A rank's rows; they need not be equally many."""
+    """Returns a rank's rows; ranks may have different numbers of rows."""
     return ROWS * rank // size, ROWS * (rank + 1) // size
 
 
 def start_plate(first: int, end: int) -> Plate:
-    """Cold, with a hot disc; one more row above and one below, for the neighbours'."""
+    """Returns a cold plate with a hot disc, with one more row above and below for the neighbours' values."""
     row, column = np.ogrid[first - 1 : end + 1, 0:COLUMNS]
     return np.where((row - ROWS / 2) ** 2 + (column - COLUMNS / 3) ** 2 < 12**2, 100.0, 0.0)
 
 
 def step(plate: Plate, comm: MPI.Comm) -> None:
-    """Swaps edge rows with the neighbours, then lets heat flow."""
+    """Exchanges edge rows with the neighbours, then lets heat flow."""
     above = comm.rank - 1 if comm.rank else MPI.PROC_NULL
     below = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
     comm.Sendrecv(plate[1], above, recvbuf=plate[-1], source=below)
@@ -46,11 +46,11 @@ def step(plate: Plate, comm: MPI.Comm) -> None:
 
 
 def simulate(path: Path, comm: MPI.Comm) -> None:
-    """What every rank does."""
+    """Runs on every rank."""
     first, end = bounds(comm.rank, comm.size)
     shape = (STEPS // EVERY, ROWS, COLUMNS)
     datasets = {"heat": store.Dataset(shape, "f4"), "hottest": store.Dataset(shape[:1], "f8")}
-    # The first rank makes it; the others get it by message: they need not look for any file, nor wait for it.
+    # The first rank creates the store; the others get it by message, without looking or waiting for a file.
     whole = store.create_all(comm, path, datasets)
     writer = whole.writer()
     plate = start_plate(first, end)

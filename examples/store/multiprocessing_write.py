@@ -2,9 +2,9 @@
 
     python examples/store/multiprocessing_write.py [FILE]
 
-Each process takes bands of a picture from a queue and writes them where they belong: in any order, of any height. What
-a writer hands back when it closes, its ticket, is a few bytes; whoever has all tickets commits, and the file is whole.
-It is then read by Hyperchunk, and by plain h5py, which knows nothing of all this.
+Each process takes bands of a picture from a queue and writes them in place: in any order, of any height. When
+it closes, a writer returns a ticket of a few bytes; the process with all tickets commits, and the file is complete.
+It is then read by Hyperchunk, and by plain h5py without Hyperchunk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BANDS = [(first, min(first + 37, HEIGHT)) for first in range(0, HEIGHT, 37)]
 
 
 def escape(first: int, end: int) -> npt.NDArray[np.uint16]:
-    """Rows of the Mandelbrot set: after how many steps a point is gone."""
+    """Returns rows of the Mandelbrot set: the number of steps until a point escapes."""
     y = np.linspace(-1.2, 1.2, HEIGHT)[first:end, np.newaxis]
     x = np.linspace(-2.3, 0.9, WIDTH)
     c = x + 1j * y
@@ -43,7 +43,7 @@ def escape(first: int, end: int) -> npt.NDArray[np.uint16]:
 
 
 def work(whole: store.Store, number: int, bands: Any, tickets: Any) -> None:
-    """One process: a writer of its own, opened once."""
+    """Runs one process: a writer of its own, opened once."""
     with whole.writer() as writer:
         for first, end in iter(bands.get, None):
             writer["steps"][first:end] = escape(first, end)

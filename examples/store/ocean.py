@@ -1,8 +1,8 @@
-"""Where is the biggest wave? Four processes write a model of an ocean; the answer takes a thousandth of its bytes.
+"""Finds the biggest wave: four processes write an ocean model, and the query reads a thousandth of its bytes.
 
 Each process simulates a strip of a basin in which waves from distant storms meet, and writes its part of every time
-step to one file: height of the surface, hour by hour, as `/ocean/h`. While they write, the largest and smallest heights
-of each megabyte are noted. Afterwards nobody has to read the file to find its largest wave:
+step to one file: height of the surface, hour by hour, as `/ocean/h`. During the writing, the maximum and minimum height
+of each megabyte are recorded. Afterwards the largest wave can be found without reading the file:
 
     python examples/store/ocean.py [ocean.h5]
 """
@@ -24,7 +24,7 @@ Heights = npt.NDArray[np.float32]
 
 
 def surface(hour: int, first: int, last: int) -> Heights:
-    """The height of rows of the basin at an hour: swells from three storms, and one place where they meet."""
+    """Returns the height of rows of the basin at an hour: swells from three storms, and one place where they meet."""
     y, x = np.arange(first, last, dtype="f4")[:, None], np.arange(COLUMNS, dtype="f4")
     height: Any = np.zeros((last - first, COLUMNS), "f4")
     for storm, (row, column, length) in enumerate([(-200.0, 100.0, 23.0), (700.0, -80.0, 31.0), (300.0, 900.0, 41.0)]):
@@ -36,7 +36,7 @@ def surface(hour: int, first: int, last: int) -> Heights:
 
 
 def simulate(run: store.Store, rank: int) -> bytes:
-    """One process: its strip of rows, hour after hour."""
+    """Runs one process: its strip of rows, hour after hour."""
     rows = ROWS // PROCESSES
     first, last = rank * rows, (rank + 1) * rows
     with run.writer() as writer:
@@ -46,7 +46,7 @@ def simulate(run: store.Store, rank: int) -> bytes:
 
 
 def write(path: Path) -> store.Store:
-    """All processes, and one commit."""
+    """Runs all processes, and one commit."""
     run = store.create(
         path,
         {"/ocean/h": store.Dataset((HOURS, ROWS, COLUMNS), "f4", attrs={"units": "m"})},
@@ -60,7 +60,7 @@ def write(path: Path) -> store.Store:
 
 
 def main() -> None:
-    """Writes the model and asks for its waves."""
+    """Writes the model and queries its waves."""
     with tempfile.TemporaryDirectory() as folder:
         run = write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder) / "ocean.h5")
         top = run.shards("/ocean/h").top(1)

@@ -1,4 +1,4 @@
-"""How rough the sea is where something was written: its significant height, and the hour in which it is highest."""
+"""Roughness of the sea in each written box: the significant wave height, and the hour of its maximum."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
--- The biggest wave of what was written, and where it is: hour, row, column.
+-- Finds the biggest wave in the written data, and its index: hour, row, column.
 function on_write(dataset, box, h)
   local max, at, sum = -math.huge, 0, 0
   for i = 1, box.size do

@@ -1,4 +1,4 @@
-"""A picture of a zone map: what is known of the ocean's waves without reading them.
+"""Picture of a zone map: the statistics of the ocean's waves, without reading the data.
 
 python examples/store/zone_picture.py [zones.png]
 """

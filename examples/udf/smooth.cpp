@@ -5,7 +5,7 @@ extern "C" void dynamic_dataset()
 {
     auto image = lib.getData<float>("image"), smooth = lib.getData<float>("smooth");
     auto size = lib.getChunk(), wide = lib.getDims("image");
-    // Where the block that is computed lies inside the wider one of the input.
+    // Offset of the computed block within the input's wider block.
     auto here = lib.getOffset(), there = lib.getOffset("image");
     size_t top = here[0] - there[0], left = here[1] - there[1];
     for (size_t i = 0; i < size[0]; i++)

@@ -2,7 +2,7 @@
 function dynamic_dataset()
     local image, smooth = lib.getData("image"), lib.getData("smooth")
     local size, wide = lib.getChunk(), lib.getDims("image")
-    -- Where the block that is computed lies inside the wider one of the input.
+    -- Offset of the computed block within the input's wider block.
     local here, there = lib.getOffset(), lib.getOffset("image")
     local top, left = here[1] - there[1], here[2] - there[2]
     for i = 1, size[1] do

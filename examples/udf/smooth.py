@@ -5,7 +5,7 @@ import numpy as np
 
 def dynamic_dataset():
     image, smooth = lib.array("image"), lib.array("smooth")
-    # Where the block that is computed lies inside the wider one of the input.
+    # Offset of the computed block within the input's wider block.
     top, left = np.subtract(lib.getOffset(), lib.getOffset("image"))
     sums, counts = np.zeros(image.shape), np.zeros(image.shape)
     rows, columns = image.shape

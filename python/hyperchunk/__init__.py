@@ -1,10 +1,11 @@
 """Hyperchunk: HDF5 that computes, streams and scales.
 
-- :func:`open` reads and writes HDF5 files, in h5py's shape and without libhdf5.
-- :meth:`Group.table` and :meth:`Dataset.arrow` give its data as Apache Arrow tables, to pyarrow, polars, pandas and
-DuckDB. - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
-- :mod:`hyperchunk.trust` says whose programs may run, and with what rights.
-- :mod:`hyperchunk.plugins` makes them readable for every HDF5 program.
+- :func:`open` reads and writes HDF5 files with h5py's interface and without libhdf5.
+- :meth:`Group.table` and :meth:`Dataset.arrow` return data as Apache Arrow tables, for pyarrow, polars, pandas and
+  DuckDB.
+- :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
+- :mod:`hyperchunk.trust` manages whose programs may run, and with which rights.
+- :mod:`hyperchunk.plugins` makes live datasets readable for every HDF5 program.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 _core.set_package_dir(str(Path(__file__).resolve().parent))
 
-# Where each name is, for when it is first used: the command needs neither NumPy nor the reader's classes.
+# Home module of each public name, imported on first use: the command needs neither NumPy nor the reader's classes.
 _HOMES = {
     "arrow": ("Table", "scan_hyperchunk"),
     "attributes": ("AttributeManager",),
@@ -127,15 +128,16 @@ def __dir__() -> list[str]:
 
 
 def open(name: Any, mode: str = "r", **options: Any) -> File:
-    """Opens an HDF5 file; see :class:`File` for what `name` and `options` may be."""
+    """Opens an HDF5 file; see :class:`File` for `name` and `options`."""
     from hyperchunk.file import File
 
     return File(name, mode, **options)
 
 
 def create(name: Any, *, layout: str | None = None, **options: Any) -> Any:
-    """Makes a new HDF5 file, in the place of one that is there: :func:`open` with mode ``"w"``. ``layout="arrow"``
-    makes one that is an Arrow IPC file, too: see :class:`hyperchunk.arrow.dual.DualFile`."""
+    """Creates a new HDF5 file, replacing an existing one: :func:`open` with mode ``"w"``. With ``layout="arrow"`` the
+    file is an Arrow IPC file, too: see :class:`hyperchunk.arrow.dual.DualFile`.
+    """
     if layout == "arrow":
         from hyperchunk.arrow.dual import DualFile
 

@@ -1,9 +1,9 @@
-"""Functions in Python that do the same to each element, computed band by band.
+"""Band-wise evaluation of element-wise Python functions.
 
-``out[:] = (nir - red) / (nir + red)`` of whole arrays makes temporary arrays as large as they are: most of its time is
-the memory's. Of pieces that stay in a cache, the same statements give the same values. What is recognised is narrow on
-purpose: all that it has computes each element from the elements at the same place, exactly, wherever an array begins.
-What is not understood runs as it is written.
+``out[:] = (nir - red) / (nir + red)`` on whole arrays makes temporary arrays of their size, and most of its time is
+memory traffic. On bands that stay in the cache, the same statements give the same values. Only a narrow set of
+functions is recognized, on purpose: every step computes each element from the elements at the same index, exactly and
+independent of the array's alignment. Any other function runs unchanged.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Elements: two inputs, two temporaries and an output of `float` are 640 KiB.
+# Elements per band: two inputs, two temporaries and an output of `float` are 640 KiB.
 BAND = 32768
 
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-# NumPy's functions whose results are exact, hence the same in every band, and how many arrays they take.
+# NumPy functions with exact results, hence the same in every band, and their numbers of arrays.
 FUNCTIONS = {
     "add": 2,
     "subtract": 2,
@@ -37,33 +37,37 @@ FUNCTIONS = {
     "isfinite": 1,
     "where": 3,
 }
-# Those take `out=`, too.
+# The ones that take `out=`, too.
 UFUNCS = FUNCTIONS.keys() - {"where"}
-# Not integers: of what does not fit into one, a processor's vector instructions make other values than the others.
+# No integers: a value that overflows converts differently in a processor's vector and scalar instructions.
 TYPES = {"bool", "float32", "float64"}
-# Characters of a source that is looked at.
+# Maximum length of an examined source, in characters.
 LONGEST = 65536
 PREFIX = "_dataset_"
 
 
 class Unfit(Exception):  # noqa: N818
-    """The function is something else."""
+    """The function is not element-wise."""
 
 
 class Reader:
-    """Reads a module, and makes a function of one band of it."""
+    """Parses a module and turns its function into one for a single band."""
 
     def __init__(self) -> None:
         self.numpy = ""
-        # Names with a number: of the module, then of the function.
+        # Names bound to a number, of the module and then of the function.
         self.known: set[str] = set()
-        # Names for what `lib.getData` gives, which is less than an array.
+        # Names bound to the result of `lib.getData`, which supports less than an array.
         self.buffers: set[str] = set()
-        # Datasets in the order of the arguments: the name, and whether it is in the dataset's shape.
+        # Datasets in the order of the arguments: the name, and whether the array has the dataset's shape.
         self.datasets: list[tuple[str, bool]] = []
 
     def module(self, tree: ast.Module) -> ast.FunctionDef:
-        """The function ``dynamic_dataset`` with arrays as its arguments, if all is as it must be."""
+        """Returns the function ``dynamic_dataset`` with arrays as its arguments.
+
+        Raises:
+            Unfit: The module or the function is not of the supported form.
+        """
         function = None
         for statement in tree.body:
             match statement:
@@ -84,7 +88,7 @@ class Reader:
             raise Unfit
         if any(isinstance(node, ast.Name) and node.id.startswith(PREFIX) for node in ast.walk(tree)):
             raise Unfit
-        # What the function assigns to is its own all the way through.
+        # Names that the function assigns to are local throughout.
         body = [made for statement in function.body for made in self._statement(statement)]
         arguments = [ast.arg(f"{PREFIX}{n}") for n in range(len(self.datasets))]
         function.args = ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=[])
@@ -125,7 +129,7 @@ class Reader:
                 right = ast.Tuple(elts=[value for value, _ in datasets], ctx=ast.Load())
                 made = ast.Assign(targets=statement.targets, value=ast.copy_location(right, statement.value))
             case ast.Assign(targets=[ast.Subscript(value=target, slice=where) as left], value=value) if is_all(where):
-                # The right side comes first, as it is computed first.
+                # Visited first, since it is evaluated first.
                 value = self._value(value)
                 left = ast.copy_location(ast.Subscript(value=self._array(target), slice=where, ctx=ast.Store()), left)
                 made = ast.Assign(targets=[left], value=value)
@@ -141,7 +145,7 @@ class Reader:
         return [ast.copy_location(made, statement)]
 
     def _dataset(self, node: ast.expr) -> tuple[ast.expr, bool] | None:
-        """A dataset's array, and whether it is but a buffer."""
+        """Returns a dataset's array, and whether it is only a buffer."""
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="lib"), attr="getData" | "array" as attribute),
@@ -161,7 +165,7 @@ class Reader:
         return None
 
     def _array(self, node: ast.expr, buffers: bool = True) -> ast.expr:
-        """A dataset that is written, or a name for an array."""
+        """Returns the array for a dataset expression or a name bound to an array."""
         found = self._dataset(node)
         if found is None and isinstance(node, ast.Name) and node.id in self.known:
             found = node, node.id in self.buffers
@@ -219,14 +223,14 @@ class Reader:
 
 
 def is_number(node: ast.expr) -> bool:
-    """Whether it is a number that is written."""
+    """True for a numeric literal."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def is_all(node: ast.expr) -> bool:
-    """``[:]`` or ``[...]``."""
+    """True for ``[:]`` or ``[...]``."""
     match node:
         case ast.Slice(lower=None, upper=None, step=None) | ast.Constant(value=types.EllipsisType()):
             return True
@@ -234,7 +238,7 @@ def is_all(node: ast.expr) -> bool:
 
 
 class Bands:
-    """What stands for the function of whole arrays."""
+    """Callable that replaces the function of whole arrays."""
 
     def __init__(self, lib: Any, whole: Callable[[], Any], part: Callable[..., Any], reader: Reader) -> None:
         self.lib = lib
@@ -243,7 +247,7 @@ class Bands:
         self.datasets = reader.datasets
 
     def __call__(self) -> None:
-        """Compute, in bands where all arrays are of one shape."""
+        """Computes band by band if all arrays have one shape, else all at once."""
         arrays = self.arrays()
         if arrays is None:
             self.whole()
@@ -252,11 +256,13 @@ class Bands:
             self.part(*[array[first : first + BAND] for array in arrays])
 
     def arrays(self) -> list[Any] | None:
-        """The datasets, flat, if that is all the same to the function and there is more than a band of them."""
+        """Returns the datasets as flat arrays, if that does not change the result and there is more than one band;
+        else None.
+        """
         import numpy as np
 
         slots = [self.lib.getData(name) for name, _ in self.datasets]
-        # Numbers alone; records are objects of another kind.
+        # Numbers only; records are objects of another class.
         if not slots or any(type(slot).__name__ != "FlatBuffer" for slot in slots):
             return None
         (dims, count), *others = {(slot.dims, len(slot)) for slot in slots}
@@ -264,12 +270,12 @@ class Bands:
         if others or count != math.prod(dims) or count < 2 * BAND or (len(shaped) > 1 and len(dims) > 1):
             return None
         arrays = [np.asarray(slot) for slot in slots]
-        # What is said of integers above holds for outputs, too.
+        # The restriction on integers above holds for outputs, too.
         return None if any(array.flags.writeable and array.dtype.kind != "f" for array in arrays) else arrays
 
 
 def banded(source: str, scope: dict[str, Any], entry: Any) -> Any:
-    """What to call for ``dynamic_dataset`` of a source whose module has run: ``entry``, or the same in bands."""
+    """Returns the callable for ``dynamic_dataset`` of a module that has run: ``entry``, or its band-wise form."""
     if "numpy" not in source or len(source) > LONGEST:
         return entry
     try:

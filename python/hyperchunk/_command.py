@@ -1,6 +1,7 @@
-"""The ``hyperchunk`` command.
+"""Entry point of the ``hyperchunk`` command.
 
-All of it is in Rust; this hands over h5py's libhdf5, and the folder of filters that netCDF4 would put on the path.
+The command is implemented in Rust; this passes it h5py's libhdf5, and the filter folder that netCDF4 would put on the
+path.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from hyperchunk import _core, _libhdf5, plugins
 
 
 def main() -> None:
-    """Run the command and exit with its status."""
+    """Runs the command and exits with its status."""
     if sys.argv[1:2] == ["env"]:
         path = plugins._path()
         if path:
@@ -21,5 +22,5 @@ def main() -> None:
     try:
         sys.exit(_core.run_command(["hyperchunk", *sys.argv[1:]], _libhdf5.of_h5py()))
     except KeyboardInterrupt:
-        # As the shell tells of a program that Ctrl-C ended.
+        # The shell's exit status for a program ended by Ctrl-C.
         sys.exit(128 + signal.SIGINT)

@@ -56,6 +56,7 @@ __all__ = [
     "make_missing_key",
     "predicate_of_dataset",
     "prepend_plugin_folder",
+    "printable",
     "query_top",
     "query_zones",
     "read_many",
@@ -124,6 +125,7 @@ def read_many(reads: Sequence[tuple[Dataset, Choice, Conversion | None, Any]]) -
 def set_package_dir(folder: str) -> None: ...
 def make_missing_key() -> tuple[str, Path] | None: ...
 def idle_workers() -> list[int]: ...
+def printable(text: str) -> str: ...
 def serve(lib: Any) -> int: ...
 def adopt_orphans(host: int) -> None: ...
 def attach(
@@ -366,7 +368,7 @@ class Pool:
     def list(self) -> list[tuple[str, int, bool]]: ...
     def stats(self) -> tuple[int, int, int, int, int, int, int, int, int]: ...
 
-# A store: its id, its newest epoch, and the inode, size and time of modification (ns) of its file.
+# A store: its id, its newest epoch, and the inode, size and modification time (ns) of its file.
 _Known = tuple[str, int, tuple[int, int, int] | None]
 
 @final
@@ -389,7 +391,7 @@ class StoreDefinition:
 
 @final
 class ArrowStream:
-    """Batches of another library."""
+    """Stream of record batches from another library."""
     def __new__(cls, capsule: object) -> Self: ...
     @staticmethod
     def of_array(schema: object, array: object) -> ArrowStream: ...
@@ -398,7 +400,7 @@ class ArrowStream:
 
 @final
 class DualWriter:
-    """A file that is HDF5 and Arrow at once, while it is written."""
+    """Writer of a file that is HDF5 and Arrow at once."""
     @staticmethod
     def of_stream(
         path: str, stream: ArrowStream, group: str, row_group: int | None, growable: bool, **keywords: Any

@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def of_h5py() -> str | None:
-    """The path of h5py's own libhdf5, or ``None`` when h5py uses the system's or is not installed.
+    """Returns the path of h5py's own libhdf5, or ``None`` if h5py uses the system's or is not installed.
 
-    h5py is not imported: only its folder is looked at.
+    Only looks into h5py's folder, without importing it.
     """
     if os.environ.get("HYPERCHUNK_LIBHDF5"):
         return None
@@ -29,7 +29,7 @@ def of_h5py() -> str | None:
 
 
 def _loaded() -> str | None:
-    """The libhdf5 that an h5py without its own library brings into the process."""
+    """Returns the libhdf5 that an h5py without its own library loads into the process."""
     import h5py  # noqa: F401
 
     try:
@@ -42,7 +42,7 @@ def _loaded() -> str | None:
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Keeps other threads out of h5py's libhdf5, which is not safe to enter twice."""
+    """Locks other threads out of h5py's libhdf5, which is not thread-safe."""
     if "h5py" in sys.modules:
         import h5py
 

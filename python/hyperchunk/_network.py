@@ -1,8 +1,8 @@
-"""The network as functions in Python see it, loaded where a profile grants it, before the sandbox closes."""
+"""Network access for Python functions, loaded before the sandbox closes if a profile grants it."""
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401  What `ssl` would import too late.
+import encodings.idna  # noqa: F401  Imported early: `ssl` would import it inside the sandbox.
 import http.client
 import socket
 import ssl
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# Where systems keep the certificates that they trust, in one file: a folder of them could not be read later.
+# Usual places of the system's trusted certificates in a single file: a folder could not be read later.
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -23,7 +23,7 @@ BUNDLES = (
 
 
 class Network:
-    """Makes connections by asking the host, which checks what the profile grants."""
+    """Makes connections through the host, which checks the grants of the profile."""
 
     def __init__(self, connect: Callable[[str], int]) -> None:
         self._connect = connect
@@ -35,7 +35,7 @@ class Network:
                 break
 
     def connect(self, target: str, tls: bool | ssl.SSLContext = False) -> socket.socket:
-        """A connected socket for ``"host:port"``."""
+        """Returns a connected socket for ``"host:port"``."""
         plain = socket.socket(fileno=self._connect(target))
         if not tls:
             return plain
@@ -48,7 +48,9 @@ class Network:
             raise
 
     def http_get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        """The body of an ``http://`` or ``https://`` address. What is no success, also a redirection, is an error."""
+        """Returns the body of an ``http://`` or ``https://`` address. Any status but success, including a
+        redirection, is an error.
+        """
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"lib.http_get: {url!r} is no http:// or https:// address")

@@ -1,7 +1,7 @@
-"""Strings and compounds as Python functions see them: sequences of elements over the memory of a dataset.
+"""Strings and compounds for Python functions: sequences of elements over the memory of a dataset.
 
-An element of a compound has its members as attributes, by the names of HDF5-UDF and by their own; a string is ``bytes``
-that remember where they are, so that they can be set. NumPy gets the same memory as a structured array.
+An element of a compound has its members as attributes, under HDF5-UDF's names and their own. A string is a ``bytes``
+object that remembers its location, so that it can be set. NumPy gets the same memory as a structured array.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import struct
 
-# Not that of `typing`, which takes longer to import than all of this.
+# Importing `typing` would take longer than the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ READ_ONLY = "this dataset is an input and cannot be written"
 
 
 class Layout:
-    """How one kind of element lies in memory."""
+    """Memory layout of an element type."""
 
     size: int
 
@@ -27,41 +27,41 @@ class Layout:
         self.size = size
 
     def get(self, memory: Memory, at: int) -> Any:
-        """The element at byte ``at``."""
+        """Returns the element at byte ``at``."""
         raise NotImplementedError
 
     def put(self, memory: Memory, at: int, value: Any) -> None:
-        """Store an element at byte ``at``."""
+        """Stores an element at byte ``at``."""
         raise NotImplementedError
 
     def dtype(self) -> Any:
-        """NumPy's description of it, or ``None`` if it has strings of variable length."""
+        """Returns the NumPy dtype, or ``None`` if there are strings of variable length."""
         raise NotImplementedError
 
     def plain(self, memory: Memory, at: int) -> Any:
-        """The element as an object of Python's own."""
+        """Returns the element as a plain Python object."""
         return self.get(memory, at)
 
     def object_dtype(self) -> Any:
-        """NumPy's description with objects for strings of variable length."""
+        """Returns the NumPy dtype with objects for strings of variable length."""
         return self.dtype()
 
 
 class Memory:
-    """The bytes of a dataset, and the buffer that knows the strings that they point at."""
+    """Bytes of a dataset, and the buffer that resolves pointers to strings."""
 
     def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
         self.view = memoryview(buffer)
 
     def check(self) -> None:
-        """Refuse to write an input."""
+        """Raises ValueError if the dataset is an input."""
         if self.view.readonly:
             raise ValueError(READ_ONLY)
 
 
 class Number(Layout):
-    """A number, which comes out as Python's."""
+    """A number, returned as a Python number."""
 
     def __init__(self, size: int, code: str) -> None:
         super().__init__(size)
@@ -89,7 +89,7 @@ class Number(Layout):
 
 
 class String(bytes):
-    """The bytes of a string up to its first zero; equal to the same text, and knows where it is."""
+    """Bytes of a string up to its first zero, which compare equal to the same text and remember their location."""
 
     memory: Memory
     at: int
@@ -114,7 +114,7 @@ class String(bytes):
 
     @property
     def value(self) -> String:
-        """Itself: HDF5-UDF gives elements of string datasets this member."""
+        """The string itself: HDF5-UDF gives elements of string datasets this member."""
         return self
 
     @value.setter
@@ -123,7 +123,7 @@ class String(bytes):
 
 
 def encoded(text: object) -> bytes:
-    """Text as UTF-8; bytes as they are."""
+    """Encodes text as UTF-8; returns bytes unchanged."""
     if isinstance(text, str):
         return text.encode()
     if isinstance(text, (bytes, bytearray, memoryview)):
@@ -132,7 +132,7 @@ def encoded(text: object) -> bytes:
 
 
 def write(memory: Memory, at: int, room: int, text: bytes) -> None:
-    """Store a string that has to fit; what is left over is cleared."""
+    """Stores a string that must fit, and clears the rest of its space."""
     memory.check()
     if room == 0:
         raise ValueError(READ_ONLY)
@@ -159,7 +159,7 @@ class FixedString(Layout):
 
 
 class VariableString(Layout):
-    """The address of a string; only inputs have some."""
+    """Pointer to a string; occurs only in inputs."""
 
     def get(self, memory: Memory, at: int) -> String:
         return String(memory.buffer.text_at(at), memory, at, 0)
@@ -178,7 +178,7 @@ class VariableString(Layout):
 
 
 class Array(Layout):
-    """Elements in a shape; flat, as everything is."""
+    """An array element, returned as a flat sequence."""
 
     def __init__(self, size: int, base: Layout, dims: tuple[int, ...]) -> None:
         super().__init__(size)
@@ -207,7 +207,7 @@ class Array(Layout):
 
 
 class Compound(Layout):
-    """Named members."""
+    """A compound with named members."""
 
     def __init__(self, size: int, members: list[tuple[str, list[str], int, Layout]]) -> None:
         super().__init__(size)
@@ -234,7 +234,7 @@ class Compound(Layout):
             layout.put(memory, at + offset, part)
 
     def place(self, name: str) -> tuple[int, Layout]:
-        """Where a member is."""
+        """Returns the offset and layout of a member."""
         found = self.places.get(name)
         if found is None:
             raise AttributeError(f"no member {name!r}; there are {', '.join(m[1][0] for m in self.members)}")
@@ -255,7 +255,7 @@ class Compound(Layout):
 
 
 class Record:
-    """An element of a compound: its members are its attributes."""
+    """An element of a compound, with its members as attributes."""
 
     __slots__ = ("_at", "_layout", "_memory")
 
@@ -289,7 +289,7 @@ class Record:
 
 
 class Elements:
-    """Elements in a row."""
+    """Sequence of elements stored contiguously."""
 
     def __init__(self, memory: Memory, at: int, layout: Layout, count: int) -> None:
         self._memory, self._at, self._layout, self._count = memory, at, layout, count
@@ -299,7 +299,7 @@ class Elements:
 
     @property
     def shape(self) -> tuple[int]:
-        """The number of elements."""
+        """One-tuple with the number of elements."""
         return (self._count,)
 
     def _place(self, index: SupportsIndex) -> int:
@@ -353,7 +353,7 @@ class Elements:
 
 
 class Dataset(Elements):
-    """What ``lib.getData`` gives for strings and compounds."""
+    """Result of ``lib.getData`` for strings and compounds."""
 
     def __init__(self, buffer: Any, kind: str, layout: Layout) -> None:
         memory = Memory(buffer)
@@ -363,7 +363,7 @@ class Dataset(Elements):
 
 
 def made(description: Any) -> Layout:
-    """The layout that the worker describes."""
+    """Builds a layout from the worker's description."""
     kind, size, *rest = description
     if kind == "number":
         return Number(size, rest[0])
@@ -377,17 +377,17 @@ def made(description: Any) -> Layout:
 
 
 def dataset(buffer: Any, kind: str, layout: Any) -> Dataset:
-    """A dataset of strings or compounds over the bytes of ``buffer``."""
+    """Returns a dataset of strings or compounds over the bytes of ``buffer``."""
     return Dataset(buffer, kind, made(layout))
 
 
 def raw(data: Any) -> memoryview:
-    """The bytes of a dataset."""
+    """Returns the bytes of a dataset."""
     return data._memory.view if isinstance(data, Dataset) else memoryview(data).cast("B")
 
 
 def string(member: Any) -> str:
-    """The text of a string."""
+    """Decodes a string."""
     if isinstance(member, str):
         return member
     if not isinstance(member, bytes):
@@ -396,7 +396,7 @@ def string(member: Any) -> str:
 
 
 def set_string(member: Any, text: object) -> None:
-    """Set a string of an output, cut off where it does not fit."""
+    """Sets a string of an output, truncated to its space."""
     if not isinstance(member, String):
         raise TypeError("lib.setString needs a string of an output: an element of a string dataset, or a member")
     write(member.memory, member.at, member.room, encoded(text)[: member.room])

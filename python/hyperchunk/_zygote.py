@@ -1,13 +1,14 @@
-"""The warm Python process: it imports what functions need once, and forks a locked-down worker for each session.
+"""Warm Python process: imports modules once, and forks a locked-down worker for each session.
 
-Started by the reading process as a program of its own, with a socket as descriptor 3. Each request is one packet of
-at least eight bytes: an operation (``F`` fork, after importing the modules whose names follow, ``S`` how did a worker
-end, ``A`` a worker handed over to this process, ``R`` nobody will ask) and a process number.
+The reading process starts it as a program of its own, with a socket as descriptor 3. Each request is one packet of at
+least eight bytes: an operation and a process number. Operations: ``F`` fork, after importing the modules whose names
+follow; ``S`` return the exit status of a worker; ``A`` adopt a worker that another one handed over to; ``R`` release
+a worker whose status will not be requested.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # That of `signal` takes longer to import.
+import _signal  # type: ignore[import-not-found]  # Importing `signal` takes longer.
 import _socket
 import gc
 import importlib
@@ -27,14 +28,14 @@ SOCKET = 3
 IDLE_SECONDS = 30.0
 UNKNOWN = -(2**31)
 PACKET_BYTES = 4096
-# What Python itself imports when it is first needed. All else comes with requests: importing what no function uses
-# takes longer than the rest of a first read.
+# Modules that Python imports on demand. All others come with requests: importing modules that no function uses takes
+# longer than the rest of a first read.
 ALWAYS = ("encodings.ascii", "encodings.latin_1", "encodings.utf_16", "warnings")
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 
 
 def load_core() -> ModuleType:
-    """The extension module, found beside this file: the package itself need not be importable."""
+    """Loads the extension module beside this file: the package itself need not be importable."""
     found = sorted(name for name in os.listdir(HERE) if name.startswith("_core") and name.endswith(".so"))  # noqa: PTH208
     if not found:
         raise SystemExit("hyperchunk is not completely installed: its extension module is missing")
@@ -48,7 +49,7 @@ def load_core() -> ModuleType:
 
 
 def load_beside(name: str) -> ModuleType:
-    """A module that lies beside this file, too."""
+    """Loads another module beside this file."""
     path = os.path.join(HERE, f"{name}.py")  # noqa: PTH118
     loader = importlib.machinery.SourceFileLoader(f"hyperchunk.{name}", path)
     module = type(sys)(loader.name)
@@ -58,12 +59,12 @@ def load_beside(name: str) -> ModuleType:
 
 
 records = load_beside("_records")
-# Loaded with NumPy: it makes calls of NumPy cheaper.
+# Loaded together with NumPy: it makes NumPy calls cheaper.
 bands: ModuleType | None = None
 
 
 def load(names: list[str]) -> None:
-    """Imports modules that functions of the next worker may need. One that is missing is no loss."""
+    """Imports modules that functions of the next worker may need. A missing one is ignored."""
     global bands
     fresh = [name for name in names if name not in sys.modules]
     for name in fresh:
@@ -79,7 +80,7 @@ def load(names: list[str]) -> None:
 
 
 class Text(bytes):
-    """HDF5-UDF gives names of types and files as bytes; this equals the string, too."""
+    """Name of a type or file: bytes, as in HDF5-UDF, that also equal the string."""
 
     def __new__(cls, text: str) -> Text:
         return super().__new__(cls, text.encode())
@@ -95,23 +96,23 @@ class Text(bytes):
 
 
 class Ffi:
-    """The part of HDF5-UDF's ``lib.ffi`` that functions use to make NumPy views."""
+    """Subset of HDF5-UDF's ``lib.ffi`` that functions use to make NumPy views."""
 
     @staticmethod
     def buffer(data: Any, size: int = -1) -> memoryview:
-        """The bytes of a dataset's buffer."""
+        """Returns the bytes of a dataset's buffer."""
         view: memoryview = records.raw(data)
         return view if size < 0 else view[:size]
 
     @staticmethod
     def string(data: Any, size: int = -1) -> bytes:
-        """The bytes of a string."""
+        """Returns the bytes of a string."""
         text: bytes = bytes(data).split(b"\0", 1)[0]
         return text if size < 0 else text[:size]
 
 
 class Lib:
-    """What a function sees as ``lib``."""
+    """The object ``lib`` that functions use."""
 
     ffi = Ffi()
 
@@ -137,31 +138,31 @@ class Lib:
         return self._slots[self._name(name)]
 
     def getData(self, name: str | bytes) -> Any:  # noqa: N802
-        """The dataset's elements, flat, in row-major order."""
+        """Returns the dataset's elements, flat, in row-major order."""
         return self._find(name)
 
     def getDims(self, name: str | bytes) -> tuple[int, ...]:  # noqa: N802
-        """The shape of the block that the function sees."""
+        """Returns the shape of the dataset's block that the function sees."""
         dims: tuple[int, ...] = self._find(name).dims
         return dims
 
     getSize = getDims  # noqa: N815
 
     def getChunk(self) -> tuple[int, ...]:  # noqa: N802
-        """The shape of the block that is computed."""
+        """Returns the shape of the computed block."""
         dims: tuple[int, ...] = next(iter(self._slots.values())).dims
         return dims
 
     def getOffset(self, name: str | bytes | None = None) -> tuple[int, ...]:  # noqa: N802
-        """Where that block begins in its dataset, or that of an input in the input's."""
+        """Returns the offset of the computed block in its dataset, or of an input's block in the input."""
         return self._starts[0 if name is None else list(self._slots).index(self._name(name))]
 
     def getType(self, name: str | bytes) -> Text:  # noqa: N802
-        """The name of the element type; ``string`` or ``compound`` of what is no number."""
+        """Returns the name of the element type; ``string`` or ``compound`` if it is not a number."""
         return Text(self._find(name).datatype)
 
     def getAttr(self, object_name: str | bytes, name: str | bytes) -> Any:  # noqa: N802
-        """An attribute of a dataset or group: a number, a string, or a tuple of them."""
+        """Returns an attribute of a dataset or group: a number, a string, or a tuple of them."""
         parts = [part.decode() if isinstance(part, bytes) else part for part in (object_name, name)]
         slot = self._find("@".join(parts))
         count = 1
@@ -173,21 +174,21 @@ class Lib:
 
     @staticmethod
     def string(member: Any) -> str:
-        """The text of a string: an element of a string dataset, or a member."""
+        """Returns the text of a string: an element of a string dataset, or a member."""
         text: str = records.string(member)
         return text
 
     @staticmethod
     def setString(member: Any, text: str | bytes) -> None:  # noqa: N802
-        """Set a string of an output. What does not fit is cut off."""
+        """Sets a string of an output, truncated to its size."""
         records.set_string(member, text)
 
     def getFilePath(self) -> Text:  # noqa: N802
-        """The path of the HDF5 file, as its reader opened it."""
+        """Returns the path by which the reader opened the HDF5 file."""
         return Text(self._file_path)
 
     def array(self, name: str | bytes) -> Any:
-        """The dataset as a NumPy array in the block's shape, over the same memory."""
+        """Returns the dataset as a NumPy array in the block's shape, over the same memory."""
         import numpy as np
 
         slot = self._find(name)
@@ -196,20 +197,20 @@ class Lib:
         return array.reshape(slot.dims if whole else (*slot.dims, -1))
 
     def seed(self) -> int:
-        """A whole number of this block, the same for each reader: what random numbers are made from."""
+        """Returns the seed of this block for random numbers: an integer that is the same for each reader."""
         if self._seed is None:
             raise RuntimeError("lib.seed: the record has no seed; attach the function again")
         return self._seed
 
     def clock(self) -> float:
-        """Seconds since 1970, where the profile grants the clock."""
+        """Returns seconds since 1970, if the profile grants the clock."""
         if self._no_clock is not None:
             raise RuntimeError(f"lib.clock: {self._no_clock}")
         return time.time()
 
     @staticmethod
     def _fork() -> int:
-        """Forks, although there may be threads, of which newer Pythons warn."""
+        """Forks, and suppresses the warning of newer Pythons about running threads."""
         import warnings
 
         with warnings.catch_warnings():
@@ -218,9 +219,9 @@ class Lib:
 
     @staticmethod
     def _warm(module: str) -> None:
-        """Before the sandbox closes: loads what a module would load later, when it finds no file any more."""
+        """Loads, before the sandbox closes, the files that a module would otherwise load later."""
         if module.split(".")[0] == "hyperchunk":
-            # Parts of it are loaded when they are first needed.
+            # Parts of the package are imported on first use.
             for name in (
                 "attributes",
                 "dataset",
@@ -237,14 +238,14 @@ class Lib:
             import numba
             import numpy as np
 
-            # It asks for the whole name of the function's file, and nobody may ask where this process works.
+            # Numba resolves the absolute name of the function's file, and the sandbox does not allow `getcwd`.
             os.getcwd = lambda: "/"
-            # What it needs to compile it imports when it compiles first.
+            # The first compilation imports the modules that Numba needs for it.
             halves = numba.njit(lambda a, out: [np.sqrt(x) for x in a] + [out.shape[0] / 2])
             halves(np.ones(1), np.ones((1, 1)))
 
     def _set_seed(self, seed: int, told: bool) -> None:
-        """What comes next makes its random numbers from this seed."""
+        """Seeds the random numbers of the next call."""
         self._seed = seed if told else None
         if "random" in sys.modules:
             sys.modules["random"].seed(seed)
@@ -253,11 +254,11 @@ class Lib:
             numpy.seed([seed & 0xFFFFFFFF, seed >> 32])
 
     def connect(self, target: str, tls: Any = False) -> Any:
-        """A connected socket for ``"host:port"``, where the profile grants it; ``tls=True`` or a context for TLS."""
+        """Returns a connected socket for ``"host:port"``, if granted by the profile; `tls`: True, or a context."""
         return self._granted_network().connect(target, tls)
 
     def http_get(self, url: str, headers: dict[str, str] | None = None) -> bytes:
-        """What a web server gives for a URL whose host and port the profile grants."""
+        """Returns the body of a URL whose host and port the profile grants."""
         body: bytes = self._granted_network().http_get(url, headers)
         return body
 
@@ -267,50 +268,52 @@ class Lib:
         return self._network
 
     def _grant_network(self, connect: Any) -> None:
-        """Before the sandbox closes: loads what connections need."""
+        """Loads, before the sandbox closes, the modules for connections."""
         self._network = load_beside("_network").Network(connect)
 
     def _in_bands(self, source: str, scope: dict[str, Any], entry: Any) -> Any:
-        """What to call for a function whose module has run: it, or what computes the same in less time."""
+        """Returns the callable for a function whose module has run: the function, or a faster equivalent."""
         return entry if bands is None else bands.banded(source, scope, entry)
 
     @staticmethod
     def _slot(buffer: Any, kind: str, layout: Any) -> Any:
-        """What a function gets for a dataset: the buffer of numbers itself, or records over its bytes."""
+        """Returns the object that a function gets for a dataset: the buffer of numbers itself, or records over its
+        bytes.
+        """
         return buffer if layout is None else records.dataset(buffer, kind, layout)
 
 
 def number(packed: bytes) -> int:
-    """A number of a packet."""
+    """Decodes a number of a packet."""
     return int.from_bytes(packed, "little", signed=True)
 
 
 def number_bytes(value: int) -> bytes:
-    """A number for a packet."""
+    """Encodes a number for a packet."""
     return value.to_bytes(4, "little", signed=True)
 
 
 class Printer(io.RawIOBase):
-    """A pipe to the host that never blocks: what does not fit is lost, and printing never fails."""
+    """Non-blocking pipe to the host: output that does not fit is dropped, and printing never fails."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def writable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Write what fits; say that all did."""
+        """Writes the part that fits, and returns the full length."""
         try:  # noqa: SIM105 (contextlib takes longer to import)
             os.write(self.fd, data)
         except OSError:
-            pass  # It is full.
+            pass  # The pipe is full.
         return len(data)
 
 
 class Server:
-    """Forks workers and remembers how they ended."""
+    """Forks workers and remembers their exit statuses."""
 
     def __init__(self, core: ModuleType, host: _socket.socket) -> None:
         self.core = core
@@ -332,7 +335,7 @@ class Server:
         return pid
 
     def work(self, fds: list[int]) -> None:
-        """The child: never returns."""
+        """Runs the worker in the child; never returns."""
         status = 1
         try:
             self.host.detach()
@@ -346,7 +349,7 @@ class Server:
             os._exit(status)
 
     def status(self, pid: int) -> int:
-        """The wait status of a worker that has ended or is about to."""
+        """Returns the wait status of a worker that has ended or is about to."""
         if pid not in self.children:
             return UNKNOWN
         for _ in range(200):
@@ -359,7 +362,7 @@ class Server:
         return UNKNOWN
 
     def reap(self) -> None:
-        """Clears away workers that nobody will ask about."""
+        """Reaps released workers."""
         for pid in list(self.released):
             done, _ = os.waitpid(pid, os.WNOHANG)
             if done:
@@ -367,7 +370,7 @@ class Server:
                 self.released.discard(pid)
 
     def adopt(self, pid: int) -> int:
-        """Takes over a process that a worker has handed over to, whose parent this is by now."""
+        """Adopts a process that a worker handed over to; this process has become its parent."""
         try:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -391,7 +394,7 @@ class Server:
             self.reap()
 
     def run(self) -> None:
-        """Serves until the host is gone or nothing has happened for a while."""
+        """Serves until the host is gone or the process has been idle for a while."""
         poll = select.poll()
         poll.register(self.host, select.POLLIN)
         last = time.monotonic()
@@ -417,12 +420,13 @@ class Server:
 
 
 def main() -> None:
-    """Warms up, says so, and serves."""
-    # The host's own descriptors, such as that of an HDF5 file with its lock, come along when they are not marked.
+    """Warms up, reports readiness, and serves."""
+    # Inherited descriptors without close-on-exec would keep the host's files open, such as an HDF5 file with its
+    # lock.
     os.closerange(SOCKET + 1, 2**31 - 1)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     core = load_core()
-    # Nothing of ours outlives the host, whose number is the last argument.
+    # This process must not outlive the host, whose process number is the last argument.
     core.adopt_orphans(int(sys.argv.pop()))
     load(list(ALWAYS))
     host = _socket.socket(fileno=SOCKET)

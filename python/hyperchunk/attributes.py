@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperchunk import _core, dtypes, values
+from hyperchunk._printable import printable
 from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.likeness import class_of_h5py
@@ -16,7 +17,7 @@ from hyperchunk.suggestions import few, suggestion
 
 
 class AttributeManager(MappingHDF5):
-    """The attributes of an object: their names with their values."""
+    """Attributes of an object: a mapping of names to values."""
 
     __slots__ = ("_opened", "_owner")
 
@@ -28,7 +29,7 @@ class AttributeManager(MappingHDF5):
 
     @property
     def _object(self) -> AnyObject:
-        """What `_core` has of the object, as it was when that was last refreshed."""
+        """The `_core` object of the owner, as of its last refresh."""
         return self._owner._object
 
     def __getitem__(self, name: str | bytes) -> Any:
@@ -46,7 +47,7 @@ class AttributeManager(MappingHDF5):
         return ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()}){near}")
 
     def get_id(self, name: str | bytes) -> Any:
-        """What `_core` has of an attribute."""
+        """Returns the `_core` object of an attribute."""
         self._opened.need()
         found = self._object.attribute(encode(name))
         if found is None:
@@ -54,13 +55,13 @@ class AttributeManager(MappingHDF5):
         return found
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """The value of an attribute, or `default`."""
+        """Returns the value of an attribute, or `default`."""
         core = self._opened.need()
         found = self._object.attribute(encode(name))
         return default if found is None else _value(core, found)
 
     def _where(self) -> str:
-        return f"{self._object.path or '?'}, file {self._opened.filename}"
+        return f"{printable(self._object.path or '?')}, file {printable(self._opened.filename)}"
 
     def __iter__(self) -> Iterator[str]:
         self._opened.need()
@@ -78,7 +79,7 @@ class AttributeManager(MappingHDF5):
         core = self._opened.need()
         found = self._object.attributes()
         for name, attribute in reversed(found) if backwards else found:
-            # Where one cannot be read, asking for it says why.
+            # For an unreadable attribute, this raises its error.
             yield name, self[name] if attribute is None else _value(core, attribute)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Many reads as one, and reads in the background."""
+"""Batched reads, and reads in the background."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hyperchunk.values import Array, Plan
 if TYPE_CHECKING:
     from hyperchunk.group import Group
 
-# How many reads may run in the background. They wait for the network more than they work.
+# Maximum number of background reads. They mostly wait for the network.
 _BACKGROUND = 32
 
 
 class _Planned(NamedTuple):
-    """A read whose array is there, but empty."""
+    """A planned read, with its array allocated but not filled."""
 
     dataset: Dataset
     selection: selections.Selection
     plan: Plan
     out: Array
-    #: Whether an array without dimensions stays one, as for ``[...]``.
+    #: True if a zero-dimensional array stays an array, as for ``[...]``.
     whole: bool
 
     def finish(self) -> Any:
@@ -35,7 +35,7 @@ class _Planned(NamedTuple):
 
 
 def _plan(dataset: Dataset, index: Any) -> _Planned | None:
-    """How an index is read; None where it is not just elements: fields, references, datasets without a dataspace."""
+    """Plans the read of an index; None if it selects more than elements: fields, references, null dataspaces."""
     args = index if isinstance(index, tuple) else (index,)
     dims = dataset.shape
     if dims is None or not all(_is_plain(arg) for arg in args):
@@ -69,12 +69,12 @@ def _read(wanted: list[tuple[Dataset, Any]]) -> list[Any]:
 
 
 def read_slices(dataset: Dataset, indices: Iterable[Any]) -> list[Any]:
-    """Reads one dataset by many indices."""
+    """Reads one dataset by several indices."""
     return _read([(dataset, index) for index in indices])
 
 
 def read_many(group: Group, wanted: Any) -> Any:
-    """Reads from many datasets: see :meth:`Group.read_many`."""
+    """Reads from several datasets: see :meth:`Group.read_many`."""
     if isinstance(wanted, Mapping):
         return dict(zip(wanted, read_many(group, list(wanted.items())), strict=True))
     pairs = [item if isinstance(item, tuple) else (item, ...) for item in wanted]
@@ -84,10 +84,10 @@ def read_many(group: Group, wanted: Any) -> Any:
 
 
 def _datasets(group: Group, wanted: list[Any], whole: int) -> list[Dataset]:
-    """The datasets of paths, found together; so many of them will be read whole."""
+    """Finds the datasets of several paths together; the first `whole` of them will be read whole."""
     core = group._opened.need()
     if isinstance(core, _core.File) and core.is_remote:
-        # What is wrong with one is told when it is opened by itself.
+        # An error of one path is raised when it is opened by itself.
         paths = [encode(what) for what in wanted if not isinstance(what, HLObject)]
         core.open_many(group._object, paths, whole)
     found = []
@@ -100,7 +100,7 @@ def _datasets(group: Group, wanted: list[Any], whole: int) -> list[Dataset]:
 
 
 class _Background:
-    """The threads that read in the background; made when they are needed, and again in a copy of the process."""
+    """Thread pool for background reads, created on first use, and again in a forked child."""
 
     def __init__(self) -> None:
         self.executor: ThreadPoolExecutor | None = None
@@ -120,5 +120,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def submit(work: Callable[[Any], Any], argument: Any) -> Future[Any]:
-    """Does something in the background."""
+    """Runs a function in the background."""
     return _background.get().submit(work, argument)

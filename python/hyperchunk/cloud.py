@@ -1,4 +1,4 @@
-"""Files in object stores: an index that makes reading them take one round trip, and what reading them costs.
+"""Files in object stores: an index with which a read takes one round trip, and the cost of reading them.
 
 The commands ``hyperchunk index`` and ``hyperchunk check``, as functions.
 """
@@ -20,65 +20,65 @@ PathLike = str | os.PathLike[str]
 
 
 class LeftOut(TypedDict):
-    """A part of a file that is left out."""
+    """A part of a file that was left out."""
 
     path: str
     why: str
 
 
 class Indexed(TypedDict):
-    """What :func:`index` made."""
+    """Result of :func:`index`."""
 
-    #: Where the index is; None where just references were asked for.
+    #: Path of the index; None if only references were requested.
     index: str | None
-    #: Its bytes, and how many of them are structure and tables of chunks.
+    #: Size of the index, of its structure and of its chunk tables.
     bytes: int
     structure_bytes: int
     table_bytes: int
-    #: What the file has.
+    #: Contents of the file.
     objects: int
     datasets: int
     chunks: int
-    #: How many objects could not be read, and which: readers read them from the file, and fail there.
+    #: Number of unreadable objects, and their list; readers go to the file for them, and fail there.
     left_out: int
     errors: list[LeftOut]
-    #: What references to chunks cannot say.
+    #: Features that references to chunks cannot express.
     not_in_references: list[LeftOut]
 
 
 class Cost(TypedDict):
-    """What a job costs."""
+    """Cost of a job."""
 
-    #: Round trips in sequence, and those that the file's structure forces.
+    #: Sequential round trips, and the minimum that the file's structure forces.
     round_trips: int
     round_trips_forced: int
     requests: int
-    #: Bytes that are fetched, and those that are needed.
+    #: Bytes fetched, and bytes needed.
     bytes: int
     bytes_needed: int
     seconds: float
 
 
 class CheckedDataset(TypedDict):
-    """What reading a dataset costs, of a file that was not open before."""
+    """Cost of reading a dataset from a file that was not open before."""
 
     shape: list[int]
-    #: Bytes of its elements, and what is stored of them.
+    #: Size of its elements, and of their stored form.
     bytes: int
     stored: int
-    #: The shape of a chunk, and how many are stored; None if it has none.
+    #: Shape of a chunk, and number of stored chunks; None if it has no chunks.
     chunk: list[int] | None
     chunks: int | None
-    #: Round trips that its index of chunks takes.
+    #: Round trips for its chunk index.
     index_round_trips: int
     whole: Cost
-    #: 1 % of it, along the first axis, and what is stored of that.
+    #: Cost of 1 % of the dataset along the first axis, and its stored size.
     slice: Cost
     slice_stored: int
 
 
 class Finding(TypedDict):
-    """What is good or bad about a file."""
+    """A strength or weakness of a file."""
 
     #: ``"note"``, ``"slow"`` or ``"serious"``.
     weight: str
@@ -100,22 +100,22 @@ _Errors = list[Unreadable]
 
 
 class Checked(TypedDict):
-    """What :func:`check` found."""
+    """Result of :func:`check`."""
 
     file: str
-    #: Whether nothing serious was found, and all could be read.
+    #: True if nothing serious was found, and everything could be read.
     fit: bool
     size: int
     groups: int
     attributes: int
     structure_bytes: int
-    #: The size of its pages, if it is kept in pages.
+    #: Page size, if the file uses paged aggregation.
     page: int | None
     latency_ms: float
     bandwidth_mb_s: float
-    #: To list all objects and attributes.
+    #: Cost of listing all objects and attributes.
     list: Cost
-    #: By path; the first ten thousand.
+    #: Datasets by path; at most ten thousand.
     datasets: dict[str, CheckedDataset]
     findings: _Findings
     errors: _Errors
@@ -133,27 +133,28 @@ def index(
     overwrite: bool = False,
     **options: Any,
 ) -> Indexed:
-    """Make a sidecar index of a file: its structure and where its chunks are. With it, reading takes one round trip.
+    """Makes a sidecar index of a file: its structure and the locations of its chunks. With it, a read takes one round
+    trip.
 
-    Without `output` and `cache`, that of a file of this machine is ``FILE.hcindex`` beside it, and that of a URL goes
-    to the cache folder. The same as ``hyperchunk index``.
+    Without `output` and `cache`, the index of a local file is ``FILE.hcindex`` beside it, and the index of a URL goes
+    to the cache folder. Does the same as ``hyperchunk index``.
 
     Args:
-        file: A path or URL, or anything else that :func:`hyperchunk.open` takes; `output` is needed then.
-        output: Where the index goes.
-        cache: Put it into the cache folder, where it is found by the file's path or URL.
+        file: A path or URL, or anything else that :func:`hyperchunk.open` takes; `output` is required then.
+        output: Path of the index.
+        cache: Put the index into the cache folder, where it is found by the file's path or URL.
         kerchunk: Write references here, as kerchunk's JSON. No index is written then, unless `output` or `cache` asks
             for it.
-        virtualizarr: The same as metadata and chunk manifests for VirtualiZarr.
-        name: What references call the file, if not `file`.
-        from_kerchunk: Take the places of chunks from this JSON, instead of from the file's own indexes of chunks.
-        overwrite: Replace `output`, `kerchunk` and `virtualizarr` if they are there.
+        virtualizarr: Write metadata and chunk manifests for VirtualiZarr here.
+        name: Name of the file in references, if not `file`.
+        from_kerchunk: Take the chunk locations from this JSON, instead of the file's own chunk indexes.
+        overwrite: Replace `output`, `kerchunk` and `virtualizarr` if they exist.
         options: As for :func:`hyperchunk.open`: ``storage_options``, ``network`` and the rest.
 
     Raises:
-        ReadError: The file cannot be read, or what is made cannot be written.
-        InvalidError: The references are not of this file, or its version cannot be told.
-        ValueError: It has no name, and `output` is missing; or both `output` and `cache` are given.
+        ReadError: The file cannot be read, or a result cannot be written.
+        InvalidError: The references belong to another file, or the version of the file cannot be determined.
+        ValueError: The file has no name and `output` is missing; or both `output` and `cache` are given.
 
     Example:
         >>> made = hyperchunk.index("scene.h5")  # doctest: +SKIP
@@ -181,13 +182,13 @@ def index(
 
 
 def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Any) -> Checked:
-    """Tell whether a file is fit for object stores: what reading it there costs, without an index, and what to change.
+    """Checks whether a file is fit for object stores: the cost of reading it there without an index, and advice.
 
-    The same as ``hyperchunk check --json``. Names that are not UTF-8 have their bytes as lone surrogates.
+    Does the same as ``hyperchunk check --json``. Names that are not UTF-8 keep their bytes as lone surrogates.
 
     Args:
         file: A path or URL, or anything else that :func:`hyperchunk.open` takes.
-        latency: Milliseconds to the first byte of an answer.
+        latency: Milliseconds to the first byte of a response.
         bandwidth: MB per second of one request.
         options: As for :func:`hyperchunk.open`: ``storage_options``, ``network`` and the rest.
 

@@ -15,7 +15,7 @@ from hyperchunk.values import Array
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
 
-# The kinds of devices of DLPack.
+# Device types of DLPack.
 _CPU, _CUDA = 1, 2
 _KINDS = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16), "b": (1,)}
 
@@ -23,18 +23,18 @@ _KINDS = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16), "b
 class Device(NamedTuple):
     """A GPU."""
 
-    #: What NVIDIA calls it.
+    #: Name, as NVIDIA gives it.
     name: str
-    #: Its compute capability: ``(9, 0)`` is sm_90.
+    #: Compute capability: ``(9, 0)`` is sm_90.
     capability: tuple[int, int]
-    #: Its memory, in bytes.
+    #: Memory in bytes.
     memory: int
-    #: What identifies it on all machines.
+    #: UUID, unique across machines.
     uuid: bytes
 
 
 def devices() -> list[Device]:
-    """The GPUs that this process may use; their numbers are their places in the list.
+    """Lists the GPUs that this process may use; the index is the device number.
 
     Raises:
         CudaError: NVIDIA's driver is missing, or finds no GPU.
@@ -43,48 +43,49 @@ def devices() -> list[Device]:
 
 
 def driver() -> tuple[Path, tuple[int, int]]:
-    """The file of NVIDIA's driver, and the newest version of CUDA that it can do.
+    """Returns the path of NVIDIA's driver, and the newest CUDA version that it supports.
 
     Raises:
-        CudaError: It is missing.
+        CudaError: The driver is missing.
     """
     return _core.cuda_driver()
 
 
 class Report(NamedTuple):
-    """How an array came to the GPU. Reading goes on beside the rest, so that times do not add up."""
+    """Report of a transfer to the GPU. Reading overlaps with the rest, so the times do not add up."""
 
-    #: Bytes that were read, as they are stored.
+    #: Bytes read, in their stored form.
     stored: int
-    #: Bytes that went to the GPU through page-locked memory.
+    #: Bytes copied to the GPU through page-locked memory.
     uploaded: int
-    #: Bytes that cuFile read into its memory.
+    #: Bytes that cuFile read straight into GPU memory.
     direct: int
     #: Chunks that the GPU decompressed or unshuffled.
     on_gpu: int
     #: Chunks that the processor decoded.
     on_cpu: int
-    #: Those among them with which the GPU had failed.
+    #: Chunks among them that the GPU had failed to decode.
     again: int
-    #: Blocks of a live dataset that its kernels computed in the GPU's memory, where they stayed.
+    #: Blocks of a live dataset that its kernels computed and left in GPU memory.
     computed: int
     #: Seconds of reading, and of decoding by the processor.
     reading: float
-    #: Seconds on the GPU: copies, decompression, and putting elements into their places.
+    #: Seconds on the GPU: copies, decompression, and arranging elements.
     copying: float
     #: Seconds on the GPU: decompression.
     decompressing: float
-    #: Seconds on the GPU: unshuffling, checksums and putting elements into their places.
+    #: Seconds on the GPU: unshuffling, checksums and arranging elements.
     arranging: float
 
 
 class CudaArray:
-    """An array in the memory of a GPU, which PyTorch, CuPy, JAX and Numba take without a copy:
+    """An array in the memory of a GPU. PyTorch, CuPy, JAX and Numba use it without a copy:
     ``torch.from_dlpack(array)``, ``cupy.asarray(array)``, ``jax.dlpack.from_dlpack(array)``,
     ``numba.cuda.as_cuda_array(array)``.
 
-    Its elements lie in row-major order, in the byte order of this machine, and all of them are there: no stream has to
-    be waited for. The memory is freed when the last array that uses it is gone."""
+    Elements are stored in row-major order and in this machine's byte order. The array is complete: no stream needs to
+    be synchronized. Its memory is freed with the last array that uses it.
+    """
 
     __slots__ = ("_core", "_dtype")
 
@@ -94,54 +95,55 @@ class CudaArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extent."""
+        """Extent of the array."""
         return self._core.shape
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self._core.shape)
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return self._core.nbytes // self._dtype.itemsize
 
     @property
     def dtype(self) -> Dtype:
-        """The NumPy dtype of its elements."""
+        """NumPy dtype of the elements."""
         return self._dtype
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it takes on the GPU."""
+        """Size in bytes."""
         return self._core.nbytes
 
     @property
     def device(self) -> int:
-        """The number of its GPU."""
+        """Device number of the GPU."""
         return self._core.device
 
     @property
     def report(self) -> Report | None:
-        """How it came there; None if its elements were decoded or computed in the memory of this machine, and then
-        copied: see :attr:`through_host`."""
+        """Report of the transfer; None if the elements were decoded or computed in host memory and then copied: see
+        :attr:`through_host`.
+        """
         found = self._core.report
         return None if found is None else Report(*found[0], *found[1])
 
     @property
     def through_host(self) -> str | None:
-        """Why its elements went through the memory of this machine, in words; None if they did not."""
+        """Reason why the elements passed through host memory, as text; None if they did not."""
         return self._core.through_host
 
     def to_numpy(self) -> Array:
-        """A copy in the memory of this machine."""
+        """Copies the array to host memory."""
         out = np.empty(self.shape, self._dtype)
         self._core.download(out)
         return out
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """What DLPack calls its GPU."""
+        """Returns the DLPack device."""
         return (_CUDA, self._core.device)
 
     def __dlpack__(
@@ -152,7 +154,7 @@ class CudaArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """It in a capsule, as DLPack's specification for Python says. All streams see its elements."""
+        """Exports a capsule by DLPack's Python specification. The elements are visible to all streams."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             if dl_device[0] != _CPU:
                 raise BufferError(
@@ -166,7 +168,7 @@ class CudaArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """It for libraries that know no DLPack."""
+        """Interface for libraries without DLPack."""
         return {
             "shape": self.shape,
             "typestr": self._dtype.str,
@@ -186,7 +188,7 @@ class CudaArray:
 
 
 def read(dataset: Dataset, selection: Any, device: int) -> CudaArray:
-    """``Dataset.cuda``."""
+    """Implements :meth:`Dataset.cuda`."""
     data = dataset._readable
     dims = data.shape
     if dims is None:
@@ -204,7 +206,7 @@ def read(dataset: Dataset, selection: Any, device: int) -> CudaArray:
 
 
 def _dtype(dataset: Dataset) -> tuple[Dtype, tuple[int, ...]]:
-    """The dtype of elements on a GPU, and how many there are of it in one of the dataset's."""
+    """Returns the dtype of elements on a GPU, and their extent within one element of the dataset."""
     dtype, inner = dataset.dtype, ()
     if dtype.subdtype is not None:
         dtype, inner = dtype.subdtype
@@ -218,10 +220,10 @@ def _dtype(dataset: Dataset) -> tuple[Dtype, tuple[int, ...]]:
 
 
 def _conversion(stored: Description, dtype: Dtype) -> _core.Conversion | None:
-    """What makes the elements that are wanted of those that are stored; None if they are the same."""
+    """Returns the conversion from stored to wanted elements; None if they are the same."""
     if stored[0] != "compound":
         return values.plan_as(stored, dtype).conversion
-    # A complex number, as h5py has it.
+    # A complex number in h5py's compound representation.
     half = dtype.itemsize // 2
     number = values.float_description(half, values.order_of(dtype))
     (real, *_), (imaginary, *_) = stored[2]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core, dimensions, dtypes, selections, values
+from hyperchunk._printable import printable
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
@@ -28,29 +29,29 @@ if TYPE_CHECKING:
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 _COMPRESSIONS = ("gzip", "lzf", "szip")
-# What the parameter of szip says about how it codes.
+# Coding options in szip's parameter.
 _SZIP_ENTROPY, _SZIP_NEAREST = 4, 32
 
 
-#: What `_core` has of a dataset, whether it is read or written.
+#: The `_core` object of a dataset, opened for reading or writing.
 AnyDataset = _core.Dataset | _core.DatasetWriter
 
 
 class VDSmap(NamedTuple):
     """A source of a virtual dataset."""
 
-    #: Which part of the virtual dataset it gives.
+    #: Selection in the virtual dataset.
     vspace: Space
-    #: The file, as the virtual dataset names it; ``"."`` for its own.
+    #: Name of the file, as stored; ``"."`` for the same file.
     file_name: str
-    #: The dataset in it.
+    #: Name of the source dataset.
     dset_name: str
-    #: Which part of it.
+    #: Selection in the source dataset.
     src_space: Space
 
 
 class Dataset(HLObject):
-    """A dataset: ``dataset[index]`` reads into a new NumPy array, with h5py's rules for what an index may be."""
+    """A dataset. ``dataset[index]`` reads into a new NumPy array, with h5py's rules for the index."""
 
     __slots__ = ("_core_data", "_dims", "_mapped", "_plan", "_state")
 
@@ -58,7 +59,7 @@ class Dataset(HLObject):
 
     @property
     def id(self) -> DatasetID:
-        """It as libhdf5's low-level interface has it: its chunks, and what they are stored as."""
+        """Low-level handle, as in libhdf5's interface: the chunks and their stored form."""
         return DatasetID(self)
 
     def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
@@ -71,7 +72,7 @@ class Dataset(HLObject):
 
     @property
     def _data(self) -> AnyDataset:
-        """What `_core` has of it, parsed when it is first asked for."""
+        """The `_core` object, parsed on first use."""
         opened = self._opened
         opened.need()
         if self._core_data is None or self._state != opened.state:
@@ -81,20 +82,20 @@ class Dataset(HLObject):
         return self._core_data
 
     def _is_outdated(self) -> bool:
-        """Whether the file was refreshed since: as with h5py, a dataset is as it was until it is refreshed itself."""
+        """True if the file was refreshed since; as in h5py, a dataset keeps its state until it is refreshed itself."""
         return self._state != self._opened.state
 
     @property
     def _readable(self) -> _core.Dataset:
-        """The same, for many reads at once."""
+        """The `_core` object for batched reads."""
         data = self._data
         return data if isinstance(data, _core.Dataset) else data.snapshot()
 
-    # --- What it is ---
+    # --- Properties ---
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Its extent; None without a dataspace."""
+        """Extent; None for a null dataspace."""
         opened = self._opened
         if self._core_data is None or not opened.is_open or self._state != opened.state:
             return self._data.shape
@@ -102,38 +103,38 @@ class Dataset(HLObject):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self.shape or ())
 
     @property
     def size(self) -> int | None:
-        """How many elements it has; None without a dataspace."""
+        """Number of elements; None for a null dataspace."""
         return None if self.shape is None else _product(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its elements take in memory."""
+        """Size of the elements in memory, in bytes."""
         return (self.size or 0) * self.dtype.itemsize
 
     @property
     def dtype(self) -> Dtype:
-        """The NumPy dtype of its elements."""
+        """NumPy dtype of the elements."""
         data = self._data
         return dtypes.dtype_of(data.datatype.description) if self._plan is None else self._plan.dtype
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
-        """How far it may be extended; None in a dimension without a bound."""
+        """Maximum extent; None in an unlimited dimension."""
         return self._data.max_shape
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The extent of a chunk; None if it is not stored in chunks."""
+        """Shape of a chunk; None if the layout is not chunked."""
         return self._data.chunks
 
     @property
     def _pipeline(self) -> dict[str, Any]:
-        """The filters by name, with their settings as h5py shows them."""
+        """Filters by name, with their settings as h5py shows them."""
         found: dict[str, Any] = {}
         for number, _, parameters in self._data.filters:
             found[_FILTERS.get(number, str(number))] = _setting(number, parameters)
@@ -141,7 +142,7 @@ class Dataset(HLObject):
 
     @property
     def compression(self) -> str | None:
-        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` for a filter that h5py has no name for, or None."""
+        """Compression: ``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` for a filter unknown to h5py, or None."""
         pipeline = self._pipeline
         for name in _COMPRESSIONS:
             if name in pipeline:
@@ -150,43 +151,43 @@ class Dataset(HLObject):
 
     @property
     def compression_opts(self) -> Any:
-        """The level of gzip, or the pair of settings of szip."""
+        """Level of gzip, or the two settings of szip."""
         return self._pipeline.get(self.compression or "")
 
     @property
     def filter_ids(self) -> tuple[int, ...]:
-        """The numbers of its filters."""
+        """Numbers of the filters."""
         return tuple(number for number, _, _ in self._data.filters)
 
     @property
     def filter_names(self) -> tuple[str, ...]:
-        """The names of its filters, as they are stored."""
+        """Names of the filters, as stored."""
         return tuple(name for _, name, _ in self._data.filters)
 
     @property
     def shuffle(self) -> bool:
-        """Whether the shuffle filter is used."""
+        """True if the shuffle filter is used."""
         return 2 in self.filter_ids
 
     @property
     def fletcher32(self) -> bool:
-        """Whether its chunks have checksums."""
+        """True if chunks have Fletcher-32 checksums."""
         return 3 in self.filter_ids
 
     @property
     def scaleoffset(self) -> int | None:
-        """The setting of the scale-offset filter; None without it."""
+        """Setting of the scale-offset filter; None without it."""
         setting = self._pipeline.get("scaleoffset")
         return None if setting is None else int(setting[1])
 
     @property
     def external(self) -> list[tuple[str, int, int]] | None:
-        """Name, offset and size of each file that holds its data; None if its own does."""
+        """Name, offset and size of each external file with the data; None if the data are in this file."""
         return self._data.external or None
 
     @property
     def fillvalue(self) -> Any:
-        """What never-written elements are."""
+        """Fill value of elements that were never written."""
         plan = self._reading()
         fill = self._data.fill
         if fill is None:
@@ -195,11 +196,11 @@ class Dataset(HLObject):
 
     @property
     def is_virtual(self) -> bool:
-        """Whether its data lie in other datasets."""
+        """True if the layout is virtual."""
         return self._data.layout == "virtual"
 
     def virtual_sources(self) -> list[VDSmap]:
-        """The datasets that its data lie in."""
+        """Returns the sources of a virtual dataset."""
         if not self.is_virtual:
             raise RuntimeError("Not a virtual dataset")
         dims = self.shape or ()
@@ -210,20 +211,20 @@ class Dataset(HLObject):
 
     @property
     def dims(self) -> DimensionManager:
-        """Its dimensions, with their labels and scales."""
+        """Dimensions, with their labels and scales."""
         self._opened.need()
         return DimensionManager(self)
 
     @property
     def is_scale(self) -> bool:
-        """Whether it is a dimension scale."""
+        """True if the dataset is a dimension scale."""
         return dimensions.is_scale(self)
 
     def __len__(self) -> int:
         return self.len()
 
     def len(self) -> int:
-        """The length of its first dimension."""
+        """Returns the length of the first dimension."""
         shape = self.shape
         if shape is None:
             raise TypeError("an empty dataset has no length")
@@ -234,7 +235,7 @@ class Dataset(HLObject):
     # --- Reading ---
 
     def _reading(self) -> Plan:
-        """How its elements are read."""
+        """Returns the plan for reading the elements."""
         data = self._data
         if self._plan is None:
             self._plan = values.plan_of(data.datatype.description)
@@ -259,7 +260,7 @@ class Dataset(HLObject):
         return out if out.ndim else out[()]
 
     def _read_any(self, data: AnyDataset, args: tuple[Any, ...], plan: Plan | None) -> Any:
-        """Reads by an index that is not just slices and integers."""
+        """Reads by an index that has more than slices and integers."""
         if any(arg is None for arg in args):
             raise TypeError("Indexing with None (or np.newaxis) is not supported")
         whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
@@ -280,7 +281,7 @@ class Dataset(HLObject):
             raise ValueError("Illegal slicing argument for scalar dataspace")
         selection = selections.everything(self._dims) if whole else selections.select(self._dims, args)
         out = self._read_into_new(data, selection, plan)
-        # `[...]` keeps an array without dimensions.
+        # `[...]` keeps a zero-dimensional array.
         return out if out.ndim or (whole and args != ()) else out[()]
 
     def _read_into_new(self, data: AnyDataset, selection: Selection, plan: Plan) -> Array:
@@ -298,7 +299,7 @@ class Dataset(HLObject):
         return self._read_into_new(data, selection, plan)
 
     def _selection(self, args: Any) -> Selection:
-        """The elements that an argument of `read_direct` means."""
+        """Returns the selection for an argument of `read_direct`."""
         assert self._dims is not None
         if args is None:
             return selections.everything(self._dims)
@@ -310,7 +311,19 @@ class Dataset(HLObject):
         return selections.select(self._dims, args)
 
     def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
-        """Reads into an array that is there already; the selections are what ``numpy.s_[…]`` makes."""
+        """Reads into an existing array, with conversion to its dtype.
+
+        Args:
+            dest: A C-contiguous, writable array.
+            source_sel: Selection in the dataset, made by ``numpy.s_[…]``, or a region reference; by default everything.
+            dest_sel: Selection in `dest`, made by ``numpy.s_[…]``; by default everything.
+
+        Raises:
+            TypeError: `dest` is not C-contiguous or not writable, or the dataset has a null dataspace.
+
+        Example:
+            >>> dataset.read_direct(out, numpy.s_[:100], numpy.s_[100:200])  # doctest: +SKIP
+        """
         data = self._data
         if self._dims is None:
             raise TypeError("Empty datasets have no numpy representation")
@@ -327,13 +340,18 @@ class Dataset(HLObject):
             return
         found = self._read_into_new(data, source, plan)
         if target.simple:
-            # Those that an integer selects from are no dimensions for NumPy.
+            # NumPy drops dimensions that are indexed by an integer.
             found = found.reshape([length for length, gone in zip(shape, target.scalar, strict=True) if not gone])
         dest[... if dest_sel is None else selections.numpy_index(dest_sel, dest.shape)] = found
 
     def read_chunk(self, offset: Sequence[int]) -> tuple[int, bytes]:
-        """The chunk whose first element has the indices `offset`, as it is stored: which filters were left out (a bit
-        for each, 0 for none), and the bytes."""
+        """Returns the stored form of the chunk whose first element has the indices `offset`: the mask of skipped
+        filters (one bit for each, 0 for none), and the bytes.
+
+        Raises:
+            InvalidError: No chunk begins at these indices.
+            ObjectNotFoundError: The chunk was never written.
+        """
         try:
             found = self._data.read_chunk(list(offset))
         except InvalidError as error:
@@ -343,20 +361,21 @@ class Dataset(HLObject):
         return found[1], found[0]
 
     def read_slices(self, indices: Iterable[Any]) -> list[Any]:
-        """Reads by many indices as one: ``[dataset[index] for index in indices]``, but what they need is fetched and
-        decoded together."""
+        """Reads by several indices in one batch: ``[dataset[index] for index in indices]``, but fetched and decoded
+        together.
+        """
         from hyperchunk.batches import read_slices
 
         return read_slices(self, indices)
 
     def read_future(self, index: Any = ...) -> Future[Any]:
-        """``dataset[index]`` in the background."""
+        """Reads ``dataset[index]`` in the background."""
         from hyperchunk.batches import submit
 
         return submit(self.__getitem__, index)
 
     async def read_async(self, index: Any = ...) -> Any:
-        """``dataset[index]`` for asyncio."""
+        """Reads ``dataset[index]`` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
         return await wrap_future(self.read_future(index))
@@ -376,12 +395,12 @@ class Dataset(HLObject):
         return self._read_into_new(data, selections.everything(self._dims), plan)
 
     def cuda(self, selection: Any = ..., *, device: int = 0) -> CudaArray:
-        """``dataset[selection]`` in the memory of a GPU, for PyTorch, CuPy, JAX and others: see
+        """Reads ``dataset[selection]`` into the memory of a GPU, for PyTorch, CuPy, JAX and others: see
         :class:`hyperchunk.cuda.CudaArray`.
 
         Args:
-            selection: An index as of ``dataset[…]``; everything without it.
-            device: The number of the GPU.
+            selection: An index as in ``dataset[…]``; by default everything.
+            device: Device number of the GPU.
 
         Example:
             >>> torch.from_dlpack(file["images"].cuda(numpy.s_[:100]))  # doctest: +SKIP
@@ -390,7 +409,7 @@ class Dataset(HLObject):
 
         return cuda.read(self, selection, device)
 
-    # --- Without reading ---
+    # --- Access without reading ---
 
     def arrow(
         self,
@@ -405,8 +424,9 @@ class Dataset(HLObject):
         mapped: bool = True,
         batch_rows: int | None = None,
     ) -> Table:
-        """It as a table for Apache Arrow: of a dataset of compounds, the members are columns; any other is one column,
-        and its first dimension counts rows. Arguments as for :meth:`Group.table`."""
+        """Returns a table for Apache Arrow: the members of a compound dataset are its columns; any other dataset is
+        one column, and its first dimension counts rows. Arguments as for :meth:`Group.table`.
+        """
         from hyperchunk.arrow import table_of
 
         looks = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
@@ -414,11 +434,12 @@ class Dataset(HLObject):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Its elements where they lie, for those who look for NumPy's array interface: in a file of this machine, in
-        one piece, as NumPy has them; no compounds. The file is mapped; what it has later is seen."""
+        """NumPy's array interface to the elements in place: contiguous in a local file, in NumPy's representation,
+        and not compounds. The file is mapped, so later changes are visible.
+        """
         mapped, plan = self._in_memory()
         if mapped is None:
-            # Who asks reads it, with `__array__`.
+            # NumPy then reads the dataset through `__array__`.
             raise AttributeError("__array_interface__")
         return {
             "shape": self.shape or (),
@@ -428,9 +449,9 @@ class Dataset(HLObject):
         }
 
     def _in_memory(self) -> tuple[_core.Mapped | None, Plan]:
-        """Its elements where they lie; None where NumPy has them otherwise."""
+        """Maps the elements in place; None if NumPy represents them otherwise."""
         data, plan = self._data, self._reading()
-        # NumPy's array interface has no way to say where members lie, nor that elements are arrays.
+        # NumPy's array interface cannot describe members' offsets, nor elements that are arrays.
         simple = plan.dtype.names is None and plan.dtype.subdtype is None and plan.dtype == plan.wire
         plain = simple and plan.conversion is None and plan.resolve is None
         if self._mapped is None and plain and self.size and isinstance(data, _core.Dataset):
@@ -440,8 +461,9 @@ class Dataset(HLObject):
         return self._mapped, plan
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Its elements for those who speak DLPack: where they lie, if they can be looked at there, the one who asks
-        knows of memory that must not be written, and wants no copy; else read."""
+        """Exports the elements through DLPack: in place if they can be mapped and the consumer supports read-only
+        memory and requests no copy; otherwise they are read.
+        """
         wants, version = options.get("copy"), options.get("max_version")
         mapped, _ = self._in_memory()
         if mapped is not None and not wants and version is not None and version >= (1, 0):
@@ -451,13 +473,17 @@ class Dataset(HLObject):
         return np.asarray(self[()]).__dlpack__(**{**options, "copy": None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Memory of the processor."""
+        """Returns the device: host memory."""
         return (1, 0)
 
-    # --- Reading in other ways ---
+    # --- Views ---
 
     def astype(self, dtype: npt.DTypeLike) -> AsTypeView | Dataset:
-        """A view of it whose values are converted to `dtype` while they are read."""
+        """Returns a view whose values are converted to `dtype` on reading.
+
+        Example:
+            >>> dataset.astype("f8")[:100]  # doctest: +SKIP
+        """
         wanted = np.dtype(dtype)
         description = self._data.datatype.description
         if wanted.kind == "T":
@@ -468,31 +494,40 @@ class Dataset(HLObject):
         return AsTypeView(self, values.plan_as(description, wanted))
 
     def asstr(self, encoding: str | None = None, errors: str = "strict") -> AsStrView:
-        """A view of it whose strings are decoded while they are read, from its own encoding or another."""
+        """Returns a view whose strings are decoded on reading, with the stored encoding or another.
+
+        Raises:
+            TypeError: The dataset has no strings.
+        """
         info = check_string_dtype(self.dtype)
         if info is None:
             raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
         return AsStrView(self, encoding or info.encoding, errors)
 
     def fields(self, names: str | list[str] | tuple[str, ...]) -> FieldsView:
-        """A view of some members of its elements; a single name gives the member itself."""
+        """Returns a view of some members of a compound; a single name selects the member itself.
+
+        Example:
+            >>> dataset.fields(["x", "y"])[:100]  # doctest: +SKIP
+        """
         return FieldsView(self, self.dtype, names)
 
     def iter_chunks(self, sel: Any = None) -> ChunkIterator:
-        """For each chunk, the part of it that lies in `sel` (all of it), as slices."""
+        """Iterates over the chunks: the intersection of each with `sel` (by default all), as slices."""
         return ChunkIterator(self.shape or (), self.chunks, sel)
 
     def query(self, predicate: str, box: BoxLike = None) -> Query:
-        """Where values lie that `predicate` asks for, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
+        """Finds the values that satisfy `predicate`, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
         return Query(self, predicate, box)
 
     def zones(self, box: BoxLike = None) -> Shards:
-        """Its zones, with what their values are like, where statistics were kept (:func:`hyperchunk.query`)."""
+        """Returns the zones with their statistics, if there are any (:func:`hyperchunk.query`)."""
         return Shards(self, box)
 
     def refresh(self) -> None:
-        """Looks at the dataset again: its extent and its values are those that the file has now. What is found in the
-        file after that is of now, too; datasets that are there already are as they were until they are refreshed."""
+        """Reloads the dataset with its current extent and values. Objects that you open in the file after that are
+        current, too; other datasets that are already open keep their state until they are refreshed themselves.
+        """
         name = self.name
         self._opened.renew()
         self._name = name
@@ -500,16 +535,16 @@ class Dataset(HLObject):
         self._core_data = self._plan = self._dims = self._mapped = None
 
     def flush(self) -> None:
-        """Does nothing: a file that is read has nothing to write."""
+        """Does nothing: a file opened for reading has nothing to write."""
 
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 dataset>"
-        name = "(anonymous)" if self.name is None else f'"{posixpath.basename(self.name)}"'
+        name = "(anonymous)" if self.name is None else f'"{printable(posixpath.basename(self.name))}"'
         return f'<HDF5 dataset {name}: shape {self.shape}, type "{self.dtype.str}">'
 
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
-        """Changes the extent, of a dataset of a file that is being written."""
+        """Changes the extent, in a file that is being written."""
         raise refusal() if self.chunks is not None else also(refusal(), TypeError)
 
     __setitem__ = write_direct = make_scale = read_only
@@ -523,7 +558,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 def _default(dtype: Dtype) -> Array:
-    """The fill value where none is defined, in an array: zeros, an empty string, or nothing."""
+    """Returns the default fill value as an array of one element: zeros, empty strings, or None for objects."""
     array = np.zeros((1,), dtype)
     if check_string_dtype(dtype) is not None:
         array[:] = b""
@@ -541,7 +576,7 @@ def _clear_objects(array: Array) -> None:
 
 
 def _setting(number: int, parameters: list[int]) -> Any:
-    """The settings of a filter as h5py shows them."""
+    """Returns the settings of a filter as h5py shows them."""
     if number == 1 and parameters:
         return parameters[0]
     if number == 4 and len(parameters) > 1:

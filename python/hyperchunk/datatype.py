@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 
 from hyperchunk import dtypes
+from hyperchunk._printable import printable
 from hyperchunk.dtypes import Dtype
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import HLObject
 
 
 class Datatype(HLObject):
-    """A datatype that is an object of the file."""
+    """A committed datatype."""
 
     __slots__ = ()
 
@@ -19,12 +20,12 @@ class Datatype(HLObject):
 
     @property
     def dtype(self) -> Dtype:
-        """The NumPy dtype for it."""
+        """NumPy dtype of the datatype."""
         self._opened.need()
         return dtypes.dtype_of(self._object.datatype().description)
 
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 named type>"
-        name = '("anonymous")' if self.name is None else f'"{posixpath.basename(self.name)}"'
+        name = '("anonymous")' if self.name is None else f'"{printable(posixpath.basename(self.name))}"'
         return f"<HDF5 named type {name} (dtype {self.dtype.str})>"

@@ -1,10 +1,11 @@
-"""Dimension scales: the datasets that say what the indices of a dimension mean, and the dimensions' labels."""
+"""Dimension scales, which are datasets with the coordinates of a dimension, and dimension labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError
 from hyperchunk.objects import read_only
 
@@ -19,11 +20,11 @@ def _text(value: Any) -> str:
 
 
 class _NoScaleError(HyperchunkError, IndexError, RuntimeError):
-    """A dimension has no scales: h5py raises RuntimeError."""
+    """The dimension has no scales; h5py raises RuntimeError."""
 
 
 def is_scale(dataset: Dataset) -> bool:
-    """Whether a dataset is a dimension scale."""
+    """True if a dataset is a dimension scale."""
     value = dataset.attrs.get("CLASS")
     return isinstance(value, bytes | str) and _text(value) == "DIMENSION_SCALE"
 
@@ -37,7 +38,7 @@ class DimensionProxy:
 
     @property
     def label(self) -> str:
-        """Its label; empty without one."""
+        """Label of the dimension; empty without one."""
         labels = self._dataset.attrs.get("DIMENSION_LABELS")
         if labels is None or self._dimension >= len(labels):
             return ""
@@ -73,15 +74,15 @@ class DimensionProxy:
         raise KeyError(item)
 
     def items(self) -> list[tuple[str, Dataset]]:
-        """The names of its scales with the scales."""
+        """Returns the names and the scales."""
         return [(_text(scale.attrs.get("NAME", "")), scale) for scale in self._scales()]
 
     def keys(self) -> list[str]:
-        """The names of its scales."""
+        """Returns the names of the scales."""
         return [name for name, _ in self.items()]
 
     def values(self) -> list[Dataset]:
-        """Its scales."""
+        """Returns the scales."""
         return self._scales()
 
     def __hash__(self) -> int:
@@ -93,7 +94,7 @@ class DimensionProxy:
     def __repr__(self) -> str:
         if not self._dataset:
             return "<Dimension of closed HDF5 dataset>"
-        return f'<"{self.label}" dimension {self._dimension} of HDF5 dataset at {id(self._dataset)}>'
+        return f'<"{printable(self.label)}" dimension {self._dimension} of HDF5 dataset at {id(self._dataset)}>'
 
     attach_scale = detach_scale = read_only
 

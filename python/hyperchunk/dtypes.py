@@ -1,6 +1,7 @@
-"""NumPy dtypes for HDF5 datatypes, with what NumPy has no word for in their metadata, as h5py has it.
+"""NumPy dtypes for HDF5 datatypes; features that NumPy lacks are in their metadata, as in h5py.
 
-A *description* is how `_core` shows a datatype: nested tuples, the first item of which is the class."""
+A *description* is `_core`'s form of a datatype: nested tuples, the first item of which is the class.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.references import Reference, RegionReference, class_of
 
 Dtype = np.dtype[Any]
@@ -21,16 +23,18 @@ POINTER = np.dtype("O").itemsize
 
 
 class StringInfo(NamedTuple):
-    """What :func:`check_string_dtype` tells."""
+    """Result of :func:`check_string_dtype`."""
 
     #: ``"utf-8"`` or ``"ascii"``.
     encoding: str
-    #: Bytes; None for strings of any length.
+    #: Length in bytes; None for variable-length strings.
     length: int | None
 
 
 class Empty:
     """The value of a null dataspace: a type, but neither shape nor data."""
+
+    __class__ = class_of_h5py("Empty")
 
     shape = None
     size = None
@@ -39,7 +43,7 @@ class Empty:
         self.dtype = np.dtype(dtype)
 
     def __eq__(self, other: object) -> bool:
-        # Other packages have a class of this shape, too.
+        # h5py has an equivalent class.
         if type(other).__name__ == "Empty" and isinstance(getattr(other, "dtype", None), np.dtype):
             return bool(self.dtype == other.dtype)  # type: ignore[attr-defined]
         return False
@@ -47,20 +51,23 @@ class Empty:
     def __hash__(self) -> int:
         return hash(("Empty", self.dtype))
 
+    def __reduce__(self) -> tuple[type[Empty], tuple[Dtype]]:
+        return Empty, (self.dtype,)
+
     def __repr__(self) -> str:
         return f"Empty(dtype={self.dtype!r})"
 
 
-# --- Dtypes that say what HDF5 would store ---
+# --- Dtypes with HDF5 metadata ---
 
 
 def vlen_dtype(basetype: Any) -> Dtype:
-    """The dtype of sequences of any length; for strings, use :func:`string_dtype`."""
+    """Returns the dtype of variable-length sequences; for strings, use :func:`string_dtype`."""
     return np.dtype("O", metadata={"vlen": basetype})
 
 
 def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
-    """The dtype of strings of `length` bytes, or of any length. `encoding` is ``"utf-8"`` or ``"ascii"``."""
+    """Returns the dtype of strings of `length` bytes, or variable. `encoding` is ``"utf-8"`` or ``"ascii"``."""
     with contextlib.suppress(LookupError):
         encoding = codecs.lookup(encoding).name
     if encoding not in ("ascii", "utf-8"):
@@ -73,7 +80,7 @@ def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
 
 
 def enum_dtype(values_dict: dict[Any, int], basetype: npt.DTypeLike = np.uint8) -> Dtype:
-    """The dtype of an enumeration: `values_dict` has the values of the names, `basetype` is an integer type."""
+    """Returns the dtype of an enumeration: `values_dict` maps names to values, `basetype` is an integer type."""
     dtype = np.dtype(basetype)
     if not np.issubdtype(dtype, np.integer):
         raise TypeError("Only integer types can be used as enums")
@@ -81,7 +88,7 @@ def enum_dtype(values_dict: dict[Any, int], basetype: npt.DTypeLike = np.uint8) 
 
 
 def opaque_dtype(np_dtype: npt.DTypeLike) -> Dtype:
-    """The dtype, marked for storage as opaque bytes with its name as their tag."""
+    """Marks a dtype for storage as opaque bytes, with its name as their tag."""
     dtype = np.dtype(np_dtype)
     reasons = {
         "object arrays": dtype.hasobject,
@@ -96,14 +103,14 @@ def opaque_dtype(np_dtype: npt.DTypeLike) -> Dtype:
     return np.dtype(dtype, metadata={"h5py_opaque": True})
 
 
-#: The dtype of references to objects.
+#: Dtype of object references.
 ref_dtype = np.dtype("O", metadata={"ref": Reference})
-#: The dtype of references to parts of datasets.
+#: Dtype of region references.
 regionref_dtype = np.dtype("O", metadata={"ref": RegionReference})
 
 
 def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = ("r", "i")) -> Dtype:
-    """The structured dtype that stands for complex numbers in files that must be read by HDF5 1."""
+    """Returns the structured dtype that represents complex numbers in files that HDF5 1 must read."""
     dtype = np.dtype(complex_dtype)
     if dtype.kind != "c":
         raise TypeError(f"{dtype!r} is not a complex dtype")
@@ -112,7 +119,7 @@ def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = 
 
 
 def special_dtype(**kwds: Any) -> Dtype:
-    """A dtype by one keyword: ``vlen=base``, ``enum=(base, values)`` or ``ref=class``."""
+    """Returns a dtype by one keyword: ``vlen=base``, ``enum=(base, values)`` or ``ref=class``."""
     name, value = _one_keyword(kwds)
     if name == "vlen":
         return vlen_dtype(value)
@@ -142,12 +149,12 @@ def _hint(dtype: Dtype, name: str) -> Any:
 
 
 def check_vlen_dtype(dt: Dtype) -> Any:
-    """The type of the elements of sequences of any length; None for other dtypes."""
+    """Returns the element type of a variable-length dtype; None for other dtypes."""
     return str if dt.kind == "T" else _hint(dt, "vlen")
 
 
 def check_string_dtype(dt: Dtype) -> StringInfo | None:
-    """Encoding and length of strings; None for other dtypes."""
+    """Returns encoding and length of a string dtype; None for other dtypes."""
     element = check_vlen_dtype(dt)
     if element is str:
         return StringInfo("utf-8", None)
@@ -159,24 +166,24 @@ def check_string_dtype(dt: Dtype) -> StringInfo | None:
 
 
 def check_enum_dtype(dt: Dtype) -> dict[Any, int] | None:
-    """The names of an enumeration and their values; None for other dtypes."""
+    """Returns the names and values of an enumeration dtype; None for other dtypes."""
     found: dict[Any, int] | None = _hint(dt, "enum")
     return found
 
 
 def check_opaque_dtype(dt: Dtype) -> bool:
-    """Whether values are stored as opaque bytes."""
+    """True if values are stored as opaque bytes."""
     return bool(_hint(dt, "h5py_opaque"))
 
 
 def check_ref_dtype(dt: Dtype) -> type[Reference] | None:
-    """The class of references; None for other dtypes."""
+    """Returns the class of a reference dtype; None for other dtypes."""
     found: type[Reference] | None = _hint(dt, "ref")
     return found
 
 
 def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -> Dtype | None:
-    """The complex dtype for a complex one or for a pair of `names` (None: any) that stands for it; None for others."""
+    """Returns the complex dtype of a complex dtype or of a pair `names` (None: any) that represents one; else None."""
     if dt.kind == "c":
         return dt
     if dt.names is None or len(dt.names) != 2 or (names is not None and dt.names != names):
@@ -188,14 +195,14 @@ def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -
 
 
 def check_dtype(**kwds: Any) -> Any:
-    """The hint that a dtype has, by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without one."""
+    """Returns a dtype's metadata by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without it."""
     name, dtype = _one_keyword(kwds)
     if name not in ("vlen", "enum", "ref"):
         raise TypeError(f'Unknown special type "{name}"')
     return check_vlen_dtype(dtype) if name == "vlen" else _hint(dtype, name)
 
 
-# --- From a description to a dtype ---
+# --- From descriptions to dtypes ---
 
 
 def _no_equivalent(what: str) -> TypeError:
@@ -203,12 +210,12 @@ def _no_equivalent(what: str) -> TypeError:
 
 
 def _float_types() -> list[tuple[Dtype, int, int, int]]:
-    """Each floating-point type with the bits of its mantissa and its largest and smallest exponent."""
+    """Returns each floating-point dtype with its mantissa bits and its largest and smallest exponent."""
     found = []
     for code in "efdg":
         dtype = np.dtype(code)
         info = np.finfo(dtype)
-        # The 80-bit format stores the first bit of its mantissa.
+        # The 80-bit format stores the leading bit of the mantissa explicitly.
         explicit = info.nmant == 63 and info.iexp == 15
         found.append((dtype, int(info.nmant) + explicit, int(info.maxexp), int(info.minexp)))
     return found
@@ -218,7 +225,7 @@ _FLOATS = _float_types()
 
 
 def _order(order: str) -> str:
-    """NumPy has no word for VAX order: such numbers are converted."""
+    """Maps a byte order to NumPy's; numbers in VAX order, which NumPy lacks, are converted."""
     return "<" if order == "vax" else order
 
 
@@ -276,12 +283,12 @@ def _opaque(description: Description) -> Dtype:
 
 def _complex(description: Description) -> Dtype:
     part = description[2]
-    # NumPy has no complex number of two halves.
+    # NumPy has no complex number of two half-precision parts.
     return np.dtype(f"{_order(part[2])}c{max(2 * _float(part).itemsize, 8)}")
 
 
 def from_description(description: Description) -> Dtype:
-    """The dtype for a datatype whose elements lie in memory as `description` says."""
+    """Returns the dtype of elements that are in memory as `description` says."""
     match description[0]:
         case "integer":
             return _integer(description, "i" if description[3] else "u")
@@ -312,16 +319,17 @@ def from_description(description: Description) -> Dtype:
             raise _no_equivalent(f"the class {other}")
 
 
-# --- What libhdf5 makes of a datatype in memory ---
+# --- Memory layout of libhdf5 ---
 
-# Bytes of a string, a sequence and a reference of each kind.
+# Sizes in bytes of a string, a sequence and a reference of each kind.
 _STRING, _SEQUENCE = 8, 16
 _REFERENCES = (8, 12, 64, 64, 64)
 
 
 def in_memory(description: Description) -> Description:
-    """The description of the elements as libhdf5 has them in memory, where parts that lie in a heap have other sizes
-    than in the file. h5py shows their offsets, so we do."""
+    """Returns the description of elements in libhdf5's memory layout, in which heap-allocated parts have other sizes
+    than in the file. h5py shows these offsets, so we do.
+    """
     kind = description[0]
     if kind == "vlen-string":
         return (kind, _STRING, *description[2:])
@@ -338,7 +346,7 @@ def in_memory(description: Description) -> Description:
     if kind != "compound" or not _has_handle(description):
         return description
     members, grown = [], 0
-    # Sorted by where they lie, as libhdf5 does before it moves them.
+    # Sorted by offset, as libhdf5 does before it moves the members.
     for name, offset, member in sorted(description[2], key=lambda member: member[1]):
         moved = in_memory(member)
         members.append((name, offset + grown, moved))
@@ -360,5 +368,5 @@ def _has_handle(description: Description) -> bool:
 
 @lru_cache(maxsize=1024)
 def dtype_of(description: Description) -> Dtype:
-    """The dtype that a dataset or attribute of this datatype has."""
+    """Returns the dtype of a dataset or attribute with this datatype."""
     return from_description(in_memory(description))

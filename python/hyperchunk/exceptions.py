@@ -1,5 +1,6 @@
-"""The exceptions of hyperchunk. Each is also the built-in exception that comes closest, and those that h5py raises
-for the same."""
+"""Exceptions of hyperchunk. Each also derives from the closest built-in exception, and from the ones that h5py raises
+in the same case.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +10,25 @@ from io import UnsupportedOperation
 from typing import Any
 
 
+def _shown(text: str) -> str:
+    """Returns a message with the characters of its names that a terminal obeys written out; lines are kept."""
+    if text.isprintable():
+        return text
+    from hyperchunk._printable import printable  # `_core` needs this module first.
+
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _message(error: BaseException) -> str:
+    """Returns the message of an exception that is also an OSError or a KeyError, which show theirs otherwise."""
+    return _shown(Exception.__str__(error))
+
+
 class HyperchunkError(Exception):
-    """Any failure that hyperchunk reports."""
+    """Base class of every failure that hyperchunk reports."""
+
+    def __str__(self) -> str:
+        return _shown(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not isinstance(self, OSError) or self.errno is None:
@@ -20,23 +38,23 @@ class HyperchunkError(Exception):
 
 
 class UdfSyntaxError(HyperchunkError, ValueError):
-    """A dataset description or a source cannot be understood."""
+    """A dataset description or a source cannot be parsed."""
 
 
 class UnsupportedError(HyperchunkError, NotImplementedError):
-    """A valid request for something that is not supported."""
+    """A valid request for an unsupported feature."""
 
 
 class NotFoundError(HyperchunkError, FileNotFoundError, KeyError):
     """A file, dataset, key or program does not exist."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ExistsError(HyperchunkError, FileExistsError):
-    """Something of that name is there already."""
+    """An object or file of that name already exists."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class InvalidRecordError(HyperchunkError, ValueError):
@@ -44,15 +62,15 @@ class InvalidRecordError(HyperchunkError, ValueError):
 
 
 class RefusedError(HyperchunkError, PermissionError):
-    """A trust profile does not allow it."""
+    """A trust profile refuses the operation."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class SandboxError(HyperchunkError, PermissionError):
     """The sandbox stopped the function."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class LimitError(HyperchunkError, RuntimeError):
@@ -70,11 +88,11 @@ class WorkerError(HyperchunkError, RuntimeError):
 class KeyFileError(HyperchunkError, PermissionError):
     """A key file is missing, unreadable or unsafe."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class NameExistsError(ExistsError, ValueError, RuntimeError):
-    """An object or link of that name is there already."""
+    """An object or link of that name already exists."""
 
 
 class NotHdf5Error(HyperchunkError, OSError):
@@ -82,7 +100,7 @@ class NotHdf5Error(HyperchunkError, OSError):
 
 
 class TruncatedError(HyperchunkError, OSError):
-    """The file ends before what it declares."""
+    """The file is shorter than it declares."""
 
 
 class CorruptError(HyperchunkError, OSError, RuntimeError):
@@ -90,35 +108,35 @@ class CorruptError(HyperchunkError, OSError, RuntimeError):
 
 
 class MissingFilterError(UnsupportedError, OSError):
-    """The data went through a filter that is not known here."""
+    """The data need a filter that is not available."""
 
 
 class FilterError(HyperchunkError, OSError):
-    """A filter could not undo what it did: the data are damaged."""
+    """A filter could not be reversed: the data are damaged."""
 
 
 class LockedError(HyperchunkError, BlockingIOError):
-    """Another program has the file locked, or it is marked as open for writing."""
+    """Another program holds a lock on the file, or the file is marked as open for writing."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.errno = errno.EAGAIN
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ObjectNotFoundError(HyperchunkError, KeyError):
     """No object, link or attribute of that name."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class SourceNotFoundError(ObjectNotFoundError, ValueError, RuntimeError):
-    """No object or link of the name that is to be moved or copied."""
+    """The object or link to be moved or copied does not exist."""
 
 
 class InvalidError(HyperchunkError, ValueError):
-    """A request that makes no sense for this object."""
+    """An invalid request for this object."""
 
 
 class ExtentError(InvalidError, RuntimeError):
@@ -128,19 +146,19 @@ class ExtentError(InvalidError, RuntimeError):
 class ChunkOffsetError(InvalidError, OSError):
     """No chunk begins at these indices."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ReadOnlyError(UnsupportedError, UnsupportedOperation, KeyError):
-    """A change of a file that is open for reading."""
+    """An attempt to change a file that is open for reading."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ClosedError(HyperchunkError, ValueError, RuntimeError, KeyError):
     """The file is closed."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class ConversionError(HyperchunkError, OSError, TypeError):
@@ -148,13 +166,13 @@ class ConversionError(HyperchunkError, OSError, TypeError):
 
 
 class ReadError(HyperchunkError, OSError):
-    """The operating system refused to read or to write."""
+    """The operating system refused a read or a write."""
 
-    __str__ = Exception.__str__
+    __str__ = _message
 
 
 class AccessError(ReadError, PermissionError):
-    """The system's permissions do not allow it."""
+    """The system's permissions deny access."""
 
 
 class IsFolderError(ReadError, IsADirectoryError):
@@ -166,11 +184,11 @@ class NotFolderError(ReadError, NotADirectoryError):
 
 
 class FileThereError(ReadError, ExistsError):
-    """A file of that name is there already."""
+    """A file of that name already exists."""
 
 
 class ChangedError(ReadError):
-    """The file is not the one that was opened: it was written in between."""
+    """The file changed after it was opened."""
 
 
 class CudaError(HyperchunkError, RuntimeError):
@@ -178,14 +196,14 @@ class CudaError(HyperchunkError, RuntimeError):
 
 
 class NewerFormatWarning(UserWarning):
-    """Something that is written needs a newer release of HDF5 to be read than was asked for."""
+    """A written feature needs a newer release of HDF5 for reading than requested."""
 
 
 class LeftOutWarning(UserWarning):
-    """Something of a file is not shown, since the program that asks for it cannot say it."""
+    """A part of a file is omitted, since the calling program cannot represent it."""
 
 
-# The classes of what the system refuses, by its number. The other classes of what it refuses keep theirs.
+# Classes of system errors, by `errno`. Other numbers keep the class of the operation.
 _OF_SYSTEM: dict[int, type[HyperchunkError]] = {
     errno.ENOENT: NotFoundError,
     errno.EACCES: AccessError,
@@ -197,7 +215,7 @@ _OF_SYSTEM: dict[int, type[HyperchunkError]] = {
 
 
 def of_system(message: str, code: int, filename: str | None, name: str) -> HyperchunkError:
-    """The error of a call that the system refused with the number `code`; `name` is the class of all others."""
+    """Makes the exception of a system call that failed with `errno` `code`; `name` is the class for other numbers."""
     kind = _OF_SYSTEM.get(code, globals()[name])
     error: HyperchunkError = kind(message)
     if isinstance(error, OSError):
@@ -205,14 +223,14 @@ def of_system(message: str, code: int, filename: str | None, name: str) -> Hyper
     return error
 
 
-# Classes that are made of one of ours and a built-in one.
+# Cache of classes that combine one of ours with a built-in one.
 _JOINED: dict[tuple[type[HyperchunkError], type[Exception]], type[HyperchunkError]] = {}
 
 
 def _joined(first: type[HyperchunkError], second: type[Exception]) -> type[HyperchunkError]:
     if (known := _JOINED.get((first, second))) is not None:
         return known
-    members = {"__doc__": first.__doc__, "__module__": __name__, "__str__": Exception.__str__, "__reduce__": _reduce}
+    members = {"__doc__": first.__doc__, "__module__": __name__, "__str__": _message, "__reduce__": _reduce}
     return _JOINED.setdefault((first, second), type(first.__name__, (first, second), members))
 
 
@@ -222,7 +240,7 @@ def _reduce(self: HyperchunkError) -> tuple[Any, ...]:
 
 
 def also(error: HyperchunkError, second: type[Exception]) -> HyperchunkError:
-    """The error, as one of another built-in class too: what h5py raises where this happens."""
+    """Returns the error as an instance of a second built-in class too: the one that h5py raises here."""
     if isinstance(error, second):
         return error
     made = _joined(type(error), second)(*error.args)

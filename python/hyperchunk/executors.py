@@ -1,7 +1,7 @@
-"""Doing many independent tasks: in this process, in others, or wherever an executor has workers.
+"""Execution of many independent tasks, in this process, in others, or on an executor's workers.
 
-Hyperchunk has no scheduler of its own. Tasks are numbers, each may be done by anybody, more than once; so whatever
-takes functions does them: ``dask.distributed.Client``, ``concurrent.futures.Executor``, anything with ``submit``.
+Hyperchunk has no scheduler of its own. Tasks are numbered, and each may run anywhere, more than once; so any executor
+can run them: ``dask.distributed.Client``, ``concurrent.futures.Executor``, any object with ``submit``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-#: So many parts for each worker: who is done takes another one.
+#: Number of ranges per worker, for load balancing.
 _PARTS = 4
 
 
@@ -26,12 +26,12 @@ def run(
     workers: int | None = None,
     each: Callable[[T], None] | None = None,
 ) -> list[T]:
-    """Does tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges of them, which together are all, and
-    returns what it returned, in the order of the ranges. `work` must pickle, unless it runs here.
+    """Runs tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges that together cover all of them, and
+    returns the results in the order of the ranges. `work` must be picklable, unless it runs here.
 
-    `executor` is a Dask client, an executor of ``concurrent.futures`` or anything else whose ``submit`` returns
-    futures; ``"processes"`` starts `workers` processes; None does everything here. What a worker that dies was doing,
-    Dask gives to another one. `each` is called with every result as it comes.
+    `executor` is a Dask client, an executor of ``concurrent.futures`` or any other object whose ``submit`` returns
+    futures; ``"processes"`` starts `workers` processes; None runs everything here. If a worker dies, Dask reruns its
+    range on another one. `each` is called with every result as it arrives.
 
     >>> run(lambda first, end: sum(range(first, end)), 10)
     [45]
@@ -67,7 +67,7 @@ def _is_dask(executor: Any) -> bool:
 
 
 def _size(executor: Any) -> int:
-    """How many workers an executor has."""
+    """Returns the number of workers of an executor."""
     if _is_dask(executor):
         threads: int = sum(executor.nthreads().values())
         return max(1, threads)

@@ -1,4 +1,4 @@
-"""Files."""
+"""Files opened for reading."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from hyperchunk import _core
+from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, UnsupportedError
 from hyperchunk.group import Group
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import Opened, Recipe
 from hyperchunk.sources import source_of
 
-# What h5py takes to tune libhdf5's caches, and what changes nothing in a file.
+# Options of h5py that tune libhdf5's caches and change nothing in a file.
 _TUNING = frozenset(
     (
         "rdcc_nslots",
@@ -29,7 +30,7 @@ _TUNING = frozenset(
         "block_size",
     )
 )
-# What it takes for new files, and for others without effect.
+# Options of h5py for new files, without effect on others.
 _OF_NEW_FILES = frozenset(
     (
         "track_order",
@@ -43,7 +44,7 @@ _OF_NEW_FILES = frozenset(
     )
 )
 _MODES = ("r", "r+", "w", "w-", "x", "a")
-# What `locking` may be, by the names that `_core` has for it.
+# `_core`'s names for the values of `locking`.
 _LOCKING = {
     None: "default",
     False: "never",
@@ -58,31 +59,46 @@ _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 class File(Group):
     """An HDF5 file, and its root group.
 
-    `name` is a path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also
-    of fsspec; a pair of an fsspec file system or an obstore store and a path in it. `storage_options` say how a
-    store is reached: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``, ``allow_http`` and
-    all that the store knows. `network` tunes requests: ``timeout``, ``connect_timeout`` and ``retry_timeout``
-    (seconds), ``retries``, ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes),
-    ``over_read`` (a part of the bytes needed). `locking` says whether a file of this machine is locked while it is
-    open, as with h5py: ``True``, ``False``, ``"best-effort"`` (where the file system has locks), or None for
-    libhdf5's default, which is that; the variable ``HDF5_USE_FILE_LOCKING`` counts before it. `ignore_locks` reads a
-    file that is marked as open for writing, as after a crash of its writer, or locked; `swmr` follows one that is
-    written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`). `allow_truncated` reads what is
-    there of a file that is shorter than it says. `threads` bounds how many processors decode. `external` says which
-    other files this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or
-    `"never"`. `index` says where a sidecar index is looked for: `"auto"` (beside a file of this machine, and in the
-    cache folder), `"beside"`, `"never"`, or its path. `epoch` is the commit of a sharded store to read, in place of
-    the newest. `layouts=False` reads datasets from where they are, also where another layout costs less
-    (:func:`hyperchunk.restructure`). `limits` moves the bounds that keep a hostile file from costing time and memory,
-    by the names that errors say: ``{"visits": 10**9}``. What h5py
-    takes to tune libhdf5's caches is checked, and has no effect."""
+    `name` is a path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
+    fsspec; a pair of an fsspec file system or an obstore store and a path in it.
+
+    Options:
+
+    - `storage_options`: access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
+      ``allow_http`` and every other option of the store.
+    - `network`: tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
+      ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction of
+      the bytes needed).
+    - `locking`: locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where
+      the file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
+      variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
+    - `ignore_locks`: read a file that is locked or marked as open for writing, as after a crash of its writer.
+    - `swmr`: follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
+    - `allow_truncated`: read the existing part of a file that is shorter than it declares.
+    - `threads`: maximum number of decoding threads.
+    - `external`: other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
+      `"beside"` it, or `"never"`.
+    - `index`: location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
+      `"never"`, or its path.
+    - `epoch`: commit of a sharded store to read, instead of the newest.
+    - `layouts`: with ``False``, read datasets from their original location, even where another layout costs less
+      (:func:`hyperchunk.restructure`).
+    - `limits`: changes to the limits that protect time and memory against a hostile file, by the names in errors:
+      ``{"visits": 10**9}``.
+
+    h5py's options for libhdf5's caches are checked, and have no effect.
+
+    Example:
+        >>> with hyperchunk.open("s3://bucket/scene.h5", storage_options={"anonymous": True}) as file:  # doctest: +SKIP
+        ...     file["B04"][:100, :100]
+    """
 
     __slots__ = ()
 
     __class__ = class_of_h5py("File")
 
     def __new__(cls, name: Any = None, mode: str = "r", *_: Any, **__: Any) -> Self:
-        """A file to be written, where the mode says so."""
+        """Returns a file for writing if the mode says so."""
         if cls is File and mode in ("w", "w-", "x"):
             from hyperchunk.write.file import WritableFile
 
@@ -155,7 +171,7 @@ class File(Group):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, name: str = "<bytes>", **options: Any) -> Self:
-        """A file that lies in memory. `options` as for opening one."""
+        """Opens a file image in memory. `options` as for opening a file."""
         known = {
             "ignore_locks": False,
             "allow_truncated": False,
@@ -170,7 +186,7 @@ class File(Group):
 
     @classmethod
     def in_memory(cls, file_image: bytes | None = None, **_: Any) -> File:
-        """:meth:`from_bytes` by h5py's name; without bytes, a new file that is written there."""
+        """Alias of :meth:`from_bytes` under h5py's name; without bytes, creates a new file in memory."""
         if not file_image:
             from hyperchunk.write.file import WritableFile
 
@@ -185,7 +201,7 @@ class File(Group):
 
     @property
     def filename(self) -> str:
-        """The path it was opened by."""
+        """Path by which the file was opened."""
         self._opened.need()
         return self._opened.filename
 
@@ -197,58 +213,58 @@ class File(Group):
 
     @property
     def driver(self) -> str:
-        """How its bytes are reached: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes,
-        ``"fileobj"`` for all else."""
+        """Access method: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes, else ``"fileobj"``."""
         self._opened.need()
         return self._opened.driver
 
     @property
     def libver(self) -> tuple[str, str]:
-        """The versions of the format that are understood: all."""
+        """Range of supported format versions: all."""
         self._opened.need()
         return ("earliest", "v200")
 
     @property
     def userblock_size(self) -> int:
-        """How many bytes of another format lie before the HDF5 file."""
+        """Size in bytes of the user block before the HDF5 data."""
         return self._opened.need().base
 
     @property
     def meta_block_size(self) -> int:
-        """As h5py's default; it has no meaning for reading."""
+        """h5py's default; without effect on reading."""
         self._opened.need()
         return 2048
 
     @property
     def swmr_mode(self) -> bool:
-        """Whether it was opened although another process writes it."""
+        """True if the file was opened in SWMR mode."""
         self._opened.need()
         return bool(self._opened.recipe.options.get("swmr"))
 
     @property
     def index(self) -> str | None:
-        """The sidecar index that is used (``hyperchunk index`` makes one); None without one."""
+        """Sidecar index in use (``hyperchunk index`` makes one); None without one."""
         core = self._opened.need()
         return core.index[0] if isinstance(core, _core.File) else None
 
     def stats(self) -> Stats | None:
-        """What was asked of the network for this file so far; None for files of this machine."""
+        """Network statistics of this file until now; None for local files."""
         core = self._opened.need()
         found = core.counters if isinstance(core, _core.File) else None
         return None if found is None else Stats(*found)
 
     def close(self) -> None:
-        """Closes the file; nothing that comes from it can be used after that."""
+        """Closes the file; no object of it can be used after that."""
         self._opened.close()
 
     def flush(self) -> None:
-        """Does nothing: a file that is read has nothing to write."""
+        """Does nothing: a file opened for reading has nothing to write."""
         self._opened.need()
 
     def refresh(self) -> None:
-        """Opens the file again, as it is now, for all that comes from it: groups, attributes and datasets that are
-        there already show what it has now. They are found by their names. For a file that another program writes in
-        SWMR mode (``swmr=True``), and for one of which an error says that it changed."""
+        """Reopens the file in its current state, for all its objects: groups, attributes and datasets already open
+        show the current contents; they are found again by name. Use it for a file that another program writes in SWMR
+        mode (``swmr=True``), and after an error that the file changed.
+        """
         self._opened.refresh()
 
     def __enter__(self) -> Self:
@@ -265,7 +281,7 @@ class File(Group):
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 file>"
-        return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
+        return f'<HDF5 file "{printable(Path(self.filename).name)}" (mode {self.mode})>'
 
 
 def _reopen(cls: type[File], recipe: Recipe) -> File:
@@ -275,20 +291,20 @@ def _reopen(cls: type[File], recipe: Recipe) -> File:
 
 
 class Stats(NamedTuple):
-    """What was asked of the network for a file."""
+    """Network statistics of a file."""
 
-    #: Requests, repeated ones included.
+    #: Requests, including retries.
     requests: int
-    #: Bytes of their bodies.
+    #: Bytes in response bodies.
     bytes: int
-    #: Requests that were repeated.
+    #: Number of retries.
     retries: int
-    #: Round trips in sequence: how often something waited for requests, each time after the one before.
+    #: Sequential round trips: requests that had to wait for the previous ones.
     rounds: int
 
 
 _URL = re.compile(r"(?!file://)[A-Za-z][A-Za-z0-9+.-]+://")
-# What fsspec and boto call some settings of a store.
+# Names of fsspec and boto for a store's options.
 _STORE_NAMES = {
     "anon": "anonymous",
     "endpoint_url": "endpoint",
@@ -300,12 +316,12 @@ _STORE_NAMES = {
 
 
 def is_url(name: str) -> bool:
-    """Whether a name leads over a network."""
+    """True if a name is a URL."""
     return _URL.match(name) is not None
 
 
 def store_options(options: dict[str, Any]) -> list[tuple[str, str]]:
-    """The settings of a store as text, by the names that `_core` knows; `client_kwargs` as fsspec has them."""
+    """Converts a store's options to text, under the names that `_core` knows; `client_kwargs` as in fsspec."""
     flat = {**options, **options.get("client_kwargs", {})}
     flat.pop("client_kwargs", None)
     found = []
@@ -326,7 +342,7 @@ def _check(name: Any, mode: str, driver: str | None, tuning: dict[str, Any]) -> 
         and not is_url(os.fsdecode(name))
         and not Path(os.fsdecode(name)).exists()
     ):
-        return  # it is missing, which is said when it is opened
+        return  # missing: reported when the file is opened
     if mode != "r":
         raise UnsupportedError(
             f'mode {mode!r}: a file that exists is changed with h5py; hyperchunk reads files (mode "r") and writes '
@@ -340,7 +356,7 @@ def _check(name: Any, mode: str, driver: str | None, tuning: dict[str, Any]) -> 
 
 
 def check_tuning(tuning: dict[str, Any]) -> None:
-    """Checks what h5py takes to tune libhdf5: names and values."""
+    """Checks names and values of h5py's tuning options for libhdf5."""
     if tuning.get("locking") not in _LOCKING:
         raise ValueError(f"Unsupported locking value: {tuning['locking']!r}")
     if unknown := set(tuning) - _TUNING:
@@ -349,7 +365,7 @@ def check_tuning(tuning: dict[str, Any]) -> None:
 
 
 def check_cache(tuning: dict[str, Any]) -> None:
-    """Checks the values that h5py takes for libhdf5's cache of chunks."""
+    """Checks the values of h5py's options for libhdf5's chunk cache."""
     w0 = tuning.get("rdcc_w0")
     if w0 is not None and not 0 <= w0 <= 1:
         raise ValueError(f"rdcc_w0 must be between 0 and 1, not {w0}")
@@ -359,14 +375,14 @@ def check_cache(tuning: dict[str, Any]) -> None:
 
 
 def locking_of(locking: bool | str | None) -> str:
-    """How files are locked, as `_core` takes it."""
+    """Converts a locking mode to `_core`'s name for it."""
     if locking not in _LOCKING:
         raise ValueError(f"Unsupported locking value: {locking!r}")
     return _LOCKING[locking]
 
 
 def open_core(recipe: Recipe) -> _core.File:
-    """What `_core` has of a file."""
+    """Opens the `_core` object of a file."""
     if recipe.source is not None:
         return _core.File.from_source(recipe.source, recipe.filename, **recipe.options)
     if recipe.driver == "network":
@@ -379,13 +395,13 @@ def _from_bytes(data: bytes, name: str, driver: str, options: dict[str, Any]) ->
 
 
 def is_hdf5(fname: str | bytes | os.PathLike[str]) -> bool:
-    """Whether there is a file with an HDF5 signature."""
+    """True if there is a file with an HDF5 signature."""
     try:
         File(fname, ignore_locks=True, allow_truncated=True)
     except (NotHdf5Error, NotFoundError):
         return False
     except HyperchunkError:
         if is_url(os.fsdecode(fname)):
-            raise  # what cannot be reached says nothing of what it holds
+            raise  # unreachable: its contents are unknown
         return Path(os.fsdecode(fname)).is_file()
     return True

@@ -1,4 +1,4 @@
-"""Filters that a program brings: those of plugins that are not built in."""
+"""Filters supplied by a program, for plugins that are not built in."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 from hyperchunk import _core
 
-#: Undoes a filter for one chunk: the filtered bytes, the filter's parameters, and how many bytes should come out (None
-#: where the filters before it do not tell).
+#: Decoder of a filter for one chunk: takes the filtered bytes, the filter's parameters, and the expected size of
+#: the : result (None if the preceding filters do not determine it).
 Undo = Callable[[bytes, list[int], int | None], bytes]
 
 
 def register_filter(number: int, decode: Undo, *, name: str = "") -> None:
-    """Makes a function the one that undoes a filter, in all files of this process, in place of one that is built in.
+    """Registers a function as the decoder of a filter, in all files of this process; replaces a built-in one.
 
     Args:
         number: The filter's number, as it is registered with The HDF Group, such as 32020 for VBZ.
         decode: Called with the stored bytes of a chunk, the filter's parameters and the expected size (or None);
-            returns the bytes that they were made of. It is called from several threads; what it raises is a
+            returns the decoded bytes. It is called from several threads; its exceptions are raised as
             :class:`~hyperchunk.exceptions.FilterError`.
-        name: What the filter is called in messages and in ``filter_names`` where the file has no name.
+        name: Name of the filter in messages and in ``filter_names`` where the file has no name.
 
     Example:
         >>> hyperchunk.register_filter(32020, lambda data, parameters, size: vbz.decompress(data, parameters))

@@ -1,4 +1,4 @@
-"""Groups: names that lead to objects."""
+"""Groups: mappings of names to objects."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk._printable import printable
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.exceptions import (
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
-# Groups of up to so many members are looked at together.
+# Groups of up to this number of members prefetch them together.
 _FEW = 1000
 
-# How `_core` numbers the targets of links.
+# Link types of `_core`.
 _HARD, _SOFT, _EXTERNAL = range(3)
 
 
 class Group(HLObject, MappingHDF5):
-    """A group: a mapping of names to objects. A name may be a path, from here or from the root."""
+    """A group: a mapping of names to objects. A name may be a path, relative or from the root."""
 
     __slots__ = ()
 
@@ -54,11 +55,11 @@ class Group(HLObject, MappingHDF5):
         except ObjectNotFoundError as error:
             raise type(error)(f"{error}{self._near(encode(name))}") from None
         except HyperchunkError as error:
-            # Whatever keeps a name from leading to an object is a KeyError in h5py.
+            # h5py raises KeyError for every reason why a name does not resolve.
             raise also(error, KeyError) from None
 
     def _near(self, path: bytes) -> str:
-        """What there is instead of a path that leads nowhere."""
+        """Suggests existing names similar to a path that was not found."""
         core = self._opened.need()
         at, here = self._object, self.name or "this group"
         if path.startswith(b"/"):
@@ -72,7 +73,7 @@ class Group(HLObject, MappingHDF5):
                 return suggestion(part.decode("utf-8", "replace"), count, names, repr(here))
             target = at.link(part)
             if target is not None and target[0] != _HARD:
-                # A link that leads nowhere: the message has where.
+                # A dangling link; the message names its target.
                 return ""
             found = at.get(part)
             assert not isinstance(found, tuple)
@@ -80,7 +81,7 @@ class Group(HLObject, MappingHDF5):
         return ""
 
     def _member(self, name: str | bytes) -> Any:
-        """What a name leads to."""
+        """Returns the object of a name."""
         path = encode(name)
         self._opened.need()
         if not path:
@@ -93,7 +94,7 @@ class Group(HLObject, MappingHDF5):
         )
 
     def _find(self, path: bytes) -> AnyObject:
-        """What a path leads to."""
+        """Returns the `_core` object at a path."""
         found = self._object.get(path)
         assert not isinstance(found, tuple)
         return found
@@ -111,12 +112,12 @@ class Group(HLObject, MappingHDF5):
         return wrap(self._opened.of(found), found, None)
 
     def _name_elsewhere(self, path: bytes) -> str | None:
-        """The name in its own file of what a path leads to through an external link."""
+        """Returns the object's name in its own file, for a path through an external link."""
         assert isinstance(self._object, _core.Object)
         return _name_elsewhere(self._object, path)
 
     def _join(self, path: str) -> str | None:
-        """The name of what a path from here leads to."""
+        """Returns the absolute name of a path relative to this group."""
         if path.startswith("/"):
             here = ""
         elif self.name is None:
@@ -135,8 +136,9 @@ class Group(HLObject, MappingHDF5):
     @overload
     def get(self, name: str | bytes, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any: ...
     def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **_: Any) -> Any:
-        """The object of a name, or `default`; with `getclass` its class, with `getlink` what the link is, with both the
-        class of the link."""
+        """Returns the object of a name, or `default`; with `getclass` its class, with `getlink` the link, with both
+        the class of the link.
+        """
         if not getclass and not getlink:
             if not isinstance(name, str | bytes):
                 return self[name]
@@ -165,7 +167,7 @@ class Group(HLObject, MappingHDF5):
         core = self._opened.need()
         names = self._object.link_names()
         if core.is_remote and len(names) <= _FEW:
-            # Who asks for the names looks at the members next.
+            # A caller that lists names usually opens the members next.
             core.prefetch(self._object, attributes=False, depth=1)
         return iter(names)
 
@@ -187,14 +189,15 @@ class Group(HLObject, MappingHDF5):
         return self._object.has_link(path)
 
     def prefetch(self, *, attributes: bool = True, depth: int | None = None) -> None:
-        """Looks at all objects below this group, `depth` groups deep at most, and at their attributes, so that nothing
-        of it must be fetched when it is asked for: in a file over a network, one round trip for what lies side by side.
-        Does nothing in other files. What it finds is kept by the process, not by the group
-        (:func:`hyperchunk.set_metadata_cache_bytes`)."""
+        """Fetches the structure of all objects below this group, at most `depth` groups deep, and their attributes,
+        so that later access needs no requests. In a file over a network this takes one round trip per level; in other
+        files it does nothing. The cache is the process's, not the group's
+        (:func:`hyperchunk.set_metadata_cache_bytes`).
+        """
         self._opened.need().prefetch(self._object, attributes=attributes, depth=depth)
 
     def read_many(self, wanted: Any) -> Any:
-        """Reads from many datasets as one: their chunks are found, fetched and decoded together.
+        """Reads from several datasets in one batch: their chunks are located, fetched and decoded together.
 
         `wanted` maps paths (from here) to indices, as in ``{"lat": np.s_[100:200], "lon": ...}``, and the result maps
         the same paths to arrays; or it is a list of paths, datasets and pairs with indices, and so is the result.
@@ -202,19 +205,19 @@ class Group(HLObject, MappingHDF5):
         >>> with hyperchunk.open("s3://bucket/granule.h5") as f:  # doctest: +SKIP
         ...     found = f.read_many({"gt1l/heights/h_ph": ..., "gt1r/heights/h_ph": np.s_[:1000]})
 
-        Raises what reading them one after another would."""
+        Raises the errors of reading them one after another."""
         from hyperchunk.batches import read_many
 
         return read_many(self, wanted)
 
     def read_many_future(self, wanted: Any) -> Future[Any]:
-        """:meth:`read_many` in the background."""
+        """Does :meth:`read_many` in the background."""
         from hyperchunk.batches import submit
 
         return submit(self.read_many, wanted)
 
     async def read_many_async(self, wanted: Any) -> Any:
-        """:meth:`read_many` for asyncio."""
+        """Does :meth:`read_many` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
         return await wrap_future(self.read_many_future(wanted))
@@ -233,21 +236,24 @@ class Group(HLObject, MappingHDF5):
         mapped: bool = True,
         batch_rows: int | None = None,
     ) -> Table:
-        """A table over the data of a group or a dataset (by default, this group), for Apache Arrow: pyarrow, polars,
-        pandas and DuckDB take it as it is.
+        """Returns a table over the data of a group or a dataset (by default, this group) for Apache Arrow; pyarrow,
+        polars, pandas and DuckDB accept it directly.
 
-        Columns are the group's datasets that have dimensions, which must be of equal length (the first dimension counts
-        rows), in the order of their creation where that is tracked, else by name. An attribute ``h5.table`` of the
-        group, a list of names, says otherwise; so do pandas, PyTables, vaex, AnnData and NeXus (``NXdata``) in their
-        ways. Of a dataset of compounds, columns are the members. `columns` are names, or paths of datasets from the
-        group; `rows` a slice. Nothing is read before somebody asks for values.
+        Columns are the group's datasets with at least one dimension, which must be of equal length (the first
+        dimension counts rows), in creation order if it is tracked, else by name. An attribute ``h5.table`` of the
+        group, a list of names, overrides that; so do the conventions of pandas, PyTables, vaex, AnnData and NeXus
+        (``NXdata``). The columns of a compound dataset are its members. `columns` are names, or paths of datasets
+        relative to the group; `rows` is a slice. Nothing is read before values are requested.
 
-        `cells`: rows of several dimensions as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
-        (lists of fixed size). `strings`: ``"text"`` (without what fills them up), or ``"stored"`` bytes. `half`: floats
-        of 16 bits as they are, or as ``"float32"`` (DuckDB has no others). `enums`: ``"values"``, or a ``"dictionary"``
-        of names. `compounds`: ``"columns"``, or one ``"struct"``. `mapped`: whether a file of this machine may be
-        mapped, so that nothing is copied; a file that another process makes shorter then ends this one. `batch_rows`:
-        how many rows a batch has at most.
+        - `cells`: multi-dimensional cells as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
+          (lists of fixed size).
+        - `strings`: ``"text"`` (without padding), or ``"stored"`` bytes.
+        - `half`: 16-bit floats as they are, or as ``"float32"`` (DuckDB has no 16-bit floats).
+        - `enums`: ``"values"``, or a ``"dictionary"`` of names.
+        - `compounds`: ``"columns"``, or one ``"struct"``.
+        - `mapped`: whether a local file may be mapped, so that nothing is copied; if another process truncates it,
+          this process is killed.
+        - `batch_rows`: maximum number of rows in a batch.
 
         >>> duckdb.sql("select avg(x) from t where px > 32")  # with t = file.table("/Timestep_0") # doctest: +SKIP
         """
@@ -258,12 +264,13 @@ class Group(HLObject, MappingHDF5):
         return table_of(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **looks)
 
     def visit(self, func: Callable[[str], Any]) -> Any:
-        """Calls `func` with the path of each object below this group, once for each; ends with the first result that
-        is not None, and returns it. Soft and external links are not followed."""
+        """Calls `func` with the path of each object below this group, once for each; stops at the first result that
+        is not None, and returns it. Does not follow soft and external links.
+        """
         return self._visit(lambda name, _: func(name))
 
     def visititems(self, func: Callable[[str, Any], Any]) -> Any:
-        """As :meth:`visit`, with the objects."""
+        """Like :meth:`visit`, with the objects."""
         return self._visit(lambda name, address: func(name, self._below(name, address)))
 
     def _below(self, name: str, address: int) -> HLObject:
@@ -280,7 +287,9 @@ class Group(HLObject, MappingHDF5):
         return None
 
     def _walk(self, enter: Callable[[tuple[Any, ...]], bool]) -> Iterator[tuple[str, tuple[Any, ...], bool]]:
-        """All links below this group, by name, each before those below it; whether it leads to a group."""
+        """Iterates over all links below this group, by name and in pre-order; `enter` decides whether to descend into
+        a group.
+        """
         core = self._opened.need()
         core.prefetch(self._object, attributes=True, depth=None)
         waiting = [("", iter(self._object.links(by_name=True)))]
@@ -301,12 +310,13 @@ class Group(HLObject, MappingHDF5):
                 waiting.append((f"{path}/", iter(below.links(by_name=True))))
 
     def visit_links(self, func: Callable[[str], Any]) -> Any:
-        """Calls `func` with the path of each link below this group; ends with the first result that is not None, and
-        returns it."""
+        """Calls `func` with the path of each link below this group; stops at the first result that is not None, and
+        returns it.
+        """
         return self._visit_links(lambda name, _: func(name))
 
     def visititems_links(self, func: Callable[[str, Link], Any]) -> Any:
-        """As :meth:`visit_links`, with the links."""
+        """Like :meth:`visit_links`, with the links."""
         return self._visit_links(lambda name, target: func(name, _link_of(target)))
 
     def _visit_links(self, func: Callable[[str, tuple[Any, ...]], Any]) -> Any:
@@ -325,7 +335,7 @@ class Group(HLObject, MappingHDF5):
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 group>"
-        name = "(anonymous)" if self.name is None else f'"{self.name}"'
+        name = "(anonymous)" if self.name is None else f'"{printable(self.name)}"'
         return f"<HDF5 group {name} ({len(self)} members)>"
 
     def copy(
@@ -339,13 +349,14 @@ class Group(HLObject, MappingHDF5):
         expand_refs: bool = False,
         without_attrs: bool = False,
     ) -> None:
-        """Copies an object, and what is below it: `source` is an object, of any open file, or a path from here; `dest`
-        a group of a file that is being written or, if this is one, a path from here. There it is called `name`, or as
-        the source.
+        """Copies an object and everything below it: `source` is an object, of any open file, or a path relative to
+        this group; `dest` is a group of a file that is being written or, if this is one, a path relative to it. The
+        copy gets `name`, or the name of the source.
 
-        Chunks are copied as they are stored. `shallow` copies a group with its members, but nothing below those;
-        `expand_soft` and `expand_external` copy what links lead to in their place; `without_attrs` leaves attributes
-        out. References are null in another file, and lead where they led in the same."""
+        Chunks are copied in their stored form. `shallow` copies a group with its members, but nothing below them;
+        `expand_soft` and `expand_external` replace links by copies of their targets; `without_attrs` omits
+        attributes. References become null in another file, and keep their targets in the same one.
+        """
         from hyperchunk.write.copying import copy
 
         if expand_refs:
@@ -360,7 +371,7 @@ class Group(HLObject, MappingHDF5):
         copy(found, dest if into else self, called, shallow=shallow, follow=links, attributes=not without_attrs)
 
     def require_group(self, name: str | bytes) -> Group:
-        """The group of that name, which is made if it is not there."""
+        """Returns the group of that name, and creates it if necessary."""
         if name not in self:
             made: Group = self.create_group(name)
             return made
@@ -372,7 +383,7 @@ class Group(HLObject, MappingHDF5):
     def require_dataset(
         self, name: str | bytes, shape: int | tuple[int, ...], dtype: npt.DTypeLike, exact: bool = False, **options: Any
     ) -> Dataset:
-        """The dataset of that name, which is made if it is not there. `exact` wants the very dtype."""
+        """Returns the dataset of that name, and creates it if necessary. `exact` requires the same dtype."""
         if name not in self:
             made: Dataset = self.create_dataset(name, shape, dtype, **options)
             return made
@@ -394,14 +405,14 @@ class Group(HLObject, MappingHDF5):
 
 
 class _InvalidReferenceError(HyperchunkError, ValueError):
-    """A reference leads nowhere."""
+    """A dangling reference."""
 
 
 CLASSES = (Group, Dataset, Datatype)
 
 
 def wrap(opened: Opened, found: AnyObject, name: str | None) -> HLObject:
-    """The object as what it is."""
+    """Wraps a `_core` object in its Python class."""
     return (opened.classes or CLASSES)[found.kind](opened, found, name)
 
 
@@ -416,7 +427,7 @@ def _link_of(target: tuple[Any, ...]) -> Link:
 
 
 def _name_in_its_file(found: AnyObject, name: str | None) -> str | None:
-    """A name of an object in its own file: the one that a link says, unless that leads on to another file."""
+    """Returns an object's name in its own file: the path of the external link, unless it passes on to another file."""
     assert isinstance(found, _core.Object)
     if name is not None:
         try:

@@ -1,4 +1,4 @@
-"""H5Coro's way of asking, for programs that move: one dataset, a column of it, rows from a start row on.
+"""H5Coro's read interface, for programs that migrate: one dataset, a column of it, rows from a start row on.
 
 ======================================  =============================================================
 H5Coro                                  here
@@ -15,7 +15,7 @@ valtype, col, startrow, numrows, …)``   ``hyperchunk.open(url)[name][start_row
 ``h5coro.H5Coro(…).readDatasets([…])``  ``File.read_many([…])``
 ======================================  =============================================================
 
-Unlike H5Coro's, rows of contiguous datasets are right wherever they start, rows and columns that are not there are an
+Differences from H5Coro: rows of contiguous datasets are correct for every start row, missing rows and columns are an
 error, and the arrays keep their dimensions.
 
 Source: SlideRule's public interface of H5Coro, and *H5Coro* (SlideRule, 2021).
@@ -40,21 +40,21 @@ ALL_COLS = -1
 
 
 class Info(NamedTuple):
-    """What a read found."""
+    """Result of a read."""
 
-    #: How many elements were read, or would be.
+    #: Number of elements read, or to be read.
     elements: int
-    #: How many bytes each has.
+    #: Size of an element in bytes.
     typesize: int
-    #: How many bytes all have.
+    #: Size of all elements in bytes.
     datasize: int
-    #: The elements; None if only metadata were asked for.
+    #: The elements; None if only metadata were requested.
     data: npt.NDArray[Any] | None
-    #: Their type.
+    #: Dtype of the elements.
     datatype: Dtype
-    #: How many rows the dataset has: the length of its first dimension.
+    #: Number of rows: the length of the dataset's first dimension.
     numrows: int
-    #: How many columns: the length of its second dimension, 1 if it has none.
+    #: Number of columns: the length of the second dimension, or 1.
     numcols: int
 
 
@@ -70,12 +70,12 @@ def read(
 ) -> Info:
     """Reads `row_count` rows of a dataset from `start_row` on, all columns or one.
 
-    `resource` is a URL, a path or an open file; `options` are those of :func:`hyperchunk.open`.
+    `resource` is a URL, a path or an open file; `options` are as for :func:`hyperchunk.open`.
 
     >>> read("granule.h5", "gt1l/heights/h_ph", start_row=100, row_count=10).data  # doctest: +SKIP
 
-    Raises :class:`hyperchunk.exceptions.InvalidError` for rows or columns that are not there, and what opening and
-    reading raise.
+    Raises :class:`hyperchunk.exceptions.InvalidError` for missing rows or columns, and the errors of opening and
+    reading.
     """
     if isinstance(resource, File):
         return _read(resource, dataset, column, start_row, row_count, metadata_only)
@@ -84,7 +84,7 @@ def read(
 
 
 def readp(resource: Any, dataset: str, *args: Any, **options: Any) -> Future[Info]:
-    """As :func:`read`, in the background."""
+    """Does :func:`read` in the background."""
     return submit(lambda _: read(resource, dataset, *args, **options), None)
 
 

@@ -1,8 +1,8 @@
-"""HDF5-UDF's command and Python interface, for programs that move from it.
+"""HDF5-UDF's command and Python interface, for programs that migrate from it.
 
-``from hyperchunk.hdf5_udf import UserDefinedFunction`` stands in for ``from hdf5_udf import UserDefinedFunction``, and
-the command ``hdf5-udf`` takes the words that HDF5-UDF 2.1 takes. What they write are live datasets of Hyperchunk:
-signed over all that counts, with the source, read through the same filter. New programs use
+``from hyperchunk.hdf5_udf import UserDefinedFunction`` replaces ``from hdf5_udf import UserDefinedFunction``, and the
+command ``hdf5-udf`` takes the arguments of HDF5-UDF 2.1. They write live datasets of Hyperchunk, whose signature
+covers everything relevant, with the source, and which are read through the same filter. New programs use
 :func:`hyperchunk.udf.attach`.
 """
 
@@ -45,7 +45,7 @@ class UserDefinedFunction:
     """Stores a user-defined function in an HDF5 file; PyHDF5-UDF's class.
 
     Args:
-        hdf5_file: The file, which has to exist.
+        hdf5_file: The file, which must exist.
         udf_file: The function: ``.py``, ``.lua`` or ``.cpp``.
 
     Example:
@@ -68,12 +68,12 @@ class UserDefinedFunction:
         self.destroy()
 
     def set_option(self, option: str | bytes = "", value: str | bytes | bool = "") -> bool:
-        """Set ``overwrite`` or ``save_sourcecode`` to ``"true"`` or ``"false"``; whether there is such an option.
+        """Sets ``overwrite`` or ``save_sourcecode`` to ``"true"`` or ``"false"``; returns whether the option exists.
 
-        The source is always stored, whatever ``save_sourcecode`` is.
+        The source is always stored, independent of ``save_sourcecode``.
 
         Raises:
-            TypeError: Of other types.
+            TypeError: The option or the value is of another type.
         """
         if not isinstance(option, str | bytes) or not isinstance(value, str | bytes | bool):
             raise TypeError("options and values are str or bytes, values bool, too")
@@ -85,40 +85,40 @@ class UserDefinedFunction:
         return True
 
     def push_dataset(self, description: Mapping[str, Any]) -> bool:
-        """Say what an output looks like: ``name``, ``datatype``, ``resolution`` (a number or a list of them), and,
-        where the datatype is ``"compound"``, ``members``: ``name`` and ``datatype`` of each.
+        """Declares an output: ``name``, ``datatype``, ``resolution`` (a number or a list of numbers), and, for
+        datatype ``"compound"``, ``members``: ``name`` and ``datatype`` of each.
 
         Raises:
-            TypeError, ValueError: It is not such a description.
+            TypeError, ValueError: The description is invalid.
         """
         self._descriptions.append(described(description))
         return True
 
     def compile(self) -> bool:
-        """Check the function, load it in the sandbox, write nothing.
+        """Checks the function and loads it in the sandbox; writes nothing.
 
         Raises:
-            HyperchunkError: With the reason.
+            HyperchunkError: The function is invalid, with the reason.
         """
         self._attach(dry_run=True)
         return True
 
     def store(self) -> Any:
-        """Write the datasets: a list with the header of each, or a dictionary with ``error``."""
+        """Writes the datasets; returns a list with the header of each, or a dictionary with ``error``."""
         try:
             return self._attach(dry_run=False)
         except HyperchunkError as error:
             return {"error": str(error)}
 
     def get_metadata(self, dataset: str) -> dict[str, Any]:
-        """The header of a dataset of the file, or a dictionary with ``error``."""
+        """Returns the header of a dataset in the file, or a dictionary with ``error``."""
         try:
             return udf.show(self._file, dataset).record
         except HyperchunkError as error:
             return {"error": str(error)}
 
     def destroy(self) -> None:
-        """Forget what was said. Nothing is held."""
+        """Clears options and descriptions. No resources are held."""
         self._options.clear()
         self._descriptions.clear()
 
@@ -129,7 +129,7 @@ class UserDefinedFunction:
 
 
 def described(description: Mapping[str, Any]) -> str:
-    """A description as a text, as the command takes it.
+    """Converts a description to text, in the form of the command's argument.
 
     Example:
         >>> described({"name": "out", "datatype": "float", "resolution": [10, 20]})
@@ -162,14 +162,14 @@ def _text(description: Mapping[str, Any], key: str) -> str:
 
 
 def _make_key() -> None:
-    """Make the user's signing key if there is none, as HDF5-UDF does, and say so on standard error."""
+    """Makes the user's signing key if there is none, as HDF5-UDF does, and reports it on standard error."""
     if made := _core.make_missing_key():
         fingerprint, path = made
         print(f"hyperchunk: made your signing key {fingerprint} ({path})", file=sys.stderr)
 
 
 def main() -> None:
-    """The command ``hdf5-udf``."""
+    """Runs the command ``hdf5-udf``."""
     flags = [word for word in sys.argv[1:] if word.startswith("--")]
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
     if "--help" in flags:
@@ -191,12 +191,12 @@ def main() -> None:
     try:
         print("Dataset header:\n" + shown, flush=True)
     except BrokenPipeError:
-        # Whoever reads it has read enough. The interpreter would complain about the rest when it ends.
+        # The reader closed the pipe; without this, the interpreter would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _shown(value: Any) -> Any:
-    """Values with long texts cut."""
+    """Returns the value with long texts truncated."""
     if isinstance(value, dict):
         return {key: _shown(inner) for key, inner in value.items()}
     return value[:_SHOWN] + "…" if isinstance(value, str) and len(value) > _SHOWN else value

@@ -1,4 +1,4 @@
-"""Other layouts of a dataset: rows as columns, other chunks, other filters, beside the file that they are of.
+"""Alternative layouts of a dataset, stored beside its file: transposed, with other chunks, with other filters.
 
 ::
 
@@ -27,55 +27,56 @@ from hyperchunk.file import is_url
 class Layout:
     """A layout of a dataset."""
 
-    #: Its name, which follows from the request and the version of the file.
+    #: Name, derived from the request and the version of the file.
     id: str
-    #: What was asked for.
+    #: The request.
     request: dict[str, Any]
-    #: Its file, or the folder of one that is not finished.
+    #: Path of the file, or of the folder if the layout is not finished.
     path: Path
-    #: ``"used"``; ``"unfinished"``: being made, or stopped; ``"stale"``: of what the file was before.
+    #: ``"used"``; ``"unfinished"``: being made, or interrupted; ``"stale"``: made from an earlier version of the
+    #: file.
     state: str
-    #: How many bytes its files have.
+    #: Size of its files in bytes.
     bytes: int
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How a layout would be made, and what that costs."""
+    """Plan of a layout, and its cost."""
 
-    #: Its name.
+    #: Name of the layout.
     id: str
-    #: The shape of its chunks.
+    #: Shape of the chunks.
     chunk: tuple[int, ...]
-    #: How many bytes the dataset has.
+    #: Size of the dataset in bytes.
     bytes: int
-    #: How many tasks there are.
+    #: Number of tasks.
     tasks: int
-    #: At most so many bytes of memory are used by a process.
+    #: Maximum memory of a process in bytes.
     memory: int
-    #: Each pass: its tiles, and what is read and written in how many operations.
+    #: Each pass: its tiles, and the bytes and operations of its reads and writes.
     passes: list[dict[str, Any]]
-    #: Where it would lie.
+    #: Path of the future layout.
     path: Path
-    #: The request, in the words that its name follows from.
+    #: Request in its canonical form, from which the name is derived.
     request: str
 
 
 @dataclass(frozen=True)
 class Restructured:
-    """A layout that was made."""
+    """A finished layout."""
 
-    #: Its name.
+    #: Name of the layout.
     id: str
-    #: Its file.
+    #: Path of its file.
     path: Path
-    #: The shape of its chunks.
+    #: Shape of the chunks.
     chunk: tuple[int, ...]
-    #: How many tasks were done by this call.
+    #: Number of tasks done by this call.
     done: int
-    #: How many were done before.
+    #: Number of tasks done before.
     skipped: int
-    #: Attributes that lead to other places of the file, and were not copied.
+    #: Attributes that refer to other parts of the file, and were not copied.
     left_out: tuple[str, ...] = ()
 
 
@@ -106,7 +107,7 @@ def _request(
 def _work(
     file: str, request: str, output: str | None, name: str, number: int, threads: int, first: int, end: int
 ) -> tuple[int, int]:
-    """Some tasks of a pass, in whatever process this is."""
+    """Runs some tasks of a pass, in any process."""
     job = _core.Restructuring(file, request, output)
     if job.id != name:
         raise HyperchunkError(f"{file}: the file was written to while it was restructured: begin anew")
@@ -130,18 +131,19 @@ def restructure(
     sync: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Restructured:
-    """Makes another layout of a dataset. A run that was stopped goes on where it was when the same is asked for again.
+    """Makes another layout of a dataset. To resume an interrupted run, make the same request again.
 
-    - `order`: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: in which order
-      chunks lie, and along which dimensions they are long if no shape is given.
-    - `chunk`: a shape, or ``{"target_mb": 8, "favor": [1]}``: about so many megabytes, longest along dimension 1.
+    - `order`: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: the order of
+      the chunks, and the dimensions along which they are long if no shape is given.
+    - `chunk`: a shape, or ``{"target_mb": 8, "favor": [1]}``: about 8 megabytes, longest along dimension 1.
     - `codec`: ``"none"``, ``"gzip:4"``, ``"zstd:3"``, ``"lz4"``, ``"lzf"``, or a preset of :func:`hyperchunk.open`.
-    - `memory`: what a process may use. What is not enough is an error before anything is written.
-    - `epoch`: of a sharded store; the newest without it.
-    - `keep`: whether the dataset's other layouts stay once this one is whole; the dataset itself always does.
-    - `output`: a file of its own in place of a layout in ``FILE.d``.
-    - `executor`: who does the tasks, as for :func:`hyperchunk.executors.run`; threads of this process without one.
-    - `progress` is called with how many tasks are done, and how many there are.
+    - `memory`: memory limit of a process. If it is too small, an error is raised before anything is written.
+    - `epoch`: epoch of a sharded store; by default the newest.
+    - `keep`: whether the dataset's other layouts stay once this one is finished; the dataset itself always does.
+    - `output`: a separate file instead of a layout in ``FILE.d``.
+    - `executor`: an executor for the tasks, as for :func:`hyperchunk.executors.run`; by default threads of this
+      process.
+    - `progress`: called with the number of finished tasks and the number of all tasks.
 
     >>> restructure("run.h5", "/t", order="column", memory="64MiB")  # doctest: +SKIP
     """
@@ -149,7 +151,7 @@ def restructure(
     request = _request(dataset, order, chunk, codec, memory, epoch, keep)
     target = None if output is None else os.fspath(output)
     if executor is not None:
-        # Others may be elsewhere.
+        # Workers may have another working directory.
         name = name if is_url(name) else str(Path(name).absolute())
         target = None if target is None else str(Path(target).absolute())
     if target is not None and Path(target).exists():
@@ -165,7 +167,7 @@ def restructure(
         if progress is not None:
             progress(done + skipped, total)
 
-    # A process of many has one thread for this.
+    # With an executor, each process uses one thread.
     own = threads if executor is None else (threads or 1)
     for number, tasks in enumerate(job.tasks):
         work: Callable[[int, int], tuple[int, int]]
@@ -198,7 +200,7 @@ def estimate(
     output: str | os.PathLike[str] | None = None,
     threads: int = 0,
 ) -> Estimate:
-    """What :func:`restructure` would do. Nothing is written."""
+    """Plans a :func:`restructure`. Writes nothing."""
     request = _request(dataset, order, chunk, codec, memory, epoch)
     job = _core.Restructuring(os.fspath(file), request, None if output is None else os.fspath(output))
     found = json.loads(job.describe(threads))
@@ -215,7 +217,7 @@ def estimate(
 
 
 def of(file: str | os.PathLike[str]) -> list[Layout]:
-    """The layouts that there are of the datasets of a file."""
+    """Lists the layouts of a file's datasets."""
     return [
         Layout(name, json.loads(request), path, state, size)
         for name, request, path, size, state in _core.layouts(os.fspath(file))
@@ -223,5 +225,5 @@ def of(file: str | os.PathLike[str]) -> list[Layout]:
 
 
 def remove(file: str | os.PathLike[str], layout: str | Layout) -> None:
-    """Deletes a layout; the file itself stays as it is."""
+    """Deletes a layout; the file itself stays unchanged."""
     _core.remove_layout(os.fspath(file), layout.id if isinstance(layout, Layout) else layout)

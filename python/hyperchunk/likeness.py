@@ -1,5 +1,6 @@
-"""What makes our objects pass for h5py's: their class, as ``isinstance`` asks for it, and ``id`` with the low-level
-calls that libraries use."""
+"""Compatibility with h5py: ``__class__`` for ``isinstance`` checks, and ``id`` with the low-level calls that
+libraries use.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def class_of_h5py(name: str) -> Any:
-    """A property for ``__class__``: the class of that name of h5py, if a program has it; so ``isinstance(found,
-    h5py.Dataset)`` is true. ``type(found)``, and ``isinstance`` for our own classes, are what they are."""
+    """Returns a property for ``__class__``: the h5py class of that name if h5py is imported, so that
+    ``isinstance(found, h5py.Dataset)`` is true. ``type(found)``, and ``isinstance`` with our own classes, work as
+    usual.
+    """
 
     def find(self: Any) -> type:
         module = sys.modules.get("h5py")
@@ -27,21 +30,22 @@ def class_of_h5py(name: str) -> Any:
 
 
 class ChunkInfo(NamedTuple):
-    """A stored chunk, as h5py's ``StoreInfo``."""
+    """A stored chunk, like h5py's ``StoreInfo``."""
 
-    #: The indices of its first element.
+    #: Indices of its first element.
     chunk_offset: tuple[int, ...]
-    #: Which filters were left out: a bit for each.
+    #: Mask of skipped filters, one bit for each.
     filter_mask: int
-    #: Where it lies in the file; None where that is not known.
+    #: Offset in the file; None if unknown.
     byte_offset: int | None
-    #: How many bytes it has as it is stored.
+    #: Stored size in bytes.
     size: int
 
 
 class ObjectID:
-    """An object as libhdf5's low-level interface has it. What hyperchunk has no equivalent for is an error that names
-    it."""
+    """Handle in the manner of libhdf5's low-level interface. Methods without an equivalent raise an error that names
+    them.
+    """
 
     __slots__ = ("_object",)
 
@@ -50,17 +54,17 @@ class ObjectID:
 
     @property
     def valid(self) -> bool:
-        """Whether its file is open."""
+        """True if the file is open."""
         return bool(self._object)
 
     @property
     def id(self) -> int:
-        """A number that is the object's as long as its file is open."""
+        """Number that identifies the object while its file is open."""
         return hash(self) & 0x7FFFFFFFFFFFFFFF
 
     @property
     def name(self) -> bytes | None:
-        """The path; of a file its name."""
+        """Path of the object; for a file, the file name."""
         from hyperchunk.file import File
 
         if isinstance(self._object, File):
@@ -93,7 +97,7 @@ class ObjectID:
 
 
 class DatasetID(ObjectID):
-    """A dataset as libhdf5's low-level interface has it."""
+    """A dataset in libhdf5's low-level interface."""
 
     __slots__ = ()
 
@@ -101,44 +105,44 @@ class DatasetID(ObjectID):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Its extent."""
+        """Extent of the dataset."""
         return self._object.shape
 
     @property
     def rank(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return self._object.ndim
 
     @property
     def dtype(self) -> Any:
-        """The NumPy dtype of its elements."""
+        """NumPy dtype of the elements."""
         return self._object.dtype
 
     def get_num_chunks(self) -> int:
-        """How many chunks are stored."""
+        """Returns the number of stored chunks."""
         return len(self._stored())
 
     def get_chunk_info(self, index: int, *_: Any) -> ChunkInfo:
-        """A stored chunk by its number, in the order of their places."""
+        """Returns a stored chunk by its number, in the order of coordinates."""
         chunks = self._stored()
         if not -len(chunks) <= index < len(chunks):
             raise ValueError(f"cannot get chunk {index}: {len(chunks)} are stored")
         return chunks[index]
 
     def get_chunk_info_by_coord(self, offset: tuple[int, ...]) -> ChunkInfo:
-        """The chunk whose first element has these indices; size 0 if it is not stored."""
+        """Returns the chunk whose first element has these indices; size 0 if it is not stored."""
         found = next((chunk for chunk in self._stored() if chunk.chunk_offset == tuple(offset)), None)
         return found or ChunkInfo(tuple(offset), 0, None, 0)
 
     def chunk_iter(self, work: Callable[[ChunkInfo], Any], *_: Any) -> Any:
-        """Calls a function for each stored chunk, until it returns something else than None."""
+        """Calls a function for each stored chunk, until it returns a value other than None."""
         for chunk in self._stored():
             if (found := work(chunk)) is not None:
                 return found
         return None
 
     def get_storage_size(self) -> int:
-        """How many bytes its stored chunks have; of other layouts, its elements."""
+        """Returns the size of the stored chunks in bytes; for other layouts, of the elements."""
         if self._object.chunks is None:
             return self._object.nbytes
         return sum(chunk.size for chunk in self._stored())
@@ -149,11 +153,11 @@ class DatasetID(ObjectID):
         return [ChunkInfo(*chunk) for chunk in self._object._readable.stored_chunks()]
 
     def read_direct_chunk(self, offsets: tuple[int, ...], *_: Any) -> tuple[int, bytes]:
-        """A chunk as it is stored: the mask of filters that were left out, and its bytes."""
+        """Returns a chunk in its stored form: the mask of skipped filters, and the bytes."""
         return self._object.read_chunk(offsets)
 
     def write_direct_chunk(self, offsets: tuple[int, ...], data: Any, filter_mask: int = 0, *_: Any) -> None:
-        """Stores a chunk as it is: `data` is what its filters made of it."""
+        """Stores a chunk as it is: `data` is the output of the filters."""
         write = getattr(self._object, "write_chunk", None)
         if write is None:
             from hyperchunk.objects import refusal

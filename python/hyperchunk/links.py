@@ -1,4 +1,4 @@
-"""What links are, for ``Group.get(name, getlink=True)``."""
+"""Link classes, for ``Group.get(name, getlink=True)``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hyperchunk.likeness import class_of_h5py
 
 
 class HardLink:
-    """A link that is the object."""
+    """A hard link."""
 
     __slots__ = ()
 
@@ -16,7 +16,7 @@ class HardLink:
 
 
 class SoftLink:
-    """A link to a path in the same file, which may lead nowhere."""
+    """A soft link: a path in the same file, which may be dangling."""
 
     __slots__ = ("_path",)
 
@@ -27,7 +27,7 @@ class SoftLink:
 
     @property
     def path(self) -> str | bytes:
-        """The path; bytes if it is not UTF-8."""
+        """Path of the target; bytes if it is not UTF-8."""
         return self._path
 
     def __repr__(self) -> str:
@@ -35,7 +35,7 @@ class SoftLink:
 
 
 class ExternalLink:
-    """A link to a path in another file; neither needs to exist."""
+    """An external link: a path in another file; neither needs to exist."""
 
     __slots__ = ("_filename", "_path")
 
@@ -47,12 +47,12 @@ class ExternalLink:
 
     @property
     def path(self) -> str | bytes:
-        """The path in the other file; bytes if it is not UTF-8."""
+        """Path in the other file; bytes if it is not UTF-8."""
         return self._path
 
     @property
     def filename(self) -> str:
-        """The other file, as its name is stored."""
+        """Name of the other file, as stored."""
         return self._filename
 
     def __repr__(self) -> str:
@@ -60,14 +60,14 @@ class ExternalLink:
 
 
 class UserLink:
-    """A link of an application's own class: only that application can follow it."""
+    """A link of an application-defined class, which only that application can follow."""
 
     __slots__ = ("data", "link_class")
 
     def __init__(self, link_class: int, data: bytes) -> None:
-        #: The class, 65 to 255.
+        #: Link class, 65 to 255.
         self.link_class = link_class
-        #: What the application stored.
+        #: Data stored by the application.
         self.data = data
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""HDF5 files as netCDF-4 sees them: variables with named dimensions.
+"""The netCDF-4 view of HDF5 files: variables with named dimensions.
 
-Source: *NetCDF-4 Format Specification* (dimension scales, ``_Netcdf4Dimid``, ``_Netcdf4Coordinates``); h5netcdf's names
-for dimensions that have none.
+Source: *NetCDF-4 Format Specification* (dimension scales, ``_Netcdf4Dimid``, ``_Netcdf4Coordinates``); h5netcdf's
+names for anonymous dimensions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hyperchunk.exceptions import HyperchunkError, LeftOutWarning, NotFoundError
 from hyperchunk.group import Group as HDF5Group
 from hyperchunk.references import Reference
 
-# Attributes that are netCDF's or the dimension scales' own.
+# Attributes reserved for netCDF or dimension scales.
 HIDDEN = frozenset(
     {
         "CLASS",
@@ -38,11 +38,11 @@ NOT_A_COORDINATE = "_nc4_non_coord_"
 
 
 class DimensionError(HyperchunkError, ValueError):
-    """The dimensions of a variable cannot be told."""
+    """The dimensions of a variable cannot be determined."""
 
 
 def attributes(found: Any) -> dict[str, Any]:
-    """The attributes of an object as netCDF shows them: text decoded, single values out of their arrays."""
+    """Returns the attributes of an object in netCDF's form: text decoded, single values as scalars."""
     plain = {}
     for name in found.attrs:
         if name in HIDDEN:
@@ -57,13 +57,14 @@ def attributes(found: Any) -> dict[str, Any]:
 
 
 def left_out(what: str, why: str) -> None:
-    """Says that something of a file is not there, since netCDF or xarray cannot say it."""
+    """Warns that a part of a file is omitted, since netCDF or xarray cannot represent it."""
     warnings.warn(f"{what} is left out: {why}", LeftOutWarning, stacklevel=3)
 
 
 def members(found: HDF5Group) -> Iterator[tuple[str, Any]]:
-    """The members of a group that can be opened. Links of an application's own class, and objects that are damaged, are
-    left out; links that lead nowhere are not there."""
+    """Iterates over the members of a group that can be opened. User-defined links and damaged objects are omitted
+    with a warning; dangling links are skipped.
+    """
     for name in found:
         try:
             yield name, found[name]
@@ -76,8 +77,9 @@ def members(found: HDF5Group) -> Iterator[tuple[str, Any]]:
 
 
 def references(listed: Any, axis: int) -> list[Reference]:
-    """The scales of an axis, by an attribute DIMENSION_LIST: sequences of references, or one reference for each axis,
-    as some writers have it."""
+    """Returns the scales of an axis from an attribute DIMENSION_LIST: sequences of references, or one reference for
+    each axis, as some writers store it.
+    """
     if listed is None:
         return []
     if isinstance(listed, Reference):
@@ -107,10 +109,10 @@ def _plain(value: Any) -> Any:
 
 
 class Group:
-    """A group: `variables`, `dimensions` (name → length; those of the groups around it are `scope`) and `groups`.
+    """A group: `variables`, `dimensions` (name → length, without the enclosing groups') and `groups`.
 
-    `phony_dims`: what to do with dimensions that have no name. ``"access"`` and ``"sort"`` number them by their
-    lengths, in each group, in the order of the variables; ``None`` makes them an error.
+    `phony_dims`: handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
+    group, in the order of the variables; ``None`` makes them an error.
     """
 
     def __init__(self, found: HDF5Group, parent: Group | None = None, phony_dims: str | None = "access") -> None:
@@ -131,7 +133,7 @@ class Group:
 
     @cached_property
     def _scales(self) -> dict[bytes, str]:
-        """The dimension scales of this group: reference → name."""
+        """Dimension scales of this group: reference → name."""
         found: dict[bytes, str] = {}
         for name, dataset in self._datasets:
             if _text(dataset.attrs.get("CLASS")) == b"DIMENSION_SCALE":
@@ -140,12 +142,12 @@ class Group:
 
     @cached_property
     def _by_id(self) -> dict[int, str]:
-        """The dimensions of this group and those around it by netCDF's number."""
+        """Dimensions of this group and the enclosing ones, by netCDF's dimension id."""
         found = dict(self.parent._by_id) if self.parent else {}
         for _, dataset in self._datasets:
             if dataset.ref._raw in self._scales and "_Netcdf4Dimid" in dataset.attrs:
                 number = int(np.ravel(dataset.attrs["_Netcdf4Dimid"])[0])
-                # A variable over several dimensions repeats the number of its first one.
+                # A multi-dimensional coordinate variable repeats the id of its first dimension.
                 if "_Netcdf4Coordinates" not in dataset.attrs or number not in found:
                     found[number] = self._scales[dataset.ref._raw]
         return found
@@ -155,7 +157,7 @@ class Group:
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
-        """The variables by name. Datasets that only stand for a dimension are not among them."""
+        """Variables by name, without datasets that only represent a dimension."""
         found = {}
         for name, dataset in self._datasets:
             if dataset.ref._raw in self._scales and _text(dataset.attrs.get("NAME")).startswith(NOT_A_VARIABLE):
@@ -165,7 +167,7 @@ class Group:
         return found
 
     def _named_dimensions(self, dataset: Dataset) -> tuple[str | None, ...]:
-        """The names of a dataset's dimensions, as far as they have one."""
+        """Returns the names of a dataset's dimensions; None for an anonymous one."""
         shape = dataset.shape or ()
         if not shape:
             return ()
@@ -207,7 +209,7 @@ class Group:
 
     @cached_property
     def dimensions(self) -> dict[str, int]:
-        """The dimensions of this group and their lengths."""
+        """Dimensions of this group and their lengths."""
         found = {}
         for _, dataset in self._datasets:
             if dataset.ref._raw in self._scales and dataset.shape:
@@ -225,14 +227,14 @@ class Group:
         return found
 
     def _lengths(self) -> Iterator[tuple[int, str]]:
-        """How far the datasets of this group reach along their named dimensions."""
+        """Iterates over the lengths of this group's datasets along their named dimensions."""
         for _, dataset in self._datasets:
             for name, length in zip(self._named_dimensions(dataset), dataset.shape or (), strict=True):
                 if name is not None:
                     yield length, name
 
     def _owner(self, dimension: str) -> Group | None:
-        """The group whose dimension a name means here."""
+        """Returns the group that defines a dimension visible here."""
         found: Group | None = self
         while found is not None and dimension not in found._scales.values():
             found = found.parent
@@ -240,7 +242,7 @@ class Group:
 
     @cached_property
     def _growing(self) -> set[str]:
-        """The dimensions of this group that may grow: each is as long as its longest variable, here and below."""
+        """Unlimited dimensions of this group: each is as long as its longest variable, here and below."""
         return {
             self._scales[dataset.ref._raw]
             for _, dataset in self._datasets
@@ -249,12 +251,12 @@ class Group:
 
     @cached_property
     def unlimited(self) -> set[str]:
-        """The dimensions of this group and those around it that may grow."""
+        """Unlimited dimensions of this group and the enclosing ones."""
         around = self.parent.unlimited - set(self._scales.values()) if self.parent else set()
         return around | self._growing
 
     def length(self, dimension: str) -> int | None:
-        """The length of a dimension of this group or those around it."""
+        """Returns the length of a dimension of this group or the enclosing ones."""
         found = self.dimensions.get(dimension)
         return self.parent.length(dimension) if found is None and self.parent else found
 
@@ -271,7 +273,11 @@ class Group:
             yield name, Group(item, self, self.phony_dims)
 
     def child(self, path: str) -> Group:
-        """The group at a path below this one. :raises KeyError: if there is none."""
+        """Returns the group at a path below this one.
+
+        Raises:
+            KeyError: There is no such group.
+        """
         found = self
         for name in path.strip("/").split("/"):
             if name:
@@ -282,7 +288,7 @@ class Group:
         return found
 
     def walk(self) -> Iterator[Group]:
-        """This group and all below it."""
+        """Iterates over this group and all groups below it."""
         yield self
         for _, group in self.groups():
             yield from group.walk()
@@ -303,7 +309,9 @@ class Variable:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of its dimensions. Along one that grows, it may have been written less far than others."""
+        """Lengths of the dimensions. Along an unlimited one, other variables may be longer than this one's stored
+        extent.
+        """
         stored = self.hdf5.shape or ()
         unlimited = self.group.unlimited
         lengths = [self.group.length(d) if d in unlimited else None for d in self.dimensions]
@@ -311,7 +319,7 @@ class Variable:
 
 
 def _is_variable(item: Any) -> bool:
-    """Whether a member is a dataset that a variable can be; says so where it is a dataset that cannot."""
+    """Returns whether a member can be a variable; warns about a dataset that cannot."""
     if not isinstance(item, Dataset):
         return False
     try:
@@ -330,7 +338,7 @@ def _is_variable(item: Any) -> bool:
 
 
 def _text(value: Any) -> bytes:
-    """An attribute's value if it is text, else nothing."""
+    """Returns an attribute's value as bytes if it is text, else empty bytes."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     if isinstance(value, str):

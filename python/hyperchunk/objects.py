@@ -1,4 +1,4 @@
-"""What groups, datasets and committed datatypes have in common."""
+"""Common base of groups, datasets and committed datatypes."""
 
 from __future__ import annotations
 
@@ -21,45 +21,44 @@ if TYPE_CHECKING:
 
 
 class Recipe(NamedTuple):
-    """How a file is opened, here or in another process."""
+    """Description of an open file, from which this or another process can open it again."""
 
-    #: Its path or URL, or what stands for it in messages.
+    #: Path or URL, or a name for messages.
     filename: str
-    #: How its bytes are reached: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes, ``"fileobj"``.
+    #: Access method: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes, ``"fileobj"``.
     driver: str
-    #: The options that `_core` takes.
+    #: Options for `_core`.
     options: dict[str, Any]
-    #: What gets its bytes, where that is neither a path nor a URL.
+    #: Source object, for a file that is neither a path nor a URL.
     source: Any = None
-    #: The working directory when it was opened, for a relative path.
+    #: Working directory at opening, for a relative path.
     folder: str = ""
 
 
-#: What `_core` has of a file, whether it is read or written.
+#: The `_core` object of a file, opened for reading or writing.
 AnyFile = _core.File | _core.Writer
-#: What it has of an object.
+#: The `_core` object of an object.
 AnyObject = _core.Object | _core.Node
 
 
 class Opened:
-    """An open file, shared by all objects that come from it. One that came here from another process opens when it is
-    first used."""
+    """An open file, shared by all its objects. After unpickling in another process, it opens on first use."""
 
     __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state")
 
-    #: The classes of groups, datasets and committed datatypes, where they are not those for reading.
+    #: Classes of groups, datasets and committed datatypes, if they are not the ones for reading.
     classes: tuple[type[HLObject], ...] | None = None
 
     def __init__(self, core: AnyFile | None, recipe: Recipe) -> None:
         self._core = core
         self._closed = False
         self.recipe = recipe
-        #: How often it was refreshed, with all that comes from it.
+        #: Number of refreshes.
         self.state = 0
 
     @property
     def core(self) -> AnyFile | None:
-        """What `_core` has of it; None once it is closed."""
+        """The `_core` object; None once the file is closed."""
         if self._core is None and not self._closed:
             from hyperchunk.file import open_core
 
@@ -68,29 +67,29 @@ class Opened:
 
     @property
     def filename(self) -> str:
-        """Its path or URL."""
+        """Path or URL."""
         return self.recipe.filename
 
     @property
     def driver(self) -> str:
-        """How its bytes are reached."""
+        """Access method."""
         return self.recipe.driver
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not closed."""
+        """True until the file is closed."""
         return not self._closed
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the file."""
         core = self._core
         self._core, self._closed = None, True
         if isinstance(core, _core.File):
-            # Objects of it may be there still.
+            # Objects of the file may still exist.
             core.release_locks()
 
     def need(self) -> AnyFile:
-        """The file, or an error if it is closed."""
+        """Returns the `_core` object, or raises an error if the file is closed."""
         core = self._core
         if core is None:
             core = self.core
@@ -99,34 +98,34 @@ class Opened:
         return core
 
     def renew(self) -> None:
-        """Opens the file again, as it is now, for what is found in it from now on."""
+        """Reopens the file in its current state, for objects that are opened from now on."""
         self.need()
         if self.driver == "core":
-            return  # its bytes are what they were
+            return  # its bytes have not changed
         from hyperchunk.file import open_core
 
         recipe = self.portable()
         if recipe.source is not None:
-            # One of its own is of the size and version that it had.
+            # The source object keeps the size and version of its first use; a copy has none.
             recipe = recipe._replace(source=copy(recipe.source))
         before, self._core = self._core, open_core(recipe)
         if isinstance(before, _core.File):
             before.release_locks()
 
     def refresh(self) -> None:
-        """The same, also for what was found before."""
+        """Reopens the file, and refreshes existing objects too."""
         self.renew()
         self.state += 1
 
     def of(self, found: AnyObject) -> Opened:
-        """The file that an object lies in, to which a link of this file may have led."""
+        """Returns the file of an object, which an external link may have opened."""
         if not found.elsewhere or isinstance(found, _core.Node):
             return self
         other = found.file
         return Opened(other, self.recipe._replace(filename=str(other.path or self.filename)))
 
     def portable(self) -> Recipe:
-        """How another process opens it."""
+        """Returns a recipe with which another process can open the file."""
         if self.driver == "core":
             raise TypeError("files that lie in memory cannot be pickled")
         if not self.recipe.folder:
@@ -135,12 +134,12 @@ class Opened:
         return self.recipe._replace(filename=filename, folder="")
 
 
-# Files that objects from other processes lie in, so that each is opened once.
+# Files of unpickled objects, so that each is opened once.
 _shared: WeakValueDictionary[str, Opened] = WeakValueDictionary()
 
 
 def share(recipe: Recipe) -> Opened:
-    """The file of a recipe, not opened before it is used."""
+    """Returns the file of a recipe, opened on first use."""
     key = repr(recipe)
     found = _shared.get(key)
     if found is None or not found.is_open:
@@ -149,7 +148,7 @@ def share(recipe: Recipe) -> Opened:
 
 
 def encode(name: str | bytes) -> bytes:
-    """A name as files have it."""
+    """Encodes a name for a file."""
     if isinstance(name, bytes):
         return name
     if isinstance(name, str):
@@ -158,7 +157,7 @@ def encode(name: str | bytes) -> bytes:
 
 
 def refusal() -> ReadOnlyError:
-    """The error of what would change a file that is open for reading."""
+    """Returns the error for an attempt to change a file that is open for reading."""
     return ReadOnlyError(
         "the file is open for reading: there is no write intent on it. Files that exist are changed with h5py; "
         'new ones are written with mode "w" or "x"'
@@ -169,12 +168,12 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise refusal()
 
 
-#: Stands for what changes a file.
+#: Placeholder for methods that change a file.
 read_only: Any = _refuse
 
 
 class HLObject:
-    """An object of a file."""
+    """Base class of objects of a file."""
 
     __slots__ = ("__weakref__", "_found", "_name", "_opened", "_source")
 
@@ -182,27 +181,26 @@ class HLObject:
 
     @property
     def id(self) -> ObjectID:
-        """It as libhdf5's low-level interface has it, as far as there is an equivalent."""
+        """Low-level handle, where libhdf5's interface has an equivalent."""
         return ObjectID(self)
 
     def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
         self._opened = opened
         self._found: AnyObject | None = found
         self._name = name
-        #: The file as it was when it was found there.
+        #: The `_core` file in which the object was found.
         self._source = opened._core
 
     @property
     def _object(self) -> AnyObject:
-        """What `_core` has of it; found by its name when it is first used, if it came from another process or the file
-        was refreshed."""
+        """The `_core` object; found again by name on first use after unpickling or a refresh."""
         found = self._found
         if found is None or self._is_outdated():
             found = self._find_again()
         return found
 
     def _is_outdated(self) -> bool:
-        """Whether the file was opened again since it was found."""
+        """True if the file was reopened since the object was found."""
         core = self._opened._core
         return core is not None and core is not self._source
 
@@ -218,7 +216,7 @@ class HLObject:
 
     @property
     def file(self) -> File:
-        """The file that it lies in."""
+        """File of the object."""
         from hyperchunk.file import File
 
         self._opened.need()
@@ -226,7 +224,7 @@ class HLObject:
 
     @property
     def name(self) -> str | None:
-        """Its path; where it was reached by a reference, the first path that leads to it, or None without one."""
+        """Path of the object; if it was reached by a reference, the first path to it, or None if it has none."""
         if not self._opened.is_open:
             return None
         if self._name is None:
@@ -236,7 +234,7 @@ class HLObject:
 
     @property
     def parent(self) -> Group:
-        """The group that its name says it is in."""
+        """Parent group, by the object's name."""
         if self.name is None:
             raise ValueError("Parent of an anonymous object is undefined")
         found = self.file[posixpath.dirname(self.name)]
@@ -247,7 +245,7 @@ class HLObject:
 
     @property
     def attrs(self) -> AttributeManager:
-        """Its attributes."""
+        """Attributes of the object."""
         from hyperchunk.attributes import AttributeManager
 
         self._opened.need()
@@ -255,19 +253,20 @@ class HLObject:
 
     @property
     def ref(self) -> Reference:
-        """A reference to it."""
+        """Reference to the object."""
         core = self._opened.need()
         return Reference(OBJECT1, self._object.address.to_bytes(core.address_size, "little"))
 
     @property
     def regionref(self) -> RegionProxy:
-        """``regionref[index]`` makes a reference to a part of a dataset; ``regionref.shape(ref)`` and
-        ``regionref.selection(ref)`` tell the shape of the dataset that a reference leads to, and of the part."""
+        """Region references: ``regionref[index]`` makes one to a selection of a dataset; ``regionref.shape(ref)`` and
+        ``regionref.selection(ref)`` return the shape of the target dataset and of the selection.
+        """
         return RegionProxy(self)
 
     @property
     def track_order(self) -> bool:
-        """Whether the order in which its attributes were made is tracked."""
+        """True if the creation order of attributes is tracked."""
         return self._object.attribute_order_tracked
 
     def _identity(self) -> tuple[str, int]:
@@ -296,7 +295,7 @@ def _reopen(kind: type[HLObject], recipe: Recipe, name: str) -> HLObject:
 
 
 class RegionProxy:
-    """Makes and explains references to parts of datasets."""
+    """Makes and resolves region references."""
 
     def __init__(self, owner: HLObject) -> None:
         self._owner = owner
@@ -311,18 +310,18 @@ class RegionProxy:
         return RegionReference(REGION1, self._owner.ref._raw, selection)
 
     def shape(self, ref: RegionReference) -> tuple[int, ...]:
-        """The shape of the dataset that the reference leads to."""
+        """Returns the shape of the dataset that the reference points to."""
         shape: tuple[int, ...] = resolve_region(self._owner._opened, ref)[0].shape
         return shape
 
     def selection(self, ref: RegionReference) -> tuple[int, ...] | None:
-        """The shape of what the reference selects."""
+        """Returns the shape of the reference's selection."""
         shape: tuple[int, ...] | None = resolve_region(self._owner._opened, ref)[1].shape
         return shape
 
 
 def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Any, Any]:
-    """The dataset that a reference leads to, and what it selects there."""
+    """Returns the dataset that a reference points to, and the selection in it."""
     from hyperchunk.dataset import Dataset
     from hyperchunk.selections import referred
 
@@ -339,7 +338,7 @@ def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Any, Any]:
 
 
 class KeysViewHDF5(KeysView[str]):
-    """The names."""
+    """View of the names."""
 
     _mapping: Any
 
@@ -353,7 +352,7 @@ class KeysViewHDF5(KeysView[str]):
 
 
 class ValuesViewHDF5(ValuesView[Any]):
-    """The values; looking for one opens them all."""
+    """View of the values; a membership test opens them all."""
 
     _mapping: Any
 
@@ -368,7 +367,7 @@ class ValuesViewHDF5(ValuesView[Any]):
 
 
 class ItemsViewHDF5(ItemsView[str, Any]):
-    """The names with their values."""
+    """View of the names and values."""
 
     _mapping: Any
 
@@ -385,20 +384,20 @@ class ItemsViewHDF5(ItemsView[str, Any]):
 
 
 class MappingHDF5(Mapping[str, Any]):
-    """Names with values: a group's members or an object's attributes."""
+    """Mapping of names to values: a group's members or an object's attributes."""
 
     __slots__ = ()
 
     def keys(self) -> KeysViewHDF5:
-        """The names."""
+        """Returns a view of the names."""
         return KeysViewHDF5(self)
 
     def values(self) -> ValuesViewHDF5:
-        """The values."""
+        """Returns a view of the values."""
         return ValuesViewHDF5(self)
 
     def items(self) -> ItemsViewHDF5:
-        """The names with their values."""
+        """Returns a view of the names and values."""
         return ItemsViewHDF5(self)
 
     def __reversed__(self) -> Iterator[str]:

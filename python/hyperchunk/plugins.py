@@ -1,4 +1,4 @@
-"""The HDF5 plugins of this package, and how programs find them."""
+"""HDF5 plugins of this package, and the environment through which programs find them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _CONNECTOR = "HDF5_VOL_CONNECTOR"
 
 
 def folder() -> Path:
-    """The folder with the filter plugins, for ``HDF5_PLUGIN_PATH``."""
+    """Returns the folder with the filter plugins, for ``HDF5_PLUGIN_PATH``."""
     return Path(__file__).resolve().parent / "plugins"
 
 
 def connector_folder() -> Path:
-    """The folder with the VOL connector, for the ``HDF5_PLUGIN_PATH`` of programs that name it.
+    """Returns the folder with the VOL connector, for the ``HDF5_PLUGIN_PATH`` of programs that use it.
 
-    :func:`environment` sets all that such programs need. No other program should have this folder on its path: HDF5
-    1.13 and newer ask every connector there about each file that they fail to open.
+    :func:`environment` sets all variables for such programs. No other program should have this folder on its path:
+    HDF5 1.13 and newer ask every connector there about each file that they fail to open.
     """
     return Path(__file__).resolve().parent / "connector"
 
 
 def _path() -> list[str]:
-    """The folders on the path; where it is not set, netCDF4's with its filters (zstd, bzip2, blosc).
+    """Returns the folders on the path; if it is not set, netCDF4's folder with its filters (zstd, bzip2, blosc).
 
-    netCDF4 puts that there when it is imported, but only where the variable is not set yet.
+    netCDF4 adds its folder on import, but only if the variable is not set yet.
     """
     if _VARIABLE in os.environ:
         return [p for p in os.environ[_VARIABLE].split(":") if p]
@@ -43,10 +43,10 @@ def _path() -> list[str]:
 
 
 def enable() -> Path:
-    """Make live datasets readable in this process and in those that it starts.
+    """Makes live datasets readable in this process and its child processes.
 
-    Every libhdf5 that is loaded already (h5py's, netCDF4's) is told at once; ``HDF5_PLUGIN_PATH`` is set for those
-    that come later and for child processes.
+    Every libhdf5 already loaded (h5py's, netCDF4's) gets the folder at once; ``HDF5_PLUGIN_PATH`` is set for libraries
+    loaded later and for child processes.
 
     Returns:
         The folder with the plugins.
@@ -71,11 +71,11 @@ def enable() -> Path:
 
 
 def connector(*, store: bool = False, **options: object) -> str:
-    """The value of ``HDF5_VOL_CONNECTOR`` that makes HDF5 programs use the connector.
+    """Returns the value of ``HDF5_VOL_CONNECTOR`` that makes HDF5 programs use the connector.
 
     Args:
         store: New files become sharded stores; without it they are ordinary files.
-        **options: Further items: ``fsync``, ``commit``, ``writers``, ``session``, ``checksum``, ``statistics``,
+        **options: Further options: ``fsync``, ``commit``, ``writers``, ``session``, ``checksum``, ``statistics``,
             ``epoch``, ``codec``, ``links``, ``command``.
 
     Example:
@@ -92,9 +92,9 @@ def connector(*, store: bool = False, **options: object) -> str:
 
 
 def environment(*, store: bool = False, **options: object) -> dict[str, str]:
-    """The variables of the environment with which HDF5 programs use the connector, as :func:`connector` says.
+    """Returns the environment variables that make HDF5 programs use the connector; arguments as for :func:`connector`.
 
-    HDF5 reads them when it starts: they are for processes that are started with them, or for this one before it first
+    HDF5 reads them at its start: set them for a new process, or in this one before it first
     imports h5py or netCDF4.
 
     Example:

@@ -1,6 +1,7 @@
-"""Pools of shared memory: processes of one machine hand each other arrays and Arrow tables without copying.
+"""Pools of shared memory, by which processes of one machine exchange arrays and Arrow tables without copying.
 
-An object is made, *sealed*, and read by anybody; its memory is used again when it is deleted. There is no server::
+An object is created, *sealed*, and read by any process; its memory is reused after it is deleted. There is no
+server::
 
     from hyperchunk import pool
 
@@ -8,8 +9,8 @@ An object is made, *sealed*, and read by anybody; its memory is used again when 
     shared.put("step-1", table)                  # an Arrow table, or bytes
     shared.table("step-1")                       # in another process: nothing is copied
 
-What a process made and did not seal is never seen by others, and its memory comes back when the process is gone. What
-somebody reads stays as it is, also if it is deleted in the meantime.
+Unsealed objects are invisible to other processes, and their memory is freed when the creating process ends. An object
+that is being read stays valid, even if it is deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ class Entry:
 
     name: str
     length: int
-    #: Whether it is in a file, not in memory.
+    #: True if it is in a file, not in memory.
     spilled: bool
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a pool has, in bytes and objects."""
+    """Statistics of a pool, in bytes and numbers of objects."""
 
-    #: How much memory it may take, takes, and how much of that waits to be used again.
+    #: Memory limit, memory in use, and the part of it that waits for reuse.
     quota: int
     memory: int
     free: int
     #: Objects in memory.
     objects: int
     bytes: int
-    #: Objects that are being made, and objects that are deleted and still read.
+    #: Objects under construction, and deleted objects that are still being read.
     unsealed: int
     deleted: int
     #: Objects in files.
@@ -58,7 +59,7 @@ class Stats:
 
 
 class Pool:
-    """A pool of shared memory; made by :func:`open` or :func:`create`. It pickles."""
+    """A pool of shared memory; made by :func:`open` or :func:`create`. Picklable."""
 
     def __init__(self, name: str, core: _core.Pool) -> None:
         self.name = name
@@ -66,15 +67,17 @@ class Pool:
 
     @property
     def folder(self) -> Path:
-        """Where its memory is."""
+        """Folder of the pool's memory."""
         return self._core.folder
 
     def put(self, name: str, data: Any) -> None:
-        """Makes an object of bytes (anything with a buffer: an array, ``bytes``), or of Arrow's data (a table, a batch,
-        a reader, a data frame of polars), as an IPC stream that :meth:`table` reads.
+        """Stores bytes (any object with a buffer: an array, ``bytes``), or Arrow data (a table, a batch, a reader, a
+        polars data frame) as an IPC stream that :meth:`table` reads.
 
-        It is a :class:`~hyperchunk.exceptions.LimitError` if the quota is reached, and an ``OSError`` if there is an
-        object of that name."""
+        Raises:
+            LimitError: The quota is reached.
+            OSError: An object of that name exists.
+        """
         if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
             self._core.put(name, data)
             return
@@ -98,32 +101,37 @@ class Pool:
             raise
 
     def begin(self, name: str, size: int) -> PoolWriter:
-        """Begins an object of `size` bytes: a writable buffer (``numpy.frombuffer(made, "f8")``), which nobody sees
-        before its ``seal()``; ``abort()`` gives it up. Its memory is what an earlier object left there."""
+        """Creates an object of `size` bytes and returns a writable buffer (``numpy.frombuffer(made, "f8")``). It
+        becomes visible with ``seal()``; ``abort()`` discards it. The memory is not cleared: it may hold data of an
+        earlier object.
+        """
         return self._core.begin(name, size)
 
     def get(self, name: str) -> PoolObject:
-        """An object's bytes: a buffer (``memoryview(found)``, ``numpy.frombuffer(found, "f8")``). Nothing is copied;
-        the bytes stay as long as the buffer is used. It is an :class:`~hyperchunk.exceptions.ObjectNotFoundError` if
-        there is none of that name."""
+        """Returns an object's bytes as a buffer (``memoryview(found)``, ``numpy.frombuffer(found, "f8")``). Nothing
+        is copied; the bytes stay valid while the buffer is used.
+
+        Raises:
+            ObjectNotFoundError: There is no object of that name.
+        """
         return self._core.get(name)
 
     def table(self, name: str) -> Any:
-        """An Arrow table that :meth:`put` made, as ``pyarrow.Table``. Nothing is copied."""
+        """Returns an Arrow table stored by :meth:`put`, as ``pyarrow.Table``. Nothing is copied."""
         import pyarrow as pa
 
         return pa.ipc.open_stream(pa.py_buffer(self.get(name))).read_all()
 
     def delete(self, name: str) -> bool:
-        """Deletes an object; False if there is none of that name. Who reads it goes on."""
+        """Deletes an object; returns False if there is none of that name. Current readers keep it."""
         return self._core.delete(name)
 
     def list(self) -> list[Entry]:
-        """Its objects, by their names."""
+        """Lists the objects, by name."""
         return [Entry(*entry) for entry in self._core.list()]
 
     def stats(self) -> Stats:
-        """What it has."""
+        """Returns the statistics of the pool."""
         return Stats(*self._core.stats())
 
     def __contains__(self, name: object) -> bool:
@@ -147,14 +155,15 @@ def _reopened(name: str) -> Pool:
 
 
 def create(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """Makes a pool that may take `quota` bytes of memory, half of the machine's if nothing is said. When they are
-    taken, objects that nobody used for the longest time go to files in the folder `spill`, and are read from there;
-    without it, that is an error."""
+    """Creates a pool with a quota of `quota` bytes of memory, by default half of the machine's. When the quota is
+    reached, the least recently used objects move to files in the folder `spill`, and are read from there; without
+    `spill`, that is an error.
+    """
     return Pool(name, _core.Pool.create(name, quota, None if spill is None else str(spill)))
 
 
 def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """The pool of that name. If `quota` or `spill` is given and there is none, it is made."""
+    """Opens the pool of that name. If it does not exist and `quota` or `spill` is given, creates it."""
     try:
         return _reopened(name)
     except FileNotFoundError:
@@ -163,15 +172,15 @@ def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] |
     try:
         return create(name, quota=quota, spill=spill)
     except OSError:
-        # Somebody was faster.
+        # Another process has created it in the meantime.
         return _reopened(name)
 
 
 def remove(name: str) -> None:
-    """Takes a pool away, with all of its objects in memory. Who reads one goes on."""
+    """Removes a pool, with all its objects in memory. Current readers keep theirs."""
     _core.Pool.remove(name)
 
 
 def pools() -> list[str]:
-    """The names of this user's pools."""
+    """Lists the names of this user's pools."""
     return _core.Pool.all()

@@ -1,9 +1,9 @@
-"""Where values lie that are asked for: by statistics first, then by reading what is left, and nothing else.
+"""Queries by value: statistics exclude zones first, and only the remaining ones are read.
 
 Statistics come from the writers of a store (``statistics=True``) or from ``hyperchunk analyze``::
 
     waves = hyperchunk.query("run.h5", "/ocean/h", "value > 12")
-    waves.boxes                      # where such values may lie; nowhere else are any
+    waves.boxes                      # may hold such values; there are none elsewhere
     indices, heights = waves.read()  # reads those boxes
 """
 
@@ -23,81 +23,82 @@ from hyperchunk import _core
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
 
-#: What a box may be given as: a slice for each dimension, ``(start, stop)`` pairs, or what NumPy indexes with.
+#: A box: a slice for each dimension, ``(start, stop)`` pairs, or a NumPy index.
 BoxLike = Sequence[slice | tuple[int, int] | int] | slice | int | None
 _Indices = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What elements are like."""
+    """Statistics of elements."""
 
-    #: How many there are, and how many are not a number.
+    #: Number of elements, and number of NaN among them.
     count: int
     nan: int
-    #: The smallest and the largest of the others, exact; None if there are none.
+    #: Exact minimum and maximum of the numbers; None if there are none.
     min: float | int | None
     max: float | int | None
-    #: The sum of the others.
+    #: Sum of the numbers.
     sum: float
 
     @property
     def mean(self) -> float:
-        """The mean of the numbers."""
+        """Mean of the numbers; NaN if there are none."""
         return self.sum / (self.count - self.nan) if self.count > self.nan else float("nan")
 
 
 @dataclass(frozen=True)
 class Zone:
-    """A part of a dataset, and what its elements are like."""
+    """A zone of a dataset, with its statistics."""
 
-    #: Its boxes: what is seen of it.
+    #: Boxes of the zone that are visible.
     boxes: list[tuple[slice, ...]]
-    #: What it is like; None where nothing is known.
+    #: Statistics; None if there are none.
     summary: Summary | None
-    #: Whether `summary` is just of those boxes; else a part of the zone is written over, and it only bounds the values.
+    #: True if `summary` covers exactly these boxes; otherwise a part of the zone was overwritten, and it only
+    #: bounds the values.
     exact: bool
-    #: In a store: who wrote it, and in which epoch.
+    #: In a store: the writer of the zone, and its epoch.
     writer: str | None
     epoch: int | None
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of the first zones of a dataset."""
+    """A top-ranked zone of a dataset."""
 
-    #: By what it was put in order.
+    #: Value by which zones were ranked.
     value: float | int
-    #: Where that is, if it is a largest or smallest value.
+    #: Index of the value, if it is a maximum or minimum.
     index: tuple[int, ...] | None
-    #: The zone's box.
+    #: Box of the zone.
     box: tuple[slice, ...]
-    #: What its elements are like.
+    #: Statistics of its elements.
     summary: Summary
-    #: In a store: who wrote it, and in which epoch.
+    #: In a store: the writer of the zone, and its epoch.
     writer: str | None
     epoch: int | None
 
 
 class Top(list[Shard]):
-    """The first zones, and what finding them cost."""
+    """Top-ranked zones, and the cost of finding them."""
 
-    #: How many bytes were looked at, and how many were asked about.
+    #: Bytes scanned, and bytes of the queried region.
     looked_at: int = 0
     total: int = 0
 
 
 class Query:
-    """What was asked of a dataset, and where the answer lies. Iterating reads it part by part: indices and values."""
+    """A query of a dataset and its answer. Iteration reads the answer part by part: indices and values."""
 
     def __init__(self, dataset: Dataset, predicate: str, box: BoxLike = None) -> None:
         self._dataset = dataset
         self._core = _core.Query(dataset._readable, predicate, _box(dataset, box))
-        #: The predicate.
+        #: Predicate of the query.
         self.predicate = self._core.predicate
-        #: Boxes that may hold such values, merged and in order. Nowhere else are any.
+        #: Boxes that may hold matching values, merged and in order. There are none elsewhere.
         self.boxes = [_slices(start, count) for start, count in self._core.boxes]
-        #: How many bytes were looked at until now: statistics, and elements once they are read.
+        #: Bytes scanned until now: statistics, and elements once they are read.
         self.looked_at, self.left, self.unknown, self.total = self._core.bytes
 
     def __iter__(self) -> Iterator[tuple[_Indices, npt.NDArray[Any]]]:
@@ -110,7 +111,7 @@ class Query:
         self.looked_at = before + matches.looked_at
 
     def read(self) -> tuple[_Indices, npt.NDArray[Any]]:
-        """The index of each value that is what was asked for, a row each, and the values, in the order of the boxes."""
+        """Returns the indices of all matching values, a row each, and the values, in the order of the boxes."""
         parts = list(self)
         if not parts:
             return np.empty((0, self._dataset.ndim), np.uint64), np.empty(0, np.dtype(self._dataset.dtype))
@@ -127,15 +128,16 @@ class Query:
 
 
 class Shards:
-    """The zones of a dataset: iterate over them, or ask for the :meth:`top`."""
+    """Zones of a dataset, for iteration or for :meth:`top`."""
 
     def __init__(self, dataset: Dataset, box: BoxLike = None) -> None:
         self._dataset = dataset
         self._box = _box(dataset, box)
 
     def top(self, count: int = 1, *, by: str = "max") -> Top:
-        """The first `count` zones `by` their ``"max"``, ``"min"``, ``"sum"``, ``"mean"``, ``"nan"`` or ``"range"``: for
-        the largest value and where it is, ``top(1)[0]``. What nobody wrote is no zone."""
+        """Returns the first `count` zones, ranked `by` ``"max"``, ``"min"``, ``"sum"``, ``"mean"``, ``"nan"`` or
+        ``"range"``: ``top(1)[0]`` holds the largest value and its index. Data that were never written form no zone.
+        """
         found, looked_at, total = _core.query_top(self._dataset._readable, count, by, self._box)
         top = Top(
             Shard(value, None if index is None else tuple(index), _slices(*box), Summary(*summary), writer, epoch)
@@ -151,8 +153,13 @@ class Shards:
 
 
 def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike = None, **options: Any) -> Query:
-    """Where the values of the dataset at `path` of a file lie that `predicate` asks for, such as ``"value > 12"``,
-    ``"0 <= value < 5 or isnan(value)"``. `options` are those of :func:`hyperchunk.open`."""
+    """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"`` or
+    ``"0 <= value < 5 or isnan(value)"``. `box` limits the query to a part of the dataset: a slice without a step for
+    each dimension. `options` are as for :func:`hyperchunk.open`.
+
+    Example:
+        >>> indices, heights = query("run.h5", "/ocean/h", "value > 12").read()  # doctest: +SKIP
+    """
     import hyperchunk
 
     dataset: Dataset = hyperchunk.open(file, **options)[path]
@@ -161,22 +168,26 @@ def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike 
 
 @dataclass(frozen=True)
 class Analyzed:
-    """What :func:`analyze` looked at."""
+    """Result of :func:`analyze`."""
 
-    #: The file with the statistics.
+    #: File of the statistics.
     path: Path
-    #: The datasets, each with how many zones it has.
+    #: Number of zones of each dataset.
     datasets: dict[str, int]
-    #: Datasets that were left out, and why.
+    #: Datasets that were skipped, and the reasons.
     left_out: dict[str, str]
-    #: How many bytes were looked at.
+    #: Bytes scanned.
     looked_at: int
 
 
 def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
-    """Looks at all values of a plain HDF5 file once, on all processors, and keeps what they are like beside it. It
-    can be asked then (:func:`query`), until it changes. `datasets` are paths; without them, all that have numbers.
-    `options` are those of :func:`hyperchunk.open`."""
+    """Reads all values of a plain HDF5 file once, on all processors, and stores their statistics in a file beside it.
+    You can query it then (:func:`query`), until the file changes. `datasets` are paths; by default all numeric ones.
+    `options` are as for :func:`hyperchunk.open`.
+
+    Example:
+        >>> analyze("run.h5", ["/ocean/h"]).datasets  # doctest: +SKIP
+    """
     import hyperchunk
 
     with hyperchunk.open(file, **options) as opened:

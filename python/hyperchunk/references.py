@@ -1,19 +1,24 @@
-"""References: values that lead to an object, or to a part of a dataset."""
+"""References: values that point to an object, or to a selection of a dataset."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# How `_core` numbers what a stored reference is.
+from hyperchunk.likeness import class_of_h5py
+
+# Reference kinds of `_core`.
 OBJECT1, REGION1, OBJECT2, REGION2, ATTRIBUTE = range(5)
 
 
 class Reference:
-    """A reference to an object: ``group[reference]`` opens it. It is true unless it is null.
+    """An object reference: ``group[reference]`` opens the object. It is true unless it is null.
 
-    It holds the bytes that the file stores, so it means something in that file only."""
+    It holds the bytes that the file stores, so it is only valid in that file.
+    """
 
     __slots__ = ("_kind", "_raw", "_region")
+
+    __class__ = class_of_h5py("Reference")
 
     #: 0 for objects, 1 for regions, 2 for attributes.
     typecode = 0
@@ -45,9 +50,11 @@ class Reference:
 
 
 class RegionReference(Reference):
-    """A reference to a part of a dataset: ``dataset[reference]`` reads it, ``group[reference]`` opens the dataset."""
+    """A region reference: ``dataset[reference]`` reads the selection, ``group[reference]`` opens the dataset."""
 
     __slots__ = ()
+
+    __class__ = class_of_h5py("RegionReference")
 
     typecode = 1
 
@@ -59,7 +66,7 @@ class RegionReference(Reference):
 
 
 class AttributeReference(Reference):
-    """A reference to an attribute: ``group[reference]`` opens the object that has it."""
+    """An attribute reference: ``group[reference]`` opens the object that has the attribute."""
 
     __slots__ = ()
 
@@ -73,7 +80,7 @@ class AttributeReference(Reference):
 
 
 def class_of(kind: int) -> type[Reference]:
-    """The class of the references that the files store as `kind`."""
+    """Returns the class of references of a stored kind."""
     if kind in (REGION1, REGION2):
         return RegionReference
     return AttributeReference if kind == ATTRIBUTE else Reference

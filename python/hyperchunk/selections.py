@@ -1,4 +1,4 @@
-"""Which elements of a dataset an index means: h5py's rules, and its words where they are broken."""
+"""Selections made from indices, by h5py's rules and with its error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 class MultiBlockSlice:
-    """A slice of `count` blocks (None: all that fit) of `block` elements, each `stride` after the one before."""
+    """A slice of `count` blocks (None: as many as fit) of `block` elements, at distances of `stride`."""
 
     def __init__(self, start: int = 0, stride: int = 1, count: int | None = None, block: int = 1) -> None:
         if start < 0:
@@ -30,7 +30,7 @@ class MultiBlockSlice:
         self.block = block
 
     def indices(self, length: int) -> tuple[int, int, int, int]:
-        """Start, stride, count and block in a dimension of `length` elements."""
+        """Returns start, stride, count and block in a dimension of `length` elements."""
         count = self.count
         if count is None:
             count = (length - self.start - self.block) // self.stride + 1
@@ -51,25 +51,26 @@ class MultiBlockSlice:
 
 
 class Selection(NamedTuple):
-    """Elements of a dataset."""
+    """A selection of elements of a dataset."""
 
-    #: What `_core` reads.
+    #: Selection for `_core`.
     choice: _core.Choice
-    #: How many elements in each dimension, or in a row.
+    #: Number of elements in each dimension, or in a row.
     shape: Shape
-    #: The shape of the array that is read: without the dimensions that an integer selects from.
+    #: Shape of the resulting array: without the dimensions that are indexed by an integer.
     array_shape: Shape
-    #: Whether it is made of slices and integers only, so that values can be broadcast to it.
+    #: True if it consists of slices and integers only, so that values can be broadcast to it.
     simple: bool = True
-    #: Which dimensions an integer selects from.
+    #: Dimensions that are indexed by an integer.
     scalar: tuple[bool, ...] = ()
-    #: Start, stride, count and block of each dimension; None where that does not say it all.
+    #: Start, stride, count and block of each dimension; None if these do not describe the selection.
     axes: tuple[tuple[int, int, int, int], ...] | None = None
 
 
 def slab(dims: Shape, args: tuple[Any, ...]) -> tuple[list[int], Shape] | None:
-    """For plain slices and integers in each dimension: start, step and count of each, and the shape of the array.
-    None for anything else, and where an error must be told. This is on the path of each small read."""
+    """Fast path of small reads, for plain slices and integers: returns start, step and count of each dimension, and
+    the shape of the array. None for any other index, and for one that is an error.
+    """
     if len(args) != len(dims):
         return None
     plain: list[int] = []
@@ -95,7 +96,7 @@ def slab(dims: Shape, args: tuple[Any, ...]) -> tuple[list[int], Shape] | None:
 
 
 def select(dims: Shape, args: tuple[Any, ...]) -> Selection:
-    """The elements that an index means."""
+    """Returns the selection of an index."""
     if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b":
         mask = args[0]
         if mask.shape == dims:
@@ -108,7 +109,7 @@ def select(dims: Shape, args: tuple[Any, ...]) -> Selection:
 
 
 def everything(dims: Shape) -> Selection:
-    """All elements."""
+    """Selects all elements."""
     axes = tuple((0, 1, length, 1) for length in dims)
     return Selection(_core.Choice.all(), dims, dims, True, (False,) * len(dims), axes)
 
@@ -157,7 +158,7 @@ def _axes(dims: Shape, args: tuple[Any, ...]) -> Selection:
 
 
 def _each_dimension(dims: Shape, args: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """The index of each dimension; None where all of it is meant."""
+    """Returns the index of each dimension; None for a whole dimension."""
     rank = len(dims)
     at = [place for place, arg in enumerate(args) if arg is Ellipsis]
     if len(at) > 1:
@@ -193,14 +194,14 @@ def _index(arg: Any, length: int) -> int | None:
 
 
 def _indices(arg: Any, length: int) -> Array:
-    """A list of indices, or one of which are wanted."""
+    """Converts a list of indices, or a mask, to indices."""
     array = arg if isinstance(arg, np.ndarray) else np.asarray(arg)
     if array.ndim != 1:
         if isinstance(arg, np.ndarray):
             raise TypeError("Only 1D arrays allowed for fancy indexing")
         raise TypeError(f"Selection can't process {arg!r}")
     if array.size == 0 and not isinstance(arg, np.ndarray):
-        # NumPy takes an empty list for one of floats.
+        # NumPy makes an empty list an array of floats.
         array = array.astype(np.intp)
     if array.dtype.kind == "b":
         if array.size != length:
@@ -225,8 +226,11 @@ def _checked(indices: Array, length: int) -> Array:
 
 
 def broadcast_shape(source: Shape, target: Selection) -> Shape:
-    """The shape that an array must take to fill `target`, one dimension for each of the dataset's; an error where it
-    does not fit."""
+    """Returns the shape that an array must take to fill `target`, with one dimension for each of the dataset's.
+
+    Raises:
+        TypeError: The array cannot be broadcast to `target`.
+    """
     if not target.simple:
         if source != target.array_shape:
             raise TypeError("Broadcasting is not supported for complex selections")
@@ -247,7 +251,7 @@ def broadcast_shape(source: Shape, target: Selection) -> Shape:
 
 
 def numpy_index(args: tuple[Any, ...], dims: Shape) -> tuple[Any, ...]:
-    """The same index for NumPy, which knows no slices of blocks."""
+    """Converts an index for NumPy, which has no slices of blocks."""
 
     def blocks(arg: Any, length: int) -> Any:
         if not isinstance(arg, MultiBlockSlice):
@@ -261,17 +265,19 @@ def numpy_index(args: tuple[Any, ...], dims: Shape) -> tuple[Any, ...]:
 
 
 class Space:
-    """A dataspace with a selection, as a file stores it: what `_core` tells of it is a tuple, the first item of which
-    is ``"none"``, ``"all"``, ``"points"``, ``"regular"`` or ``"blocks"``."""
+    """A dataspace with a selection, as a file stores it. `_core` describes it by a tuple, the first item of which is
+    ``"none"``, ``"all"``, ``"points"``, ``"regular"`` or ``"blocks"``.
+    """
 
     def __init__(self, shape: Shape, selection: tuple[Any, ...]) -> None:
-        #: The extent; without dimensions where the file does not store it.
+        #: Extent; empty if the file does not store it.
         self.shape = shape
         self.selection = selection
 
     def _regular(self) -> tuple[tuple[int | None, ...], ...] | None:
-        """Start, stride, count and block of each dimension, if the selection is a regular pattern. Old files list its
-        blocks."""
+        """Returns start, stride, count and block of each dimension, if the selection is a regular pattern, also for
+        one that an old file stores as a list of blocks.
+        """
         if self.selection[0] == "regular":
             return tuple(self.selection[1])
         if self.selection[0] != "blocks":
@@ -290,27 +296,27 @@ class Space:
         return tuple(axes) if blocks == len(corners) else None
 
     def is_regular_hyperslab(self) -> bool:
-        """Whether the selection is a regular pattern of blocks."""
+        """True if the selection is a regular pattern of blocks."""
         return self._regular() is not None
 
     def get_regular_hyperslab(self) -> tuple[tuple[int | None, ...], ...]:
-        """Start, stride, count and block of a regular pattern; None for a count without a bound."""
+        """Returns start, stride, count and block of a regular pattern; None for an unlimited count."""
         regular = self._regular()
         if regular is None:
             raise TypeError("the selection is not a regular hyperslab")
         return tuple(zip(*regular, strict=True))
 
     def get_select_npoints(self) -> int:
-        """How many elements are selected."""
+        """Returns the number of selected elements."""
         return int(_core.Choice.selected(self.selection).count(list(self.shape)))
 
     def get_select_bounds(self) -> tuple[Shape, Shape]:
-        """The first and the last index in each dimension."""
+        """Returns the first and the last index in each dimension."""
         corners = self._corners()
         return tuple(map(int, corners[:, 0].min(axis=0))), tuple(map(int, corners[:, 1].max(axis=0)))
 
     def _corners(self) -> Array:
-        """The first and the last corner of each block."""
+        """Returns the first and the last corner of each block."""
         kind, *rest = self.selection
         if kind == "regular":
             first = [start for start, *_ in rest[0]]
@@ -325,8 +331,9 @@ class Space:
         return np.repeat(array.reshape(-1, 1, rank), 2, axis=1) if kind == "points" else array.reshape(-1, 2, rank)
 
     def selected_shape(self) -> Shape | None:
-        """The shape of the selection: of its box if it fills one, else of a row of elements; None for no elements of a
-        scalar."""
+        """Returns the shape of the selection: of its bounding box if the selection fills it, else a row of elements;
+        None for an empty selection of a scalar.
+        """
         kind, *rest = self.selection
         dims = self.shape
         if kind == "none":
@@ -340,7 +347,7 @@ class Space:
             return (0,) * len(dims)
         if kind == "regular":
             return tuple(number * block for _, _, number, block in rest[0])
-        # How many elements lie in the first plane of each dimension tells how many planes there are, if they are alike.
+        # The number of elements in the first plane of each dimension gives the number of planes, if all are alike.
         corners = self._corners().astype(np.int64)
         sizes = corners[:, 1] - corners[:, 0] + 1
         box = corners[:, 0].min(axis=0)
@@ -353,7 +360,7 @@ class Space:
 
 
 def referred(dims: Shape, selection: tuple[Any, ...]) -> Selection:
-    """What a stored selection means in a dataset of this extent."""
+    """Resolves a stored selection for a dataset of this extent."""
     shape = Space(dims, selection).selected_shape()
-    # A scalar of which nothing is selected has no shape, and no array.
+    # An empty selection of a scalar has no shape, and no array.
     return Selection(_core.Choice.selected(selection), shape, shape, False)  # type: ignore[arg-type]

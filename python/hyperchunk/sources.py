@@ -1,8 +1,7 @@
-"""Where the bytes of a file come from, if neither from a path nor from a URL: Python's file objects, fsspec's and
-obstore's objects.
+"""Sources for files that are neither a path nor a URL: Python file objects, and objects of fsspec and obstore.
 
-`_core` asks a source for its `size`, its `identity` (what it is called, and which version of it; None where reading
-costs no requests) and, by `fetch`, for ranges of bytes.
+`_core` uses a source's `size`, its `identity` (name and version; None if reads cost no requests), and `fetch`, which
+returns ranges of bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Ranges = list[tuple[int, int]]
 
 
 class FileObject:
-    """A Python file object: `read` and `seek`."""
+    """A Python file object, with `read` and `seek`."""
 
     identity = None
 
@@ -50,12 +49,13 @@ class FileObject:
 
 
 class _Versioned:
-    """An object somewhere else, of which one version is read: nothing is asked of it before it is used. After each
-    fetch its version is looked at again, so that bytes of two versions never meet."""
+    """A versioned remote object; nothing is requested before its first use. The version is checked after each fetch,
+    so that bytes of two versions are never mixed.
+    """
 
     @cached_property
     def _opened(self) -> tuple[int, str]:
-        """The size and the version that it had when it was first looked at."""
+        """Size and version at the first access."""
         return self._look()
 
     @property
@@ -65,7 +65,7 @@ class _Versioned:
     @cached_property
     def identity(self) -> str:
         size, version = self._opened
-        # Without a version, nothing says that this is what another source of the same name was.
+        # Without a version, the same name does not imply the same contents.
         return f"{self._name()} {size} {version or f'opened {next(_openings)} by {os.getpid()}'}"
 
     def fetch(self, ranges: Ranges) -> list[bytes]:
@@ -88,12 +88,12 @@ class _Versioned:
         return f"<{self._name()}>"
 
 
-# Openings of objects without a version.
+# Counter of openings of objects without a version.
 _openings = count()
 
 
 class FsspecFile(_Versioned):
-    """A file of an fsspec file system: ranges are fetched together, past fsspec's caches."""
+    """A file of an fsspec file system: ranges are fetched together, without fsspec's caches."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -151,7 +151,7 @@ def _version(info: dict[str, Any]) -> str:
 
 
 def source_of(thing: Any) -> Any:
-    """What gets the bytes of a thing; None if it is none of these."""
+    """Returns the source for an object; None if its type is not supported."""
     if isinstance(thing, tuple) and len(thing) == 2:
         first, path = thing
         if hasattr(first, "cat_ranges"):

@@ -1,11 +1,11 @@
-"""What the message of a missing name says beside that it is missing: which names are like it, and which there are."""
+"""Suggestions for the error about a missing name: similar names, and existing ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-# Of larger groups, names are neither listed nor compared.
+# In larger groups, names are neither listed nor compared.
 _MOST_COMPARED = 2000
 _MOST_SHOWN = 8
 _MOST_LIKE = 3
@@ -16,7 +16,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def suggestion(wanted: str, count: int, names: Sequence[str | bytes], where: str) -> str:
-    """What there is instead of `wanted`; `names` is empty where there are too many of them."""
+    """Describes the alternatives to `wanted`; `names` is empty if there are too many."""
     if not count:
         return f"; {where} is empty"
     if not names:
@@ -32,5 +32,5 @@ def suggestion(wanted: str, count: int, names: Sequence[str | bytes], where: str
 
 
 def few(count: int) -> bool:
-    """Whether so many names are listed and compared."""
+    """True if this number of names is listed and compared."""
     return count <= _MOST_COMPARED

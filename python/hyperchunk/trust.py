@@ -1,6 +1,6 @@
-"""Whose functions may do what: keys, and the profiles that they are in.
+"""Trust settings: keys, and the profiles to which they belong.
 
-The same as ``hyperchunk trust``. Reading a live dataset never changes any of it.
+Equivalent to ``hyperchunk trust``. Reading a live dataset never changes any of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Key:
-    """A key that somebody here knows."""
+    """A known key."""
 
     fingerprint: str
     """``SHA256:…``, of the public key."""
@@ -36,7 +36,7 @@ class Key:
 
 @dataclass(frozen=True)
 class ImportedProfile:
-    """A profile that was made of HDF5-UDF's rules."""
+    """A profile converted from HDF5-UDF's rules."""
 
     toml: str
     """The text of its file."""
@@ -49,10 +49,10 @@ class ImportedProfile:
 
 
 def ls() -> list[Key]:
-    """Your own key, those in profiles, and those that were revoked.
+    """Lists your own key, the keys in profiles, and revoked keys.
 
     Raises:
-        KeyFileError: A key's file is unsafe or damaged. Nothing that it signed runs.
+        KeyFileError: A key's file is unsafe or damaged. Functions signed by it do not run.
     """
     keys, bad = _core.trust_list()
     if bad:
@@ -61,61 +61,61 @@ def ls() -> list[Key]:
 
 
 def profiles() -> list[str]:
-    """The names of the profiles that there are."""
+    """Lists the names of the profiles."""
     return _core.trust_profiles()
 
 
 def add(key: Path, profile: str, *, name: str | None = None, even_if_revoked: bool = False) -> Key:
-    """Put somebody's key into a profile, and into no other: what they signed then has that profile's rights.
+    """Puts a key into a profile, and into no other: functions signed by it get that profile's rights.
 
     Args:
         key: A public key file (ours, or HDF5-UDF's), a fingerprint, or ``"FILE:/DATASET"`` for the key that signed it.
         profile: ``"untrusted"``, ``"default"``, or one of yours.
-        name: A label for yourself, instead of the one in the key.
+        name: A label for your own use, instead of the one in the key.
         even_if_revoked: Trust a key again that you revoked.
 
     Raises:
-        UdfSyntaxError: It is no key.
-        NotFoundError: There is no such file, dataset or profile, or nobody signed it.
-        RefusedError: It was revoked, or the profile is ``"self"``.
+        UdfSyntaxError: The argument is not a key.
+        NotFoundError: There is no such file, dataset or profile, or the dataset is not signed.
+        RefusedError: The key was revoked, or the profile is ``"self"``.
     """
     with _libhdf5.exclusive():
         return Key(*_core.trust_add(os.fspath(key), profile, name, even_if_revoked, _libhdf5.of_h5py()))
 
 
 def move(fingerprint: str, profile: str) -> Key:
-    """Put a listed key into another profile.
+    """Moves a listed key to another profile.
 
     Raises:
-        NotFoundError: It is in none, or there is no such profile.
+        NotFoundError: The key is in no profile, or there is no such profile.
     """
     return Key(*_core.trust_move(fingerprint, profile))
 
 
 def revoke(fingerprint: str) -> None:
-    """Take all trust from a key: what it signed is refused from now on, even as a stranger's."""
+    """Revokes a key: functions signed by it are refused from now on, even in the profile for unknown keys."""
     _core.trust_revoke(fingerprint)
 
 
 def rm(fingerprint: str) -> None:
-    """Take a key out of your profiles. It is then a stranger's.
+    """Removes a key from your profiles. It then counts as unknown.
 
     Raises:
-        NotFoundError: It is in none of yours.
+        NotFoundError: The key is in none of your profiles.
     """
     _core.trust_remove(fingerprint)
 
 
 def import_profile(file: Path, name: str | None = None, *, dry_run: bool = False) -> ImportedProfile:
-    """Make a profile of HDF5-UDF's rules (JSON). What has no counterpart is left out, never widened.
+    """Converts HDF5-UDF's rules (JSON) to a profile. Rules without a counterpart are omitted, never widened.
 
     Args:
         file: The rules, such as ``~/.config/hdf5-udf/lab/lab.json``.
-        name: The new profile's name; without it, the file's.
+        name: Name of the new profile; by default the file's.
         dry_run: Write nothing.
 
     Raises:
-        ExistsError: There is a profile of that name.
+        ExistsError: A profile of that name exists.
     """
     toml, warnings, made, path = _core.trust_import(os.fspath(file), name, dry_run)
     return ImportedProfile(toml, warnings, made, None if path is None else os.fspath(path))

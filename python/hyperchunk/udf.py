@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperchunk import _core, _libhdf5
+from hyperchunk._printable import printable
 from hyperchunk.exceptions import NotFoundError
 
 __all__ = ["LiveDataset", "Verdict", "attach", "convert", "explain", "extend", "ls", "rebuild", "rm", "show", "verify"]
@@ -19,7 +20,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class LiveDataset:
-    """A live dataset as its file tells it; nothing has been run."""
+    """A live dataset as described by its file; nothing has been run."""
 
     path: str
     """Its path in the file."""
@@ -38,7 +39,7 @@ class LiveDataset:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found about a live dataset, running nothing of it."""
+    """Result of checking a live dataset without running its function."""
 
     path: str
     """Its path in the file."""
@@ -55,12 +56,12 @@ class Verdict:
 
     @property
     def valid(self) -> bool:
-        """Whether record, signature and chunks hold."""
+        """True if record, signature and chunks are valid."""
         return self.chunks is not None
 
     @property
     def runs(self) -> bool:
-        """Whether reading it would run its function here."""
+        """True if a read would run its function here."""
         return self.reason is None
 
 
@@ -81,34 +82,33 @@ def attach(
     unsigned: bool = False,
     dry_run: bool = False,
 ) -> list[dict[str, Any]]:
-    """Store a program, or an expression, in an HDF5 file as one dataset or more.
+    """Stores a program, or an expression, in an HDF5 file as one or more live datasets.
 
-    The datasets that the program names with ``lib.getData`` and that the file has are its inputs, the others its
-    outputs. All datasets that an expression names are its inputs, and it has one output. The file must not be open for
-    writing elsewhere; close your own ``h5py.File`` first.
+    Of the datasets that the program names with ``lib.getData``, the ones that exist in the file are its inputs, the
+    others its outputs. All datasets that an expression names are its inputs, and it has one output. The file must not
+    be open for writing elsewhere; close your own ``h5py.File`` first.
 
     Args:
         file: The HDF5 file, which is changed.
         source: The program: ``.py``, ``.lua``, ``.cpp``, ``.c``, ``.wasm``, a WebAssembly module, or ``.expr``, a file
             with an expression.
         outputs: Descriptions ``"NAME:RESOLUTION:TYPE"``, such as ``"NDVI:4000x4000:float"``. An output without one
-            takes the shape and type of the inputs, if they all have the same. That of an expression has to be named,
-            and takes the type that the expression has by NumPy's rules.
-        expression: Instead of a source: what is computed, element by element, as in ``"(NIR - Red) / (NIR + Red)"``.
+            takes the shape and type of the inputs, if these are all the same. The output of an expression must be
+            named, and takes the type that the expression has by NumPy's rules.
+        expression: Instead of a source: an element-wise expression, as in ``"(NIR - Red) / (NIR + Red)"``.
         backend: ``"wasm"``: compile a C++ source to WebAssembly, with Zig (``pip install ziglang``); C always is.
-        inputs: The datasets that a module reads, if it does not say so itself.
-        chunks: ``None``: a function sees whole arrays, an expression is computed in blocks of its own choice.
-            ``"auto"`` or a shape: it runs once a chunk and sees that block as if it were the whole; inputs of the
-            output's shape are cut to the block, others stay whole.
-        halo: With ``chunks``, blocks of inputs are wider by so many elements at each side, as far as the dataset goes:
-            a number for each dimension, or one for all. ``lib.getOffset()`` tells where blocks lie.
-        maxshape: The largest shape that the dataset may grow to, by `extend`: ``"inputs"``, as far as its inputs can,
-            or a shape with ``None`` where there is no bound. For what is computed in blocks.
-        seed: What the function makes random numbers from, by ``lib.seed()`` and by its language's own generators.
-            Without it, one is chosen if the source calls ``lib.seed``. It is in the record: each reader gets the same
-            values.
+        inputs: The datasets that a module reads, if it does not declare them itself.
+        chunks: ``None``: a function sees whole arrays; an expression chooses its own blocks. ``"auto"`` or a shape: the
+            function runs once per chunk and sees that block as if it were the whole; inputs of the output's shape
+            are cut to the block, others stay whole.
+        halo: With ``chunks``, number of extra elements on each side of the inputs' blocks, clipped to the dataset: one
+            number per dimension, or one for all. ``lib.getOffset()`` returns the offsets of blocks.
+        maxshape: The largest shape to which `extend` may enlarge the dataset: ``"inputs"``, as far as its inputs can
+            grow, or a shape with ``None`` in an unlimited dimension. Only for block-wise computation.
+        seed: Seed of random numbers, for ``lib.seed()`` and for the language's own generators. By default one is chosen
+            if the source calls ``lib.seed``. It is stored in the record: each reader gets the same values.
         attrs: Attributes that each output gets: text, or numbers.
-        overwrite: Replace what has an output's name.
+        overwrite: Replace existing objects with an output's name.
         unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
         dry_run: Check everything, write nothing.
 
@@ -116,8 +116,8 @@ def attach(
         The record of each output, as stored.
 
     Raises:
-        UdfSyntaxError: The source, the expression or a description cannot be understood.
-        TypeError: Neither a source nor an expression, or both.
+        UdfSyntaxError: The source, the expression or a description cannot be parsed.
+        TypeError: Neither a source nor an expression is given, or both are.
         NotFoundError: The file, the source or the signing key does not exist.
         ExistsError: An output's name is taken.
         UdfError: The source does not compile or load.
@@ -156,7 +156,7 @@ def attach(
 
 
 def ls(file: Path) -> list[LiveDataset]:
-    """The live datasets of a file, by path.
+    """Lists the live datasets of a file, by path.
 
     Raises:
         NotFoundError: There is no such file.
@@ -178,7 +178,7 @@ def _row(
 
 
 def show(file: Path, dataset: str) -> LiveDataset:
-    """One live dataset of a file.
+    """Returns one live dataset of a file.
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
@@ -187,19 +187,19 @@ def show(file: Path, dataset: str) -> LiveDataset:
     for live in ls(file):
         if live.path == path:
             return live
-    raise NotFoundError(f"{os.fspath(file)}:{path}: there is no live dataset of this name")
+    raise NotFoundError(f"{printable(os.fspath(file))}:{printable(path)}: there is no live dataset of this name")
 
 
 def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Give a live dataset that grows (``attach(…, maxshape=…)``) the shape that its inputs have now, or ``to``.
+    """Extends a growable live dataset (``attach(…, maxshape=…)``) to the current shape of its inputs, or to ``to``.
 
-    Needs no key: its record says that it may grow.
+    Needs no key: the signed record permits the growth.
 
     Returns:
-        Its shape.
+        The new shape.
 
     Raises:
-        InvalidRecordError: It does not grow, or not to this shape.
+        InvalidRecordError: The dataset is not growable, or not to this shape.
         NotFoundError: There is no such file, or no live dataset of that name in it.
     """
     library = _libhdf5.of_h5py()
@@ -208,7 +208,7 @@ def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[i
 
 
 def rm(file: Path, dataset: str) -> None:
-    """Remove a live dataset from a file. What it was computed from stays.
+    """Removes a live dataset from a file. Its inputs stay.
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
@@ -219,9 +219,9 @@ def rm(file: Path, dataset: str) -> None:
 
 
 def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
-    """Check the records, signatures and chunks of a file, or of one live dataset, and whether it would run here.
+    """Checks the records, signatures and chunks of a file, or of one live dataset, and whether it would run here.
 
-    Nothing of it is run; an empty function is, to see what the sandbox reaches.
+    Runs none of its functions, only an empty one, to find the layers of the sandbox that are available.
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
@@ -233,11 +233,11 @@ def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
 
 
 def explain(file: Path, dataset: str) -> str:
-    """What a live dataset is, whose it is, and what it would be allowed to do here, in words.
+    """Describes a live dataset in words: its contents, its signer, and its permissions here.
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
-        InvalidRecordError: Its record does not hold.
+        InvalidRecordError: Its record is invalid.
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -245,15 +245,15 @@ def explain(file: Path, dataset: str) -> str:
 
 
 def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, Any]:
-    """Compile and sign anew from the stored source, for this machine and with your key; returns the record.
+    """Recompiles the stored source for this machine and signs it with your key; returns the record.
 
     Args:
         file: The HDF5 file, which is changed.
         dataset: The live dataset.
-        take_over: Also what somebody else signed, or nobody: signed by you from then on. Look at its source first.
+        take_over: Accept a dataset that is unsigned or signed by another key, and sign it. Read its source first.
 
     Raises:
-        RefusedError: It is not yours, without ``take_over``.
+        RefusedError: The dataset is not signed by your key, and ``take_over`` is not set.
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -262,13 +262,13 @@ def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, A
 
 
 def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
-    """Make a live dataset of one that HDF5-UDF wrote, from the source that it stored; returns the records.
+    """Converts a dataset written by HDF5-UDF to a live dataset, from its stored source; returns the records.
 
-    It is signed by you, so look at its source first (:func:`show`): HDF5-UDF's signature does not cover it.
+    You sign it, so read its source first (:func:`show`): HDF5-UDF's signature does not cover it.
 
     Raises:
         NotFoundError: There is no such dataset, or its source was not stored.
-        UnsupportedError: HDF5-UDF did not write it, or it was renamed since.
+        UnsupportedError: HDF5-UDF did not write it, or it was renamed later.
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():

@@ -1,9 +1,10 @@
-"""From stored elements to NumPy values.
+"""Conversion of stored elements to NumPy values.
 
-A :class:`Part` says how elements of a datatype become elements of a dtype. Numbers, strings of fixed length and what
-is made of them need one step: `_core` converts them while it reads, straight into the array. What lies in a heap
-(sequences and strings of any length) and references need a second: the array that is read holds their handles, which
-are looked up together, one call for all."""
+A :class:`Part` describes the conversion of a datatype to a dtype. Numbers, fixed-length strings and compositions of
+them need one step: `_core` converts them while it reads, straight into the array. Heap data (variable-length
+sequences and strings) and references need a second step: the array read first holds their handles, which are then
+resolved together in one call.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from hyperchunk.exceptions import ConversionError
 from hyperchunk.references import class_of
 
 Array = npt.NDArray[Any]
-#: A file, whether it is read or written.
+#: A file opened for reading or writing.
 AnyFile = _core.File | _core.Writer
 Resolve = Callable[[AnyFile, Array], Array]
 
@@ -29,20 +30,20 @@ _NATIVE = "<" if np.little_endian else ">"
 
 
 class Part(NamedTuple):
-    """How elements of a datatype become elements of a dtype."""
+    """Conversion of elements from a datatype to a dtype."""
 
-    #: The dtype in the end.
+    #: Final dtype.
     dtype: Dtype
-    #: The dtype of the array that is read.
+    #: Dtype of the array that is read.
     wire: Dtype
-    #: The datatype of the same.
+    #: Datatype of the array that is read.
     memory: Description
-    #: Makes the one from the other; None where they are the same.
+    #: Converts `wire` to `dtype`; None if they are the same.
     resolve: Resolve | None
 
 
 class Plan:
-    """How the elements of a datatype are read as a dtype."""
+    """Plan for reading the elements of a datatype as a dtype."""
 
     __slots__ = ("clear", "conversion", "dtype", "resolve", "steps", "stored", "wire")
 
@@ -50,24 +51,24 @@ class Plan:
         self.dtype = part.dtype
         self.wire = part.wire
         self.resolve = part.resolve
-        #: The datatype of stored elements.
+        #: Datatype of stored elements.
         self.stored = _core.Datatype(description)
         self.steps = _core.Conversion(self.stored, _core.Datatype(part.memory))
-        #: The same; None where elements are wanted as they are stored.
+        #: The same; None if no conversion is needed.
         self.conversion = None if self.steps.is_copy else self.steps
-        #: Whether not each byte of an element is written: gaps between members.
+        #: True if reading does not set every byte of an element: there may be gaps between members.
         self.clear = part.wire.names is not None
 
     def empty(self, shape: tuple[int, ...]) -> Array:
-        """An array to read into."""
+        """Allocates an array to read into."""
         return np.zeros(shape, self.wire) if self.clear else np.empty(shape, self.wire)
 
     def finish(self, file: AnyFile, array: Array) -> Array:
-        """The values of what was read."""
+        """Returns the final values of an array that was read."""
         return array if self.resolve is None else self.resolve(file, array)
 
     def decode(self, file: AnyFile, stored: bytes | bytearray, shape: tuple[int, ...]) -> Array:
-        """The values of stored elements that are in memory."""
+        """Decodes stored elements that are in memory."""
         array = self.empty(shape)
         self.steps.run(stored, array)
         return self.finish(file, array)
@@ -75,17 +76,17 @@ class Plan:
 
 @lru_cache(maxsize=1024)
 def plan_of(description: Description) -> Plan:
-    """How elements are read as h5py shows them."""
+    """Plans to read elements as h5py shows them."""
     return Plan(description, part(description, dtypes.dtype_of(description)))
 
 
 def plan_as(description: Description, dtype: Dtype) -> Plan:
-    """How elements are read as another dtype."""
+    """Plans to read elements as another dtype."""
     return Plan(description, part(description, dtype))
 
 
 def part(source: Description, dtype: Dtype) -> Part:
-    """How elements of `source` become elements of `dtype`."""
+    """Describes the conversion of elements of `source` to `dtype`."""
     if dtype.subdtype is not None:
         return _array(source, dtype)
     if dtype.names is not None:
@@ -102,12 +103,12 @@ def part(source: Description, dtype: Dtype) -> Part:
 
 
 def order_of(dtype: Dtype) -> str:
-    """The byte order of a dtype."""
+    """Returns the byte order of a dtype."""
     return {"=": _NATIVE, "|": _NATIVE}.get(dtype.byteorder, dtype.byteorder)
 
 
 def memory_of(source: Description, dtype: Dtype) -> Description:
-    """The datatype of a dtype without parts."""
+    """Returns the datatype of a dtype without fields or subarrays."""
     size, order = dtype.itemsize, order_of(dtype)
     if source[0] == "opaque" and size == source[1]:
         return source
@@ -135,7 +136,7 @@ def memory_of(source: Description, dtype: Dtype) -> Description:
 
 
 def float_description(size: int, order: str) -> Description:
-    """An IEEE number, or the machine's long double."""
+    """Describes an IEEE number, or the machine's long double."""
     bits = {2: 5, 4: 8, 8: 11}.get(size, 15)
     bias = (1 << (bits - 1)) - 1
     if size == 16 and _LONG_DOUBLE_IS_X87:
@@ -147,7 +148,7 @@ def float_description(size: int, order: str) -> Description:
 def _array(source: Description, dtype: Dtype) -> Part:
     assert dtype.subdtype is not None
     base, dims = dtype.subdtype
-    # NumPy knows no arrays of arrays: their dimensions are one list.
+    # NumPy has no arrays of arrays: their dimensions form one list.
     nested, element = [], source
     while element[0] == "array":
         nested.append(element[2])
@@ -172,7 +173,7 @@ def _compound(source: Description, dtype: Dtype) -> Part:
     elif source[0] == "complex" and len(dtype.names) == 2:
         stored = dict.fromkeys(dtype.names, source[2])
     names = dtype.names
-    # A member that is not stored stays zero; it is left to the conversion.
+    # A member that is not stored stays zero; the conversion handles it.
     parts = [part(stored.get(name, (None,)), dtype[name]) for name in names]
     wire, resolve = dtype, None
     if any(member.resolve is not None for member in parts):
@@ -204,7 +205,7 @@ def _handles(size: int) -> Dtype:
 
 
 def _objects(values: list[Any], shape: tuple[int, ...], dtype: Dtype) -> Array:
-    """An array of Python objects, which may themselves be sequences."""
+    """Makes an array of Python objects, which may themselves be sequences."""
     out = np.empty(len(values), dtype)
     for index, value in enumerate(values):
         out[index] = value
@@ -251,8 +252,9 @@ def _references(source: Description, dtype: Dtype) -> Part:
 
 
 def _element_dtype(dtype: Dtype) -> Dtype:
-    """The dtype of the arrays that sequences are: as h5py has it, native and without metadata for
-    numbers and objects."""
+    """Returns the dtype of the arrays that represent sequences: as in h5py, native and without metadata for numbers
+    and objects.
+    """
     if dtype.subdtype is not None or dtype.kind not in "biufcmMO":
         return dtype
     return np.dtype("O") if dtype.kind == "O" else np.dtype(dtype.newbyteorder("=").str)
@@ -270,7 +272,7 @@ def _sequences(source: Description, dtype: Dtype) -> Part:
         values = plan.decode(file, data, (sum(counts),))
         found, start = [], 0
         for count in counts:
-            # Each is an array of its own: one that is kept should not keep them all.
+            # Each is a copy: keeping one must not keep the buffer of all.
             found.append(values[start : start + count].copy())
             start += count
         return _objects(found, array.shape, dtype)

@@ -1,4 +1,4 @@
-"""Views of a dataset that read its values in another form."""
+"""Views that read a dataset in another form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AbstractView(ABC):
-    """A dataset whose values are read in another form."""
+    """Base class of views that read a dataset in another form."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -26,7 +26,7 @@ class AbstractView(ABC):
     @property
     @abstractmethod
     def dtype(self) -> Dtype:
-        """The dtype of what is read."""
+        """Dtype of the values that are read."""
 
     @abstractmethod
     def __getitem__(self, args: Any) -> Any: ...
@@ -36,17 +36,17 @@ class AbstractView(ABC):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions the dataset has."""
+        """Number of dimensions of the dataset."""
         return self._dataset.ndim
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The extent of the dataset."""
+        """Extent of the dataset."""
         return self._dataset.shape
 
     @property
     def size(self) -> int | None:
-        """How many elements the dataset has."""
+        """Number of elements of the dataset."""
         return self._dataset.size
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
@@ -58,7 +58,7 @@ class AbstractView(ABC):
 
 
 class AsTypeView(AbstractView):
-    """A dataset whose values are converted while they are read."""
+    """View whose values are converted on reading."""
 
     def __init__(self, dataset: Dataset, plan: Plan) -> None:
         super().__init__(dataset)
@@ -66,7 +66,7 @@ class AsTypeView(AbstractView):
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype of what is read."""
+        """Dtype of the values that are read."""
         return self._plan.dtype
 
     def __getitem__(self, args: Any) -> Any:
@@ -74,7 +74,7 @@ class AsTypeView(AbstractView):
 
 
 class AsStrView(AbstractView):
-    """A dataset whose strings are decoded while they are read."""
+    """View whose strings are decoded on reading."""
 
     def __init__(self, dataset: Dataset, encoding: str, errors: str) -> None:
         super().__init__(dataset)
@@ -83,7 +83,7 @@ class AsStrView(AbstractView):
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype of what is read: objects."""
+        """Dtype of the values that are read: objects."""
         return np.dtype(object)
 
     def __getitem__(self, args: Any) -> Any:
@@ -96,7 +96,7 @@ class AsStrView(AbstractView):
 
 
 class FieldsView(AbstractView):
-    """Some members of a dataset's elements."""
+    """View of some members of a compound dataset."""
 
     def __init__(self, dataset: Dataset, prior: Dtype, names: str | list[str] | tuple[str, ...]) -> None:
         super().__init__(dataset)
@@ -112,7 +112,7 @@ class FieldsView(AbstractView):
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype of what is read."""
+        """Dtype of the values that are read."""
         return self._plan.dtype if self._single is None else self._plan.dtype[self._single]
 
     def __getitem__(self, args: Any) -> Any:
@@ -121,7 +121,7 @@ class FieldsView(AbstractView):
 
 
 class ChunkIterator:
-    """The parts of a selection that lie in each chunk, as slices."""
+    """Iterator over the intersections of a selection with each chunk, as slices."""
 
     def __init__(self, shape: tuple[int, ...], chunks: tuple[int, ...] | None, sel: Any = None) -> None:
         if not chunks:
@@ -164,7 +164,7 @@ def _bounds(part: slice | int, length: int) -> tuple[int, int]:
 
 
 def _product(places: list[range]) -> Iterator[tuple[int, ...]]:
-    """All combinations, one after another: `itertools.product` would keep each range as a list."""
+    """Yields all combinations; unlike `itertools.product`, keeps no lists of the ranges."""
     if not places:
         yield ()
         return

@@ -1,4 +1,4 @@
-"""Virtual datasets that are made: which parts of other datasets they consist of."""
+"""Layouts of new virtual datasets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from hyperchunk.dtypes import Description
 from hyperchunk.objects import encode
 from hyperchunk.selections import Selection, everything, select
 
-#: As the end of a slice: what is there now, and what will be. h5py's ``h5s.UNLIMITED``.
+#: End of an unlimited slice. h5py's ``h5s.UNLIMITED``.
 UNLIMITED = 2**64 - 1
 
 Shape = tuple[int, ...]
 
 
 class VirtualSource:
-    """A dataset that a virtual one takes elements from: a path and a name with the shape, or a dataset.
-    ``source[index]`` is a part of it. In the names of files and datasets, ``%b`` stands for the number of a block."""
+    """A source of a virtual dataset: a path and a name with the shape, or a dataset. ``source[index]`` selects a part
+    of it. In the names of files and datasets, ``%b`` stands for a block number.
+    """
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class VirtualSource:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the part that is taken."""
+        """Shape of the selected part."""
         return self._dims if self._selection is None else self._selection.array_shape
 
     def __getitem__(self, args: Any) -> VirtualSource:
@@ -71,8 +72,9 @@ class VirtualSource:
 
 
 class VirtualLayout:
-    """What a virtual dataset will consist of: ``layout[index] = source`` for each part, then
-    ``group.create_virtual_dataset(name, layout)``."""
+    """Layout of a new virtual dataset: assign ``layout[index] = source`` for each part, then call
+    ``group.create_virtual_dataset(name, layout)``.
+    """
 
     def __init__(
         self,
@@ -96,7 +98,9 @@ class VirtualLayout:
         self._parts.append((source.path, source.name, taken, target))
 
     def _mappings(self, filename: str) -> list[tuple[list[bytes], list[bytes], Description, Description]]:
-        """The parts for a dataset of that file: what comes from itself may be renamed with it."""
+        """Returns the mappings for a dataset in the given file; sources in the same file are stored as ``"."``, so
+        that the file may be renamed.
+        """
         if self._filename is not None and os.fspath(self._filename) != filename:
             raise ValueError(f"the layout was made for {self._filename!r}, not for {filename!r}")
         return [
@@ -115,12 +119,12 @@ def _bounds(maxshape: int | tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 
 def _region(selection: Selection, dims: Shape, args: tuple[Any, ...]) -> Description:
-    """A selection as a file stores it; slices up to `UNLIMITED` have no end."""
+    """Converts a selection to its form in a file; slices up to `UNLIMITED` have no end."""
     found: Description = selection.choice.description(list(dims))
     endless = [isinstance(arg, slice) and arg.stop == UNLIMITED for arg in args]
     if not any(endless):
         if found == ("all",):
-            # What is all may change; what this means does not.
+            # A stored "all" would follow the extent; this selection must not.
             return ("regular", tuple((0, 1, 1, length) for length in dims)) if dims else found
         return found
     if selection.axes is None:
@@ -143,7 +147,7 @@ def _endless(region: Description) -> bool:
 
 
 def _parts(name: str) -> list[bytes]:
-    """A name, cut where ``%b`` is; ``%%`` is a percent sign."""
+    """Splits a name at ``%b``; ``%%`` is a percent sign."""
     parts, rest = [b""], encode(name)
     while rest:
         head, percent, rest = rest.partition(b"%")

@@ -1,6 +1,6 @@
-"""The xarray engine ``"hyperchunk"``: lazy variables, groups, CF decoding by xarray, chunks as the file has them.
+"""The xarray engine ``"hyperchunk"``: lazy variables, groups, CF decoding by xarray, chunks as in the file.
 
-xarray finds it through the entry point of the package; nothing here has to be imported.
+xarray finds it through the entry point of the package; nothing here needs to be imported.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _SUFFIXES = {".cdf", ".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
 
 
 def _is_unusual(variable: XarrayVariable) -> bool:
-    """Whether decoding a variable by CF may fail: something of it is of a type that is neither number nor text. Others
-    are not tried, which would read times."""
+    """True if CF decoding of a variable may fail: its values or an attribute are neither numbers nor text. Decoding
+    other variables as a test would read their times.
+    """
     kinds = [np.asarray(value).dtype.kind for value in variable.attrs.values()]
     return variable.dtype.kind == "V" or "V" in kinds or "O" in kinds
 
 
 class HyperchunkArray(BackendArray):
-    """A variable whose values are read when they are asked for."""
+    """A variable whose values are read on demand."""
 
     def __init__(self, variable: netcdf.Variable, decode_strings: bool) -> None:
-        # Not the variable, which knows its group: this goes to other processes.
+        # Keeps the dataset, not the variable with its group: this object is pickled for other processes.
         self.dataset = dataset = variable.hdf5
         text = check_string_dtype(dataset.dtype)
         self.shape = variable.shape
@@ -58,14 +59,14 @@ class HyperchunkArray(BackendArray):
         stored = self.dataset.shape or ()
         if stored == self.shape:
             return source[key if key else ()]
-        # What other variables have beyond the end of this one is its fill value.
+        # Beyond this variable's stored extent, elements have the fill value.
         whole = np.full(self.shape, "" if self._text else self.dataset.fillvalue, dtype=self.dtype)
         whole[tuple(slice(0, length) for length in stored)] = source[()]
         return whole[key]
 
 
 class HyperchunkStore(AbstractDataStore):
-    """A group of a file as xarray wants it."""
+    """A group of a file as an xarray data store."""
 
     def __init__(self, file: File, group: netcdf.Group, source: str | None, decode_strings: bool) -> None:
         self.file = file
@@ -113,7 +114,7 @@ class HyperchunkStore(AbstractDataStore):
         return FrozenDict(found)
 
     def _without_unsayable(self, variable: netcdf.Variable, made: XarrayVariable) -> XarrayVariable:
-        """A variable without those of its attributes that xarray cannot decode it by."""
+        """Removes the attributes with which xarray cannot decode a variable."""
         for attribute in list(made.attrs):
             alone = XarrayVariable(made.dims, made._data, {attribute: made.attrs[attribute]}, made.encoding)
             try:
@@ -140,7 +141,7 @@ class HyperchunkStore(AbstractDataStore):
         encoding["zlib"] = dataset.compression == "gzip"
         if encoding["zlib"]:
             encoding["complevel"] = dataset.compression_opts
-        # No name of another filter is known to all writers: theirs would refuse the variable.
+        # Other filters have no name that all writers know: a writer would refuse the variable.
         encoding["source"] = self.source
         encoding["original_shape"] = data.shape
         lazy = indexing.LazilyIndexedArray(data)
@@ -180,8 +181,9 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         open_kwargs: dict[str, Any] | None = None,
         storage_options: dict[str, Any] | None = None,
     ) -> XarrayDataset:
-        """Opens one group. `phony_dims`: how dimensions without a name are called (``"access"``), or ``None`` for an
-        error. `storage_options` say how a store is reached; they and `open_kwargs` go to :func:`hyperchunk.open`."""
+        """Opens one group. `phony_dims`: naming scheme for anonymous dimensions (``"access"``), or ``None`` for an
+        error. `storage_options` set the access to a store; they and `open_kwargs` go to :func:`hyperchunk.open`.
+        """
         file, source = _open(filename_or_obj, open_kwargs, storage_options)
         with close_on_error(file):
             found = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
@@ -214,7 +216,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         storage_options: dict[str, Any] | None = None,
         **decoding: Any,
     ) -> dict[str, XarrayDataset]:
-        """Opens a group and all below it: path → dataset."""
+        """Opens a group and all groups below it: path → dataset."""
         file, source = _open(filename_or_obj, open_kwargs, storage_options)
         with close_on_error(file):
             file[group or "/"].prefetch()

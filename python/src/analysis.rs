@@ -1,4 +1,4 @@
-//! Analyses of stores: what functions find in data while they are written.
+//! Analyses of stores: functions that compute results from data as they are written.
 
 use crate::edit::to_python;
 use crate::errors;
@@ -24,12 +24,12 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether the records of these analyses hold.
+/// Returns an error unless every record is a valid analysis.
 pub(crate) fn check(given: &[Vec<u8>]) -> Result<(), Error> {
     given.iter().try_for_each(|record| Analysis::of(record).map(drop))
 }
 
-/// `(id, name, calls, failures, seconds, why it failed last or None)` of an analysis in a writer.
+/// `(id, name, calls, failures, seconds, last error or None)` of an analysis in a writer.
 pub(crate) type Report = (String, String, u64, u64, f64, Option<String>);
 
 pub(crate) fn reports(analyses: &Analyses) -> Vec<Report> {
@@ -37,7 +37,7 @@ pub(crate) fn reports(analyses: &Analyses) -> Vec<Report> {
     reports.map(|r| (r.id.to_string(), r.name, r.calls, r.failures, r.time.as_secs_f64(), r.reason)).collect()
 }
 
-/// What an analysis says of itself, by keywords.
+/// Keyword arguments that declare an analysis.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Declaring {
@@ -53,7 +53,7 @@ struct Declaring {
     backend: Option<String>,
 }
 
-/// Makes the record of an analysis: its source is tried in the sandbox and signed.
+/// Makes the record of an analysis: tries its source in the sandbox and signs it.
 #[pyfunction]
 #[pyo3(signature = (path, source, **keywords))]
 fn analysis_make<'py>(
@@ -83,7 +83,8 @@ fn analysis_make<'py>(
     Ok(PyBytes::new(py, &analysis.bytes))
 }
 
-/// What a record of an analysis says, whether it may run here, and in which profile.
+/// Describes the record of an analysis: its contents, whether it may run here, and in which
+/// profile.
 #[pyfunction]
 fn analysis_look<'py>(py: Python<'py>, record: &[u8]) -> PyResult<Bound<'py, PyDict>> {
     let analysis = py.detach(|| Analysis::of(record)).map_err(|error| to_python(py, &error))?;
@@ -112,7 +113,8 @@ fn describe<'py>(py: Python<'py>, analysis: &Analysis) -> PyResult<Bound<'py, Py
     Ok(all)
 }
 
-/// The analyses of an epoch: what each is, or why its record does not hold.
+/// Returns the analyses of an epoch: the description of each, or the reason why its record is
+/// invalid.
 #[pyfunction]
 fn store_analyses<'py>(
     py: Python<'py>,
@@ -136,7 +138,7 @@ fn store_analyses<'py>(
     Ok(rows)
 }
 
-/// Keys with values, as Python has them.
+/// Converts key-value pairs to a Python dictionary.
 fn pairs<'py>(py: Python<'py>, pairs: &Pairs) -> PyResult<Bound<'py, PyDict>> {
     let number = |number: &Number| -> PyResult<Bound<'py, PyAny>> {
         Ok(match number {
@@ -158,7 +160,7 @@ fn pairs<'py>(py: Python<'py>, pairs: &Pairs) -> PyResult<Bound<'py, PyDict>> {
     Ok(all)
 }
 
-/// What analyses found in a dataset; with `run`, all of it in one by the functions.
+/// Returns the results of analyses for a dataset; with `run`, the functions merge them into one.
 #[pyfunction]
 fn store_results<'py>(
     py: Python<'py>,
@@ -211,7 +213,7 @@ fn store_results<'py>(
     Ok(rows)
 }
 
-/// Lets an analysis look at what was written before it was there; returns the number of the epoch.
+/// Runs an analysis on data written before it was declared; returns the number of the epoch.
 #[pyfunction]
 fn store_backfill(
     py: Python<'_>,
@@ -230,7 +232,8 @@ fn store_backfill(
     py.detach(look).map_err(|error| to_python(py, &error))
 }
 
-/// What an analysis has not seen of an epoch, or of the newest: the epoch's number, and how many boxes.
+/// Returns the number of an epoch (default: the newest) and the number of its boxes that an
+/// analysis has not seen.
 #[pyfunction]
 #[pyo3(signature = (path, record, epochs, epoch=None))]
 fn store_unseen(
@@ -250,8 +253,8 @@ fn store_unseen(
     py.detach(look).map_err(|error| to_python(py, &error))
 }
 
-/// Lets an analysis look at some of the boxes that it has not seen of an epoch; returns a ticket, or None if it has seen
-/// them since.
+/// Runs an analysis on some of the boxes that it has not seen of an epoch; returns a ticket, or
+/// None if it has seen them since.
 #[pyfunction]
 fn store_look<'py>(
     py: Python<'py>,
@@ -271,7 +274,7 @@ fn store_look<'py>(
     Ok(ticket.map(|ticket| PyBytes::new(py, &ticket.to_bytes())))
 }
 
-/// Says that an analysis is to look at a dataset, or is to look at it no more.
+/// Attaches an analysis to a dataset, or detaches it.
 pub(crate) fn announce(
     py: Python<'_>,
     log: &LogWriter,

@@ -1,4 +1,4 @@
-//! The capsules by which Arrow's libraries pass tables on, and what they find in them.
+//! PyCapsules of Arrow's C interface: exchange of schemas, arrays and streams with other libraries.
 
 use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -14,10 +14,10 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 
-/// A capsule for a schema, and one for an array.
+/// A capsule with a schema and one with an array.
 pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
-/// Batches as a stream of Arrow's.
+/// Exports record batches as a capsule with an Arrow stream.
 pub(crate) fn export_stream<B: Made + 'static>(
     py: Python<'_>,
     reader: Reader<B>,
@@ -35,23 +35,25 @@ pub(crate) fn export<'py>(py: Python<'py>, schema: &Schema, batch: RecordBatch) 
     Ok((export_schema(py, schema)?, PyCapsule::new_with_value(py, array, ARRAY)?))
 }
 
-/// The schema in a capsule.
+/// Returns the schema in a capsule.
 pub(crate) fn schema_of(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
     let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
-    // SAFETY: a capsule of this name has a schema of Arrow's C interface, as long as it lives.
+    // SAFETY: a capsule of this name holds a valid schema of Arrow's C interface for its whole
+    // lifetime.
     let schema = unsafe { pointer.as_ref() };
     Schema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// The truth values in capsules; the array is taken out.
+/// Takes the boolean array out of a pair of capsules.
 pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<BooleanArray> {
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-    // SAFETY: a capsule of this name has an array of Arrow's C interface; who takes it leaves an empty one.
+    // SAFETY: a capsule of this name holds an array of Arrow's C interface; `from_raw` takes it and
+    // leaves an empty one.
     let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
-    // SAFETY: as above, of a schema, which stays.
+    // SAFETY: as above, for a schema, which is only borrowed.
     let schema = unsafe { schema.as_ref() };
-    // SAFETY: they belong together, as whoever made the capsules promises.
+    // SAFETY: the schema describes the array: the producer of the two capsules guarantees it.
     let data = unsafe { from_ffi(array, schema) }.map_err(|e| PyValueError::new_err(e.to_string()))?;
     if *data.data_type() != DataType::Boolean {
         return Err(PyValueError::new_err(format!("{} where truth values should be", data.data_type())));
@@ -59,11 +61,11 @@ pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>
     Ok(BooleanArray::from(data))
 }
 
-/// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go: what makes them may
-/// need it.
+/// Reader of batches for a library that may call it, or drop it, with or without the GIL; the
+/// iterator may need the GIL.
 pub(crate) struct Reader<B: Made>(pub(crate) Option<B>, pub(crate) SchemaRef);
 
-/// What makes batches.
+/// Iterator that produces record batches.
 pub(crate) trait Made: Iterator<Item = Result<RecordBatch, ArrowError>> + Send {}
 
 impl<B: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> Made for B {}
@@ -90,14 +92,14 @@ impl<B: Made> Drop for Reader<B> {
     }
 }
 
-/// Does something without the interpreter.
+/// Runs `work` without the GIL.
 pub(crate) fn detached<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let (mut work, mut done) = (Some(work), None);
-    // SAFETY: looks at a variable of this thread.
+    // SAFETY: reads a variable of this thread.
     let known = !unsafe { ffi::PyGILState_GetThisThreadState() }.is_null();
     if known {
         Python::try_attach(|py| done = work.take().map(|work| py.detach(work)));
     }
-    // The interpreter never saw this thread, or is about to end.
+    // The interpreter does not know this thread, or is shutting down.
     done.or_else(|| work.map(|work| work()))
 }

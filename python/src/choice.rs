@@ -1,4 +1,4 @@
-//! Selections as Python makes them.
+//! Selections passed from Python.
 
 use crate::errors::to_python;
 use hyperchunk::model::{Hyperslab, Selection};
@@ -9,21 +9,21 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::borrow::Cow;
 
-/// Which elements of a dataset are wanted.
+/// Selection of elements of a dataset.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug, PartialEq)]
 pub(crate) struct Choice(Wanted);
 
 #[derive(Debug, PartialEq)]
 enum Wanted {
-    /// As a caller says it.
+    /// A selection made by the caller.
     Asked(select::Choice),
-    /// As a file stores it.
+    /// A selection as a file stores it.
     Stored(Selection),
 }
 
 impl Choice {
-    /// What it means in a dataset of this extent.
+    /// Resolves the selection for a dataset of this extent.
     pub(crate) fn within(&self, dims: &[u64]) -> Result<Cow<'_, select::Choice>> {
         match &self.0 {
             Wanted::Asked(choice) => Ok(Cow::Borrowed(choice)),
@@ -32,11 +32,11 @@ impl Choice {
     }
 }
 
-/// No more numbers are in the list of boxes that a file stores for a selection.
+/// Limit for the number of coordinates in the list of boxes that a file stores for a selection.
 const MOST_CORNERS: usize = 1 << 22;
 
 impl Choice {
-    /// The selection as a file stores it.
+    /// Converts the selection to its form in a file.
     pub(crate) fn stored(&self, dims: &[u64]) -> Result<Selection> {
         Ok(match &self.0 {
             Wanted::Stored(selection) => selection.clone(),
@@ -54,7 +54,7 @@ impl Choice {
     }
 }
 
-/// What is on all axes, if a pattern says it.
+/// Returns one hyperslab per axis, if each axis is a regular pattern.
 fn regular(axes: &[Axis]) -> Option<Vec<Hyperslab>> {
     let slab = |axis: &Axis| match *axis {
         Axis::Range { start, stride, count, block } => {
@@ -65,7 +65,7 @@ fn regular(axes: &[Axis]) -> Option<Vec<Hyperslab>> {
     axes.iter().map(slab).collect()
 }
 
-/// The boxes that lists of indices make: their first and last corners.
+/// Converts lists of indices to boxes, given by their first and last corners.
 fn boxes(axes: &[Axis]) -> Result<Selection> {
     let spans: Vec<Vec<(u64, u64)>> = axes.iter().map(spans).collect::<Result<_>>()?;
     let count = spans.iter().try_fold(1_usize, |count, spans| count.checked_mul(spans.len()));
@@ -87,7 +87,7 @@ fn boxes(axes: &[Axis]) -> Result<Selection> {
     Ok(Selection::Blocks { rank, corners })
 }
 
-/// The first and last index of each run of them.
+/// Returns the first and last index of each run of consecutive indices.
 fn spans(axis: &Axis) -> Result<Vec<(u64, u64)>> {
     match axis {
         Axis::Range { start, count: 1, block, .. } => Ok(vec![(*start, start + block - 1)]),
@@ -122,12 +122,13 @@ enum AnyAxis<'py> {
     List(Bound<'py, PyBytes>),
 }
 
-/// Numbers in the machine's order, as NumPy gives them.
+/// Reads 64-bit numbers in native byte order, as NumPy stores them.
 fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|number| u64::from_ne_bytes(number.try_into().unwrap_or_default())).collect()
 }
 
-/// Every `step`th index from `start` on, `count` of them, for each dimension: `start, step, count` of one after another.
+/// Makes a selection from `start, step, count` for each dimension: `count` indices, every `step`th
+/// from `start`.
 pub(crate) fn slab(numbers: &[u64]) -> select::Choice {
     let axes = numbers.chunks_exact(3).map(|axis| match axis {
         [start, step, count] => Axis::steps(*start, *step, *count),
@@ -138,13 +139,13 @@ pub(crate) fn slab(numbers: &[u64]) -> select::Choice {
 
 #[pymethods]
 impl Choice {
-    /// All elements.
+    /// Selects all elements.
     #[staticmethod]
     fn all() -> Self {
         Self(Wanted::Asked(select::Choice::All))
     }
 
-    /// What is on all axes, one for each dimension.
+    /// Selects by axis; one entry per dimension.
     #[staticmethod]
     fn axes(axes: Vec<AnyAxis<'_>>) -> Self {
         let axes = axes.into_iter().map(|axis| match axis {
@@ -154,24 +155,24 @@ impl Choice {
         Self(Wanted::Asked(select::Choice::Axes(axes.collect())))
     }
 
-    /// Single elements: the coordinates of one after another.
+    /// Selects single elements, by the coordinates of one after another.
     #[staticmethod]
     fn points(rank: usize, coordinates: &[u8]) -> Self {
         Self(Wanted::Asked(select::Choice::Points { rank, coordinates: numbers(coordinates) }))
     }
 
-    /// A selection as a file stores it; see `describe`.
+    /// Makes a selection from its form in a file; see `describe`.
     #[staticmethod]
     fn selected(description: &Bound<'_, PyTuple>) -> PyResult<Self> {
         parse(description).map(|selection| Self(Wanted::Stored(selection)))
     }
 
-    /// How many elements it has in a dataset of this extent.
+    /// Returns the number of selected elements in a dataset of this extent.
     fn count(&self, py: Python<'_>, dims: Vec<u64>) -> PyResult<u64> {
         self.within(&dims).and_then(|choice| choice.count(&dims)).map_err(|e| to_python(py, &e))
     }
 
-    /// As a file stores it: what `selected` takes.
+    /// Returns the selection as a file stores it; the input of `selected`.
     fn description<'py>(&self, py: Python<'py>, dims: Vec<u64>) -> PyResult<Bound<'py, PyTuple>> {
         describe(py, &self.stored(&dims).map_err(|e| to_python(py, &e))?)
     }
@@ -185,7 +186,7 @@ impl Choice {
     }
 }
 
-/// A stored selection for Python.
+/// Converts a stored selection to a Python tuple.
 pub(crate) fn describe<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
     match selection {
         Selection::None => ("none",).into_pyobject(py),

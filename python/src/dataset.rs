@@ -1,4 +1,4 @@
-//! Datasets.
+//! Datasets opened for reading.
 
 use crate::choice::{self, Choice};
 use crate::datatype::{Conversion, Datatype};
@@ -11,15 +11,16 @@ use hyperchunk::{codec, select};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
-/// A dataset.
+/// Handle of a dataset.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Dataset(pub(crate) hyperchunk::Dataset);
 
-/// A filter: its number, its name and its parameters.
+/// A filter: its number, name and parameters.
 pub(crate) type Filter<'py> = (u16, Bound<'py, PyAny>, Vec<u32>);
 
-/// A source of a virtual dataset: file, dataset, which part of the virtual dataset it gives, which part of it.
+/// A source of a virtual dataset: file, dataset, selection in the virtual dataset, selection in the
+/// source.
 pub(crate) type Mapping<'py> =
     (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
@@ -34,12 +35,12 @@ impl Dataset {
     }
 }
 
-/// The coordinates of a chunk's first element, its filter mask, its offset and its size in bytes.
+/// Coordinates of a chunk's first element, filter mask, offset and size in bytes.
 type StoredChunk<'py> = (Bound<'py, PyTuple>, u32, u64, u64);
 
 #[pymethods]
 impl Dataset {
-    /// Its extent; None without a dataspace.
+    /// Current extent; None for a null dataspace.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match self.0.dataspace() {
@@ -48,7 +49,7 @@ impl Dataset {
         }
     }
 
-    /// How far it may be extended; None in a dimension without a bound.
+    /// Maximum extent; None in an unlimited dimension.
     #[getter]
     fn max_shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match self.0.dataspace() {
@@ -58,19 +59,19 @@ impl Dataset {
         }
     }
 
-    /// The type of its elements.
+    /// Datatype of the elements.
     #[getter]
     fn datatype(&self) -> Datatype {
         Datatype(self.0.datatype().clone())
     }
 
-    /// The address of the committed datatype that it uses.
+    /// Address of the committed datatype that the dataset uses.
     #[getter]
     fn committed(&self) -> Option<u64> {
         self.0.committed()
     }
 
-    /// Where its data lie.
+    /// Storage layout.
     #[getter]
     fn layout(&self) -> &'static str {
         match self.0.layout() {
@@ -81,14 +82,14 @@ impl Dataset {
         }
     }
 
-    /// The extent of a chunk.
+    /// Extent of a chunk.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.0.chunked().map(|chunked| PyTuple::new(py, &chunked.dims)).transpose()
     }
 
-    /// The chunks that are stored, in the order of their places: the indices of the first element, the mask of filters that
-    /// were left out, offset in the file, and size.
+    /// Stored chunks in the order of their coordinates: indices of the first element, mask of
+    /// skipped filters, file offset and size.
     fn stored_chunks<'py>(&self, py: Python<'py>) -> PyResult<Vec<StoredChunk<'py>>> {
         let Some(chunked) = self.0.chunked() else { return Ok(Vec::new()) };
         let mut chunks = py.detach(|| self.0.chunks()).map_err(|e| to_python(py, &e))?;
@@ -102,11 +103,11 @@ impl Dataset {
         chunks.collect()
     }
 
-    /// Its filters, in the order in which a writer applies them.
+    /// Filters, in the order in which a writer applies them.
     #[getter]
     fn filters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Filter<'py>>> {
         let filters = self.0.pipeline().iter().map(|filter| {
-            // Where the message has no name, libhdf5 says how the filter itself is called.
+            // If the message has no name, use the filter's own name, as libhdf5 does.
             let stored = filter.name.as_ref().map(|name| name.as_bytes()).filter(|name| !name.is_empty());
             let name = match stored {
                 Some(name) => names::decode(py, name)?,
@@ -117,7 +118,7 @@ impl Dataset {
         filters.collect()
     }
 
-    /// The files that hold its data: name, offset and size.
+    /// External files with the data: name, offset and size.
     #[getter]
     fn external<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, i64, u64)>> {
         let files = self.0.external().iter();
@@ -132,7 +133,7 @@ impl Dataset {
             .collect()
     }
 
-    /// What its writer defined never-written elements to be, as stored.
+    /// User-defined fill value, as stored.
     #[getter]
     fn fill<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         match &self.0.fill().value {
@@ -141,12 +142,12 @@ impl Dataset {
         }
     }
 
-    /// The sources of a virtual dataset.
+    /// Sources of a virtual dataset.
     fn mappings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Mapping<'py>>> {
         describe_mappings(py, self.0.mappings())
     }
 
-    /// Reads a selection into memory that has exactly its size.
+    /// Reads a selection into a buffer of exactly its size.
     pub(crate) fn read(
         &self,
         py: Python<'_>,
@@ -160,7 +161,8 @@ impl Dataset {
         })
     }
 
-    /// As `read`, of every `step`th index from `start` on, `count` of them: these three for each dimension.
+    /// Like `read`, with `start, step, count` for each dimension: `count` indices, every `step`th
+    /// from `start`.
     pub(crate) fn read_slab(
         &self,
         py: Python<'_>,
@@ -174,7 +176,7 @@ impl Dataset {
         })
     }
 
-    /// A chunk as it is stored, and its mask; None if it was never written.
+    /// Returns a stored chunk and its filter mask; None if it was never written.
     fn read_chunk<'py>(
         &self,
         py: Python<'py>,
@@ -219,10 +221,10 @@ fn read(
     }
 }
 
-/// One of many reads: dataset, selection, conversion, memory.
+/// A read of `read_many`: dataset, selection, conversion, buffer.
 type Read<'py> = (PyRef<'py, Dataset>, PyRef<'py, Choice>, Option<PyRef<'py, Conversion>>, Bound<'py, PyAny>);
 
-/// Does many reads as one, each as `Dataset.read`.
+/// Does several reads in one batch, each like `Dataset.read`.
 #[pyfunction]
 pub(crate) fn read_many(py: Python<'_>, reads: Vec<Read<'_>>) -> PyResult<()> {
     let choices = reads.iter().map(|(dataset, choice, ..)| choice.within(dataset.0.dims()));
@@ -239,7 +241,7 @@ pub(crate) fn read_many(py: Python<'_>, reads: Vec<Read<'_>>) -> PyResult<()> {
     })
 }
 
-/// The sources of a virtual dataset, for Python.
+/// Converts the sources of a virtual dataset for Python.
 pub(crate) fn describe_mappings<'py>(
     py: Python<'py>,
     mappings: &[VirtualMapping],
@@ -255,7 +257,8 @@ pub(crate) fn describe_mappings<'py>(
     mappings.collect()
 }
 
-/// A name with `%b` where a block's number goes, and `%%` for a percent sign where there are such.
+/// Converts a name to Python: `%b` stands for the block's number, and `%%` for a percent sign in a
+/// name with blocks.
 fn source_name<'py>(py: Python<'py>, name: &SourceName) -> PyResult<Bound<'py, PyAny>> {
     let parts: Vec<&[u8]> = name.parts.iter().map(|part| part.as_bytes()).collect();
     names::decode(py, &parts.join(&b"%b"[..]))

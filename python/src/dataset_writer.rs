@@ -1,4 +1,5 @@
-//! Datasets of files that are being written: to Python they have what [`crate::dataset::Dataset`] has, and more.
+//! Datasets of a file that is being written: the Python interface of [`crate::dataset::Dataset`]
+//! plus writing.
 
 use crate::choice::{self, Choice};
 use crate::dataset::{Dataset, Filter, Mapping, describe_mappings};
@@ -14,19 +15,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use std::sync::{Mutex, PoisonError};
 
-/// A dataset of a file that is being written.
+/// Dataset of a file that is being written.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct DatasetWriter {
     file: write::Writer,
     dataset: write::DatasetWriter,
-    /// It as it can be read, and after how many changes of its file.
+    /// Cached handle for reading, and the file's change counter when it was made.
     read: Mutex<Option<(u64, hyperchunk::Dataset)>>,
 }
 
-/// Appends the numbers of an offset.
+/// Appends the coordinates of an offset to `numbers`.
 fn offset_of(offset: &Bound<'_, PyAny>, numbers: &mut Vec<u64>) -> PyResult<()> {
-    // Most are tuples, for which this is far cheaper than for any sequence.
+    // Most offsets are tuples; this path is far cheaper than the one for any sequence.
     match offset.cast_exact::<PyTuple>() {
         Ok(tuple) => {
             for number in tuple {
@@ -38,7 +39,7 @@ fn offset_of(offset: &Bound<'_, PyAny>, numbers: &mut Vec<u64>) -> PyResult<()> 
     Ok(())
 }
 
-/// A chunk's bytes, where its offset ends in `offsets`, and its mask, which may be missing.
+/// Unpacks a chunk: its bytes, the end of its offset in `offsets`, and its optional filter mask.
 fn direct<'py>(
     chunk: &Bound<'py, PyAny>,
     offsets: &mut Vec<u64>,
@@ -52,7 +53,7 @@ fn direct<'py>(
     Ok((parts.get_item(1)?, offsets.len(), mask))
 }
 
-/// Numbers as NumPy has them in memory.
+/// Reads 64-bit numbers in native byte order, as NumPy stores them.
 fn wide(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|number| u64::from_ne_bytes(*number)).collect()
 }
@@ -66,7 +67,7 @@ impl DatasetWriter {
         Self { file, dataset, read: Mutex::default() }
     }
 
-    /// It as it is now, to be read.
+    /// Returns a handle that reads the current contents.
     fn now(&self, py: Python<'_>) -> PyResult<Dataset> {
         let found = py.detach(|| {
             let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +105,7 @@ fn put(
 
 #[pymethods]
 impl DatasetWriter {
-    /// Its extent; None without a dataspace.
+    /// Current extent; None for a null dataspace.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match self.dataset.dataspace() {
@@ -113,7 +114,7 @@ impl DatasetWriter {
         }
     }
 
-    /// How far it may be extended; None in a dimension without a bound.
+    /// Maximum extent; None in an unlimited dimension.
     #[getter]
     fn max_shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match self.dataset.dataspace() {
@@ -123,19 +124,19 @@ impl DatasetWriter {
         }
     }
 
-    /// The type of its elements.
+    /// Datatype of the elements.
     #[getter]
     fn datatype(&self) -> Datatype {
         Datatype(self.dataset.datatype().clone())
     }
 
-    /// The address of the committed datatype that it uses.
+    /// Address of the committed datatype that the dataset uses.
     #[getter]
     fn committed(&self) -> Option<u64> {
         self.dataset.committed()
     }
 
-    /// Where its data lie.
+    /// Storage layout.
     #[getter]
     fn layout(&self) -> &'static str {
         match self.dataset.layout() {
@@ -146,7 +147,7 @@ impl DatasetWriter {
         }
     }
 
-    /// The extent of a chunk.
+    /// Extent of a chunk.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match self.dataset.layout() {
@@ -155,7 +156,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Its filters, in the order in which they are applied.
+    /// Filters, in the order in which they are applied.
     #[getter]
     fn filters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Filter<'py>>> {
         let filters = self.dataset.pipeline().iter().map(|filter| {
@@ -165,7 +166,7 @@ impl DatasetWriter {
         filters.collect()
     }
 
-    /// The files that hold its data: name, offset and size.
+    /// External files with the data: name, offset and size.
     #[getter]
     fn external<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, i64, u64)>> {
         let NewLayout::External(files) = self.dataset.layout() else { return Ok(Vec::new()) };
@@ -176,7 +177,7 @@ impl DatasetWriter {
         files.collect()
     }
 
-    /// What never-written elements are, as stored.
+    /// User-defined fill value, as stored.
     #[getter]
     fn fill<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         match &self.dataset.fill().value {
@@ -185,7 +186,7 @@ impl DatasetWriter {
         }
     }
 
-    /// The sources of a virtual dataset.
+    /// Sources of a virtual dataset.
     fn mappings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Mapping<'py>>> {
         match self.dataset.layout() {
             NewLayout::Virtual(mappings) => describe_mappings(py, &mappings),
@@ -193,7 +194,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Reads a selection into memory that has exactly its size.
+    /// Reads a selection into a buffer of exactly its size.
     fn read(
         &self,
         py: Python<'_>,
@@ -204,7 +205,8 @@ impl DatasetWriter {
         self.now(py)?.read(py, choice, conversion, out)
     }
 
-    /// As `read`, of every `step`th index from `start` on, `count` of them: these three for each dimension.
+    /// Like `read`, with `start, step, count` for each dimension: `count` indices, every `step`th
+    /// from `start`.
     fn read_slab(
         &self,
         py: Python<'_>,
@@ -215,14 +217,15 @@ impl DatasetWriter {
         self.now(py)?.read_slab(py, slab, conversion, out)
     }
 
-    /// It as it is now.
+    /// Returns a reader of the current contents.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Dataset> {
         self.now(py)
     }
 
     // --- Writing ---
 
-    /// Writes a selection from memory that has exactly its size, with elements of another type if `memory` is given.
+    /// Writes a selection from a buffer of exactly its size; `memory` gives the conversion from
+    /// another element type.
     fn write(
         &self,
         py: Python<'_>,
@@ -235,7 +238,8 @@ impl DatasetWriter {
         })
     }
 
-    /// As `write`, of every `step`th index from `start` on, `count` of them: these three for each dimension.
+    /// Like `write`, with `start, step, count` for each dimension: `count` indices, every `step`th
+    /// from `start`.
     fn write_slab(
         &self,
         py: Python<'_>,
@@ -251,7 +255,7 @@ impl DatasetWriter {
         })
     }
 
-    /// Writes a chunk as it is stored.
+    /// Writes a chunk in its stored form.
     fn write_chunk(
         &self,
         py: Python<'_>,
@@ -264,7 +268,7 @@ impl DatasetWriter {
         look(data, |data| self.run(py, |dataset| dataset.write_chunk(&numbers, data, mask)))
     }
 
-    /// Writes many chunks as they are stored.
+    /// Writes several chunks in their stored form.
     fn write_chunks(&self, py: Python<'_>, chunks: &Bound<'_, PyList>) -> PyResult<()> {
         let mut data = Vec::with_capacity(chunks.len());
         let mut places = Vec::with_capacity(chunks.len());
@@ -283,7 +287,7 @@ impl DatasetWriter {
         })
     }
 
-    /// The same. `offsets` has 64-bit numbers, `masks` 32-bit ones.
+    /// Like `write_chunks`, with arrays: `offsets` of 64-bit and `masks` of 32-bit numbers.
     fn write_chunk_list(
         &self,
         py: Python<'_>,
@@ -302,7 +306,8 @@ impl DatasetWriter {
         })
     }
 
-    /// The same, of chunks that lie one behind the other. `sizes` has 64-bit numbers.
+    /// Like `write_chunks`, for chunks stored contiguously in one buffer. `sizes` has 64-bit
+    /// numbers.
     fn write_chunk_run(
         &self,
         py: Python<'_>,
@@ -320,13 +325,15 @@ impl DatasetWriter {
         })
     }
 
-    /// Copies all stored chunks of a dataset of the same type, chunks and filters, as they are.
+    /// Copies all stored chunks of a dataset of the same type, chunk shape and filters, without
+    /// decoding them.
     fn copy_chunks(&self, py: Python<'_>, source: &Dataset) -> PyResult<()> {
         self.run(py, |dataset| {
             let Some(chunked) = source.0.chunked() else { return Err(Error::invalid("no chunks")) };
             let pipeline = source.0.pipeline();
             if chunked.edge_chunks_unfiltered && !pipeline.is_empty() {
-                // Which chunks are at the edge is known there; what is written here has no such chunks.
+                // The source knows which of its chunks are at the edge; the destination has no
+                // partial edge chunks.
                 return Err(Error::unsupported("chunks whose filters depend on where they lie"));
             }
             let mut chunks = source.0.chunks()?;
@@ -343,7 +350,7 @@ impl DatasetWriter {
         })
     }
 
-    /// A chunk as it is stored, and its mask; None if it was never written.
+    /// Returns a stored chunk and its filter mask; None if it was never written.
     fn read_chunk<'py>(
         &self,
         py: Python<'py>,

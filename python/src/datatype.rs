@@ -1,4 +1,4 @@
-//! Datatypes, which Python sees as nested tuples, and conversions between them.
+//! Datatypes, passed to Python as nested tuples, and conversions between them.
 
 use crate::errors::to_python;
 use crate::memory::{fill, look};
@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-/// A datatype: how many bytes an element has and what they mean.
+/// A datatype: the size of an element and the meaning of its bytes.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug, Clone)]
 pub(crate) struct Datatype(pub(crate) model::Datatype);
@@ -23,13 +23,13 @@ impl Datatype {
         parse(description, 0).map(Self)
     }
 
-    /// The class, the size, and what else belongs to the class.
+    /// Class, size, and the properties of the class.
     #[getter]
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         describe(py, &self.0)
     }
 
-    /// The size of an element in bytes.
+    /// Size of an element in bytes.
     #[getter]
     fn size(&self) -> u64 {
         self.0.size
@@ -40,12 +40,12 @@ impl Datatype {
     }
 }
 
-/// How elements of one datatype become elements of another.
+/// Conversion of elements from one datatype to another.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Conversion {
     pub(crate) steps: convert::Conversion,
-    /// The sizes of an element before and after.
+    /// Size of an element before the conversion, in bytes; `to` is the size after it.
     from: usize,
     pub(crate) to: usize,
 }
@@ -60,7 +60,7 @@ impl Conversion {
         Ok(Self { steps, from, to })
     }
 
-    /// Whether the bytes stay as they are.
+    /// True if the conversion leaves the bytes unchanged.
     #[getter]
     fn is_copy(&self) -> bool {
         self.steps.is_copy()
@@ -154,7 +154,7 @@ fn normalization_of(name: &str) -> PyResult<Normalization> {
     }
 }
 
-/// The kinds of references by the numbers that Python has for them.
+/// Reference kinds, indexed by their numbers in Python.
 const REFERENCES: [ReferenceKind; 5] = [
     ReferenceKind::Object1,
     ReferenceKind::Region1,
@@ -242,7 +242,7 @@ fn describe_float<'py>(py: Python<'py>, size: u64, float: &Float) -> PyResult<Bo
     tuple(py, items)
 }
 
-/// The value of an enumeration's member: an integer of up to 16 bytes.
+/// Decodes the value of an enumeration's member: an integer of up to 16 bytes.
 fn integer(base: &model::Datatype, bytes: &[u8]) -> i128 {
     let Class::Integer { order, signed, offset, precision } = &base.class else { return 0 };
     let mut value: u128 = 0;
@@ -258,7 +258,7 @@ fn integer(base: &model::Datatype, bytes: &[u8]) -> i128 {
     if *signed { sign_extended } else { plain }
 }
 
-/// How deep a datatype may nest.
+/// Maximum nesting depth of a datatype.
 const DEPTH: usize = 64;
 
 fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Datatype> {
@@ -329,7 +329,7 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
     Ok(model::Datatype { size, class })
 }
 
-/// The bytes of an enumeration's member.
+/// Encodes the value of an enumeration's member.
 fn bytes_of(base: &model::Datatype, value: i128) -> Vec<u8> {
     let Class::Integer { order, offset, .. } = &base.class else { return Vec::new() };
     let value = value.checked_shl((*offset).into()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Files that are HDF5 and Arrow at once.
+//! Writers of dual files, which are HDF5 and Arrow at once.
 
 use crate::datatype::Datatype;
 use crate::errors::{opening, to_python};
@@ -16,14 +16,14 @@ use pyo3::types::{PyCapsule, PyDict};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// A file that is HDF5 and Arrow at once, while it is written.
+/// Writer of a file that is HDF5 and Arrow at once.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct DualWriter(dual::DualWriter);
 
 type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
 
-/// Batches of another library.
+/// Stream of record batches from another library.
 #[pyclass(frozen, module = "hyperchunk._core")]
 pub(crate) struct ArrowStream {
     reader: Mutex<Option<Batches>>,
@@ -32,11 +32,12 @@ pub(crate) struct ArrowStream {
 
 #[pymethods]
 impl ArrowStream {
-    /// Takes the batches of a capsule.
+    /// Takes the stream out of a capsule.
     #[new]
     fn new(capsule: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-        // SAFETY: a capsule of this name has such a stream, by Arrow's PyCapsule interface. Moved from, it is empty.
+        // SAFETY: a capsule of this name holds a stream, by Arrow's PyCapsule interface. `from_raw`
+        // moves it out and leaves it empty.
         let reader =
             unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
         let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -44,13 +45,14 @@ impl ArrowStream {
         Ok(Self { reader: Mutex::new(Some(Box::new(reader))), schema })
     }
 
-    /// The one batch of two capsules.
+    /// Makes a stream of the one batch in a pair of capsules.
     #[staticmethod]
     fn of_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let wrong = |error: ArrowError| PyValueError::new_err(error.to_string());
         let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
         let array = array.pointer_checked(Some(c"arrow_array"))?;
-        // SAFETY: capsules of these names have such structures, by Arrow's PyCapsule interface. Moved from, the array is empty.
+        // SAFETY: capsules of these names hold such structures, by Arrow's PyCapsule interface.
+        // `from_raw` moves the array out and leaves it empty.
         let data = unsafe {
             let array = FFI_ArrowArray::from_raw(array.as_ptr().cast());
             from_ffi(array, schema.cast::<FFI_ArrowSchema>().as_ref())
@@ -62,11 +64,11 @@ impl ArrowStream {
         Ok(Self { reader: Mutex::new(Some(batches)), schema })
     }
 
-    /// No batches, with the columns of a capsule.
+    /// Makes a stream with the columns of a capsule and no batches.
     #[staticmethod]
     fn of_schema(schema: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let pointer = schema.pointer_checked(Some(c"arrow_schema"))?;
-        // SAFETY: a capsule of this name has such a structure, by Arrow's PyCapsule interface.
+        // SAFETY: a capsule of this name holds a schema, by Arrow's PyCapsule interface.
         let schema = unsafe { Schema::try_from(pointer.cast::<FFI_ArrowSchema>().as_ref()) };
         let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self { reader: Mutex::new(None), schema })
@@ -98,7 +100,7 @@ fn dual_options(
 
 #[pymethods]
 impl DualWriter {
-    /// Starts a file with the columns of a stream.
+    /// Creates a file with the columns of a stream.
     #[staticmethod]
     #[pyo3(signature = (path, stream, group, row_group, growable, **keywords))]
     fn of_stream(
@@ -116,7 +118,7 @@ impl DualWriter {
         made.map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// Starts a file with columns of HDF5 types: the name, type and extent of a row of each.
+    /// Creates a file with columns of HDF5 types: name, type and cell extent of each.
     #[staticmethod]
     #[pyo3(signature = (path, columns, group, row_group, growable, **keywords))]
     fn of_columns(
@@ -138,12 +140,12 @@ impl DualWriter {
         made.map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// Adds all rows of a stream. `rows`: how many these are, if that is known.
+    /// Appends all rows of a stream. `rows`: their number, if known.
     #[pyo3(signature = (stream, rows=None))]
     fn append_stream(&self, py: Python<'_>, stream: &ArrowStream, rows: Option<u64>) -> PyResult<u64> {
         let reader = stream.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let reader = reader.ok_or_else(|| PyValueError::new_err("the stream was read before"))?;
-        // Not while the interpreter is held: the other library may need it.
+        // The GIL is released: the other library may need it.
         self.run(py, |file| {
             let mut added = 0;
             for batch in reader {
@@ -155,31 +157,31 @@ impl DualWriter {
         })
     }
 
-    /// Adds rows: for each column an object whose memory has its values as they are stored.
+    /// Appends rows: for each column an object whose memory has its values as they are stored.
     fn append_arrays(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>, rows: usize) -> PyResult<()> {
         look_all(&arrays, |columns| {
             self.run(py, |file| file.append_stored(&columns, rows, Some(rows as u64)))
         })
     }
 
-    /// The columns: the name, type and extent of a row of each.
+    /// Columns: name, type and cell extent of each.
     fn columns(&self) -> Vec<(String, Datatype, Vec<u64>)> {
         let columns = self.0.columns();
         columns.into_iter().map(|column| (column.name, Datatype(column.datatype), column.cell)).collect()
     }
 
-    /// How many rows were written.
+    /// Number of rows written.
     #[getter]
     fn rows(&self) -> u64 {
         self.0.rows()
     }
 
-    /// Says something in the metadata of the schema.
+    /// Sets an entry in the metadata of the schema.
     fn set_metadata(&self, key: &str, value: &str) {
         self.0.set_metadata(key, value);
     }
 
-    /// The HDF5 side.
+    /// Returns the writer of the HDF5 side.
     fn writer(&self) -> Writer {
         Writer { file: self.0.writer().clone(), memory: None }
     }
@@ -189,12 +191,12 @@ impl DualWriter {
         self.run(py, dual::DualWriter::flush)
     }
 
-    /// Commits, and ends the file.
+    /// Commits and closes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, dual::DualWriter::close)
     }
 
-    /// Gives the file up.
+    /// Discards the file.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, dual::DualWriter::discard)
     }

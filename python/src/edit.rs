@@ -1,4 +1,4 @@
-//! Attaching and listing live datasets, and the exceptions that tell why not.
+//! Attaches, lists and verifies live datasets, and converts errors to exceptions.
 
 use hyperchunk_h5abi::{Error, ErrorKind, Library, edit};
 use hyperchunk_udf::backend::Backend;
@@ -18,7 +18,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The class in `hyperchunk.exceptions` for each kind.
+/// Returns the class in `hyperchunk.exceptions` for a kind of error.
 fn class_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Syntax => "UdfSyntaxError",
@@ -44,7 +44,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// The value of an attribute.
+/// Value of an attribute.
 #[derive(FromPyObject)]
 enum Value {
     Integer(i64),
@@ -161,7 +161,8 @@ fn remove(
         .map_err(|e: Error| to_python(py, &e))
 }
 
-/// `(path, signer or None, chunks or None, profile or None, sandbox or None, why not or None)` of a live dataset.
+/// `(path, signer or None, chunks or None, profile or None, sandbox or None, error or None)` of a
+/// live dataset.
 type Verdict = (String, Option<String>, Option<u64>, Option<String>, Option<String>, Option<String>);
 
 #[pyfunction]

@@ -1,11 +1,11 @@
-//! The reader's errors as Python exceptions.
+//! Conversion of the engine's errors to Python exceptions.
 
 use hyperchunk::{Error, ErrorKind};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The class in `hyperchunk.exceptions` for each kind.
+/// Returns the class in `hyperchunk.exceptions` for a kind of error.
 fn class_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotHdf5 => "NotHdf5Error",
@@ -28,7 +28,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// An exception of a class of `hyperchunk.exceptions`.
+/// Makes an exception of a class of `hyperchunk.exceptions`.
 pub(crate) fn exception(py: Python<'_>, class: &str, error: &dyn std::fmt::Display) -> PyErr {
     let made = py
         .import("hyperchunk.exceptions")
@@ -40,13 +40,13 @@ pub(crate) fn exception(py: Python<'_>, class: &str, error: &dyn std::fmt::Displ
 }
 
 thread_local! {
-    /// What a signal raised while this thread waited for a network.
+    /// Exception raised by a signal handler while this thread waited for a network.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
 static COMMAND: AtomicBool = AtomicBool::new(false);
 
-/// Does what a command does. What a signal raised meanwhile is its result.
+/// Runs `work` as a command. An exception raised by a signal handler meanwhile is the result.
 pub(crate) fn command<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     COMMAND.store(true, Ordering::Relaxed);
     let done = work();
@@ -54,9 +54,10 @@ pub(crate) fn command<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     RAISED.take().map_or(Ok(done), Err)
 }
 
-/// Whether a signal, such as of Ctrl-C, raises something. Asked by a thread that waits; only the main thread hears of any.
+/// Runs pending signal handlers (Ctrl-C) and returns true if one raised. Called by a waiting
+/// thread; only the main thread receives signals.
 pub(crate) fn interrupted() -> bool {
-    // A command does nothing more after that.
+    // After an interrupt, a command does no more work.
     if COMMAND.load(Ordering::Relaxed) && RAISED.with_borrow(Option::is_some) {
         return true;
     }
@@ -64,13 +65,13 @@ pub(crate) fn interrupted() -> bool {
     raised.map(|error| RAISED.replace(Some(error))).is_some()
 }
 
-/// The exception for an error.
+/// Converts an error to an exception.
 #[cold]
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(raised) = RAISED.take() {
         return raised;
     }
-    // Where the system refused, its number decides, as Python has it.
+    // For an error of the operating system, `errno` selects the class, as in Python.
     let Some(code) = error.os_code() else { return exception(py, class_name(error.kind()), error) };
     let made = py.import("hyperchunk.exceptions").and_then(|module| {
         let arguments = (error.to_string(), code, error.file_name(), class_name(error.kind()));
@@ -79,7 +80,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     made.map_or_else(|failed| failed, PyErr::from_value)
 }
 
-/// As [`to_python`], where a name means a file, not an object.
+/// Like [`to_python`], for calls where a missing name is a file, not an object.
 #[cold]
 pub(crate) fn opening(py: Python<'_>, error: &Error) -> PyErr {
     match error.kind() {

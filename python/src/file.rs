@@ -1,4 +1,4 @@
-//! Files.
+//! Files opened for reading.
 
 use crate::datatype::{Datatype, reference_kind};
 use crate::errors::{opening, to_python};
@@ -18,18 +18,19 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How many sequences are looked up at a time: their parts of the heap are fetched together.
+/// Number of sequences per batch: their parts of the heap are fetched together.
 const WINDOW: usize = 1 << 14;
 
-/// An open file.
+/// Handle of an open file.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct File(pub(crate) hyperchunk::File);
 
-/// An object, the selection of a region reference, and the name of an attribute reference's attribute.
+/// An object, the selection of a region reference, and the name of an attribute reference's
+/// attribute.
 type Referred<'py> = (Object, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
 
-/// How a file is opened, by keywords.
+/// Keyword arguments for opening a file.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options {
@@ -87,7 +88,7 @@ fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     Ok(options)
 }
 
-/// How files are locked, by name.
+/// Parses the name of a locking mode.
 pub(crate) fn locking_of(name: &str) -> PyResult<Locking> {
     match name {
         "default" => Ok(Locking::Default),
@@ -116,7 +117,7 @@ impl File {
         py.detach(|| hyperchunk::File::open(path, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// A file that lies in memory.
+    /// Opens a file image in memory.
     #[staticmethod]
     #[pyo3(signature = (data, **keywords))]
     fn from_bytes(
@@ -129,7 +130,7 @@ impl File {
         py.detach(|| hyperchunk::File::from_bytes(bytes, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// A file in an object store or on a web server.
+    /// Opens a file in an object store or on a web server.
     #[staticmethod]
     #[pyo3(signature = (url, **keywords))]
     fn open_url(py: Python<'_>, url: &str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -137,7 +138,7 @@ impl File {
         py.detach(|| hyperchunk::File::open_url(url, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// A file whose bytes a Python object gets; `path` is for messages.
+    /// Opens a file whose bytes a Python object fetches; `path` is for messages.
     #[staticmethod]
     #[pyo3(signature = (source, path, **keywords))]
     fn from_source(
@@ -153,7 +154,7 @@ impl File {
             .map_err(|e| opening(py, &e))
     }
 
-    /// The sidecar index that is used; and why one that was found is not.
+    /// The sidecar index in use, and the reason why an existing one is not used.
     #[getter]
     fn index(&self) -> (Option<&str>, Option<&str>) {
         match self.0.index_state() {
@@ -163,7 +164,8 @@ impl File {
         }
     }
 
-    /// What the command `index` does, with what it says as JSON. `given` is the path or URL that the file was opened by.
+    /// Runs the command `index` and returns its report as JSON. `given` is the path or URL by which
+    /// the file was opened.
     #[pyo3(signature = (given, *, output, cache, kerchunk, virtualizarr, name, from_kerchunk, overwrite))]
     #[expect(clippy::too_many_arguments, reason = "the options of the command")]
     fn make_index(
@@ -183,33 +185,34 @@ impl File {
         Ok(made.to_json())
     }
 
-    /// What the command `check` says as JSON, for milliseconds and MB per second of a request.
+    /// Returns the report of the command `check` as JSON, for requests of `latency` milliseconds
+    /// and `bandwidth` MB per second.
     fn check(&self, py: Python<'_>, given: &str, latency: f64, bandwidth: f64) -> PyResult<String> {
         let assumed = Assumptions::new(latency / 1000.0, bandwidth * 1e6);
         let report = py.detach(|| check(&self.0, &assumed)).map_err(|e| to_python(py, &e))?;
         Ok(report_json(&report, given, (latency, bandwidth)))
     }
 
-    /// Whether its reads are requests over a network.
+    /// True if the file is read by requests over a network.
     #[getter]
     fn is_remote(&self) -> bool {
         self.0.is_remote()
     }
 
-    /// What was asked of the network so far: requests, bytes, repeated requests, round trips in sequence.
+    /// Network counters: requests, bytes, repeated requests, sequential round trips.
     #[getter]
     fn counters(&self) -> Option<[u64; 4]> {
         self.0.counters()
     }
 
-    /// Looks at all objects below one, a round trip for what lies side by side.
+    /// Fetches the structure of all objects below one, with one round trip per level.
     #[pyo3(signature = (start, *, attributes, depth))]
     fn prefetch(&self, py: Python<'_>, start: &Object, attributes: bool, depth: Option<u32>) -> PyResult<()> {
         py.detach(|| self.0.prefetch(&start.object, attributes, depth)).map_err(|e| to_python(py, &e))
     }
 
-    /// The objects that paths lead to, found together; an exception in the place of one that leads nowhere. `whole` of them will
-    /// be read whole.
+    /// Finds the objects of several paths together; a missing one is an exception in its place. The
+    /// first `whole` of them will be read whole.
     #[pyo3(signature = (start, paths, whole=0))]
     fn open_many<'py>(
         &self,
@@ -231,14 +234,14 @@ impl File {
         found.collect()
     }
 
-    /// The root group.
+    /// Root group.
     #[getter]
     fn root(&self, py: Python<'_>) -> PyResult<Object> {
         Object::new(py.detach(|| self.0.root()).map(|root| root.named("/")), false)
             .map_err(|e| to_python(py, &e))
     }
 
-    /// The object at an address; `path` is for messages.
+    /// Returns the object at an address; `path` is for messages.
     #[pyo3(signature = (address, path=None))]
     fn object(&self, py: Python<'_>, address: u64, path: Option<&Bound<'_, PyString>>) -> PyResult<Object> {
         let path = path.map(|path| path.to_string_lossy());
@@ -249,41 +252,41 @@ impl File {
         Object::new(found, false).map_err(|e| to_python(py, &e))
     }
 
-    /// Its path, if it has one.
+    /// Path of the file, if it has one.
     #[getter]
     fn path(&self) -> Option<PathBuf> {
         self.0.path().map(Into::into)
     }
 
-    /// Where the superblock lies: how long the user block is.
+    /// File offset of the superblock, which is the size of the user block.
     #[getter]
     fn base(&self) -> u64 {
         self.0.superblock().base
     }
 
-    /// The version of the superblock.
+    /// Version of the superblock.
     #[getter]
     fn version(&self) -> u8 {
         self.0.superblock().version
     }
 
-    /// How many bytes an address has.
+    /// Size of an address in bytes.
     #[getter]
     fn address_size(&self) -> u8 {
         self.0.superblock().sizes.address
     }
 
-    /// Ends its locks; what is read of it after that may be written meanwhile, which is noticed.
+    /// Releases the file's locks. Another process may then write the file; later reads detect that.
     fn release_locks(&self) {
         self.0.release_locks();
     }
 
-    /// Whether two handles are of one open file.
+    /// True if both handles are of the same open file.
     fn same(&self, other: &Self) -> bool {
         self.0.same(&other.0)
     }
 
-    /// The first path that leads to the object at an address.
+    /// Returns the first path to the object at an address.
     fn find_path<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let search = || {
             let mut path = None;
@@ -300,7 +303,7 @@ impl File {
         Ok(path.map(|path| PyBytes::new(py, &path)))
     }
 
-    /// What a stored reference leads to.
+    /// Resolves a stored reference.
     fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<Referred<'py>> {
         let kind = reference_kind(kind)?;
         let found = py.detach(|| {
@@ -317,7 +320,7 @@ impl File {
         Ok((object, region, attribute))
     }
 
-    /// The strings of any length for stored elements, which lie one after another.
+    /// Returns the variable-length strings of `elements`, an array of stored elements.
     pub(crate) fn strings<'py>(&self, py: Python<'py>, elements: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let size = self.0.handle_size();
         let found = py.detach(|| {
@@ -343,7 +346,8 @@ impl File {
         PyList::new(py, strings.collect::<Vec<_>>())
     }
 
-    /// The sequences for stored elements, which lie one after another: how many elements each has, and the bytes of all.
+    /// Returns the sequences of `elements`, an array of stored elements: the number of elements in
+    /// each, and the bytes of all.
     pub(crate) fn sequences<'py>(
         &self,
         py: Python<'py>,
@@ -373,7 +377,7 @@ impl File {
     }
 }
 
-/// Sets how many bytes of metadata of files over a network this process keeps.
+/// Sets the size in bytes of this process's metadata cache for files over a network.
 #[pyfunction]
 pub(crate) fn set_metadata_cache_bytes(bytes: usize) {
     hyperchunk::io::set_metadata_cache_bytes(bytes);

@@ -1,4 +1,4 @@
-//! Filters that Python programs bring.
+//! Filters implemented in Python.
 
 use hyperchunk::codec::{self, Codec, Context};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
 
-/// A filter that a Python function undoes.
+/// A filter decoded by a Python function.
 struct PythonFilter {
     id: u16,
     name: &'static str,
-    /// Called with the filtered bytes, the filter's parameters, and how many bytes should come out, or None.
+    /// Called with the filtered bytes, the filter's parameters, and the expected size of the result
+    /// or None.
     decode: Py<PyAny>,
 }
 
@@ -51,13 +52,13 @@ impl Codec for PythonFilter {
     }
 }
 
-/// Makes a function the one that undoes a filter, for every file of this process.
+/// Registers a function as the decoder of a filter, for every file of this process.
 #[pyfunction]
 pub(crate) fn register_filter(number: u16, decode: Py<PyAny>, name: &str) -> PyResult<()> {
     if number == 0 {
         return Err(PyValueError::new_err("filter 0 stands for no filter: give the number of the filter"));
     }
-    // A filter lives as long as the process.
+    // A filter is never unregistered.
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
     codec::register_codec(Arc::new(PythonFilter { id: number, name, decode }));
     Ok(())

@@ -1,7 +1,7 @@
-//! The flat buffer that a Python function gets for a dataset.
+//! Flat buffer by which a Python function sees a dataset.
 //!
-//! Elements come out as Python numbers, so that scalar code computes as it did under HDF5-UDF; slices, arithmetic and
-//! `numpy.asarray` see the same memory as NumPy arrays.
+//! Elements come out as Python numbers, so that scalar code computes as it did under HDF5-UDF.
+//! Slices, arithmetic and `numpy.asarray` see the same memory as NumPy arrays.
 
 use crate::flat_slots;
 use hyperchunk_udf::datatype::ElementType;
@@ -12,23 +12,24 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 
-/// A dataset's elements in row-major order.
+/// Elements of a dataset in row-major order.
 #[pyclass(module = "hyperchunk._core", frozen, subclass)]
 pub(crate) struct FlatBuffer {
     data: *mut u8,
     count: usize,
     datatype: ElementType,
     writable: bool,
-    /// What an exported buffer points at.
+    /// Shape and strides that an exported buffer points to.
     shape: [ffi::Py_ssize_t; 1],
     strides: [ffi::Py_ssize_t; 1],
-    /// The shape of the block.
+    /// Shape of the block.
     #[pyo3(get)]
     dims: Py<PyTuple>,
 }
 
-// SAFETY: the memory stays mapped for as long as the process lives, and this type touches it under the interpreter's lock.
-// Threads that race on views of it race in the function's own process, and get what they wrote.
+// SAFETY: the memory stays mapped until the process ends, and this type accesses it with the GIL
+// held. Threads that race on views of it race only in the function's own process, over its own
+// data.
 unsafe impl Send for FlatBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for FlatBuffer {}
@@ -42,7 +43,8 @@ macro_rules! read {
 }
 
 impl FlatBuffer {
-    /// The elements of a slot: numbers, flat, or the bytes of what is no number.
+    /// Makes the buffer of a slot: numbers in row-major order, or the bytes of elements that are
+    /// not numbers.
     pub(crate) fn new(slot: &CallSlot<'_>, dims: Py<PyTuple>) -> Self {
         let datatype = slot.datatype.flat_number().unwrap_or(ElementType::UInt8);
         let elements = usize::try_from(slot.count).unwrap_or(0);
@@ -58,20 +60,22 @@ impl FlatBuffer {
         }
     }
 
-    /// The object that a function gets: of the type with fast [slots](super::flat_slots).
+    /// Returns the object passed to a function, of the type with fast [slots](super::flat_slots).
     pub(crate) fn into_object<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let object = Bound::new(py, self)?.into_any();
         object.setattr("__class__", flat_slots::fast_type(py)?)?;
         Ok(object)
     }
 
-    /// The element at an index that is no more than the number of elements, or nothing where the slow way has to tell what is wrong.
+    /// Returns the element at an index in bounds, or None if the general method must handle or
+    /// refuse the index.
     pub(crate) fn number(&self, py: Python<'_>, index: isize) -> Option<*mut ffi::PyObject> {
         let at = usize::try_from(index).ok().filter(|&at| at < self.count)?;
         Some(self.element(py, at).into_ptr())
     }
 
-    /// Stores a float in a dataset of floats that may be written; `false` where the slow way has to.
+    /// Stores a float in a writable dataset of floats; returns `false` if the general method must
+    /// do it.
     pub(crate) fn store(&self, index: isize, value: f64) -> bool {
         let Some(at) = usize::try_from(index).ok().filter(|&at| at < self.count && self.writable) else {
             return false;
@@ -139,20 +143,22 @@ fn format(datatype: ElementType) -> &'static CStr {
     }
 }
 
-/// An index. Loops spend most of their time here: plain integers are read without a step in between.
+/// Converts an index. Loops spend most of their time here, so plain integers take the shortest
+/// path.
 fn whole(index: &Bound<'_, PyAny>) -> Option<isize> {
-    // SAFETY: live objects; the call needs an integer, which it was looked that it is.
+    // SAFETY: the objects are live; `PyLong_CheckExact` has checked the type before the integer is
+    // read.
     let n = unsafe {
         if ffi::PyLong_CheckExact(index.as_ptr()) == 0 {
             return index.extract().ok();
         }
         ffi::PyLong_AsSsize_t(index.as_ptr())
     };
-    // -1 is an index and the sign of an error.
+    // -1 is a valid index and also signals an error.
     if n == -1 && PyErr::take(index.py()).is_some() { None } else { Some(n) }
 }
 
-/// A number for a dataset of floats.
+/// Converts a number for a dataset of floats.
 fn float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     // SAFETY: a live object.
     let number = unsafe { ffi::PyFloat_AsDouble(value.as_ptr()) };
@@ -162,7 +168,7 @@ fn float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     }
 }
 
-/// Integers that a float would lose are refused, as cffi does.
+/// Converts an integer; refuses a float, as cffi does, because its fraction would be lost.
 fn integer<T: TryFrom<i128>>(value: &Bound<'_, PyAny>, datatype: ElementType) -> PyResult<T> {
     let wrong =
         || PyTypeError::new_err(format!("an {} dataset takes integers; write int(…)", datatype.name()));
@@ -184,19 +190,19 @@ impl FlatBuffer {
         self.count
     }
 
-    /// The shape of the flat buffer: its number of elements.
+    /// Shape of the flat buffer: its number of elements.
     #[getter]
     fn shape(&self) -> (usize,) {
         (self.count,)
     }
 
-    /// The name of the element type.
+    /// Name of the element type.
     #[getter]
     fn datatype(&self) -> &'static str {
         self.datatype.name()
     }
 
-    /// The address of the first element.
+    /// Address of the first element.
     #[getter]
     fn address(&self) -> usize {
         self.data as usize
@@ -245,14 +251,14 @@ impl FlatBuffer {
         Ok(())
     }
 
-    /// The string at the address that the eight bytes from `at` on hold, and nothing for null.
+    /// Returns the string whose address the eight bytes at `at` hold, or an empty one for null.
     fn text_at<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
         let inside = at.checked_add(size_of::<usize>()).is_some_and(|end| end <= self.count);
         if self.datatype != ElementType::UInt8 || self.writable || !inside {
             return Err(PyIndexError::new_err("no string is here"));
         }
-        // SAFETY: inside the buffer. The host has put addresses of terminated strings into inputs, which nobody writes;
-        // if it is wrong, only this locked-down process is the victim.
+        // SAFETY: inside the buffer. The host has put addresses of terminated strings into inputs,
+        // which are never written; if one is wrong, only this locked-down process suffers.
         let text = unsafe {
             let pointer = self.data.add(at).cast::<*const std::ffi::c_char>().read_unaligned();
             if pointer.is_null() { c"" } else { CStr::from_ptr(pointer) }
@@ -312,8 +318,8 @@ impl FlatBuffer {
         }
         let wants = |flag: c_int| flags & flag == flag;
         let total = me.count * me.datatype.size();
-        // SAFETY: the view is live; what it points at lives in the object, which it keeps alive, and in memory that
-        // lives as long as the process.
+        // SAFETY: the view is live. It points into the object, which it keeps alive, and to memory
+        // that stays mapped until the process ends.
         unsafe {
             (*view).buf = me.data.cast::<c_void>();
             (*view).len = ffi::Py_ssize_t::try_from(total).unwrap_or(0);

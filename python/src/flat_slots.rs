@@ -1,7 +1,8 @@
-//! Elements of flat buffers without what PyO3 does around a method: loops over elements spend most of their time there.
+//! Element access to flat buffers without the overhead of PyO3's method wrappers, in which loops
+//! would spend most of their time.
 //!
-//! A type of the same layout as [`FlatBuffer`], whose two slots for elements take plain integers and floats themselves and hand all else to
-//! the slots of [`FlatBuffer`].
+//! Defines a type with the layout of [`FlatBuffer`]. Its two element slots handle plain integers
+//! and floats themselves and pass everything else to the slots of [`FlatBuffer`].
 
 use crate::flat_buffer::FlatBuffer;
 use pyo3::ffi;
@@ -12,16 +13,16 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 static FAST: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-/// The slots of [`FlatBuffer`].
+/// Element slots of [`FlatBuffer`].
 static GET: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static SET: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The type.
+/// Returns the type with the fast slots.
 pub(crate) fn fast_type(py: Python<'_>) -> PyResult<&Py<PyType>> {
     FAST.get_or_try_init(py, || {
         let base = py.get_type::<FlatBuffer>();
         let slot_of = |slot: c_int| {
-            // SAFETY: a heap type, whose slots may be asked for.
+            // SAFETY: `PyType_GetSlot` accepts a heap type, and this is one.
             unsafe { ffi::PyType_GetSlot(base.as_type_ptr(), slot) }
         };
         GET.store(slot_of(ffi::Py_mp_subscript), Ordering::Release);
@@ -30,7 +31,7 @@ pub(crate) fn fast_type(py: Python<'_>) -> PyResult<&Py<PyType>> {
         let mut slots = [
             slot(ffi::Py_mp_subscript, get as *mut c_void),
             slot(ffi::Py_mp_ass_subscript, set as *mut c_void),
-            // The same, or objects could not change their type.
+            // The deallocator must be the same, or CPython refuses to change an object's type.
             slot(ffi::Py_tp_dealloc, slot_of(ffi::Py_tp_dealloc)),
             slot(0, std::ptr::null_mut()),
         ];
@@ -41,7 +42,8 @@ pub(crate) fn fast_type(py: Python<'_>) -> PyResult<&Py<PyType>> {
             flags: c_uint::try_from(ffi::Py_TPFLAGS_DEFAULT).unwrap_or_default(),
             slots: slots.as_mut_ptr(),
         };
-        // SAFETY: the specification ends with a zero, and CPython copies it; a size of 0 is that of the base; the result is new.
+        // SAFETY: the specification ends with a zero, and CPython copies it; a size of 0 inherits
+        // the base's; the result is a new reference.
         let made = unsafe {
             let made = ffi::PyType_FromSpecWithBases(&raw mut spec, base.as_ptr());
             Bound::from_owned_ptr_or_err(py, made)?
@@ -50,12 +52,13 @@ pub(crate) fn fast_type(py: Python<'_>) -> PyResult<&Py<PyType>> {
     })
 }
 
-/// The index that an object is, if it is a plain integer that fits.
+/// Returns the value of an index that is a plain integer and fits.
 ///
 /// # Safety
 /// Called by CPython with a live object.
 unsafe fn plain_index(index: *mut ffi::PyObject) -> Option<isize> {
-    // SAFETY: a live object, which is an integer where it is asked for its value. -1 is no index here, and the sign of an error.
+    // SAFETY: a live object, checked to be an integer before its value is read. -1 is treated as no
+    // index, since it also signals an error.
     unsafe {
         if ffi::PyLong_CheckExact(index) == 0 {
             return None;
@@ -73,7 +76,7 @@ unsafe fn plain_index(index: *mut ffi::PyObject) -> Option<isize> {
 /// # Safety
 /// Called by CPython with an object of the type, in a thread that is attached.
 unsafe fn buffer<'a>(slf: *mut ffi::PyObject) -> (Python<'a>, &'a FlatBuffer) {
-    // SAFETY: as above; the object lives at least as long as the call.
+    // SAFETY: as above; the object outlives the call.
     unsafe {
         let py = Python::assume_attached();
         let object = Borrowed::from_ptr(py, slf).cast_unchecked::<FlatBuffer>();
@@ -84,7 +87,7 @@ unsafe fn buffer<'a>(slf: *mut ffi::PyObject) -> (Python<'a>, &'a FlatBuffer) {
 /// # Safety
 /// Called by CPython.
 unsafe extern "C" fn get(slf: *mut ffi::PyObject, index: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as CPython calls it; the slot of the base has this signature.
+    // SAFETY: CPython's contract for this slot; the base's slot has this signature.
     unsafe {
         if let Some(at) = plain_index(index) {
             let (py, buffer) = buffer(slf);
@@ -98,13 +101,13 @@ unsafe extern "C" fn get(slf: *mut ffi::PyObject, index: *mut ffi::PyObject) -> 
 }
 
 /// # Safety
-/// Called by CPython; `value` is null where an element is deleted.
+/// Called by CPython; `value` is null when an element is deleted.
 unsafe extern "C" fn set(
     slf: *mut ffi::PyObject,
     index: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
 ) -> c_int {
-    // SAFETY: as CPython calls it; the slot of the base has this signature.
+    // SAFETY: CPython's contract for this slot; the base's slot has this signature.
     unsafe {
         if !value.is_null()
             && ffi::PyFloat_CheckExact(value) != 0

@@ -6,14 +6,14 @@ use hyperchunk_arrow::flight::{self, Query};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-/// A table on a Flight server.
+/// Table on a Flight server.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct RemoteTable(flight::RemoteTable);
 
 #[pymethods]
 impl RemoteTable {
-    /// The table that a URL and a query (JSON) name.
+    /// Opens the table that a URL and a query (JSON) name.
     #[staticmethod]
     fn open(py: Python<'_>, url: &str, query: &str, network: &Bound<'_, PyDict>) -> PyResult<Self> {
         let options = crate::network::options(network)?;
@@ -24,47 +24,47 @@ impl RemoteTable {
         opened.map(Self).map_err(|e| to_python(py, &e))
     }
 
-    /// How many rows it has before any is chosen by what it has.
+    /// Number of rows before filtering by values.
     #[getter]
     fn num_rows(&self) -> u64 {
         self.0.rows()
     }
 
-    /// The names of its columns.
+    /// Names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Whether its columns are looked at where they lie in the server's file, on this machine.
+    /// True if the columns are mapped directly from the server's file on this machine.
     #[getter]
     fn is_local(&self, py: Python<'_>) -> bool {
         py.detach(|| self.0.is_local())
     }
 
-    /// What is asked for, as JSON.
+    /// Query as JSON.
     #[getter]
     fn query(&self) -> String {
         self.0.query().to_json().to_string()
     }
 
-    /// Some of its columns.
+    /// Returns the table with the given columns.
     fn select(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Self> {
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         self.0.select(&columns).map(Self).map_err(|e| to_python(py, &e))
     }
 
-    /// Some of its rows.
+    /// Returns the table with a range of rows.
     fn slice(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<Self> {
         self.0.slice(start..end).map(Self).map_err(|e| to_python(py, &e))
     }
 
-    /// Its schema as a capsule of Arrow's.
+    /// Exports the schema as an Arrow capsule.
     fn schema_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export_schema(py, &self.0.schema())
     }
 
-    /// Its rows as a capsule of Arrow's.
+    /// Exports the rows as an Arrow capsule.
     fn stream_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let batches = py.detach(|| self.0.batches()).map_err(|e| to_python(py, &e))?;
         export_stream(py, Reader(Some(batches), self.0.schema()))

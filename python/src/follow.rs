@@ -8,12 +8,12 @@ use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// What a writer flushed: its name, whether the rows are appended, indices, values.
+/// A flush of a writer: its name, whether the rows are appended, indices, values.
 type Seen<'py> = (String, bool, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-/// What was found, how many bytes were read, how many writers there are, and whether they are done.
+/// Result of a poll: flushes, bytes read, number of writers, whether all are done.
 type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool);
 
-/// The dataset that a predicate names, and the predicate about its values.
+/// Splits a predicate into the dataset that it names and the predicate about its values.
 #[pyfunction]
 pub(crate) fn predicate_of_dataset(py: Python<'_>, text: &str) -> PyResult<(String, String)> {
     let found = Predicate::of_dataset(text).map_err(|e| to_python(py, &e))?;
@@ -27,7 +27,7 @@ pub(crate) struct StoreFollow(Mutex<Follow>);
 
 #[pymethods]
 impl StoreFollow {
-    /// Begins to follow a dataset.
+    /// Starts to follow a dataset.
     #[new]
     fn new(
         py: Python<'_>,
@@ -40,7 +40,7 @@ impl StoreFollow {
         follow.map(|follow| Self(Mutex::new(follow))).map_err(|e| to_python(py, &e))
     }
 
-    /// What was flushed since the last time.
+    /// Returns the matches flushed since the last poll.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Polled<'py>> {
         let polled = py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).poll());
         let polled = polled.map_err(|e| to_python(py, &e))?;

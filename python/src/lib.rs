@@ -1,4 +1,4 @@
-//! The extension module `hyperchunk._core`: one file a class, no logic.
+//! Extension module `hyperchunk._core`: one file per class, no logic.
 
 mod analysis;
 mod capsules;
@@ -48,19 +48,26 @@ fn run_command(
     errors::command(|| py.detach(|| hyperchunk_cli::run(arguments, libhdf5)))
 }
 
-/// Makes `folder` the first place where each libhdf5 of this process looks for plugins; returns how many there are.
+/// Puts `folder` first in the plugin search path of each libhdf5 of this process; returns the
+/// number of these libraries.
 #[pyfunction]
 fn prepend_plugin_folder(folder: CString) -> usize {
     hyperchunk_h5abi::library::prepend_plugin_folder(&folder)
 }
 
-/// Tells where the package lies.
+/// Sets the folder of the package.
 #[pyfunction]
 fn set_package_dir(#[pyo3(from_py_with = paths::path)] folder: PathBuf) {
     hyperchunk_udf::host::set_package_dir(folder);
 }
 
-/// Process numbers of the workers that wait for the next read.
+/// A text of a file for a terminal: characters that a terminal obeys or does not show are written out.
+#[pyfunction]
+fn printable(text: &str) -> String {
+    hyperchunk_udf::escape::escape(text, usize::MAX)
+}
+
+/// Process ids of idle workers, kept for the next read.
 #[pyfunction]
 fn idle_workers() -> Vec<i32> {
     hyperchunk_udf::host::Pool::global().pids()
@@ -125,6 +132,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
+    module.add_function(wrap_pyfunction!(printable, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
     module.add_function(wrap_pyfunction!(worker::adopt_orphans, module)?)?;
     restructure::add(module)?;
@@ -134,7 +142,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     edit::add(module)
 }
 
-/// Whether there is a filter of that number here.
+/// True if a filter with this number is available.
 #[pyfunction]
 fn knows_filter(number: u16) -> bool {
     hyperchunk::codec::lookup(number, |codec| codec.is_some())

@@ -1,4 +1,4 @@
-//! The bytes behind Python objects: the one place where their memory is touched.
+//! Access to the memory of Python objects through the buffer protocol; no other module touches it.
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -8,18 +8,19 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Calls `work` with the memory of an object that is writable and lies in one piece, such as a NumPy array.
+/// Calls `work` with the memory of a writable, contiguous object, such as a NumPy array.
 ///
-/// The object is kept alive and its memory in place. As with any array that is filled while other threads run, who writes
-/// to it at the same time gets what he asked for.
+/// The object is kept alive and its memory in place. As with any array that is filled while other
+/// threads run, a thread that writes to it at the same time corrupts only its own data.
 pub(crate) fn fill<T>(object: &Bound<'_, PyAny>, work: impl FnOnce(&mut [u8]) -> PyResult<T>) -> PyResult<T> {
     with_buffer(object, ffi::PyBUF_WRITABLE, |start, length| {
-        // SAFETY: CPython promises `length` bytes at `start`, writable, until the buffer is released.
+        // SAFETY: CPython promises `length` bytes at `start`, writable, until the buffer is
+        // released.
         work(unsafe { std::slice::from_raw_parts_mut(start, length) })
     })
 }
 
-/// Calls `work` with the bytes of an object that lie in one piece.
+/// Calls `work` with the bytes of a contiguous object.
 pub(crate) fn look<T>(object: &Bound<'_, PyAny>, work: impl FnOnce(&[u8]) -> PyResult<T>) -> PyResult<T> {
     if let Ok(bytes) = object.cast_exact::<PyBytes>() {
         return work(bytes.as_bytes());
@@ -77,7 +78,8 @@ pub(crate) fn look_all<T>(
     work(slices.collect())
 }
 
-/// The bytes of an object: those of a `bytes` stay where they are as long as it lives.
+/// Borrowed bytes of an object; a `bytes` object needs no buffer request, since its memory never
+/// moves.
 enum Seen<'a, 'py> {
     Bytes(&'a [u8]),
     Held(Held<'py>),
@@ -93,13 +95,13 @@ fn with_buffer<T>(
     work(start, length)
 }
 
-/// The memory of an object, held in place; given back at the end, even after a panic.
+/// Buffer of an object, held in place and released on drop, even after a panic.
 struct Held<'py>(Box<ffi::Py_buffer>, PhantomData<Bound<'py, PyAny>>);
 
 impl<'py> Held<'py> {
     fn new(object: &Bound<'py, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::zeroed());
-        // SAFETY: a live object and a place for the view, which does not move as long as it is held.
+        // SAFETY: a live object, and space for the view that does not move while it is held.
         let status = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), flags) };
         if status != 0 {
             let fallback = || PyBufferError::new_err("no contiguous memory");
@@ -121,7 +123,8 @@ impl<'py> Held<'py> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // SAFETY: made only after CPython filled it; the interpreter is attached as long as 'py lasts.
+        // SAFETY: constructed only after CPython filled it; the interpreter is attached as long as
+        // 'py lasts.
         unsafe { ffi::PyBuffer_Release(&raw mut *self.0) };
     }
 }

@@ -1,9 +1,9 @@
-//! Names, which are bytes in files and text in Python.
+//! Names: bytes in files, text in Python.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// The text of a name; bytes that are not UTF-8 become lone surrogates, as in names of files.
+/// Decodes a name; bytes that are not UTF-8 become lone surrogates, as in file names.
 pub(crate) fn decode<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(name) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),

@@ -1,4 +1,4 @@
-//! Files over a network: options from Python, and sources that Python reads.
+//! Files over a network: options from Python, and sources read by Python objects.
 
 use bytes::Bytes;
 use hyperchunk::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The options of a dictionary.
+/// Parses the options of a dictionary.
 pub(crate) fn options(settings: &Bound<'_, PyDict>) -> PyResult<RemoteOptions> {
     let mut options = RemoteOptions::default();
     for (key, value) in settings {
@@ -42,12 +42,12 @@ fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| PyTypeError::new_err(error.to_string()))
 }
 
-/// A source whose bytes a Python object gets: `fetch([(start, end), …]) -> [bytes, …]`.
+/// A source read by a Python object: `fetch([(start, end), …]) -> [bytes, …]`.
 #[derive(Debug)]
 pub(crate) struct PythonSource {
     object: Py<PyAny>,
     size: u64,
-    /// What it is called and which version of it; `None` if reading it costs no requests.
+    /// Name and version of the source; `None` if reading it costs no requests.
     identity: Option<String>,
     options: RemoteOptions,
     counters: Counters,
@@ -64,7 +64,7 @@ impl PythonSource {
         })
     }
 
-    /// The bytes of ranges, each checked to be as long as it was asked for.
+    /// Fetches ranges and checks the length of each.
     fn get(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let pairs: Vec<(u64, u64)> = ranges.iter().map(|range| (range.start, range.end)).collect();
         self.counters.requests.fetch_add(pairs.len() as u64, Ordering::Relaxed);
@@ -119,7 +119,8 @@ impl Remote for PythonSource {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
         self.counters.rounds.fetch_add(1, Ordering::Relaxed);
         let mut place = 0;
-        // As many as may be under way at once: then what landed is worked on while the next are.
+        // One group is as large as the concurrency allows: its bytes are processed while the next
+        // group is fetched.
         for group in ranges.chunks(self.options.concurrency.max(1)) {
             for bytes in self.get(group)? {
                 land(place, bytes)?;

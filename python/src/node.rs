@@ -1,4 +1,5 @@
-//! Objects of files that are being written: to Python they have what [`crate::object::Object`] has, and more.
+//! Objects of a file that is being written: the Python interface of [`crate::object::Object`] plus
+//! writing.
 
 use crate::choice;
 use crate::dataset_writer::DatasetWriter;
@@ -26,28 +27,28 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
 }
 
-/// Objects have their addresses late: until then, a number with this bit stands for one.
+/// Flag of a provisional address: objects get their real addresses late, at the commit.
 const NUMBERED: u64 = 1 << 63;
 
-/// How a dataset is made, by keywords.
+/// Keyword arguments for creating a dataset.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options<'py> {
     datatype: PyRef<'py, Datatype>,
     committed: Option<PyRef<'py, Node>>,
-    /// None without a dataspace.
+    /// None for a null dataspace.
     shape: Option<Vec<u64>>,
     max_shape: Option<Vec<Option<u64>>>,
     /// `compact`, `contiguous`, `chunked`, `external` or `virtual`.
     layout: String,
     chunks: Vec<u64>,
-    /// Name, offset and size, none for one without a bound.
+    /// Name, offset and size of each external file; the size is None if unlimited.
     external: Vec<(Vec<u8>, u64, Option<u64>)>,
-    /// For each source of a virtual dataset: its file and its name, each in parts between the numbers of blocks, what is taken
-    /// there, and where it goes.
+    /// For each source of a virtual dataset: file name and dataset name, each split where block
+    /// numbers go, the selection in the source, and the selection in the virtual dataset.
     #[pyo3(default)]
     mappings: Vec<NewMapping<'py>>,
-    /// Filters by name; or each by its number, with its options.
+    /// Either a preset of filters by name, or each filter's number with its options.
     preset: Option<String>,
     filters: Vec<(u16, Vec<u32>)>,
     /// An element as stored.
@@ -126,7 +127,7 @@ fn dataspace(shape: Option<Vec<u64>>, max: Option<Vec<Option<u64>>>) -> Dataspac
 }
 
 impl Node {
-    /// The object that a number stands for.
+    /// Returns the object of a provisional address.
     pub(crate) fn id_of(address: u64) -> Option<NodeId> {
         if address & NUMBERED == 0 { None } else { NodeId::from_number(address & !NUMBERED) }
     }
@@ -143,7 +144,7 @@ impl Node {
         Self { file: self.file.clone(), id }
     }
 
-    /// The group of a link, and its name there; None for the path of a group itself.
+    /// Returns the link at a path, or None for the path of a group itself.
     fn link_at(&self, path: &[u8]) -> Result<Option<NewLink>> {
         let mut parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
         let Some(name) = parts.next_back() else { return Ok(None) };
@@ -175,7 +176,7 @@ fn target<'py>(py: Python<'py>, target: &NewLink) -> PyResult<Bound<'py, PyTuple
 
 #[pymethods]
 impl Node {
-    /// 0 for groups, 1 for datasets, 2 for committed datatypes.
+    /// Kind: 0 for groups, 1 for datasets, 2 for committed datatypes.
     #[getter]
     fn kind(&self, py: Python<'_>) -> PyResult<u8> {
         let kind = self.file.kind(self.id).map_err(|e| to_python(py, &e))?;
@@ -186,48 +187,48 @@ impl Node {
         })
     }
 
-    /// What stands for its address.
+    /// Provisional address.
     #[getter]
     fn address(&self) -> u64 {
         self.id.number() | NUMBERED
     }
 
-    /// The address that it will have, for references.
+    /// Fixes the object's final address, for references, and returns it.
     fn pin(&self, py: Python<'_>) -> PyResult<u64> {
         self.run(py, |file, id| file.address(id))
     }
 
-    /// Never.
+    /// Always false: the object is in this file.
     #[getter]
     fn elsewhere(&self) -> bool {
         false
     }
 
-    /// A path to it.
+    /// A path to the object.
     #[getter]
     fn path(&self) -> Option<String> {
         let path = self.file.find_path(self.id).ok().flatten()?;
         Some(String::from_utf8_lossy(&path).into_owned())
     }
 
-    /// Its comment.
+    /// Comment of the object.
     #[getter]
     fn comment<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let comment = self.run(py, |file, id| file.comment(id))?;
         comment.map(|comment| names::decode(py, comment.as_bytes())).transpose()
     }
 
-    /// Sets its comment.
+    /// Sets the comment.
     fn set_comment(&self, py: Python<'_>, comment: Option<&[u8]>) -> PyResult<()> {
         self.run(py, |file, id| file.set_comment(id, comment.map(Name::from)))
     }
 
-    /// Stores when it was made.
+    /// Stores the creation time.
     fn track_times(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, |file, id| file.track_times(id))
     }
 
-    /// Whether the order in which its attributes and links are made is tracked.
+    /// True if the creation order of attributes and links is tracked.
     #[getter]
     fn attribute_order_tracked(&self, py: Python<'_>) -> PyResult<bool> {
         self.run(py, |file, id| file.tracks_order(id))
@@ -235,13 +236,13 @@ impl Node {
 
     // --- Attributes ---
 
-    /// An attribute's type, shape and stored elements; None if there is none of that name.
+    /// Returns the type, shape and stored elements of an attribute; None if it does not exist.
     fn attribute<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Value<'py>>> {
         let found = self.run(py, |file, id| file.attribute(id, name))?;
         found.map(|attribute| value(py, attribute)).transpose()
     }
 
-    /// All attributes.
+    /// Returns all attributes.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Option<Value<'py>>)>> {
         let found = self.run(py, |file, id| {
             let names = file.attribute_names(id)?.into_iter();
@@ -253,19 +254,19 @@ impl Node {
         pairs.collect()
     }
 
-    /// The names of all attributes.
+    /// Returns the names of all attributes.
     fn attribute_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let all = self.run(py, |file, id| file.attribute_names(id))?;
         let all = all.iter().map(|name| names::decode(py, name.as_bytes()));
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// How many attributes it has.
+    /// Returns the number of attributes.
     fn attribute_count(&self, py: Python<'_>) -> PyResult<usize> {
         self.run(py, |file, id| file.attribute_names(id)).map(|names| names.len())
     }
 
-    /// Sets an attribute: `shape` is None without a dataspace, `data` its elements as stored.
+    /// Sets an attribute: `shape` is None for a null dataspace; `data` are the elements as stored.
     #[pyo3(signature = (name, datatype, shape, data, *, utf8, committed=None))]
     #[expect(clippy::too_many_arguments, reason = "what an attribute is made of")]
     fn set_attribute(
@@ -299,21 +300,21 @@ impl Node {
         self.run(py, |file, id| file.delete_attribute(id, name))
     }
 
-    // --- Of groups ---
+    // --- Groups ---
 
-    /// How many links it has.
+    /// Returns the number of links.
     fn link_count(&self, py: Python<'_>) -> PyResult<usize> {
         self.run(py, |file, id| file.names(id)).map(|names| names.len())
     }
 
-    /// The names of its links.
+    /// Returns the names of the links.
     fn link_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let all = self.run(py, |file, id| file.names(id))?;
         let all = all.iter().map(|name| names::decode(py, name.as_bytes()));
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Its links: names and targets.
+    /// Returns the links: names and targets.
     #[pyo3(signature = (*, by_name=false))]
     fn links<'py>(
         &self,
@@ -333,13 +334,13 @@ impl Node {
         links.map(|(name, found)| Ok((names::decode(py, name.as_bytes())?, target(py, found)?))).collect()
     }
 
-    /// The target of the link that a path ends with; None if the path is that of a group itself.
+    /// Returns the target of the link at a path; None for the path of a group itself.
     fn link<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let found = self.link_at(path).map_err(|e| to_python(py, &e))?;
         found.map(|found| target(py, &found)).transpose()
     }
 
-    /// Whether a path ends with a link that is there, whether or not that leads anywhere.
+    /// True if the link at a path exists, even if it dangles.
     fn has_link(&self, py: Python<'_>, path: &[u8]) -> PyResult<bool> {
         if path.is_empty() {
             return Ok(false);
@@ -351,7 +352,8 @@ impl Node {
         }
     }
 
-    /// The object that a path leads to; where that is in another file, its name and the path in it.
+    /// Returns the object at a path; for an object in another file, that file's name and the path
+    /// in it.
     fn get<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         match self.run(py, |file, id| file.resolve(id, path))? {
             Target::Here(id) => Ok(Bound::new(py, self.other(id))?.into_any()),
@@ -362,19 +364,19 @@ impl Node {
         }
     }
 
-    /// Makes a group; an empty name makes one without.
+    /// Creates a group; with an empty name, an anonymous one.
     fn create_group(&self, py: Python<'_>, name: &[u8], track_order: bool) -> PyResult<Self> {
         self.run(py, |file, id| file.create_group(id, name, track_order)).map(|id| self.other(id))
     }
 
-    /// Makes a committed datatype; an empty name makes one without.
+    /// Commits a datatype; with an empty name, an anonymous one.
     fn commit_datatype(&self, py: Python<'_>, name: &[u8], datatype: &Datatype) -> PyResult<Self> {
         let made = self.run(py, |file, id| file.commit_datatype(id, name, datatype.0.clone()))?;
         warn(py, &self.file)?;
         Ok(self.other(made))
     }
 
-    /// Makes a dataset; an empty name makes one without.
+    /// Creates a dataset; with an empty name, an anonymous one.
     #[pyo3(signature = (name, **keywords))]
     fn create_dataset(
         &self,
@@ -389,17 +391,17 @@ impl Node {
         Ok(self.other(made.id()))
     }
 
-    /// Makes a hard link.
+    /// Creates a hard link.
     fn link_hard(&self, py: Python<'_>, name: &[u8], to: &Self) -> PyResult<()> {
         self.run(py, |file, id| file.link(id, name, NewLink::Hard(to.id)))
     }
 
-    /// Makes a soft link.
+    /// Creates a soft link.
     fn link_soft(&self, py: Python<'_>, name: &[u8], path: &[u8]) -> PyResult<()> {
         self.run(py, |file, id| file.link(id, name, NewLink::Soft(path.into())))
     }
 
-    /// Makes an external link.
+    /// Creates an external link.
     fn link_external(&self, py: Python<'_>, name: &[u8], other: &[u8], path: &[u8]) -> PyResult<()> {
         let link = NewLink::External { file: other.into(), path: path.into() };
         self.run(py, |file, id| file.link(id, name, link))
@@ -410,15 +412,15 @@ impl Node {
         self.run(py, |file, id| file.unlink(id, name))
     }
 
-    // --- Of others ---
+    // --- Datasets and datatypes ---
 
-    /// It as a dataset.
+    /// Returns the object as a dataset.
     fn dataset(&self, py: Python<'_>) -> PyResult<DatasetWriter> {
         self.run(py, |file, id| file.dataset(id))
             .map(|dataset| DatasetWriter::new(self.file.clone(), dataset))
     }
 
-    /// It as a committed datatype.
+    /// Returns the object as a committed datatype.
     fn datatype(&self, py: Python<'_>) -> PyResult<Datatype> {
         self.run(py, |file, id| file.datatype(id)).map(Datatype)
     }

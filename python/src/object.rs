@@ -24,7 +24,7 @@ impl Object {
         found.map(|object| Self { object, elsewhere })
     }
 
-    /// Works on the object with the interpreter detached.
+    /// Runs `work` on the object with the GIL released.
     fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -33,7 +33,7 @@ impl Object {
         py.detach(|| work(&self.object)).map_err(|e| to_python(py, &e))
     }
 
-    /// All links, in the order of their creation where that is tracked and wanted, else by name.
+    /// Returns all links, in creation order if it is tracked and `by_name` is false, else by name.
     fn sorted(&self, py: Python<'_>, by_name: bool) -> PyResult<Vec<Link>> {
         self.run(py, |object| {
             let group = object.group()?;
@@ -46,12 +46,12 @@ impl Object {
     }
 }
 
-/// The type, the shape and the stored elements of an attribute.
+/// Type, shape and stored elements of an attribute.
 pub(crate) type Value<'py> = (Datatype, Option<Bound<'py, PyTuple>>, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl Object {
-    /// 0 for groups, 1 for datasets, 2 for committed datatypes.
+    /// Kind: 0 for groups, 1 for datasets, 2 for committed datatypes.
     #[getter]
     fn kind(&self) -> u8 {
         match self.object.kind() {
@@ -61,38 +61,38 @@ impl Object {
         }
     }
 
-    /// Where its header lies, from the file's base.
+    /// Address of the object header, relative to the file's base.
     #[getter]
     fn address(&self) -> u64 {
         self.object.address()
     }
 
-    /// Whether a link led to it from another file.
+    /// True if the object was reached through an external link.
     #[getter]
     fn elsewhere(&self) -> bool {
         self.elsewhere
     }
 
-    /// The file that it lies in.
+    /// File of the object.
     #[getter]
     fn file(&self) -> File {
         File(self.object.file().clone())
     }
 
-    /// The path it was reached by, if it was.
+    /// Path by which the object was reached, if any.
     #[getter]
     fn path(&self) -> Option<&str> {
         self.object.path()
     }
 
-    /// Its comment.
+    /// Comment of the object.
     #[getter]
     fn comment<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let comment = self.run(py, hyperchunk::Object::comment)?;
         comment.map(|comment| names::decode(py, comment.as_bytes())).transpose()
     }
 
-    /// Whether the order in which its attributes were made is tracked.
+    /// True if the creation order of attributes is tracked.
     #[getter]
     fn attribute_order_tracked(&self) -> bool {
         self.object.header().attribute_order_tracked
@@ -100,14 +100,14 @@ impl Object {
 
     // --- Attributes ---
 
-    /// An attribute's type, shape and stored elements; None if there is none of that name.
+    /// Returns the type, shape and stored elements of an attribute; None if it does not exist.
     fn attribute<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Value<'py>>> {
         let found = self.run(py, |object| object.attribute(name))?;
         found.map(|attribute| value(py, attribute)).transpose()
     }
 
-    /// All attributes, in the order of their creation where that is tracked, else by name; None for those that cannot be
-    /// read.
+    /// Returns all attributes, in creation order if it is tracked, else by name; None for a value
+    /// that cannot be read.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Option<Value<'py>>)>> {
         let (names, all) =
             self.run(py, |object| Ok((object.attribute_names()?, object.each_attribute()?)))?;
@@ -119,33 +119,33 @@ impl Object {
         pairs.collect()
     }
 
-    /// The names of all attributes, in the same order.
+    /// Returns the names of all attributes, in the same order.
     fn attribute_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let all = self.run(py, hyperchunk::Object::attribute_names)?;
         let all = all.iter().map(|name| names::decode(py, name.as_bytes()));
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// How many attributes it has.
+    /// Returns the number of attributes.
     fn attribute_count(&self, py: Python<'_>) -> PyResult<u64> {
         self.run(py, hyperchunk::Object::attribute_count)
     }
 
-    // --- Of groups ---
+    // --- Groups ---
 
-    /// How many links it has.
+    /// Returns the number of links.
     fn link_count(&self, py: Python<'_>) -> PyResult<u64> {
         self.run(py, |object| object.group()?.len())
     }
 
-    /// The names of its links, in the order of their creation where that is tracked, else by name.
+    /// Returns the names of the links, in creation order if it is tracked, else by name.
     fn link_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let links = self.sorted(py, false)?;
         let all = links.iter().map(|link| names::decode(py, link.name.as_bytes()));
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Its links: names and targets.
+    /// Returns the links: names and targets.
     #[pyo3(signature = (*, by_name=false))]
     fn links<'py>(
         &self,
@@ -159,13 +159,14 @@ impl Object {
             .collect()
     }
 
-    /// The target of the link that a path ends with; None if there is none, or the path is that of a group itself.
+    /// Returns the target of the link at a path; None if it does not exist, or for the path of a
+    /// group itself.
     fn link<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let found = self.run(py, |object| object.group()?.link_at(path))?;
         found.map(|link| target(py, &link.target)).transpose()
     }
 
-    /// Whether a path ends with a link that is there, whether or not that leads anywhere.
+    /// True if the link at a path exists, even if it dangles.
     fn has_link(&self, py: Python<'_>, path: &[u8]) -> PyResult<bool> {
         self.run(py, |object| {
             if path.is_empty() {
@@ -182,7 +183,7 @@ impl Object {
         })
     }
 
-    /// The object that a path leads to.
+    /// Returns the object at a path.
     fn get(&self, py: Python<'_>, path: &[u8]) -> PyResult<Self> {
         self.run(py, |object| {
             let found = object.group()?.get(path)?;
@@ -191,14 +192,14 @@ impl Object {
         })
     }
 
-    // --- Of others ---
+    // --- Datasets and datatypes ---
 
-    /// It as a dataset.
+    /// Returns the object as a dataset.
     fn dataset(&self, py: Python<'_>) -> PyResult<Dataset> {
         self.run(py, hyperchunk::Object::dataset).map(Dataset)
     }
 
-    /// It as a committed datatype.
+    /// Returns the object as a committed datatype.
     fn datatype(&self, py: Python<'_>) -> PyResult<Datatype> {
         self.run(py, hyperchunk::Object::datatype).map(Datatype)
     }
@@ -216,7 +217,7 @@ pub(crate) fn value(py: Python<'_>, attribute: Attribute) -> PyResult<Value<'_>>
     Ok((Datatype(attribute.datatype), shape, PyBytes::new(py, &attribute.data)))
 }
 
-/// What a link leads to, for Python: a number for its kind, and what belongs to that.
+/// Converts a link's target for Python: a number for its kind, and the properties of the kind.
 fn target<'py>(py: Python<'py>, target: &LinkTarget) -> PyResult<Bound<'py, PyTuple>> {
     match target {
         LinkTarget::Hard(address) => (0, *address).into_pyobject(py),

@@ -1,10 +1,10 @@
-//! Paths that come from Python. PyO3 panics where a text is no name of a file (a lone surrogate); here that is Python's own
-//! error.
+//! Paths passed from Python. PyO3 panics if a text is not a valid file name (a lone surrogate);
+//! these functions raise Python's own error.
 
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// A path: a text, bytes, or an object with a path.
+/// Converts a path: text, bytes, or an object with `__fspath__`.
 pub(crate) fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     #[cfg(unix)]
     {
@@ -16,7 +16,7 @@ pub(crate) fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     value.extract()
 }
 
-/// A path, or none.
+/// Converts an optional path.
 pub(crate) fn optional(value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     if value.is_none() { Ok(None) } else { path(value).map(Some) }
 }

@@ -10,7 +10,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// What a pool has: quota, memory, free, objects, bytes, unsealed, deleted, spilled, spilled_bytes.
+/// Statistics of a pool: quota, memory, free, objects, bytes, unsealed, deleted, spilled,
+/// spilled_bytes.
 type Stats = (u64, u64, u64, usize, u64, usize, usize, usize, u64);
 
 /// A pool of shared memory.
@@ -20,7 +21,7 @@ pub(crate) struct Pool(pool::Pool);
 
 #[pymethods]
 impl Pool {
-    /// Makes a pool.
+    /// Creates a pool.
     #[staticmethod]
     fn create(
         py: Python<'_>,
@@ -33,43 +34,43 @@ impl Pool {
         py.detach(|| pool::Pool::create(name, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// Opens one.
+    /// Opens a pool.
     #[staticmethod]
     fn open(py: Python<'_>, name: &str) -> PyResult<Self> {
         py.detach(|| pool::Pool::open(name)).map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// Takes one away.
+    /// Removes a pool.
     #[staticmethod]
     fn remove(py: Python<'_>, name: &str) -> PyResult<()> {
         py.detach(|| pool::Pool::remove(name)).map_err(|e| opening(py, &e))
     }
 
-    /// The pools of this user.
+    /// Lists the pools of this user.
     #[staticmethod]
     fn all(py: Python<'_>) -> PyResult<Vec<String>> {
         py.detach(pool::Pool::all).map_err(|e| to_python(py, &e))
     }
 
-    /// Its folder.
+    /// Folder of the pool.
     #[getter]
     fn folder(&self) -> PathBuf {
         self.0.folder().to_owned()
     }
 
-    /// Begins an object of up to so many bytes.
+    /// Creates an object of up to `size` bytes and returns its writer.
     fn begin(&self, py: Python<'_>, name: &str, size: u64) -> PyResult<PoolWriter> {
         let writer = py.detach(|| self.0.begin(name, size)).map_err(|e| to_python(py, &e))?;
         let size = usize::try_from(size).map_err(|_| PyValueError::new_err("larger than memory"))?;
         Ok(PoolWriter { size, state: Mutex::new((Some(writer), 0)) })
     }
 
-    /// Makes an object of bytes.
+    /// Stores bytes as an object.
     fn put(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
         look(data, |bytes| py.detach(|| self.0.put(name, bytes)).map_err(|e| to_python(py, &e)))
     }
 
-    /// An object.
+    /// Returns an object.
     fn get(&self, py: Python<'_>, name: &str) -> PyResult<PoolObject> {
         py.detach(|| self.0.get(name)).map(PoolObject).map_err(|e| to_python(py, &e))
     }
@@ -79,13 +80,13 @@ impl Pool {
         py.detach(|| self.0.delete(name)).map_err(|e| to_python(py, &e))
     }
 
-    /// Its objects: name, length, whether it is in a file.
+    /// Lists the objects: name, length, whether it was spilled to a file.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, bool)>> {
         let all = py.detach(|| self.0.list()).map_err(|e| to_python(py, &e))?;
         Ok(all.into_iter().map(|entry| (entry.name, entry.length, entry.spilled)).collect())
     }
 
-    /// What it has.
+    /// Returns the pool's statistics.
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
         let stats = py.detach(|| self.0.stats()).map_err(|e| to_python(py, &e))?;
         let objects = (stats.objects, stats.bytes, stats.unsealed, stats.deleted);
@@ -103,12 +104,12 @@ impl Pool {
     }
 }
 
-/// An object that is being made: a writable buffer until it is sealed.
+/// An object under construction: a writable buffer until it is sealed.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct PoolWriter {
     size: usize,
-    /// And how many buffers are in use.
+    /// The writer, and the number of exported buffers.
     state: Mutex<(Option<pool::PoolWriter>, usize)>,
 }
 
@@ -126,7 +127,7 @@ impl PoolWriter {
 
 #[pymethods]
 impl PoolWriter {
-    /// Makes it an object of its first `length` bytes.
+    /// Seals the object with its first `length` bytes.
     #[pyo3(signature = (length=None))]
     fn seal(&self, py: Python<'_>, length: Option<u64>) -> PyResult<()> {
         let length = length.unwrap_or(self.size as u64);
@@ -137,7 +138,7 @@ impl PoolWriter {
         py.detach(|| writer.seal(length)).map_err(|e| to_python(py, &e))
     }
 
-    /// Gives it up.
+    /// Discards the object.
     fn abort(&self) -> PyResult<()> {
         self.taken().map(drop)
     }
@@ -159,7 +160,8 @@ impl PoolWriter {
             state.1 += 1;
             start
         };
-        // SAFETY: a live view; the memory stays until the last view is released, for sealing waits for that.
+        // SAFETY: a live view; the memory stays until the last view is released, since sealing
+        // waits for that.
         unsafe { show(slf.clone().into_any(), view, flags, start, me.size, true) }
     }
 
@@ -170,7 +172,7 @@ impl PoolWriter {
     }
 }
 
-/// An object of a pool: a buffer of bytes that never change.
+/// An object of a pool: an immutable buffer of bytes.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct PoolObject(pool::PoolObject);
@@ -196,7 +198,7 @@ impl PoolObject {
 /// Fills a view of bytes.
 ///
 /// # Safety
-/// `view` is live, or null; `owner` keeps the memory as long as it lives.
+/// `view` is live, or null; `owner` keeps the memory alive.
 unsafe fn show(
     owner: Bound<'_, PyAny>,
     view: *mut ffi::Py_buffer,
@@ -210,7 +212,7 @@ unsafe fn show(
         return Err(PyBufferError::new_err("no view"));
     }
     let wants = |flag: c_int| flags & flag == flag;
-    // SAFETY: the view is live; what it points at lives in itself, in static memory, or is the owner's.
+    // SAFETY: the view is live; it points into itself, to static memory, or to memory of the owner.
     unsafe {
         (*view).buf = start.cast::<c_void>();
         (*view).len = ffi::Py_ssize_t::try_from(length).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Queries: where values lie that are asked for.
+//! Queries: finding the zones and elements that satisfy a predicate.
 
 use crate::dataset::Dataset;
 use crate::errors::to_python;
@@ -11,13 +11,13 @@ use pyo3::types::{PyBytes, PyFloat, PyInt};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// A box: where it starts and how far it reaches.
+/// A box: its first index and its extent.
 type Box = (Vec<u64>, Vec<u64>);
-/// Count, not a number, smallest, largest, sum.
+/// Count, number of NaN, minimum, maximum, sum.
 type Summary<'py> = (u64, u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, f64);
 /// A zone: boxes, statistics, whether they are exact, writer, epoch.
 type Zone<'py> = (Vec<Box>, Option<Summary<'py>>, bool, Option<String>, Option<u64>);
-/// One of the first zones: box, value, its index, statistics, writer, epoch.
+/// A top-ranked zone: box, value, its index, statistics, writer, epoch.
 type Shard<'py> = (Box, Bound<'py, PyAny>, Option<Vec<u64>>, Summary<'py>, Option<String>, Option<u64>);
 
 /// A query and its answer.
@@ -29,7 +29,7 @@ pub(crate) struct Query {
     answer: Answer,
 }
 
-/// The values of an answer, read part by part.
+/// Iterator over the matching values, read part by part.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Matches(Mutex<query::Matches>);
@@ -62,7 +62,7 @@ fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyRe
 
 #[pymethods]
 impl Query {
-    /// Asks a dataset, or a box of it.
+    /// Queries a dataset, or a box of it.
     #[new]
     fn new(py: Python<'_>, dataset: &Dataset, predicate: &str, slab: Option<Box>) -> PyResult<Self> {
         let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
@@ -71,26 +71,26 @@ impl Query {
         Ok(Self { dataset, predicate, answer })
     }
 
-    /// The predicate.
+    /// Predicate of the query.
     #[getter]
     fn predicate(&self) -> String {
         self.predicate.to_string()
     }
 
-    /// Where values may lie that are asked for.
+    /// Boxes that may hold matching values.
     #[getter]
     fn boxes(&self) -> Vec<Box> {
         self.answer.boxes.iter().map(pair).collect()
     }
 
-    /// Bytes of statistics that were looked at; those of the boxes; those of them that nothing is known of; all that were
-    /// asked about.
+    /// Bytes of statistics read; bytes in the boxes; bytes in those boxes without statistics; bytes
+    /// in the queried region.
     #[getter]
     fn bytes(&self) -> (u64, u64, u64, u64) {
         (self.answer.looked_at, self.answer.left, self.answer.unknown, self.answer.total)
     }
 
-    /// Reads the boxes.
+    /// Starts to read the boxes.
     fn matches(&self, py: Python<'_>) -> PyResult<Matches> {
         let found = run(py, || self.dataset.matches(&self.predicate, &self.answer))?;
         Ok(Matches(Mutex::new(found)))
@@ -99,7 +99,7 @@ impl Query {
 
 #[pymethods]
 impl Matches {
-    /// The next part that has any: indices, each a row of 64-bit numbers, and values.
+    /// Returns the next part with matches: indices, each a row of 64-bit numbers, and values.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
         let found = run(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).next())?;
         Ok(found.map(|found| {
@@ -108,14 +108,14 @@ impl Matches {
         }))
     }
 
-    /// How many bytes were read until now.
+    /// Number of bytes read until now.
     #[getter]
     fn looked_at(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).looked_at()
     }
 }
 
-/// The first zones of a dataset, how many bytes were looked at, and of how many.
+/// Returns the top zones of a dataset, the number of bytes scanned, and the total.
 #[pyfunction]
 pub(crate) fn query_top<'py>(
     py: Python<'py>,
@@ -134,7 +134,7 @@ pub(crate) fn query_top<'py>(
     Ok((shards.collect(), top.looked_at, top.total))
 }
 
-/// The zones of a dataset.
+/// Returns the zones of a dataset.
 #[pyfunction]
 pub(crate) fn query_zones<'py>(
     py: Python<'py>,
@@ -150,10 +150,11 @@ pub(crate) fn query_zones<'py>(
     Ok(zones.collect())
 }
 
-/// The file with the statistics, the datasets with their zones, those that were left out with the reasons, bytes looked at.
+/// File of the statistics, datasets with their zone counts, skipped datasets with the reasons,
+/// bytes scanned.
 type Analyzed = (PathBuf, Vec<(String, u64)>, Vec<(String, String)>, u64);
 
-/// Looks at all values of datasets of a file, and keeps what they are like beside it.
+/// Computes statistics of all values of datasets and stores them in a file beside the source.
 #[pyfunction]
 pub(crate) fn analyze(py: Python<'_>, file: &File, names: Vec<String>) -> PyResult<Analyzed> {
     let names: Vec<Vec<u8>> = names.into_iter().map(String::into_bytes).collect();

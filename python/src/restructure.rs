@@ -1,4 +1,4 @@
-//! Layouts: planning them, doing their tasks, and what there is.
+//! Layouts: planning, running tasks, and listing.
 
 use crate::errors::{opening, to_python};
 use crate::store::sync;
@@ -7,7 +7,7 @@ use hyperchunk::{OpenOptions, Result};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
-/// A layout that is being made.
+/// A layout under construction.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Restructuring(Job);
@@ -20,7 +20,7 @@ impl Restructuring {
 
 #[pymethods]
 impl Restructuring {
-    /// What a request (JSON) asks for of a file. Nothing is written.
+    /// Plans a request (JSON) for a file. Writes nothing.
     #[new]
     #[pyo3(signature = (file, request, output=None))]
     fn new(
@@ -34,43 +34,43 @@ impl Restructuring {
         job.map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// Its name.
+    /// Name of the layout.
     #[getter]
     fn id(&self) -> &str {
         self.0.id()
     }
 
-    /// What is asked for, in the words that its name follows from.
+    /// Request in its canonical form, from which the name is derived.
     #[getter]
     fn request(&self) -> String {
         self.0.request().to_json()
     }
 
-    /// Where it lies when it is whole.
+    /// Path of the finished layout.
     #[getter]
     fn path(&self) -> PathBuf {
         self.0.result()
     }
 
-    /// How many tasks each pass has.
+    /// Number of tasks in each pass.
     #[getter]
     fn tasks(&self) -> Vec<u64> {
         self.0.plan().passes.iter().map(|pass| pass.tiles.len()).collect()
     }
 
-    /// It and its plan, as JSON.
+    /// Returns the layout and its plan as JSON.
     fn describe(&self, threads: usize) -> String {
         let threads =
             if threads == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { threads };
         self.0.to_json(threads).to_string()
     }
 
-    /// Makes what tasks write to.
+    /// Creates the files to which tasks write.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, Job::start)
     }
 
-    /// Does some tasks of a pass; returns how many were done now, and how many before.
+    /// Runs tasks of a pass; returns the number done now, and the number done before.
     fn work(
         &self,
         py: Python<'_>,
@@ -83,13 +83,14 @@ impl Restructuring {
         Ok((worked.done, worked.skipped))
     }
 
-    /// Whether it is whole, how many tasks are done, and how many there are.
+    /// Returns whether the layout is committed, the number of finished tasks, and the number of all
+    /// tasks.
     fn progress(&self, py: Python<'_>) -> PyResult<(bool, u64, u64)> {
         let progress = self.run(py, Job::progress)?;
         Ok((progress.committed, progress.done, progress.tasks))
     }
 
-    /// Makes its file; returns the names of attributes that were left out.
+    /// Commits the layout's file; returns the names of attributes that were left out.
     fn commit(&self, py: Python<'_>, when: &str) -> PyResult<Vec<String>> {
         let sync = sync(when)?;
         self.run(py, |job| job.commit(sync)).map(|committed| committed.left_out)
@@ -100,10 +101,11 @@ impl Restructuring {
     }
 }
 
-/// Name, request, its file or its folder, bytes, state.
+/// Name, request, file or folder, bytes, state.
 type Listed = (String, String, PathBuf, u64, &'static str);
 
-/// The layouts of a file: name, request, the file if it is read and else the folder, bytes, and what they are good for.
+/// Lists the layouts of a file: name, request, the file if it is in use and else the folder, bytes,
+/// and state.
 #[pyfunction]
 fn layouts(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Sharded stores: definitions, writers, and what whoever commits does.
+//! Sharded stores: definitions, writers and commits.
 
 use crate::analysis;
 use crate::choice::{self, Choice};
@@ -23,7 +23,8 @@ use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A store: its id, its newest epoch, and the inode, size and time of modification of its file.
+/// Identity of a store: its id, its newest epoch, and the inode, size and modification time of its
+/// file.
 type StoreKnown = (String, u64, Option<(u64, u64, u64)>);
 
 fn known_of(known: &Known) -> StoreKnown {
@@ -31,14 +32,15 @@ fn known_of(known: &Known) -> StoreKnown {
     (known.store.to_string(), known.epoch, seen)
 }
 
-/// Where a store is: at the path of the file itself (`store_real_file`), or at a URL that is reached so.
+/// Makes the location of a store: the path of the file itself (`store_real_file`), or a URL with
+/// its network options.
 fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     let remote = network.map(crate::network::options).transpose()?.unwrap_or_default();
     Ok(SiteBuf::new(path, &remote))
 }
 
-/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside. If it is about to be made,
-/// another user's link is an error.
+/// Resolves symbolic links in a path; a store's folder is beside the resulting file. If the file is
+/// about to be created or changed, a link owned by another user is an error.
 #[pyfunction]
 #[pyo3(signature = (path, made = false))]
 pub(crate) fn store_real_file(
@@ -52,18 +54,18 @@ pub(crate) fn store_real_file(
     Ok(store::real_file(&path))
 }
 
-/// The definition of a dataset of a store, and its path.
+/// Definition of a dataset in a store, and its path.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct StoreDefinition {
     pub(crate) definition: Definition,
-    /// Where it is now: it may have been moved since it was defined.
+    /// Current path: the dataset may have been moved since it was defined.
     path: Vec<u8>,
 }
 
 #[pymethods]
 impl StoreDefinition {
-    /// With the keywords of `Node.create_dataset`.
+    /// Takes the keywords of `Node.create_dataset`.
     #[new]
     #[pyo3(signature = (path, incarnation, **keywords))]
     fn new(
@@ -89,49 +91,49 @@ impl StoreDefinition {
         Ok(Self { definition, path })
     }
 
-    /// From its bytes, for a dataset at a path.
+    /// Decodes a definition, for a dataset at a path.
     #[staticmethod]
     fn decode(py: Python<'_>, path: Vec<u8>, bytes: &[u8]) -> PyResult<Self> {
         let definition = Definition::decode(bytes).map_err(|e| to_python(py, &e))?;
         Ok(Self { definition, path })
     }
 
-    /// Its bytes.
+    /// Encodes the definition.
     fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.definition.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(|e| to_python(py, &e))
     }
 
-    /// The name of the external file that marks it in a skeleton.
+    /// Returns the name of the external file that marks the dataset in a skeleton.
     fn marker(&self, py: Python<'_>) -> PyResult<String> {
         let dataset = self.definition.id().map_err(|e| to_python(py, &e))?;
         Ok(Marker { dataset, epoch: 0 }.entry(false).name.to_string())
     }
 
-    /// Its path.
+    /// Path of the dataset.
     #[getter]
     fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// Its first extent.
+    /// Initial extent.
     #[getter]
     fn shape(&self) -> Vec<u64> {
         self.definition.dims.clone()
     }
 
-    /// How far each dimension may grow.
+    /// Maximum extent of each dimension.
     #[getter]
     fn max_shape(&self) -> Vec<Option<u64>> {
         self.definition.max.clone()
     }
 
-    /// The extent of its chunks.
+    /// Extent of a chunk.
     #[getter]
     fn chunks(&self) -> Option<Vec<u64>> {
         self.definition.chunk.clone()
     }
 
-    /// The type of its elements.
+    /// Datatype of the elements.
     #[getter]
     fn datatype(&self) -> Datatype {
         Datatype(self.definition.datatype.clone())
@@ -142,7 +144,7 @@ impl StoreDefinition {
     }
 }
 
-/// How a writer writes, by keywords.
+/// Keyword arguments of a writer.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Writing {
@@ -155,11 +157,11 @@ struct Writing {
     priority: i32,
     segments: String,
     memory: Option<u64>,
-    /// The records of analyses; None where none are to run.
+    /// Records of analyses; None if none are to run.
     analyses: Option<Vec<Vec<u8>>>,
-    /// Whether those that the store has do not run.
+    /// If set, the store's own analyses do not run.
     alone: bool,
-    /// The store, and its newest epoch.
+    /// Identity of the store, with its newest epoch.
     known: Option<StoreKnown>,
 }
 
@@ -179,9 +181,9 @@ pub(crate) fn sync(name: &str) -> PyResult<Sync> {
 #[derive(Debug)]
 pub(crate) struct StoreWriter {
     log: LogWriter,
-    /// Whether whole chunks go through their filters as they are written.
+    /// If set, whole chunks are filtered as they are written.
     filtered: bool,
-    /// What looks at what is written.
+    /// Analyses that run on the written data.
     analyses: Option<Arc<Analyses>>,
 }
 
@@ -207,7 +209,7 @@ impl StoreWriter {
 
 #[pymethods]
 impl StoreWriter {
-    /// Begins a log for the store of a file.
+    /// Creates a log for the store of a file.
     #[staticmethod]
     #[pyo3(signature = (path, *, network = None, **keywords))]
     fn create(
@@ -256,7 +258,7 @@ impl StoreWriter {
             }
         };
         let analyses = given.analyses.as_deref();
-        // Before there is a log.
+        // Checked before the log is created.
         let known = py.detach(|| analysis::check(analyses.unwrap_or_default()));
         known.map_err(|e| crate::edit::to_python(py, &e))?;
         let log = py.detach(|| LogWriter::create(&site, &options)).map_err(|e| opening(py, &e))?;
@@ -269,42 +271,42 @@ impl StoreWriter {
         Ok(Self { log, filtered, analyses })
     }
 
-    /// Its name.
+    /// Id of the writer.
     #[getter]
     fn id(&self) -> String {
         self.log.id().to_string()
     }
 
-    /// Its log.
+    /// Path of its log.
     #[getter]
     fn log(&self) -> PathBuf {
         self.log.log().to_owned()
     }
 
-    /// The Arrow files that it has written.
+    /// Arrow files that it has written.
     #[getter]
     fn fragments(&self) -> Vec<PathBuf> {
         self.log.fragments()
     }
 
-    /// The datasets of the epoch that it adds to; None if it adds to none.
+    /// Returns the datasets of the epoch that the writer extends; None if there is no such epoch.
     fn base_datasets(&self, py: Python<'_>) -> PyResult<Option<Vec<StoreDefinition>>> {
         let found = self.run(py, LogWriter::base_datasets)?;
         let defined = |(path, definition)| StoreDefinition { definition, path };
         Ok(found.map(|datasets| datasets.into_iter().map(defined).collect()))
     }
 
-    /// Says what a dataset is; returns its number.
+    /// Defines a dataset; returns its number.
     fn define(&self, py: Python<'_>, definition: &StoreDefinition) -> PyResult<u32> {
         self.run(py, |writer| writer.define(&definition.definition))
     }
 
-    /// The extent of a dataset.
+    /// Returns the extent of a dataset.
     fn shape(&self, py: Python<'_>, dataset: u32) -> PyResult<Vec<u64>> {
         self.run(py, |writer| writer.dataset(dataset).map(|own| own.dims))
     }
 
-    /// Writes a box, in one piece and in the dataset's datatype.
+    /// Writes a box, from contiguous memory and in the dataset's datatype.
     fn write_box(
         &self,
         py: Python<'_>,
@@ -336,7 +338,8 @@ impl StoreWriter {
         })
     }
 
-    /// Writes every `step`th index from `start` on, `count` of them, for each dimension: `start, step, count` of each.
+    /// Writes `start, step, count` for each dimension: `count` indices, every `step`th from
+    /// `start`.
     fn write_slab(
         &self,
         py: Python<'_>,
@@ -348,12 +351,12 @@ impl StoreWriter {
         look(data, |bytes| self.run(py, |writer| Self::put(writer, self.filtered, dataset, &choice, bytes)))
     }
 
-    /// Writes rows behind what is there when it is committed.
+    /// Appends rows; the commit puts them after the existing ones.
     fn append(&self, py: Python<'_>, dataset: u32, data: &Bound<'_, PyAny>) -> PyResult<()> {
         look(data, |bytes| self.run(py, |writer| writer.append(dataset, bytes)))
     }
 
-    /// Writes a chunk as it is to be stored.
+    /// Writes a chunk in its stored form.
     fn write_chunk(
         &self,
         py: Python<'_>,
@@ -365,12 +368,12 @@ impl StoreWriter {
         look(data, |bytes| self.run(py, |writer| writer.write_chunk(dataset, &offset, mask, bytes)))
     }
 
-    /// Says that an analysis is to look at a dataset, or is to look at it no more.
+    /// Attaches an analysis to a dataset, or detaches it.
     fn announce(&self, py: Python<'_>, dataset: u32, record: &[u8], runs: bool) -> PyResult<String> {
         analysis::announce(py, &self.log, dataset, record, runs).map(|id| id.to_string())
     }
 
-    /// Lets the analyses look at elements that were written earlier.
+    /// Runs the analyses on elements that were written earlier.
     fn look_at(
         &self,
         py: Python<'_>,
@@ -383,30 +386,30 @@ impl StoreWriter {
         look(data, |bytes| self.run(py, |writer| writer.look_at(dataset, &slab, bytes)))
     }
 
-    /// What became of the analyses until now.
+    /// Reports of the analyses until now.
     #[getter]
     fn analyses(&self, py: Python<'_>) -> Vec<analysis::Report> {
         let analyses = self.analyses.as_ref();
         analyses.map(|analyses| py.detach(|| analysis::reports(analyses))).unwrap_or_default()
     }
 
-    /// Gives a dataset another extent.
+    /// Changes the extent of a dataset.
     fn resize(&self, py: Python<'_>, dataset: u32, shape: Vec<u64>) -> PyResult<()> {
         self.run(py, |writer| writer.set_extent(dataset, &shape))
     }
 
-    /// Keeps an HDF5 file with groups, links, attributes and small data.
+    /// Stores an HDF5 file image with groups, links, attributes and small data.
     fn put_image(&self, py: Python<'_>, hdf5: &[u8]) -> PyResult<()> {
         self.run(py, |writer| writer.put_image(hdf5))
     }
 
-    /// Writes everything that waits; returns the ticket.
+    /// Writes all pending data; returns the ticket.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let ticket = self.run(py, LogWriter::flush)?;
         Ok(PyBytes::new(py, &reported(&self.log, &ticket)))
     }
 
-    /// As `flush`; nothing more will be written.
+    /// Like `flush`; ends the log.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let ticket = self.run(py, LogWriter::close)?;
         Ok(PyBytes::new(py, &reported(&self.log, &ticket)))
@@ -417,21 +420,22 @@ impl StoreWriter {
     }
 }
 
-/// A ticket, with the report behind it where there is one and it is not long.
+/// Returns a ticket, followed by the report if there is one and it is short enough.
 fn reported(writer: &LogWriter, ticket: &Ticket) -> Vec<u8> {
     let report = writer.report().filter(|report| report.ticket == *ticket).map(|report| report.to_bytes());
     report.filter(|bytes| bytes.len() <= LONGEST_REPORT).unwrap_or_else(|| ticket.to_bytes().to_vec())
 }
 
-/// No report is longer: tickets are sent to whoever commits.
+/// Maximum size of a report in bytes, since tickets are sent to the committing process.
 const LONGEST_REPORT: usize = 64 << 10;
 
-/// A store that was just made, for whoever made it.
+/// A store just created, held by its creator.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct FreshStore(Fresh);
 
-/// Makes a store; returns what its writers must know, and what makes the first commit quick in this process.
+/// Creates a store; returns its identity for the writers, and a handle that makes the first commit
+/// in this process quick.
 #[pyfunction]
 #[pyo3(signature = (path, definitions, image, replaces, sync, network = None))]
 pub(crate) fn store_create(
@@ -450,7 +454,7 @@ pub(crate) fn store_create(
     Ok((known_of(&fresh.known), FreshStore(fresh)))
 }
 
-/// A store that is about to be made: its writers may begin.
+/// A store whose creation has begun: its writers may start.
 #[pyclass(module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct StoreBegun {
@@ -460,7 +464,7 @@ pub(crate) struct StoreBegun {
 
 #[pymethods]
 impl StoreBegun {
-    /// Looks whether a store may be made; None where an earlier one is replaced.
+    /// Checks that a store may be created; returns None if it replaces an earlier one.
     #[staticmethod]
     #[pyo3(signature = (path, replaces, network = None))]
     fn begin(
@@ -474,13 +478,13 @@ impl StoreBegun {
         Ok(begun.map(|begun| Self { known: known_of(&begun.known), begun: Some(begun) }))
     }
 
-    /// What its writers must know.
+    /// Identity of the store for its writers.
     #[getter]
     fn known(&self) -> StoreKnown {
         self.known.clone()
     }
 
-    /// Makes it, as `store_create` does.
+    /// Creates the store, as `store_create` does.
     fn create(
         &mut self,
         py: Python<'_>,
@@ -497,15 +501,16 @@ impl StoreBegun {
     }
 }
 
-/// A conflict: path, what it is about, first element, extent, whose data are seen, whose are not.
+/// A conflict: path, subject, first element, extent, writer whose data are visible, writer whose
+/// data are hidden.
 type Found = (String, String, Vec<u64>, Vec<u64>, String, String);
-/// An epoch: number, writers, conflicts, writers that are left, datasets that are linked, and why others are not; of the writers
-/// that are left, those that could not write something.
+/// An epoch: number, writers, conflicts, writers left uncommitted, linked datasets, datasets not
+/// linked with the reasons, and those uncommitted writers whose writes failed.
 type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String, String)>, Vec<String>);
-/// An epoch, if one was made; and the logs that were set aside, with the reasons.
+/// The new epoch, if any, and the logs that were set aside, with the reasons.
 type Outcome = (Option<Made>, Vec<(String, String)>);
 
-/// How an epoch is made, by keywords.
+/// Keyword arguments of a commit.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Committing<'py> {
@@ -523,7 +528,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Makes an epoch, if there is anything new.
+/// Commits an epoch, if there is anything new.
 #[pyfunction]
 #[pyo3(signature = (path, *, network = None, **keywords))]
 pub(crate) fn store_commit(
@@ -595,10 +600,10 @@ pub(crate) fn store_commit(
     Ok((made, aside))
 }
 
-/// A store and its newest epoch, if it has one; the paths and definitions of its datasets.
+/// Identity of a store with its newest epoch, if any; paths and definitions of its datasets.
 type LookedUp = (Option<StoreKnown>, Vec<(Py<PyBytes>, Py<PyBytes>)>);
 
-/// What a writer of a store must know.
+/// Returns the identity and the datasets of a store, for a writer.
 #[pyfunction]
 #[pyo3(signature = (path, network = None))]
 pub(crate) fn store_look_up(
@@ -616,12 +621,13 @@ pub(crate) fn store_look_up(
     Ok((known.as_ref().map(known_of), definitions))
 }
 
-/// A batch: its first row, how many it has, where it is, and how long its metadata and its body are.
+/// A batch: its first row, its number of rows, its offset, and the lengths of its metadata and
+/// body.
 type Batch = (u64, u64, u64, u64, u64);
-/// A table in Arrow files: the epoch, the group, the columns, how many rows, and the files with their batches.
+/// A table in Arrow files: epoch, group, columns, number of rows, and the files with their batches.
 type Table = (u64, String, Vec<String>, u64, Vec<(PathBuf, Vec<Batch>)>);
 
-/// The Arrow files that are a table of a store.
+/// Returns the Arrow files that form a table of a store.
 #[pyfunction]
 pub(crate) fn store_fragments(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Tables, and the capsules by which Arrow's libraries pass them on.
+//! Tables, and their exchange with Arrow's libraries as capsules.
 
 use crate::capsules::{Capsules, Reader, detached, export, export_schema, export_stream, schema_of, truths};
 use crate::dataset::Dataset;
@@ -21,16 +21,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Table(hyperchunk_arrow::Table);
 
-/// Elements of a dataset in a file that is mapped.
+/// Elements of a dataset in a mapped file.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Mapped(Buffer);
 
-/// The batches of a table.
+/// Record batches of a table.
 #[pyclass(frozen, module = "hyperchunk._core")]
 pub(crate) struct RowBatches(Mutex<Reader<Batches>>);
 
-/// A walk through a table that chooses rows.
+/// A filtering scan of a table.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Scan {
@@ -38,25 +38,25 @@ pub(crate) struct Scan {
     looked_at: Arc<AtomicU64>,
 }
 
-/// The rows of a scan of which a predicate is true; they are given once.
+/// Rows of a scan that satisfy a predicate; can be consumed once.
 #[pyclass(frozen, module = "hyperchunk._core")]
 pub(crate) struct Chosen(Mutex<Option<Reader<view::Chosen>>>);
 
-/// Rows of it, before any is chosen.
+/// A part of a scan, before filtering.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct ScanPart(view::ScanPart);
 
-/// Some rows of a table.
+/// A batch of rows.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Batch(RecordBatch);
 
-/// The row behind each stretch of rows, what is known of columns there, how many bytes of statistics were looked at, and of which
-/// stretches a predicate may be true.
+/// End row of each zone, statistics of the columns there, bytes of statistics read, and a mask of
+/// the zones in which a predicate may be true.
 type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64, Option<Bound<'py, PyBytes>>);
-/// A column: its name; of each stretch, what is known (1: anything; 2: there are numbers; 4: there may be NaN), the smallest and
-/// the largest number, 8 bytes each.
+/// Statistics of a column: name; for each zone, flags (1: has statistics; 2: has numbers; 4: may
+/// have NaN), minimum and maximum, 8 bytes each.
 type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> Zoned<'py> {
@@ -97,7 +97,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The table that a dataset or a group is.
+    /// Makes a table of a dataset or a group.
     #[staticmethod]
     #[pyo3(signature = (object, columns, rows, looks, mapped, batch_rows))]
     fn of_object(
@@ -119,54 +119,55 @@ impl Table {
         table.map(Self).map_err(|e| to_python(py, &e))
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     #[getter]
     fn num_rows(&self) -> u64 {
         self.0.rows()
     }
 
-    /// The names of its columns.
+    /// Names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Its columns for people: names and types.
+    /// Names and types of the columns, for display.
     #[getter]
     fn types(&self) -> Vec<(String, String)> {
         let schema = self.0.schema();
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string())).collect()
     }
 
-    /// Some of its columns.
+    /// Returns the table with the given columns.
     fn select(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Self> {
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         self.run(py, |table| table.select(&columns)).map(Self)
     }
 
-    /// Some of its rows.
+    /// Returns the table with a range of rows.
     fn slice(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<Self> {
         self.run(py, |table| table.slice(start..end)).map(Self)
     }
 
-    /// The same with another bound on the rows of a batch.
+    /// Returns the table with another limit on the rows of a batch.
     fn with_batch_rows(&self, rows: Option<u64>) -> Self {
         Self(self.0.with_batch_rows(rows))
     }
 
-    /// The same with another look.
+    /// Returns the table with other conversion options.
     fn with_looks(&self, py: Python<'_>, looks: Vec<String>) -> PyResult<Self> {
         let look = look(&looks)?;
         self.run(py, |table| table.with_look(&look)).map(Self)
     }
 
-    /// Its rows, batch by batch.
+    /// Reads the rows, batch by batch.
     fn batches(&self, py: Python<'_>) -> PyResult<RowBatches> {
         let batches = self.run(py, hyperchunk_arrow::Table::batches)?;
         Ok(RowBatches(Mutex::new(Reader(Some(batches), self.0.schema()))))
     }
 
-    /// Its rows in parts, or some of them: first some columns, on which it depends which rows of the others are given.
+    /// Scans all rows, or a range, in parts: first the columns that decide which rows of the other
+    /// columns are read.
     #[pyo3(signature = (first, wanted, rows=None))]
     fn scan(
         &self,
@@ -185,13 +186,13 @@ impl Table {
         scan.map(|scan| Scan { looked_at: scan.counter(), scan: Mutex::new(Some(scan)) })
     }
 
-    /// Whether something is known of the values of any column.
+    /// True if statistics exist for any column.
     fn keeps_zones(&self, py: Python<'_>) -> PyResult<bool> {
         self.run(py, hyperchunk_arrow::Table::keeps_zones)
     }
 
-    /// The predicate, as JSON, that an expression of pyarrow is, as it writes it down, and the columns that it looks at; None
-    /// if it is not known to be one.
+    /// Converts a serialized pyarrow expression to a predicate as JSON and the columns that it
+    /// uses; None if it is not supported.
     fn predicate_of_expression(&self, written: &[u8]) -> Option<(String, Vec<String>)> {
         let schema = self.0.schema();
         let found = Predicate::of_expression(written, &schema)?;
@@ -201,13 +202,14 @@ impl Table {
         Some((found.to_json().to_string(), names))
     }
 
-    /// Whether a predicate can be evaluated over its columns as they are stored: `Scan.chosen`.
+    /// True if a predicate can be evaluated on the columns as they are stored: `Scan.chosen`.
     fn chooses(&self, py: Python<'_>, predicate: &str, nan: &str) -> PyResult<bool> {
         let (predicate, nan) = asked(py, predicate, nan)?;
         Ok(self.0.chooses(&predicate, nan))
     }
 
-    /// What is known of the values of columns, and where a predicate may be true; None if nothing is known.
+    /// Returns the statistics of columns, and the zones in which a predicate may be true; None if
+    /// there are no statistics.
     #[pyo3(signature = (columns, predicate=None, nan="unordered"))]
     fn zones<'py>(
         &self,
@@ -228,29 +230,30 @@ impl Table {
         Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.looked_at, may)))
     }
 
-    /// How many bytes the elements of its columns have.
+    /// Size of the columns' elements in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.0.bytes()
     }
 
-    /// How each column is looked at: its name, how many rows are looked at where they lie, how many are read.
+    /// Returns for each column its name, the number of rows mapped without a copy, and the number
+    /// of rows read.
     fn storage(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
         let found = self.run(py, hyperchunk_arrow::Table::storage)?;
         Ok(found.into_iter().map(|storage| (storage.column, storage.zero_copy, storage.copied)).collect())
     }
 
-    /// Where files of it are mapped to: first and last address.
+    /// Returns the address ranges at which its files are mapped: first and last address.
     fn mapped_memory(&self) -> Vec<(usize, usize)> {
         self.0.mapped_memory().into_iter().map(|range| (range.start, range.end)).collect()
     }
 
-    /// Its schema as a capsule of Arrow's.
+    /// Exports the schema as an Arrow capsule.
     fn schema_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         export_schema(py, &self.0.schema())
     }
 
-    /// Its rows as a capsule of Arrow's.
+    /// Exports the rows as an Arrow capsule.
     #[pyo3(signature = (requested=None))]
     fn stream_capsule<'py>(
         &self,
@@ -262,7 +265,7 @@ impl Table {
         export_stream(py, Reader(Some(batches), table.schema()))
     }
 
-    /// All its rows at once, as two capsules of Arrow's.
+    /// Exports all rows at once, as a pair of Arrow capsules.
     #[pyo3(signature = (requested=None))]
     fn array_capsules<'py>(
         &self,
@@ -310,8 +313,9 @@ impl Scan {
         .map_err(|e| to_python(py, &e))
     }
 
-    /// The wanted columns of its rows of which a predicate of the first ones is true, in batches of so many rows at most: what
-    /// is left of it. None, and it stays as it is, if the predicate is of columns with nulls, or of such that are no numbers.
+    /// Filters the rest of the scan by a predicate over its first columns: the wanted columns of
+    /// matching rows, in batches of at most `rows` rows. Returns None, and leaves the scan as it
+    /// is, if the predicate uses columns with nulls or that are not numbers.
     #[pyo3(signature = (predicate, nan, rows=None))]
     fn chosen(
         &self,
@@ -333,7 +337,7 @@ impl Scan {
         Ok(chosen.map(|reader| Chosen(Mutex::new(Some(reader)))))
     }
 
-    /// How many bytes of elements were looked at until now.
+    /// Number of bytes of elements scanned until now.
     #[getter]
     fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
@@ -369,7 +373,7 @@ impl Chosen {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // As allowed: rows look as their table does.
+        // The protocol allows ignoring the request: rows have the types of their table.
         drop(requested_schema);
         let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let reader = reader.ok_or_else(|| PyValueError::new_err("these rows were given already"))?;
@@ -379,19 +383,19 @@ impl Chosen {
 
 #[pymethods]
 impl ScanPart {
-    /// How many rows it has.
+    /// Number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.0.first().num_rows()
     }
 
-    /// The values of the first columns.
+    /// Returns the values of the first columns.
     fn first(&self) -> Batch {
         Batch(self.0.first().clone())
     }
 
-    /// The wanted columns of the rows for which an array of Arrow's, its type and its values as capsules, is true; of all
-    /// without one.
+    /// Returns the wanted columns of the rows for which a boolean Arrow array (two capsules) is
+    /// true; of all rows without one.
     #[pyo3(signature = (mask=None))]
     fn chosen(&self, py: Python<'_>, mask: Option<Capsules<'_>>) -> PyResult<Batch> {
         let mask = mask.map(|(schema, array)| truths(&schema, &array)).transpose()?;
@@ -401,7 +405,7 @@ impl ScanPart {
 
 #[pymethods]
 impl Batch {
-    /// How many rows it has.
+    /// Number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.0.num_rows()
@@ -417,7 +421,7 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Capsules<'py>> {
-        // As allowed: a batch looks as its table does.
+        // The protocol allows ignoring the request: a batch has the types of its table.
         drop(requested_schema);
         export(py, &self.0.schema(), self.0.clone())
     }
@@ -425,20 +429,21 @@ impl Batch {
 
 #[pymethods]
 impl Mapped {
-    /// A dataset whose elements lie in one piece of a file of this machine, as they are; None for others.
+    /// Maps a dataset whose elements are contiguous and unfiltered in a file of this machine; None
+    /// for others.
     #[staticmethod]
     fn of_dataset(py: Python<'_>, dataset: &Dataset) -> PyResult<Option<Self>> {
         let found = py.detach(|| view::in_one_piece(&dataset.0)).map_err(|e| to_python(py, &e))?;
         Ok(found.map(Self))
     }
 
-    /// Where they begin.
+    /// Address of the first element.
     #[getter]
     fn address(&self) -> usize {
         self.0.as_ptr().addr()
     }
 
-    /// How many bytes they have.
+    /// Size of the elements in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.0.len()
@@ -449,7 +454,7 @@ impl Mapped {
     }
 }
 
-/// A predicate as JSON (`docs/formats/flight.md`), and how NaN compares in it.
+/// Parses a predicate from JSON (`docs/formats/flight.md`), and the ordering of NaN in it.
 fn asked(py: Python<'_>, predicate: &str, nan: &str) -> PyResult<(Predicate, Nan)> {
     let nan = match nan {
         "unordered" => Nan::Unordered,
@@ -460,19 +465,19 @@ fn asked(py: Python<'_>, predicate: &str, nan: &str) -> PyResult<(Predicate, Nan
     Ok((predicate, nan))
 }
 
-/// To be called before this process forks.
+/// Must be called before this process forks.
 #[pyfunction]
 pub(crate) fn before_fork(py: Python<'_>) {
     py.detach(view::before_fork);
 }
 
-/// To be called after it forked, in both processes.
+/// Must be called after a fork, in both processes.
 #[pyfunction]
 pub(crate) fn after_fork() {
     view::after_fork();
 }
 
-/// How data look: `cells=list` and so on.
+/// Parses conversion options: `cells=list` and so on.
 fn look(given: &[String]) -> PyResult<Look> {
     let mut look = Look::default();
     for choice in given {

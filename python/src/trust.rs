@@ -1,4 +1,4 @@
-//! Keys and profiles: `hyperchunk.trust`.
+//! Keys and profiles, for `hyperchunk.trust`.
 
 use crate::edit::to_python;
 use hyperchunk_h5abi::{Error, Library, edit};
@@ -21,7 +21,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `(fingerprint, profile or None, revoked since or None, name, email, for everybody)` of a key.
+/// `(fingerprint, profile or None, revoked since or None, name, email, system-wide)` of a key.
 type Key = (String, Option<String>, Option<String>, String, String, bool);
 
 fn row(listed: Listed) -> Key {
@@ -36,14 +36,14 @@ fn row(listed: Listed) -> Key {
     )
 }
 
-/// Makes the user's own key, if there is none: its fingerprint and its file.
+/// Creates the user's own key if there is none: its fingerprint and its file.
 #[pyfunction]
 fn make_missing_key(py: Python<'_>) -> PyResult<Option<(String, PathBuf)>> {
     let made = py.detach(keys::make_missing_key).map_err(|e| to_python(py, &e))?;
     Ok(made.map(|(fingerprint, path)| (fingerprint.to_string(), path)))
 }
 
-/// The keys, and why others are not usable, if any are not.
+/// Returns the keys, and the reason why some are unusable, if any are.
 #[pyfunction]
 fn trust_list(py: Python<'_>) -> PyResult<(Vec<Key>, Option<String>)> {
     let read = || -> Result<_, Error> {

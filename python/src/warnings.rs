@@ -1,4 +1,4 @@
-//! Warnings of the engine, as Python's.
+//! The engine's warnings as Python warnings.
 
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -6,13 +6,15 @@ use std::ffi::{CString, c_int, c_void};
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-/// Those that wait for the main thread.
+/// Warnings pending for the main thread.
 static WAITING: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Warns from the main thread, as soon as that runs Python's code again. May be called on any thread, with or without the GIL.
+/// Issues a warning from the main thread, the next time that it runs Python code. May be called on
+/// any thread, with or without the GIL.
 pub(crate) fn later(text: &str) {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
-    // SAFETY: may be called at any time without the GIL; the function is one that Python calls with it.
+    // SAFETY: may be called at any time without the GIL; Python calls the function with the GIL
+    // held.
     if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), std::ptr::null_mut()) } != 0 {
         for text in take() {
             let _ = writeln!(std::io::stderr(), "hyperchunk: warning: {text}");
@@ -24,7 +26,7 @@ fn take() -> Vec<String> {
     std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Tells of all that waits; -1 with Python's exception if a warning is one.
+/// Issues all pending warnings; returns -1 with an exception set if a warning is turned into one.
 extern "C" fn warn(_: *mut c_void) -> c_int {
     Python::attach(|py| {
         for text in take() {

@@ -1,4 +1,4 @@
-//! Python's part of the worker: runs in a forked child of the warm interpreter, never in a reader.
+//! Python runtime of the worker: runs in a forked child of the warm interpreter, never in a reader.
 
 use crate::flat_buffer::FlatBuffer;
 use hyperchunk_udf::datatype::{Datatype, ElementType, identifiers};
@@ -11,13 +11,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::os::fd::{IntoRawFd, OwnedFd};
 
-/// Serves the host on descriptor 3 with `lib` as what functions see; returns the exit status.
+/// Serves the host on descriptor 3, with `lib` as the module that functions see; returns the exit
+/// status.
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
-    // A function that reads files with this package starts no threads, which its profile may not grant.
+    // A function that reads files with this package must start no threads, since its profile may
+    // not grant them.
     hyperchunk::live::on_this_thread(|| {
         worker::serve(&[], &mut |setup, _, _| {
-            // Not locked down yet: only what the profile names is imported, and the function's source is searched, not parsed.
+            // The process is not locked down yet: import only the modules that the profile names,
+            // and search the function's source without parsing it.
             Python::attach(|_| {
                 let granted = setup.grants.imports.iter();
                 preload(&lib, granted.filter(|module| setup.compiled || is_named(&setup.source, module)))?;
@@ -32,26 +35,27 @@ pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
                 flush: Vec::new(),
                 has_seed: setup.seed.is_some(),
                 partial: setup.partial,
-                // Who makes random numbers says so; setting their seed takes longer than many a function.
+                // Seeding takes longer than many functions, so it is done only if the source
+                // mentions random numbers.
                 reseeds: setup.seed.is_some() || setup.compiled || setup.source.contains("random"),
             }) as Box<dyn Runtime>)
         })
     })
 }
 
-/// Whether a source has the name of a module's package as a word.
+/// True if a source contains the name of a module's package as a word.
 fn is_named(source: &str, module: &str) -> bool {
     mentions(source, module.split('.').next().unwrap_or(module))
 }
 
-/// Forks as Python does, which returns 0 in the copy.
+/// Forks through Python's `os.fork`; returns 0 in the child.
 fn fork(lib: &Bound<'_, PyAny>) -> Result<i32> {
     let pid = lib.call_method0("_fork").and_then(|pid| pid.extract());
     pid.map_err(|e| Error::new(ErrorKind::Worker, format!("the worker's Python cannot fork: {e}")))
 }
 
-/// Makes the calling process, which process `host` has started and with which it ends, the parent of workers, also of those whose own
-/// parent hands over to them.
+/// Makes the calling process the parent of workers, including those whose own parent exits. It was
+/// started by the process `host` and ends with it.
 #[pyfunction]
 pub(crate) fn adopt_orphans(host: i32) -> PyResult<()> {
     let adopt = || {
@@ -73,7 +77,7 @@ fn preload<'a>(lib: &Bound<'_, PyAny>, modules: impl Iterator<Item = &'a String>
     Ok(())
 }
 
-/// Loads what connections need, and lets the function ask for them.
+/// Imports the modules for connections, and lets the function request them.
 fn grant_network(lib: &Bound<'_, PyAny>) -> Result<()> {
     wrap_pyfunction!(connect, lib.py())
         .and_then(|connect| lib.call_method1("_grant_network", (connect,)))
@@ -83,7 +87,7 @@ fn grant_network(lib: &Bound<'_, PyAny>) -> Result<()> {
         })
 }
 
-/// A connected descriptor for `host:port`.
+/// Returns a connected descriptor for `host:port`.
 #[pyfunction]
 fn connect(py: Python<'_>, target: &str) -> PyResult<i32> {
     py.detach(|| worker::connect(target))
@@ -126,7 +130,8 @@ impl Runtime for PythonRuntime {
 }
 
 impl PythonRuntime {
-    /// The error for an exception. Of a worker that has not all modules, its end instead: another one tries it again.
+    /// Converts an exception to an error. A worker with only some of the modules exits instead:
+    /// another one tries the call again.
     fn failed(&self, py: Python<'_>, error: &PyErr) -> Error {
         if self.partial {
             worker::end_lacking_modules();
@@ -149,7 +154,7 @@ impl PythonRuntime {
         };
         builtins.getattr("exec")?.call1((code, &globals))?;
         if compiled.is_some() {
-            // HDF5-UDF puts its own before the function, and fills it later.
+            // HDF5-UDF puts its own `lib` before the function and fills it later.
             globals.set_item("lib", lib)?;
         }
         match globals.get_item("dynamic_dataset")? {
@@ -193,7 +198,8 @@ impl PythonRuntime {
     }
 }
 
-/// The code in the bytes of a `.pyc` file, which only HDF5-UDF stored: they must be of this version of Python.
+/// Loads the code object of a `.pyc` file, which only HDF5-UDF stored; its Python version must be
+/// this one.
 fn code_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     const HEADER: usize = 16;
     let magic: Vec<u8> = py.import("importlib.util")?.getattr("MAGIC_NUMBER")?.extract()?;
@@ -208,7 +214,7 @@ fn code_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     py.import("marshal")?.getattr("loads")?.call1((bytes.get(HEADER..).unwrap_or_default(),))
 }
 
-/// A type as `_records.py` reads it: none for numbers that the buffer itself gives out.
+/// Describes a type as `_records.py` reads it; None for numbers, which the buffer itself returns.
 fn layout<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Option<Bound<'py, PyAny>>> {
     if datatype.flat_number().is_some() { Ok(None) } else { describe(py, datatype).map(Some) }
 }
@@ -242,7 +248,8 @@ fn describe<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Bound<'py, Py
     Ok(tuple)
 }
 
-/// `ValueError: text (udf.py, line 7)`: the line is the last one of the function's own.
+/// Formats `ValueError: text (udf.py, line 7)`: the line is the last one in the function's own
+/// source.
 fn failed(py: Python<'_>, error: &PyErr) -> Error {
     let mut line = None;
     let mut frame = error.traceback(py).map(Bound::into_any);

@@ -1,4 +1,4 @@
-//! Files that are being written: to Python they have what [`crate::file::File`] has, and more.
+//! Files that are being written: the Python interface of [`crate::file::File`] plus writing.
 
 use crate::choice::{self, Choice};
 use crate::datatype::{Datatype, reference_kind};
@@ -23,14 +23,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) file: write::Writer,
-    /// Its bytes, if it has no name.
+    /// Its bytes, if it is in memory.
     pub(crate) memory: Option<Arc<MemorySink>>,
 }
 
-/// As [`crate::file::File::dereference`] returns.
+/// Result of [`crate::file::File::dereference`].
 type Referred<'py> = (Node, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
 
-/// How a file is made, by keywords.
+/// Keyword arguments for creating a file.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options {
@@ -88,7 +88,7 @@ pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOp
     Ok(options)
 }
 
-/// Says what needed a newer format than was asked for.
+/// Warns about features that needed a newer format than requested.
 pub(crate) fn warn(py: Python<'_>, file: &write::Writer) -> PyResult<()> {
     for notice in file.notices() {
         let category = py.import("hyperchunk.exceptions")?.getattr("NewerFormatWarning")?;
@@ -97,7 +97,7 @@ pub(crate) fn warn(py: Python<'_>, file: &write::Writer) -> PyResult<()> {
     Ok(())
 }
 
-/// Where a file is made: what is replaced is what a link leads to, as h5py has it.
+/// Resolves the path of a new file: as in h5py, replacing a symbolic link replaces its target.
 pub(crate) fn target(path: PathBuf, options: &CreateOptions) -> Result<PathBuf> {
     if options.replace { hyperchunk::output::target(&path) } else { Ok(path) }
 }
@@ -118,7 +118,7 @@ impl Writer {
 
 #[pymethods]
 impl Writer {
-    /// Starts a file; it has its name when it is first flushed or closed.
+    /// Creates a file, which gets its name at the first flush or close.
     #[staticmethod]
     #[pyo3(signature = (path, **keywords))]
     fn create(
@@ -131,7 +131,7 @@ impl Writer {
         made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
     }
 
-    /// Starts a file that lies in memory; `name` is for messages.
+    /// Creates a file in memory; `name` is for messages.
     #[staticmethod]
     #[pyo3(signature = (name, **keywords))]
     fn in_memory(py: Python<'_>, name: &str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -141,7 +141,7 @@ impl Writer {
         made.map(|file| Self { file, memory: Some(memory) }).map_err(|e| to_python(py, &e))
     }
 
-    /// Starts a file that is streamed to an object store, with the options of a network.
+    /// Creates a file that is streamed to an object store, with network options.
     #[staticmethod]
     #[pyo3(signature = (url, network, **keywords))]
     fn create_url(
@@ -155,43 +155,44 @@ impl Writer {
         made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
     }
 
-    /// The size and ETag of the object that a streamed file became.
+    /// Returns the size and ETag of the object made of a streamed file.
     fn stored(&self) -> Option<(u64, Option<String>)> {
         self.file.stored().map(|stored| (stored.size, stored.etag))
     }
 
-    /// Gives the file up: what was not committed is nowhere.
+    /// Discards the file, with all uncommitted data.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, write::Writer::discard)
     }
 
-    /// The bytes of a file in memory.
+    /// Returns the bytes of a file in memory.
     fn bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.memory.as_ref().map(|memory| PyBytes::new(py, &memory.bytes()))
     }
 
-    /// Commits what was written so far.
+    /// Commits the data written so far.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, write::Writer::flush)
     }
 
-    /// Commits the file and ends it.
+    /// Commits and closes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, write::Writer::close)
     }
 
-    /// Whether links and attributes of the root keep their order.
+    /// Sets whether the root group tracks the creation order of links and attributes.
     fn track_root_order(&self, py: Python<'_>, track: bool) -> PyResult<()> {
         self.run(py, |file| file.track_root_order(track))
     }
 
-    /// The file as it is now, to be read.
+    /// Returns a reader of the file's current state.
     fn snapshot(&self, py: Python<'_>) -> PyResult<File> {
         self.run(py, write::Writer::snapshot).map(File)
     }
 
-    /// The elements that lead to stored strings or sequences: `counts` has how many elements of `size` bytes each has.
-    /// `empty_is_null`: one of none is null, as libhdf5 has it for sequences, not for strings.
+    /// Stores strings or sequences and returns the elements that point to them: `counts` holds the
+    /// number of elements of each, `size` the bytes of an element. With `empty_is_null`, an empty
+    /// one is null, as in libhdf5's sequences, not its strings.
     fn store<'py>(
         &self,
         py: Python<'py>,
@@ -221,7 +222,7 @@ impl Writer {
         Ok(PyBytes::new(py, &handles))
     }
 
-    /// The element that leads to a part of the dataset at a pinned address.
+    /// Returns a region reference to a selection of the dataset at a pinned address.
     fn store_region<'py>(
         &self,
         py: Python<'py>,
@@ -237,21 +238,21 @@ impl Writer {
         Ok(PyBytes::new(py, &element))
     }
 
-    // --- As of a file that is read ---
+    // --- Interface of a file opened for reading ---
 
-    /// Its changes are in memory.
+    /// Always false: changes are in memory.
     #[getter]
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// The root group.
+    /// Root group.
     #[getter]
     fn root(&self) -> Node {
         self.node(NodeId::ROOT)
     }
 
-    /// The object of an address.
+    /// Returns the object at an address.
     #[pyo3(signature = (address, path=None))]
     fn object(&self, py: Python<'_>, address: u64, path: Option<&Bound<'_, PyString>>) -> PyResult<Node> {
         let _ = path;
@@ -260,32 +261,32 @@ impl Writer {
         id.and_then(|id| self.file.kind(id).map(|_| self.node(id))).map_err(|e| to_python(py, &e))
     }
 
-    /// Where the superblock lies.
+    /// File offset of the superblock.
     #[getter]
     fn base(&self) -> u64 {
         0
     }
 
-    /// How many bytes an address has.
+    /// Size of an address in bytes.
     #[getter]
     fn address_size(&self) -> u8 {
         8
     }
 
-    /// Nothing is far away.
+    /// Does nothing: no object needs a network.
     #[pyo3(signature = (start, *, attributes, depth))]
     fn prefetch(&self, start: &Node, attributes: bool, depth: Option<u32>) {
         let _ = (start, attributes, depth);
     }
 
-    /// A path that leads to the object of an address.
+    /// Returns a path to the object at an address.
     fn find_path<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let id = self.object(py, address, None)?.id;
         let path = self.run(py, |file| file.find_path(id))?;
         Ok(path.map(|path| PyBytes::new(py, &path)))
     }
 
-    /// What a stored reference leads to.
+    /// Resolves a stored reference.
     fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<Referred<'py>> {
         let kind = reference_kind(kind)?;
         let found = self.run(py, |file| {
@@ -304,12 +305,12 @@ impl Writer {
         Ok((self.node(id), region, attribute))
     }
 
-    /// The strings of any length for stored elements.
+    /// Returns the variable-length strings of stored elements.
     fn strings<'py>(&self, py: Python<'py>, elements: &[u8]) -> PyResult<Bound<'py, PyList>> {
         self.snapshot(py)?.strings(py, elements)
     }
 
-    /// The sequences for stored elements.
+    /// Returns the sequences of stored elements.
     fn sequences<'py>(
         &self,
         py: Python<'py>,

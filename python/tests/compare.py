@@ -1,5 +1,6 @@
-"""Compares what hyperchunk reads of HDF5 files with what h5py reads: `python compare.py FILE…` prints a JSON line for
-each file. Runs as a process of its own: libhdf5 crashes on some damaged files."""
+"""Compares hyperchunk's and h5py's readings of HDF5 files: `python compare.py FILE…` prints a JSON line for each
+file. Runs as a separate process, since libhdf5 crashes on some damaged files.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ PROPERTIES = (
 
 
 class Comparison:
-    """What differs in a file."""
+    """Comparison of a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,7 +55,7 @@ class Comparison:
         try:
             theirs = h5py.File(self.path, "r")
         except OSError:
-            # Ours may open it, or not; but it must say so properly.
+            # Hyperchunk may open it or not, but must raise a proper error.
             with contextlib.suppress(hyperchunk.HyperchunkError):
                 hyperchunk.File(self.path).close()
             return
@@ -70,7 +71,7 @@ class Comparison:
             return
         with ours:
             self.file, self.real = ours, theirs
-            # libhdf5 may find out only now, and then not be able to close the file.
+            # libhdf5 may detect the damage only now, and then fail to close the file.
             with contextlib.suppress(RuntimeError, OSError):
                 self.walk("/", theirs["/"], ours["/"], set())
         with contextlib.suppress(RuntimeError, OSError):
@@ -148,7 +149,7 @@ class Comparison:
         )
 
     def attempt(self, where: str, what: str, theirs: Any, ours: Any) -> Any:
-        """Does the same with both; what h5py cannot do, we may do or refuse, but only with an error of our own."""
+        """Performs an operation with both; where h5py fails, we may succeed, or fail with an error of our own."""
         try:
             expected = theirs()
         except Exception:
@@ -174,7 +175,7 @@ class Comparison:
         return expected
 
     def difference(self, theirs: Any, ours: Any) -> str | None:
-        """What is not the same, in a word."""
+        """Describes the difference of two values."""
         if isinstance(theirs, np.dtype):
             return _dtypes(theirs, ours)
         if isinstance(theirs, h5py.Empty):
@@ -253,7 +254,7 @@ def _link(link: Any) -> Any:
 
 
 def _safe(owner: Any, name: str) -> bool:
-    """h5py crashes on attributes that are sequences of region references."""
+    """False for attributes with sequences of region references, on which h5py crashes."""
     try:
         kind = owner.attrs.get_id(name).dtype
     except Exception:
@@ -263,7 +264,7 @@ def _safe(owner: Any, name: str) -> bool:
 
 
 def _dtypes(theirs: np.dtype[Any], ours: np.dtype[Any]) -> str | None:
-    """What dtypes differ in, with all that is in their metadata."""
+    """Describes the difference of two dtypes, including their metadata."""
     if theirs != ours:
         return f"dtype {theirs} / {ours}"
     if theirs.names is not None:

@@ -1,4 +1,4 @@
-"""Fixtures: a configuration of its own for each test, small files, attached programs, fresh processes."""
+"""Fixtures: a separate configuration for each test, small files, attached programs, fresh processes."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ from people import LUA, OUT, A, Person
 
 Record = dict[str, Any]
 
-#: `make gpu` says so: the tests for CUDA run on this machine's GPU.
+#: Set by `make gpu`: CUDA tests run on this machine's GPU.
 REAL_GPU = os.environ.get("HYPERCHUNK_TEST_GPU") == "1"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _plugins() -> None:
-    """Live datasets can be read in this process, too."""
+    """Makes live datasets readable in this process, too."""
     hyperchunk.plugins.enable()
 
 
@@ -37,7 +37,7 @@ def config_with_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_config_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Even code outside any test never sees the user's own keys, nor writes to the user's own cache."""
+    """Hides the user's own keys and cache, also from code outside any test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYPERCHUNK_CODE_CACHE", str(tmp_path_factory.mktemp("code")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("nothing")))
@@ -46,7 +46,7 @@ def _no_config_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(autouse=True)
 def config(config_with_key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh ``XDG_CONFIG_HOME`` with a signing key, for this process and those that it starts."""
+    """A fresh ``XDG_CONFIG_HOME`` with a signing key, for this process and its children."""
     folder = tmp_path / "config"
     shutil.copytree(config_with_key, folder)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
@@ -55,7 +55,7 @@ def config(config_with_key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="session")
 def fake_cuda() -> Path:
-    """The driver for CUDA without a GPU, for ``HYPERCHUNK_CUDA_DRIVER``; see ``crates/hyperchunk-cuda-fake``."""
+    """The CUDA driver without a GPU, for ``HYPERCHUNK_CUDA_DRIVER``; see ``crates/hyperchunk-cuda-fake``."""
     if REAL_GPU:
         pytest.skip("of the driver for tests, and this machine's GPU is tested")
     return native.cuda_fake()
@@ -63,7 +63,7 @@ def fake_cuda() -> Path:
 
 @pytest.fixture
 def cuda(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """There is a GPU: that of the driver for tests, or this machine's with ``make gpu``. Gives its variables."""
+    """A GPU: the test driver's, or this machine's with ``make gpu``. Returns its environment variables."""
     if REAL_GPU:
         return {}
     driver = str(request.getfixturevalue("fake_cuda"))
@@ -75,7 +75,7 @@ def cuda(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dic
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Callable[..., Path]:
-    """Makes an HDF5 file: ``scene("name.h5", Red=array, …)``; two float bands of 30x40 without arrays."""
+    """Makes an HDF5 file: ``scene("name.h5", Red=array, …)``; by default with two float bands of 30x40."""
 
     def make(name: str = "s2.h5", **datasets: Any) -> Path:
         path = tmp_path / name
@@ -127,7 +127,7 @@ def command(config: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def read_in_fresh_process(config: Path, tmp_path: Path) -> Callable[..., np.ndarray]:
-    """Stock h5py or netCDF4 where only HDF5_PLUGIN_PATH is set: ``read(file, "NDVI", "10:20, 5")``."""
+    """Reads with stock h5py or netCDF4, with only HDF5_PLUGIN_PATH set: ``read(file, "NDVI", "10:20, 5")``."""
 
     def read(file: Path, dataset: str, selection: str = "...", reader: str = "h5py") -> np.ndarray:
         return read_fresh(file, dataset, selection, reader, config=config, scratch=tmp_path)
@@ -137,13 +137,13 @@ def read_in_fresh_process(config: Path, tmp_path: Path) -> Callable[..., np.ndar
 
 @pytest.fixture
 def ada(tmp_path: Path) -> Person:
-    """Somebody else."""
+    """Another user."""
     return Person(tmp_path / "ada", "Ada")
 
 
 @pytest.fixture
 def adas(ada: Person, source: Any, tmp_path: Path) -> Callable[..., Path]:
-    """Makes a file with a function that Ada signed: ``adas("lua", text)``."""
+    """Makes a file with a function signed by Ada: ``adas("lua", text)``."""
 
     def make(
         language: str = "lua", text: str = LUA, *outputs: str, name: str = "ada.h5", options: Sequence[str] = ()
@@ -160,7 +160,7 @@ def adas(ada: Person, source: Any, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def profile(config: Path) -> Callable[[str, str], Path]:
-    """Writes a profile of the user's: ``profile("lab", '[grant]\\nread = ["/data"]')``."""
+    """Writes a profile of the user: ``profile("lab", '[grant]\\nread = ["/data"]')``."""
 
     def write(name: str, text: str) -> Path:
         path = config / "hyperchunk" / "profiles" / name / "profile.toml"
@@ -173,7 +173,7 @@ def profile(config: Path) -> Callable[[str, str], Path]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder to be granted, and a neighbour that is not."""
+    """A folder to be granted, beside one that is not."""
     folder = tmp_path.resolve() / "lookup"
     folder.mkdir()
     (folder / "value.txt").write_text("42")
@@ -183,7 +183,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _gpu_for_cuda(request: pytest.FixtureRequest) -> None:
-    """Tests in many languages have a GPU where theirs is CUDA."""
+    """Provides a GPU to the CUDA variants of tests in several languages."""
     callspec = getattr(request.node, "callspec", None)
     if callspec is not None and callspec.params.get("language") == "cu":
         request.getfixturevalue("gpu")
@@ -191,11 +191,11 @@ def _gpu_for_cuda(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def gpu_granted(profile: Callable[[str, str], Path]) -> Path:
-    """The user grants the GPU to what they signed."""
+    """Grants the GPU to functions signed by the user."""
     return profile("self", "[grant]\ngpu = true")
 
 
 @pytest.fixture
 def gpu(cuda: dict[str, str], gpu_granted: Path) -> dict[str, str]:
-    """There is a GPU, and it is granted."""
+    """A GPU with its grant."""
     return cuda

@@ -14,18 +14,18 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "udf"
 
 
 def installed(name: str) -> list[Path]:
-    """The folders of one of NVIDIA's packages."""
+    """Returns the folders of one of NVIDIA's packages."""
     found = importlib.util.find_spec(f"nvidia.{name}") if importlib.util.find_spec("nvidia") else None
     return [Path(folder) for folder in (found.submodule_search_locations or [] if found else [])]
 
 
 HAS_NVRTC = "HYPERCHUNK_NVRTC" in os.environ or bool(installed("cuda_nvrtc"))
 
-#: Of tests that a kernel can pass.
+#: Languages of tests that a kernel can pass.
 WITH_CUDA = (*LANGUAGES, pytest.param("cu", marks=pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing")))
 
 NDVI = (EXAMPLES / "ndvi.cu").read_text()
-#: After the paper's Listing 5.
+#: Based on the paper's Listing 5.
 LISTING_5 = (EXAMPLES / "ndvi_launched.cu").read_text()
 OUT = "__global__ void k(uint8_t *out, size_t count) { if (threadIdx.x < count) out[threadIdx.x] = 7; }"
 
@@ -33,7 +33,7 @@ ENDLESS = "__global__ void k(const int *a, int *out) { while (*(const volatile i
 
 
 def attach_endless(file: Path, attach: Any, profile: Any) -> None:
-    """A dataset ``out`` whose kernel ends if ``a`` is not 0, which it is; it may run for 2 s."""
+    """Attaches a dataset ``out`` whose kernel ends only if ``a`` is not 0, which it is; the time limit is 2 s."""
     with h5py.File(file, "w") as opened:
         opened["a"] = np.zeros(4, "i4")
     attach(file, "cu", ENDLESS, "out:4:int32")
@@ -102,7 +102,7 @@ __global__ void k(const sites_t *Sites, report_t *report, size_t count)
 }
 """
 
-#: Much of what kernels do, so that many instructions are in their PTX.
+#: Many features of kernels, so that their PTX has many instructions.
 FEATURES = """
 __device__ __constant__ float WEIGHTS[4] = {1, 2, 3, 4};
 __device__ __noinline__ double slow(double x, int n) { return n < 2 ? x : slow(x * 0.5, n - 1) + cbrt(x); }

@@ -1,4 +1,4 @@
-"""A Flight server in a process of its own, for tests."""
+"""Flight server in a separate process, for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fresh import HYPERCHUNK
 
 
 class Server:
-    """`hyperchunk serve --flight` over some paths; `url` is where it is."""
+    """`hyperchunk serve --flight` over some paths; `url` is its address."""
 
     def __init__(self, *paths: Path, options: tuple[str, ...] = (), token: str | None = None) -> None:
         if not any(option.startswith("--listen") for option in options):
@@ -41,18 +41,18 @@ class Server:
         self.url = line.split()[-1]
 
     def client(self, token: str | None = None, **options: object) -> fl.FlightClient:
-        """A client of pyarrow's; with a token, that is shown by all calls."""
+        """Returns a pyarrow client; with a token, all calls send it."""
         if token is not None:
             options["middleware"] = [Showing(token)]
         return fl.FlightClient(self.url, **options)
 
     def resident(self) -> int:
-        """Bytes of memory that it has."""
+        """Returns the resident memory of the server in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Asks it to stop; its exit status."""
+        """Stops the server; returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(how)
         try:
@@ -64,7 +64,7 @@ class Server:
                     pipe.close()
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """True while the server runs."""
         time.sleep(0.01)
         return self.process.poll() is None
 
@@ -78,14 +78,14 @@ class Server:
 
 
 class Showing(fl.ClientMiddlewareFactory):  # type: ignore[misc]
-    """Shows a token with each call."""
+    """Sends a token with each call."""
 
     def __init__(self, token: str) -> None:
         super().__init__()
         self.token = token
 
     def start_call(self, info: object) -> fl.ClientMiddleware:
-        """What goes with a call."""
+        """Makes the headers of a call."""
         return _Header(self.token)
 
 
@@ -99,5 +99,5 @@ class _Header(fl.ClientMiddleware):  # type: ignore[misc]
 
 
 def ticket(file: str = "a.h5", table: str = "particles", **more: Any) -> fl.Ticket:
-    """A ticket."""
+    """Makes a ticket."""
     return fl.Ticket(json.dumps({"file": file, "table": table} | more))

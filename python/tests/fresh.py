@@ -1,4 +1,4 @@
-"""Processes that know nothing of Hyperchunk but HDF5_PLUGIN_PATH, and reads in this one."""
+"""Fresh processes with only HDF5_PLUGIN_PATH set, and reads in this process."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ with netCDF4.Dataset(sys.argv[1]) as file:
 
 
 def environment(config: Path | None = None, **more: str) -> dict[str, str]:
-    """The environment of a shell in which only HDF5_PLUGIN_PATH was set (and where the keys are)."""
+    """Returns the environment of a shell in which only HDF5_PLUGIN_PATH (and the location of the keys) is set."""
     keep = (
         "PATH",
         "LANG",
@@ -48,7 +48,7 @@ def environment(config: Path | None = None, **more: str) -> dict[str, str]:
 
 
 def run_python(code: str, *arguments: object, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a fresh interpreter. An empty ``HDF5_PLUGIN_PATH=""`` leaves it unset."""
+    """Runs code in a fresh interpreter. An empty ``HDF5_PLUGIN_PATH=""`` unsets it."""
     variables = {name: value for name, value in environment(**env).items() if value}
     words = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
@@ -59,7 +59,7 @@ def run_python(code: str, *arguments: object, check: bool = True, **env: str) ->
 def read_fresh(
     file: Path, dataset: str, selection: str, reader: str, *, config: Path | None = None, scratch: Path
 ) -> np.ndarray:
-    """What a stock reader gets in a fresh process."""
+    """Reads with a stock reader in a fresh process."""
     result = scratch / "fresh.npy"
     result.unlink(missing_ok=True)
     code = READERS[reader].format(selection=selection)
@@ -68,13 +68,13 @@ def read_fresh(
 
 
 def read(file: Path, dataset: str, selection: Any = ...) -> np.ndarray:
-    """What h5py gets in this process."""
+    """Reads with h5py in this process."""
     with h5py.File(file) as opened:
         return opened[dataset][selection]
 
 
 def failure(file: Path, dataset: str, selection: Any = ...) -> str:
-    """Reads what must not be readable, and returns the reason from HDF5's error stack."""
+    """Checks that a read fails, and returns the reason from HDF5's error stack."""
     try:
         values = read(file, dataset, selection)
     except OSError as error:

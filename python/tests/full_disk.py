@@ -1,4 +1,4 @@
-"""A disk that is full, as a program sees it."""
+"""Simulation of a full disk."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def short_files(size: int) -> Iterator[None]:
-    """Files of this process get no longer than `size` bytes. Python ignores `SIGXFSZ`; the write fails.
-    Not for longer than the call that is tried, since the test runner writes files, too."""
+    """Limits the size of this process's files to `size` bytes. Python ignores `SIGXFSZ`, so the write fails. Keep the
+    scope to the tested call, since the test runner writes files, too.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

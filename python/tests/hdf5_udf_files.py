@@ -1,7 +1,6 @@
-"""Files as HDF5-UDF 2.1 writes them: its framing, around functions that tests compile.
+"""Files in the format of HDF5-UDF 2.1: its framing, around functions that tests compile.
 
-The texts that stand before a function are ours: they have the names that HDF5-UDF's have, through which whoever runs a
-compiled form finds its way in.
+The prelude texts before a function are ours; they use HDF5-UDF's names, by which a compiled form is entered.
 """
 
 import base64
@@ -69,7 +68,7 @@ DECLARATIONS
 
 
 def compiled(language: str, text: str, folder: Path, declarations: str = "") -> tuple[str, str, bytes]:
-    """The back end's name, the whole source, and the compiled form."""
+    """Returns the back end's name, the whole source, and the compiled form."""
     if language == "py":
         source = PYTHON + text
         header = importlib.util.MAGIC_NUMBER + bytes(12)
@@ -105,7 +104,7 @@ def write(
     damage: bool = False,
     **changes: Any,
 ) -> None:
-    """Adds a dataset of the shape and type of ``like``, whose one chunk is a header and a compiled form."""
+    """Adds a dataset of the shape and type of ``like``, with one chunk that holds a header and a compiled form."""
     backend, source, form = code
     like = np.asarray(like)
     kind = {"f": "float" if like.dtype.itemsize == 4 else "double", "S": "string", "V": "compound"}
@@ -135,7 +134,7 @@ def write(
 
 
 def key_file(folder: Path, seed: bytes = SEED) -> Path:
-    """A public key as HDF5-UDF keeps it."""
+    """Writes a public key in HDF5-UDF's format."""
     path = folder / "ada.pub"
     key = base64.b64encode(ed25519.public_key(seed)).decode()
     path.write_text(json.dumps({"name": "Ada", "email": "ada@example.org", "public_key": key}))

@@ -1,4 +1,4 @@
-"""Every command and function that makes a file or a folder: what it is called with, and what it reads."""
+"""Every command and function that creates a file or a folder: its call, and its input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hyperchunk.arrow.dual import DualFile
 
 
 def run(*arguments: str) -> int:
-    """The exit status of a command, run in this process."""
+    """Runs a command in this process; returns its exit status."""
     return _core.run_command(["hyperchunk", *arguments])
 
 
@@ -24,30 +24,30 @@ class RefusedError(Exception):
 
 
 def command(*arguments: str) -> None:
-    """Runs a command that should work."""
+    """Runs a command that should succeed."""
     if run(*arguments) != 0:
         raise RefusedError(arguments)
 
 
 @dataclass(frozen=True)
 class Maker:
-    """How something is made: `make(out, overwrite)`."""
+    """A way to create a file: `make(out, overwrite)`."""
 
     make: Callable[[str, bool], None]
     suffix: str
-    # The file or folder that it reads.
+    # The input file or folder.
     reads: str = "a.h5"
-    # It can replace what is there.
+    # True if it can replace an existing output.
     replaces: bool = True
     is_folder: bool = False
-    # Too small to fail midway.
+    # True if the output is too small to fail midway.
     tiny: bool = False
-    # Names that are not for it.
+    # File extensions that it refuses.
     wrong: tuple[str, ...] = field(default=("csv", "json", "txt"))
 
 
 def cli(*arguments: str, **more: object) -> Maker:
-    """A command; `OUT` stands for its output."""
+    """Returns a maker for a command; `OUT` stands for its output."""
 
     def make(out: str, overwrite: bool) -> None:
         command(*(out if word == "OUT" else word for word in arguments), *["--overwrite"] * overwrite)
@@ -117,7 +117,7 @@ MAKERS = {
 
 
 def world() -> None:
-    """What is read, in the working folder."""
+    """Creates the inputs in the working folder."""
     with h5py.File("a.h5", "w") as file:
         file.create_dataset("a", data=np.arange(20_000.0).reshape(200, 100), chunks=(20, 100))
         file["v"] = np.arange(20_000.0)

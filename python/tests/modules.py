@@ -1,4 +1,4 @@
-"""WebAssembly modules put together by hand, so that tests of them need no compiler."""
+"""Hand-assembled WebAssembly modules, so that their tests need no compiler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 I32, I64, F32, F64 = 0x7F, 0x7E, 0x7D, 0x7C
 TYPES = {"i32": I32, "i64": I64, "f32": F32, "f64": F64}
 
-# name -> parameters and results, in the order in which they are imported.
+# name -> parameters and results, in the order of import.
 LIB: dict[str, tuple[str, str]] = {
     "find": ("i32 i32", "i32"),
     "data": ("i32", "i32"),
@@ -20,7 +20,7 @@ LIB: dict[str, tuple[str, str]] = {
     "start": ("i32 i32", "i64"),
 }
 
-# name -> opcode and how many numbers follow it. Loads and stores: their offset.
+# name -> opcode and number of immediates. Loads and stores: their offset.
 PLAIN = {
     "unreachable": (b"\x00", 0),
     "block": (b"\x02\x40", 0),
@@ -71,7 +71,7 @@ MEMORY = {
 
 
 def unsigned(number: int) -> bytes:
-    """LEB128."""
+    """Encodes an unsigned number in LEB128."""
     out = bytearray()
     while True:
         byte = number & 0x7F
@@ -82,7 +82,7 @@ def unsigned(number: int) -> bytes:
 
 
 def signed(number: int) -> bytes:
-    """LEB128 of a number with a sign."""
+    """Encodes a signed number in LEB128."""
     out = bytearray()
     while True:
         byte = number & 0x7F
@@ -94,22 +94,22 @@ def signed(number: int) -> bytes:
 
 
 def vector(items: Sequence[bytes]) -> bytes:
-    """A count and items."""
+    """Encodes a count and items."""
     return unsigned(len(items)) + b"".join(items)
 
 
 def text(name: str) -> bytes:
-    """A name."""
+    """Encodes a name."""
     return unsigned(len(name.encode())) + name.encode()
 
 
 def section(number: int, content: bytes) -> bytes:
-    """A section."""
+    """Encodes a section."""
     return bytes([number]) + unsigned(len(content)) + content
 
 
 def signature(parameters: str, results: str) -> bytes:
-    """A function's type."""
+    """Encodes a function's type."""
     return (
         b"\x60"
         + vector([bytes([TYPES[t]]) for t in parameters.split()])
@@ -118,7 +118,7 @@ def signature(parameters: str, results: str) -> bytes:
 
 
 def code(words: str, functions: Mapping[str, int]) -> bytes:
-    """Instructions: names and numbers, and the names of functions to call."""
+    """Assembles instructions: names, numbers, and names of functions to call."""
     out = b""
     rest = words.split()
     while rest:
@@ -150,7 +150,9 @@ def module(
     imports: Mapping[tuple[str, str], tuple[str, str]] | None = None,
     exports: Sequence[str] = ("memory", "dynamic_dataset"),
 ) -> bytes:
-    """A module whose ``dynamic_dataset`` is ``body``; ``more`` has other functions, each its locals and its body."""
+    """Assembles a module whose ``dynamic_dataset`` is ``body``; ``more`` has other functions, each with locals and
+    body.
+    """
     wanted = {("hyperchunk", name): kind for name, kind in LIB.items()} | dict(imports or {})
     own = {"dynamic_dataset": (locals, body)} | dict(more or {})
     if start is not None:
@@ -188,7 +190,7 @@ def module(
     return b"".join(parts)
 
 
-# How many elements the dataset number in local 0 has, into local 1; uses local 2.
+# Puts the number of elements of the dataset in local 0 into local 1; uses local 2.
 COUNT = """
 i32.const 1 local.set 1  i32.const 0 local.set 2
 block loop
@@ -201,7 +203,7 @@ end end
 
 
 def ndvi(*, wide: bool = False) -> bytes:
-    """The normalised difference of NIR and Red, element by element, or four at a time."""
+    """Assembles the normalised difference of NIR and Red, one element at a time, or four."""
     step, load, store = (16, "v128.load", "v128.store") if wide else (4, "f32.load", "f32.store")
     kind = "f32x4" if wide else "f32"
     body = f"""

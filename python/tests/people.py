@@ -1,4 +1,4 @@
-"""Somebody else, with a key of their own, and what they sign."""
+"""Another user with a key, and files signed by it."""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +16,7 @@ OUT = "out:1:double"
 
 
 class Person:
-    """Somebody with a configuration folder of their own."""
+    """A user with a separate configuration folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.config = folder
@@ -30,13 +30,13 @@ class Person:
 
 
 def read(path: Path, dataset: str = "out") -> Any:
-    """The values, read in this process."""
+    """Reads the values in this process."""
     with h5py.File(path) as file:
         return file[dataset][...]
 
 
 def refused(path: Path, *texts: str) -> str:
-    """The read fails, and the error has these texts and names the dataset."""
+    """Checks that the read fails with an error that has these texts and names the dataset."""
     with pytest.raises(OSError, match=r"hyperchunk udf") as caught:
         read(path)
     message = str(caught.value)

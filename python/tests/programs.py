@@ -1,4 +1,4 @@
-"""Small programs, the same in each language."""
+"""Small programs, equivalent in each language."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ NDVI = "(b[i] - a[i]) / (b[i] + a[i])"
 
 
 def quoted(text: str) -> str:
-    """A string constant of Lua and C++."""
+    """Returns a string constant of Lua and C++."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -35,9 +35,9 @@ def elementwise(
     datatype: str = "float",
     input_types: Sequence[str] = (),
 ) -> str:
-    """A program that sets each element of ``output`` to an expression of ``a[i]``, ``b[i]``, … and ``i``.
+    """Returns a program that sets each element of ``output`` to an expression of ``a[i]``, ``b[i]``, … and ``i``.
 
-    ``i`` counts as the language does.
+    ``i`` counts from the language's first index.
     """
     pairs = list(zip("abcdefgh", inputs, strict=False))
     if language == "py":
@@ -68,5 +68,5 @@ def elementwise(
 
 
 def ndvi(language: str, output: str = "NDVI", red: str = "Red", nir: str = "NIR") -> str:
-    """NDVI of two float bands."""
+    """Returns a program for the NDVI of two float bands."""
     return elementwise(language, NDVI, output, [red, nir])

@@ -1,4 +1,4 @@
-"""Random trees of groups, links, attributes, types and layouts, and what writes them with a library."""
+"""Random trees of groups, links, attributes, types and layouts, and their writer for a given library."""
 
 from pathlib import Path
 from types import ModuleType
@@ -148,11 +148,11 @@ class Builder:
             options = {}
         if dtype.hasobject and "fletcher32" in options:
             options = {}
-        # For floats it is lossy, and anything may come of numbers as wide as these.
+        # Lossy for floats, and undefined for numbers of this range.
         if "scaleoffset" in options and (dtype.kind not in "iu" or kind == "enum"):
             options.pop("scaleoffset", None)
         values = _values(self.library, kind, shape, seed, self.known[seed % len(self.known)])
-        # h5py takes rows of the same length for an array.
+        # h5py makes an array of rows of equal length.
         if seed % 2 and kind != "vlen":
             made = group.create_dataset(name, shape, dtype, track_order=track_order, **options)
             if shape and shape[0] > 1 and values.size:

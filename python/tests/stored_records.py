@@ -1,4 +1,4 @@
-"""The record of a live dataset as it lies in a file: behind the stub of the first chunk."""
+"""Stored records of live datasets, which follow the stub of the first chunk."""
 
 import hashlib
 
@@ -6,7 +6,7 @@ import h5py
 
 
 def stub_length(chunk: bytes) -> int:
-    """How many bytes of a stored chunk are its stub."""
+    """Returns the size of the stub in a stored chunk."""
     at = 40
     for _ in range(chunk[5]):
         while chunk[at] & 0x80:
@@ -16,24 +16,24 @@ def stub_length(chunk: bytes) -> int:
 
 
 def first_chunk(dataset: h5py.Dataset) -> tuple[bytes, bytes]:
-    """The stub of the first chunk, and the record behind it."""
+    """Returns the stub of the first chunk, and the record after it."""
     chunk = dataset.id.read_direct_chunk((0,) * dataset.ndim)[1]
     length = stub_length(chunk)
     return chunk[:length], chunk[length:]
 
 
 def record_of(dataset: h5py.Dataset) -> bytes:
-    """The bytes of the record."""
+    """Returns the bytes of the record."""
     return first_chunk(dataset)[1]
 
 
 def put_record(dataset: h5py.Dataset, record: bytes) -> None:
-    """Puts other bytes in place of the record, and leaves the stub as it is."""
+    """Replaces the record, and leaves the stub unchanged."""
     dataset.id.write_direct_chunk((0,) * dataset.ndim, first_chunk(dataset)[0] + record)
 
 
 def fit_stubs(dataset: h5py.Dataset) -> None:
-    """Makes the stubs fit the record, as whoever changes it can: only the signature then protects it."""
+    """Adapts the stubs to a changed record, as an attacker can: only the signature then protects it."""
     digest = hashlib.sha256(record_of(dataset)).digest()[:16]
     for n in range(dataset.id.get_num_chunks()):
         where = dataset.id.get_chunk_info(n).chunk_offset

@@ -1,4 +1,4 @@
-"""The check of dependencies against RustSec's advisories, which `make lint` runs without a network."""
+"""Check of dependencies against RustSec's advisories, as run by `make lint` without a network."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A program becomes a dataset, and programs that know nothing of it read the values."""
+"""Attached programs become datasets that stock programs can read."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ def expected_ndvi(file: Path) -> np.ndarray:
 
 
 def assert_close(language: str, got: np.ndarray, expected: np.ndarray) -> None:
-    """C++ computes in float as NumPy does; the others in double, and round once."""
+    """Compares values: C++ computes in float as NumPy does; the other languages in double, with one rounding."""
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape
     if language == "cpp":
@@ -68,7 +68,7 @@ def dynamic_dataset():
 
 
 def test_several_getdata_on_a_line_as_in_the_paper(scene: Any, attach: Any) -> None:
-    """HDF5-UDF's scanner saw the first of a line only."""
+    """HDF5-UDF's scanner saw only the first name on a line."""
     file = scene()
     attach(
         file,
@@ -100,7 +100,7 @@ numpy.save(sys.argv[2], values)
 
 
 def test_h5py_and_netcdf4_interleaved_in_one_process(scene: Any, attach: Any, tmp_path: Path) -> None:
-    """The two wheels bring two libhdf5 of different versions into one process."""
+    """The two wheels load two libhdf5 of different versions into one process."""
     file, result = scene(), tmp_path / "both.npy"
     for language in LANGUAGES:
         attach(file, language, ndvi(language, output=language), chunks="7x40")
@@ -154,9 +154,9 @@ def test_without_the_plugin_hdf5_says_so(scene: Any, attach: Any) -> None:
     done = run_python(code, file, check=False, HDF5_PLUGIN_PATH="")
     assert done.returncode != 0
     assert "OSError" in done.stderr
-    # HDF5's words: it cannot open the folder, or the filter is not registered.
+    # HDF5's message: it cannot open the folder, or the filter is not registered.
     assert "plugin" in done.stderr or "31300" in done.stderr
-    # What needs no values works.
+    # Operations that need no values work.
     code = "import sys, h5py; d = h5py.File(sys.argv[1])['NDVI']; print(d.shape, d.dtype, *d.attrs)"
     assert run_python(code, file, HDF5_PLUGIN_PATH="").stdout == "(30, 40) float32\n"
 
@@ -174,7 +174,7 @@ def test_python_readers_see_the_reason_of_a_failure(reader: str, scene: Any, att
     if reader == "h5py":
         assert "no luck" in done.stderr
     else:
-        # netCDF4 keeps HDF5's reasons to itself; that it fails is what counts.
+        # netCDF4 hides HDF5's reasons; it only matters that the read fails.
         assert "NetCDF: HDF error" in done.stderr
 
 
@@ -204,7 +204,7 @@ def test_h5dump(language: str, scene: Any, attach: Any, config: Path, tmp_path: 
 @pytest.mark.needs_hdf5_tools
 @pytest.mark.parametrize("chunks", [None, "7x9"])
 def test_h5repack_keeps_a_dataset_live(chunks: str | None, scene: Any, attach: Any, config: Path) -> None:
-    """It copies the stubs as they are: the copy is live in the new file and reads the new file's inputs."""
+    """h5repack copies the stubs unchanged: the copy is live in the new file and reads the new file's inputs."""
     file = scene()
     attach(file, "cpp", ndvi("cpp"), chunks=chunks)
     copy = file.with_name("repacked.h5")
@@ -220,7 +220,7 @@ def test_h5repack_keeps_a_dataset_live(chunks: str | None, scene: Any, attach: A
 @pytest.mark.needs_hdf5_tools
 @pytest.mark.parametrize("option", ["-fNDVI:NONE", "-lNDVI:CONTI", "-fNDVI:GZIP=1"])
 def test_h5repack_with_other_filters_stores_the_values(option: str, scene: Any, attach: Any, config: Path) -> None:
-    """It materialises the dataset. Its record stays as an attribute, and nobody takes it for live."""
+    """h5repack materialises the dataset. Its record stays as an attribute, and readers do not treat it as live."""
     file = scene()
     attach(file, "cpp", ndvi("cpp"))
     copy = file.with_name("repacked.h5")
@@ -235,7 +235,7 @@ def test_h5repack_with_other_filters_stores_the_values(option: str, scene: Any, 
 @needs_h5dump
 @pytest.mark.needs_hdf5_tools
 def test_h5repack_of_a_function_that_fails_is_an_error(scene: Any, attach: Any, config: Path) -> None:
-    """h5repack has made the dataset by then and leaves it empty, but says so and exits with 1."""
+    """h5repack has created the dataset by then and leaves it empty, but reports the error and exits with 1."""
     file = scene()
     attach(file, "lua", 'function dynamic_dataset() lib.getData("Bad"); error("no luck") end', "Bad:3:float")
     done = h5_tool(config, "h5repack", "-fBad:NONE", file, file.with_name("repacked.h5"))
@@ -245,7 +245,9 @@ def test_h5repack_of_a_function_that_fails_is_an_error(scene: Any, attach: Any, 
 @needs_h5dump
 @pytest.mark.needs_hdf5_tools
 def test_h5copy_to_another_file(scene: Any, attach: Any, config: Path) -> None:
-    """Without the inputs it is an error that names one; with them it computes from those of the new file."""
+    """Without the inputs in the new file the read is an error that names one; with them it computes from the new
+    file's.
+    """
     file = scene()
     attach(file, "cpp", ndvi("cpp"))
     other = file.with_name("other.h5")
@@ -289,7 +291,7 @@ def test_writing_into_a_live_dataset_fails_and_leaves_it_intact(when: str, scene
     assert done.stdout.startswith("refused")
 
 
-# The paper's Table I: bytes of a function that does nothing. Ours hold the source, too.
+# The paper's Table I: bytes of an empty function. Ours include the source, too.
 TABLE_1 = {"lua": 2241, "cpp": 3904, "py": 6245}
 EMPTY = {
     "lua": 'function dynamic_dataset()\n  local out = lib.getData("out")\nend\n',

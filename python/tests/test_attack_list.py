@@ -1,4 +1,4 @@
-"""The page with the list of attacks names tests that there are."""
+"""The page with the list of attacks names existing tests."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PAGE = ROOT / "docs" / "reference" / "attacks.md"
 
 
 def names() -> set[str]:
-    """Cases, damages and scenarios, and the tests of the sandbox's own suite."""
+    """Returns cases, damages and scenarios, and the tests of the sandbox's own suite."""
     found = {*cases.PYTHON, *cases.LUA, *cases.CPP, *scenarios.SCENARIOS, *(d.name for d in damage.ALL)}
     lockdown = ROOT / "crates" / "hyperchunk-udf" / "src" / "worker" / "lockdown" / "tests"
     for file in lockdown.glob("*.rs"):
@@ -22,7 +22,7 @@ def names() -> set[str]:
 
 
 def is_there(text: str, known: set[str]) -> bool:
-    """Whether a word of the page is a test; `…` and `*` stand for the rest of a name."""
+    """True if a word of the page is a test; `…` and `*` stand for the rest of a name."""
     if text.endswith((".py", ".rs")):
         return any(path.as_posix().endswith("/" + text) for path in ROOT.glob("*/**/" + Path(text).name))
     pattern = re.compile(re.escape(text).replace("…", ".*").replace(r"\*", ".*") + "$")

@@ -1,4 +1,4 @@
-"""How many attributes a damaged object says that it has: as many as can be listed, or an error."""
+"""Attribute counts of damaged objects: the number that can be listed, or an error."""
 
 import h5py
 import hyperchunk

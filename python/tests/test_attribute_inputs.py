@@ -19,7 +19,7 @@ SCALED = RAW * 0.5 + 10
 
 
 def both(file: Path, name: str) -> np.ndarray:
-    """The values, as both readers have them."""
+    """Returns the values, the same in both readers."""
     with h5py.File(file) as opened:
         values: np.ndarray = opened[name][...]
     with hyperchunk.open(file) as opened:
@@ -110,7 +110,7 @@ def test_expressions(file: Path) -> None:
     assert (record["output_datatype"], record["output_resolution"]) == ("double", [3, 4])
     np.testing.assert_array_equal(both(file, "out"), SCALED + 3)
     with h5py.File(file, "r+") as opened:
-        # What writes attributes writes arrays of one element, too.
+        # Some programs write arrays of one element as attributes.
         del opened["NIR"].attrs["scale_factor"]
         opened["NIR"].attrs["scale_factor"] = np.array([2.0])
     np.testing.assert_array_equal(both(file, "out"), RAW * 2.0 + 13)
@@ -118,7 +118,7 @@ def test_expressions(file: Path) -> None:
 
 
 def test_blocks_and_growth(tmp_path: Path, attach: Any) -> None:
-    """An attribute of the output's shape is whole in each block, and does not grow."""
+    """An attribute of the output's shape is passed whole to each block, and does not grow."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as made:
         made.create_dataset("a", data=np.arange(4.0), maxshape=(None,), chunks=(2,))
@@ -149,7 +149,7 @@ def dynamic_dataset():
     ],
 )
 def test_another_attribute_is_an_error(change: Any, told: str, file: Path, attach: Any) -> None:
-    """Values may change; what they are not."""
+    """Values of an attribute may change, but not its type or shape."""
     attach(file, "lua", SOURCES["lua"], "out:3x4:double")
     with h5py.File(file, "r+") as opened:
         change(opened["NIR"].attrs)
@@ -185,7 +185,7 @@ def test_what_cannot_be(file: Path) -> None:
 
 
 def test_a_dataset_with_such_a_name(file: Path) -> None:
-    """A dataset comes first."""
+    """A dataset with such a name takes precedence."""
     with h5py.File(file, "r+") as opened:
         opened["NIR@scale_factor"] = np.ones((3, 4))
     [record] = hyperchunk.udf.attach(file, outputs="out", expression="NIR * NIR@scale_factor")
@@ -205,7 +205,7 @@ __global__ void scaled(const short *NIR, DATASET("NIR@scale_factor") const doubl
 
 @pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing")
 def test_a_kernel(file: Path, attach: Any, gpu: Any) -> None:
-    """On the driver for tests, where there is no GPU."""
+    """Without a GPU, runs on the test driver."""
     [record] = attach(file, "cu", KERNEL, "out:3x4:double")
     assert record["attributes"] == {"NIR@scale_factor": "scale_factor"}
     np.testing.assert_array_equal(both(file, "out"), RAW * 0.5)

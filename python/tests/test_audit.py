@@ -1,4 +1,4 @@
-"""The audit log: off unless it is switched on, and never in the way."""
+"""The audit log: off by default, and never an obstacle to reading."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from stored_records import put_record, record_of
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """What the log says."""
+    """Returns the entries of the log."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -78,7 +78,7 @@ def test_a_changed_record_is_in_the_log(
     refused(file, "it was changed")
     with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.HyperchunkError, match="it was changed"):
         opened["out"][0]
-    # The plugin and the engine are two libraries with a log each; the same file, so the lines are in one.
+    # The plugin and the engine are two libraries, each with its own log handle on the same file.
     for row in lines(log):
         assert (row["verdict"], row["dataset"], row["key"]) == ("refused", "/out", None)
         assert "it was changed" in row["reason"]
@@ -104,7 +104,7 @@ def test_a_log_that_cannot_be_written_keeps_nobody_from_reading(
 def test_one_file_does_not_push_out_what_others_left(
     attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A file with many live datasets would have the log rotated twice; of each file, the first are noted."""
+    """A file with many live datasets would rotate the log twice; for each file, only the first are logged."""
     log = tmp_path / "log.jsonl"
     monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
     file = scene(a=A)

@@ -1,4 +1,4 @@
-"""The programs in `bench/`: each says how it is used without any rival; one that cannot be had is left out by name."""
+"""The programs in `bench/`: each prints its usage without any rival installed, and names unavailable rivals."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 pytestmark = pytest.mark.skipif(not BENCH.exists(), reason="not in a checkout")
 
-# Those that a person starts; the others are parts of them.
+# Started by other programs, not by people.
 PARTS = {
     "environments.py",
     "gpu_driver.py",
@@ -62,7 +62,7 @@ def test_fresh_processes_smallest(tmp_path):
 
 
 def wheel(folder: Path, name: str, needs: str) -> None:
-    """A package of one module, for Pythons of which `needs` is true."""
+    """Makes a package of one module, for Pythons that satisfy `needs`."""
     with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as made:
         made.writestr(f"{name}.py", "")
         info = f"{name}-1.0.dist-info"
@@ -86,7 +86,7 @@ def test_rival_of_another_python_is_left_out_by_name(tmp_path, monkeypatch, capf
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setattr(environments, "PREFERRED", ())
-    for _ in range(2):  # The second time, nothing is installed, and it is said again.
+    for _ in range(2):  # The second time, nothing is installed, and the message is repeated.
         python = environments.environment(tmp_path / "venv", requirements)
         said = capfd.readouterr().err
         assert "left out: rival_later==1.0: " in said

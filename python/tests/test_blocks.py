@@ -1,4 +1,4 @@
-"""Functions that run once a chunk, on that block of their inputs."""
+"""Functions that run once per chunk, on that block of their inputs."""
 
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ FORMS: list[tuple[Any, tuple[int, int], list[int]]] = [
     ("16x500", (300, 500), [16, 500]),
     ((16, 500), (300, 500), [16, 500]),
     ([1, 500], (300, 500), [1, 500]),
-    ("256x256", (300, 500), [256, 256]),  # blocks that are not one piece of the input
+    ("256x256", (300, 500), [256, 256]),  # blocks that are not contiguous in the input
     ("9999x9999", (300, 500), [300, 500]),
 ]
 
@@ -108,7 +108,7 @@ def test_wrong_forms_of_chunks(chunks: str, scene: Any, attach: Any) -> None:
 
 
 def test_a_dataset_too_large_for_one_chunk_needs_blocks(scene: Any, attach: Any) -> None:
-    """HDF5-UDF's limit of 4 GiB holds for whole-array functions only."""
+    """HDF5-UDF's limit of 4 GiB applies only to whole-array functions."""
     file, text = scene(), elementwise("cpp", "i", datatype="uint8")
     with pytest.raises(hyperchunk.exceptions.LimitError, match="--chunks auto"):
         attach(file, "cpp", text, "out:100000x50000:uint8")
@@ -117,7 +117,7 @@ def test_a_dataset_too_large_for_one_chunk_needs_blocks(scene: Any, attach: Any)
 
 
 def test_only_touched_chunks_are_computed(scene: Any, attach: Any) -> None:
-    """A function that fails on one block does no harm to the others."""
+    """A function that fails on one block does not affect the others."""
     file = scene(a=np.repeat(np.arange(10, dtype="f4"), 5).reshape(10, 5))
     text = """
 def dynamic_dataset():
@@ -153,14 +153,14 @@ extern "C" void dynamic_dataset() {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_blocks_start_from_zeros(language: str, scene: Any, attach: Any) -> None:
-    """What a function does not write is 0, whatever the block before left in the worker's memory."""
+    """Elements that a function does not write are 0, whatever the previous block left in the worker's memory."""
     file = scene(a=np.arange(12, dtype="f4").reshape(6, 2))
     attach(file, language, FIRST_ELEMENT[language], chunks="2x2")
     assert read(file, "out").ravel().tolist() == [0, 0, 0, 0, 4, 0, 0, 0, 8, 0, 0, 0]
 
 
 def test_scratch_outputs_in_blocks(scene: Any, attach: Any) -> None:
-    """A source with several outputs runs once for each; the others' buffers are there and thrown away."""
+    """A source with several outputs runs once for each; the other outputs' buffers exist and are discarded."""
     a = np.arange(35, dtype="f4").reshape(7, 5)
     file = scene(a=a)
     text = """
@@ -181,7 +181,7 @@ def dynamic_dataset():
 
 @pytest.fixture(scope="module")
 def grids(tmp_path_factory: pytest.TempPathFactory, config_with_key: Path) -> tuple[Path, dict[str, np.ndarray]]:
-    """Live datasets of several shapes and chunk shapes, and what they must hold."""
+    """Live datasets of several shapes and chunk shapes, and their expected values."""
     folder = tmp_path_factory.mktemp("grids")
     file, expected = folder / "grids.h5", {}
     random = np.random.default_rng(9)
@@ -206,7 +206,7 @@ def grids(tmp_path_factory: pytest.TempPathFactory, config_with_key: Path) -> tu
 
 
 def selections(shape: tuple[int, ...]) -> st.SearchStrategy[tuple[Any, ...]]:
-    """An index or a slice with a step along each dimension."""
+    """Draws an index or a strided slice for each dimension."""
 
     def one(size: int) -> st.SearchStrategy[Any]:
         bounds = st.tuples(st.integers(0, size), st.integers(0, size), st.integers(1, 4))
@@ -254,7 +254,7 @@ def test_whole_equals_blockwise(shape: list[int], seed: int, language: str, tmp_
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 def test_a_dataset_of_very_many_chunks(libver: str, tmp_path: Path, attach: Any) -> None:
-    """HDF5 freed it again when it was closed: its header had left the cache before it got its name."""
+    """HDF5 freed it when it was closed: its header had left the cache before it got its name."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w", libver=libver) as opened:
         opened["a"] = np.arange(50_000, dtype="i4")

@@ -1,4 +1,4 @@
-"""The writer for C: what a C program writes is read by h5py, and mistakes are errors with a text."""
+"""The writer for C: h5py reads files of a C program, and errors have a text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 @pytest.fixture(scope="module")
 def library_path() -> Path:
-    """The library, built."""
+    """Builds the library."""
     command = ["cargo", "build", "--quiet", "--locked", "-p", "hyperchunk-c"]
     done = subprocess.run(command, cwd=ROOT, env=native.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -55,7 +55,7 @@ def library_path() -> Path:
 
 @pytest.fixture(scope="module")
 def c(library_path: Path) -> ctypes.CDLL:
-    """Its functions."""
+    """The library with its functions declared."""
     library = ctypes.CDLL(str(library_path))
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name)

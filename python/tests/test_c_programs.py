@@ -1,4 +1,4 @@
-"""Programs in C that know HDF5 and nothing of Hyperchunk; also such that have more rights than who runs them."""
+"""C programs that use HDF5 and know nothing of Hyperchunk; also with more privileges than their caller."""
 
 import os
 import shutil
@@ -56,7 +56,7 @@ def c_reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.needs_hdf5_tools
 def test_a_c_program_with_libhdf5_inside(scene: Any, attach: Any, tmp_path: Path, config: Path) -> None:
-    """The plain h5cc of some systems links statically; the plugin finds the functions in the program's symbols."""
+    """The plain h5cc of some systems links statically; the plugin finds the functions among the program's symbols."""
     wrapper = shutil.which("h5cc")
     if wrapper is None:
         pytest.skip("h5cc is missing (libhdf5-dev)")
@@ -74,7 +74,7 @@ def test_a_c_program_with_libhdf5_inside(scene: Any, attach: Any, tmp_path: Path
 
 
 def static_reader(folder: Path, *flags: str, program: str = C_PROGRAM) -> Path:
-    """A program with libhdf5 linked in."""
+    """Builds a program with libhdf5 linked in."""
     (folder / "reader.c").write_text(program)
     flags_of_hdf5 = subprocess.run(["pkg-config", "--cflags", "hdf5"], capture_output=True, text=True, check=False)
     archives = sorted(Path("/usr/lib").glob("*-linux-gnu/hdf5/serial/libhdf5.a"))
@@ -90,7 +90,7 @@ def static_reader(folder: Path, *flags: str, program: str = C_PROGRAM) -> Path:
 def test_a_static_program_that_exports_its_functions(
     flags: list[str], scene: Any, attach: Any, tmp_path: Path, config: Path
 ) -> None:
-    """The functions that it does not use are not in it; only what needs them is refused."""
+    """Functions that the program does not use are not linked in; only operations that need them are refused."""
     reader = static_reader(tmp_path, *flags)
     file = scene()
     attach(file, "lua", ndvi("lua"))
@@ -124,13 +124,13 @@ end
 def test_strings_in_a_static_program(
     flags: list[str], datatype: str, scene: Any, attach: Any, tmp_path: Path, config: Path
 ) -> None:
-    """It lacks the functions that set what strings are padded with, and their character set."""
+    """The program lacks the functions that set the padding and the character set of strings."""
     reader = static_reader(tmp_path, *flags, program=STRINGS)
     file = scene()
     attach(file, "lua", LABELS, f"label:10:{datatype}")
     done = subprocess.run([reader, file, "label"], env=environment(config), capture_output=True, text=True, check=False)
     if "utf8" in datatype:
-        # HDF5 converts no character sets: what comes is its refusal, not ours.
+        # HDF5 cannot convert character sets: the error is HDF5's, not ours.
         assert done.returncode == 1
         assert "hyperchunk" not in done.stderr
     else:
@@ -148,7 +148,7 @@ def test_a_stripped_static_program_is_told_why(scene: Any, attach: Any, tmp_path
     assert "do not strip it" in done.stderr
 
 
-#: Names of its own for the standard streams, which code that was compiled for programs cannot take from a library.
+#: Private names for the standard streams, which code compiled for programs cannot take from a library.
 STREAMS = """
 #include <stdio.h>
 FILE *own_stderr, *own_stdout, *own_stdin;
@@ -158,7 +158,7 @@ __attribute__((constructor)) static void take(void) { own_stderr = stderr; own_s
 
 @pytest.mark.needs_hdf5_tools
 def test_a_libhdf5_whose_names_have_a_prefix(scene: Any, attach: Any, tmp_path: Path, config: Path) -> None:
-    """As those of VTK, ParaView and ITK: the system's with other names, beside which there may be another libhdf5."""
+    """As in VTK, ParaView and ITK: the system's library with other names, possibly beside another libhdf5."""
     archives = sorted(Path("/usr/lib").glob("*-linux-gnu/hdf5/serial/libhdf5.a"))
     if not archives or shutil.which("gcc") is None or shutil.which("objcopy") is None:
         pytest.skip("no static libhdf5 to link with")
@@ -227,7 +227,7 @@ def test_a_c_program_sees_the_reason_of_a_failure(scene: Any, attach: Any, c_rea
 
 @pytest.fixture
 def set_gid_reader(c_reader: Path, tmp_path: Path) -> Path:
-    """The program, with the rights of a group that is not the caller's first: the loader tells it so (AT_SECURE)."""
+    """The program with the rights of a group other than the caller's: the loader reports this (AT_SECURE)."""
     others = [group for group in os.getgroups() if group != os.getegid()]
     group = 65534 if os.geteuid() == 0 else others[0] if others else None
     if group is None:
@@ -245,7 +245,7 @@ def set_gid_reader(c_reader: Path, tmp_path: Path) -> Path:
 def test_a_set_gid_program_trusts_nothing_of_its_callers(
     scene: Any, attach: Any, ada: Person, c_reader: Path, set_gid_reader: Path, config: Path, tmp_path: Path
 ) -> None:
-    """Keys, profiles and an administrator's folder that the environment names are the words of a possible attacker."""
+    """Keys, profiles and an administrator's folder given by the environment may come from an attacker."""
     keys = tmp_path / "hyperchunk" / "profiles" / "lab" / "keys"
     keys.mkdir(parents=True)
     (keys.parent / "profile.toml").write_text("version = 1\n")
@@ -270,7 +270,7 @@ def test_a_set_gid_program_trusts_nothing_of_its_callers(
         assert (done.returncode, done.stdout) == (1, "")
         assert "no profile but `untrusted` knows" in done.stderr, done.stderr
 
-    # What needs nobody's trust is computed all the same.
+    # Expressions need no trust and are computed anyway.
     hyperchunk.udf.attach(own, outputs="sum", expression="NIR + Red", unsigned=True)
     done = run(set_gid_reader, own, "sum")
     assert done.returncode == 0, done.stderr
@@ -281,7 +281,7 @@ def test_a_set_gid_program_trusts_nothing_of_its_callers(
 def test_a_set_gid_program_starts_nothing_of_its_callers(
     scene: Any, attach: Any, c_reader: Path, set_gid_reader: Path, config: Path, tmp_path: Path
 ) -> None:
-    """An interpreter that the environment names would run with the rights of the program."""
+    """An interpreter given by the environment would run with the rights of the program."""
     mark, planted = tmp_path / "mark", tmp_path / "python3"
     planted.write_text(f"#!/bin/sh\nid >> {mark}\nexit 1\n")
     planted.chmod(0o755)

@@ -1,4 +1,4 @@
-"""HDF5-UDF's interface for C: its names, what it stores, what it says when something is wrong."""
+"""HDF5-UDF's interface for C: its names, stored data, and error messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ end
 
 @pytest.fixture(scope="module")
 def library_path() -> Path:
-    """The library, built."""
+    """Builds the library."""
     command = ["cargo", "build", "--quiet", "--locked", "-p", "hyperchunk-c"]
     done = subprocess.run(command, cwd=ROOT, env=native.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -48,7 +48,7 @@ def library_path() -> Path:
 
 @pytest.fixture
 def c(library_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Its functions, in this process, with the libhdf5 of h5py."""
+    """The library in this process, with h5py's libhdf5."""
     monkeypatch.setenv("HDF5_PLUGIN_PATH", environment()["HDF5_PLUGIN_PATH"])
     library = ctypes.CDLL(str(library_path))
     for name, (result, arguments) in SIGNATURES.items():
@@ -70,7 +70,7 @@ def test_the_header_declares_what_the_library_has() -> None:
 
 
 def test_a_program_in_c(scene: Any, source: Any, tmp_path: Path, library_path: Path) -> None:
-    """The example, which knows nothing of Hyperchunk but where its library is."""
+    """The example program needs nothing of Hyperchunk but the path of its library."""
     if shutil.which(os.environ.get("CC", "cc")) is None or shutil.which("make") is None:
         pytest.skip("no C compiler")
     words = ["make", "-C", ROOT / "examples" / "c", f"OUT={tmp_path}", "PROFILE=debug", tmp_path / "store_udf"]
@@ -112,7 +112,7 @@ def test_headers_and_mistakes(c: Any, scene: Any, source: Any) -> None:
     assert (len(short.value), size.value > 20) == (19, True)
     with h5py.File(file) as opened:
         np.testing.assert_array_equal(opened["out"][...], [1, 4, 9, 16, 25])
-    # It is there now.
+    # The dataset exists now.
     assert not c.libudf_store(None, None, context)
     assert "--overwrite" in error_of(c, context)
     assert c.libudf_set_option(b"overwrite", b"true", context)
@@ -132,7 +132,7 @@ def test_headers_and_mistakes(c: Any, scene: Any, source: Any) -> None:
 def test_a_key_is_made_on_demand(
     c: Any, scene: Any, source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As HDF5-UDF's library does; it is said once."""
+    """A missing key is made, as in HDF5-UDF's library, and reported once."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
     file = scene(a=np.arange(6.0))
     path = source("lua", 'function dynamic_dataset() lib.getData("out")[1] = lib.getData("a")[1] end')

@@ -1,4 +1,4 @@
-"""Files that change while they are open: never values of two versions, and never a change without a word."""
+"""Files that change while they are open: values of two versions never mix, and no change goes unnoticed."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_link_and_virtual_dataset_to_a_file_that_changes(path: Path) -> None:
 
 
 def test_no_read_goes_on_after_a_change(tmp_path: Path) -> None:
-    """A program that takes no lock writes all the time: each value that is read is of the version that was opened."""
+    """While a program without locks writes all the time, each value read is of the version that was opened."""
     path = tmp_path / "a.h5"
     make(path, 0)
     program = textwrap.dedent("""
@@ -218,7 +218,7 @@ def test_no_read_goes_on_after_a_change(tmp_path: Path) -> None:
                 except ChangedError:
                     refused += 1
                     break
-                # The system's clock has ticks: a change within one is seen with the next.
+                # The system's clock has ticks: a change within one is detected at the next.
                 if set(values) == set(first):
                     whole += 1
     process.stdout.close()

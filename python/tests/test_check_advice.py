@@ -1,4 +1,4 @@
-"""What `check` advises is run, and what it complained about is gone."""
+"""Following the advice of `check` removes the finding."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_live_datasets_are_fit(tmp_path: Path) -> None:
 
 
 def test_many_groups_take_little_time(tmp_path: Path) -> None:
-    """The time is that of the number of groups, not of its square."""
+    """The time grows with the number of groups, not with its square."""
     taken = []
     for count in (2000, 16_000):
         path = tmp_path / f"{count}.h5"

@@ -1,4 +1,4 @@
-"""``hyperchunk index``, ``check`` and ``get`` on files of this machine."""
+"""``hyperchunk index``, ``check`` and ``get`` on local files."""
 
 import json
 import os
@@ -16,7 +16,7 @@ BYTES_A_CHUNK = 30
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    """A file with chunks, strings, a compound and a dataset in one piece."""
+    """A file with chunks, strings, a compound and a contiguous dataset."""
     path = tmp_path / "stored.h5"
     random = np.random.default_rng(3)
     with h5py.File(path, "w") as file:
@@ -34,7 +34,7 @@ def stored(tmp_path: Path) -> Path:
 
 
 def test_index(stored: Path, command: Any) -> None:
-    """An index is small, is used, and is left alone once the file changes."""
+    """An index is small, is used, and is ignored once the file changes."""
     listed, dumped = command("ls", "-rl", stored).stdout, command("dump", "--digest", stored).stdout
     made = json.loads(command("index", stored, "--json").stdout)
     index = stored.with_name("stored.h5.hcindex")
@@ -56,7 +56,7 @@ def test_index(stored: Path, command: Any) -> None:
 
 
 def test_index_in_the_cache(stored: Path, command: Any, tmp_path: Path) -> None:
-    """Nothing is written beside the file."""
+    """No file is written beside the source."""
     place = tmp_path / "elsewhere.hcindex"
     assert command("index", stored, "-o", place).returncode == 0
     assert command("ls", stored, "--index", place).returncode == 0
@@ -65,7 +65,7 @@ def test_index_in_the_cache(stored: Path, command: Any, tmp_path: Path) -> None:
 
 
 def test_index_as_a_function(stored: Path, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same index, and the same dictionary, as the command's."""
+    """The function makes the same index, and returns the command's JSON as a dictionary."""
     monkeypatch.setenv("HYPERCHUNK_INDEX_CACHE", str(tmp_path / "cache"))
     printed = json.loads(command("index", stored, "--json").stdout)
     beside = stored.with_name("stored.h5.hcindex")
@@ -94,7 +94,7 @@ def test_index_as_a_function(stored: Path, command: Any, tmp_path: Path, monkeyp
 
 
 def test_references_as_a_function(stored: Path, command: Any, tmp_path: Path) -> None:
-    """References as the command writes them, without an index; and back."""
+    """The function writes the same references as the command, without an index; and reads them back."""
     by_command, by_function = tmp_path / "command.json", tmp_path / "function.json"
     assert command("index", stored, "--kerchunk", by_command, "--name", "s3://b/x.h5").returncode == 0
     made = hyperchunk.index(stored, kerchunk=by_function, name="s3://b/x.h5")
@@ -106,7 +106,7 @@ def test_references_as_a_function(stored: Path, command: Any, tmp_path: Path) ->
 
 
 def test_check_as_a_function(stored: Path, command: Any) -> None:
-    """What the command prints."""
+    """The function returns the command's JSON."""
     printed = json.loads(command("check", stored, "--json", "--latency", 50, "--bandwidth", 10).stdout)
     found = hyperchunk.check(stored, latency=50, bandwidth=10)
     assert found == printed
@@ -138,7 +138,7 @@ def test_check_as_a_function(stored: Path, command: Any) -> None:
     ],
 )
 def test_get(dataset: str, text: str, stored: Path, command: Any, tmp_path: Path) -> None:
-    """What NumPy reads is what h5py reads."""
+    """The output, read by NumPy, equals h5py's values."""
     output = tmp_path / "out.npy"
     done = command("get", stored, dataset, "-o", output, "--slice", text, "--memory", 1000)
     if "-0" in text:
@@ -153,7 +153,7 @@ def test_get(dataset: str, text: str, stored: Path, command: Any, tmp_path: Path
 
 
 def test_references(stored: Path, command: Any, tmp_path: Path) -> None:
-    """References name the chunks that HDF5 names, and come back as an index."""
+    """References give HDF5's chunk locations, and can be converted back to an index."""
     refs, manifests = tmp_path / "refs.json", tmp_path / "manifests.json"
     done = command("index", stored, "--kerchunk", refs, "--virtualizarr", manifests, "--name", "s3://b/k")
     assert (done.returncode, done.stdout) == (0, "")
@@ -186,7 +186,7 @@ def test_references(stored: Path, command: Any, tmp_path: Path) -> None:
 
 
 def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is left of what fails."""
+    """A failed command leaves no files."""
     monkeypatch.chdir(tmp_path)
     for arguments, message in [
         ((stored, "text"), "strings of any length"),
@@ -205,7 +205,7 @@ def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("text", ["", "3", "5:180:7", "-20:, 10:20", "..., 5", "0:0"])
 def test_get_into_hdf5(text: str, stored: Path, command: Any, tmp_path: Path) -> None:
-    """The dataset, or a part of it, as it is chunked and compressed, with its attributes."""
+    """The dataset, or a selection of it, with its chunks, compression and attributes."""
     output = tmp_path / "part.h5"
     done = command("get", stored, "a/chunks", "-o", output, "--slice", text, "--memory", 1000)
     assert (done.returncode, done.stderr) == (0, "")
@@ -222,7 +222,7 @@ def test_get_into_hdf5(text: str, stored: Path, command: Any, tmp_path: Path) ->
 
 
 def test_every_type_into_hdf5(stored: Path, command: Any, tmp_path: Path) -> None:
-    """Strings and sequences of any length, compounds, and attributes that lead elsewhere."""
+    """Variable-length strings and sequences, compounds, and attributes that refer to other objects."""
     with h5py.File(stored, "r+") as file:
         ragged = file.create_dataset("ragged", (3,), h5py.vlen_dtype("i4"))
         ragged[:] = [np.arange(n, dtype="i4") for n in (2, 0, 3)]
@@ -253,7 +253,7 @@ def test_every_type_into_hdf5(stored: Path, command: Any, tmp_path: Path) -> Non
 
 
 def test_check(stored: Path, command: Any, tmp_path: Path) -> None:
-    """Costs are there; what is bad is named, and fails."""
+    """Costs are reported; serious findings are named and make the command fail."""
     done = command("check", stored, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""The ``hyperchunk`` command: what it prints, where, and with which status."""
+"""The ``hyperchunk`` command: its output, streams and exit statuses."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ PLUS_ONE = {language: elementwise(language, "a[i] + 1", inputs=["a"]) for langua
     ],
 )
 def test_statuses_and_streams(words: list[str], status: int, command: Any) -> None:
-    """Results go to standard output, complaints to standard error."""
+    """Results go to standard output, errors to standard error."""
     done = command(*words)
     assert done.returncode == status
     if status == 0:
@@ -74,7 +74,7 @@ def test_a_full_disk_is_an_error(words: list[str], scene: Any, attach: Any) -> N
 
 
 def test_without_a_reader(scene: Any, source: Any, command: Any) -> None:
-    """What only prints ends; what checks has its own status."""
+    """With a closed output, a printing command ends; a checking command keeps its own status."""
     file = scene(a=A)
     command("udf", "attach", file, source("cpp", PLUS_ONE["cpp"]), "--unsigned")
     for words, status in [(["get", file, "a", "-o", "-"], 0), (["dump", file], 0), (["udf", "verify", file], 3)]:
@@ -95,7 +95,7 @@ def test_get_into_a_pipe_and_in_the_place_of_a_link(scene: Any, command: Any, tm
     assert command("get", file, "a", "-o", link).returncode == 1
     assert not far.exists()
     assert command("get", file, "a", "-o", link, "--overwrite").returncode == 0
-    # The link is replaced: somebody else could have made it.
+    # The link is replaced: another user could have made it.
     assert (stat.S_ISFIFO(pipe.stat().st_mode), link.is_symlink(), far.exists()) == (True, False, False)
     assert link.read_bytes() == out
     np.testing.assert_array_equal(np.load(link), A)
@@ -171,7 +171,7 @@ def test_show_source_prints_what_was_attached(scene: Any, source: Any, command: 
 
 
 def test_several_live_datasets_and_other_objects(scene: Any, source: Any, command: Any) -> None:
-    """Groups, types, dangling links and plain datasets are passed over."""
+    """Groups, types, dangling links and plain datasets are skipped."""
     file = scene(**{"g/a": A})
     with h5py.File(file, "r+") as opened:
         opened["type"] = np.dtype("f4")
@@ -201,7 +201,7 @@ def test_env_is_understood_by_a_shell(config: Path) -> None:
 
 
 def test_env_with_the_connector(config: Path) -> None:
-    """Its folder is on the path only where it is asked for."""
+    """The connector's folder is on the path only on request."""
     both = f"{hyperchunk.plugins.folder()}:{hyperchunk.plugins.connector_folder()}"
     for words, value in (("--vol", "hyperchunk"), ("--vol 'store;writers=4'", "hyperchunk store;writers=4")):
         script = f'eval "$({HYPERCHUNK} env {words})"; printf "%s\n" "$HDF5_PLUGIN_PATH" "$HDF5_VOL_CONNECTOR"'
@@ -297,7 +297,7 @@ def test_doctor(command: Any) -> None:
 
 
 def test_a_source_cannot_write_to_the_terminal(scene: Any, source: Any, command: Any) -> None:
-    """What a file says about itself is printed without its control characters."""
+    """Texts from a file are printed without their control characters."""
     file = scene(a=A)
     text = "-- \x1b]52;c;evil\x07\n" + PLUS_ONE["lua"]
     assert command("udf", "attach", file, source("lua", text)).returncode == 0
@@ -318,7 +318,7 @@ def test_a_file_that_is_open_for_writing(scene: Any, source: Any, command: Any) 
 
 
 def test_errors_show_names_without_what_terminals_obey(tmp_path: Path, command: Any) -> None:
-    """Names from files, in errors of commands and of the reader, with control characters written out."""
+    """Names from files, in errors of commands and of the reader, have their control characters escaped."""
     escape = "\x1b]0;title\x07\x1b[31m\u202e"
     file = tmp_path / "m.h5"
     with h5py.File(file, "w") as opened:

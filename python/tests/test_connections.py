@@ -1,4 +1,4 @@
-"""What a profile lets functions connect to, in each language; and nothing else."""
+"""Granted connections of functions, in each language; others are refused."""
 
 import contextlib
 import shutil
@@ -15,7 +15,7 @@ import hyperchunk
 import pytest
 from people import A, Person, read, refused
 
-# Answers as a web server that also knows a line protocol: it is one process, since h5py keeps the interpreter's lock.
+# A web server that also speaks a line protocol; a separate process, since h5py holds the GIL.
 SERVER = """
 import socket, ssl, sys, threading, time
 
@@ -85,7 +85,7 @@ extern "C" void dynamic_dataset() {{
 
 @contextlib.contextmanager
 def serving(*arguments: object) -> Iterator[int]:
-    """A server of this test on the loopback; its port."""
+    """Starts a server on the loopback; yields its port."""
     words = [sys.executable, "-c", SERVER, *map(str, arguments)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -97,7 +97,7 @@ def serving(*arguments: object) -> Iterator[int]:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """The port of a server on the loopback."""
+    """Port of a server on the loopback."""
     with serving() as number:
         yield number
 

@@ -1,4 +1,4 @@
-"""What tools show of a live dataset, and what they make of it: a live dataset, or its values; never others."""
+"""Live datasets in other tools: displays and copies are live datasets or their values, never wrong values."""
 
 import shutil
 import subprocess
@@ -32,7 +32,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def both(file: Path, name: str) -> np.ndarray:
-    """The values, as both readers have them."""
+    """Returns the values, the same in both readers."""
     with h5py.File(file) as opened:
         values: np.ndarray = opened[name][...]
     with hyperchunk.open(file) as opened:
@@ -49,7 +49,7 @@ def without_the_plugin(file: Path, name: str) -> np.ndarray:
 
 @pytest.fixture
 def file(scene: Any, attach: Any) -> Path:
-    """A dataset, and one that is computed of it in three chunks."""
+    """A dataset, and one computed from it in three chunks."""
     path: Path = scene(x=X)
     attach(path, "lua", elementwise("lua", "a[i] * 2", "y", ["x"]), chunks="1x20")
     return path
@@ -68,7 +68,7 @@ def netcdf(tmp_path: Path, attach: Any) -> Path:
 
 
 def test_a_live_dataset_shows_nothing_but_itself(file: Path) -> None:
-    """Its record is nothing that tools print, or compare."""
+    """Tools neither print nor compare the record."""
     with h5py.File(file) as opened:
         assert dict(opened["y"].attrs) == {}
         assert b"source_code" in record_of(opened["y"])
@@ -83,7 +83,7 @@ def test_a_live_dataset_shows_nothing_but_itself(file: Path) -> None:
 
 
 def test_h5repack(file: Path) -> None:
-    """Without options all is copied as it is stored; with some, programs write what they read."""
+    """Without options everything is copied in its stored form; with options, the tool writes the values."""
     need("h5repack")
     for words, live in (([], True), (["-f", "x:GZIP=1"], False), (["-f", "GZIP=1"], False), (["-l", "CONTI"], False)):
         copy = file.with_name("copy.h5")
@@ -120,7 +120,7 @@ def test_programs_that_copy_netcdf_files(netcdf: Path) -> None:
 
 
 def test_h5copy(file: Path) -> None:
-    """H5Ocopy carries chunks as they are stored, and so the record."""
+    """H5Ocopy copies stored chunks, and so the record."""
     need("h5copy")
     other = file.with_name("other.h5")
     with h5py.File(other, "w") as made:
@@ -133,7 +133,7 @@ def test_h5copy(file: Path) -> None:
 
 
 def copied(file: Path, chunks: Callable[[int], bool]) -> None:
-    """A copy by a program that copies some chunks as they are stored."""
+    """Simulates a program that copies some chunks in their stored form."""
     with h5py.File(file) as source, h5py.File(file.with_name("copy.h5"), "w") as made:
         made["x"] = source["x"][...]
         old = source["y"].id
@@ -172,7 +172,7 @@ def test_a_copy_of_values_beside_its_source(file: Path) -> None:
 
 
 def test_files_of_before(file: Path) -> None:
-    """The record in an attribute; `rebuild` moves it."""
+    """In files of earlier versions the record is in an attribute; `rebuild` moves it."""
     with h5py.File(file, "r+") as opened:
         record = record_of(opened["y"])
         live = opened["y"].id
@@ -188,7 +188,9 @@ def test_files_of_before(file: Path) -> None:
 
 
 def test_a_dataset_that_begins_empty_has_an_attribute(tmp_path: Path, attach: Any, command: Any) -> None:
-    """There is no first chunk then, nor where HDF5 cannot note the size of a large one."""
+    """An initially empty dataset has no first chunk, so the record is in an attribute; the same holds where HDF5
+    cannot store the size of a large chunk.
+    """
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as made:
         made.create_dataset("a", (0, 4), maxshape=(None, 4), chunks=(1, 4), dtype="f8")

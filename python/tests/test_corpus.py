@@ -1,4 +1,4 @@
-"""Each dataset and attribute of the corpus through the Python API: values and dtypes equal to h5py's."""
+"""Each dataset and attribute of the corpus through the Python API: values and dtypes equal h5py's."""
 
 import json
 import os
@@ -12,15 +12,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("HYPERCHUNK_CORPUS", ROOT.parent / "shared" / "corpus"))
-#: A share of the files, for each process that compares.
+#: Number of files per comparing process.
 BATCH = 60
 
-#: What differs, and why that is right: (file, place and what, reason).
+#: Accepted differences, with the reasons: (file, place and kind, reason).
 KNOWN = json.loads(Path(__file__).with_name("corpus_known.json").read_text(encoding="utf-8"))
 
 
 def compare(paths: list[Path]) -> dict[str, Any]:
-    """What `compare.py` tells of each file; None where h5py ends its process."""
+    """Returns the output of `compare.py` for each file; None if h5py crashes its process."""
     found: dict[str, Any] = {}
     waiting = [str(path) for path in paths]
     while waiting:
@@ -36,7 +36,7 @@ def compare(paths: list[Path]) -> dict[str, Any]:
                 found[told["path"]] = told
                 started = None
         if started is not None:
-            # It crashed here, in h5py: its own traceback shows that.
+            # The process crashed in h5py, as its traceback shows.
             assert "hyperchunk/_core" not in process.stderr.splitlines()[-1:], process.stderr
             waiting = waiting[waiting.index(started) + 1 :]
         else:

@@ -1,4 +1,4 @@
-"""C++ functions are compiled twice, for every processor and with AVX2, and compute the same, bit for bit."""
+"""C++ functions are compiled twice, for every processor and with AVX2, with bit-identical results."""
 
 import base64
 import json
@@ -33,12 +33,12 @@ extern "C" void dynamic_dataset() {{
     {after}
 }}
 """
-# A function that calls itself cannot be put into the one that has AVX2, so it has the narrow form alone.
+# A recursive function cannot be inlined into the AVX2 version, so it exists only in the narrow form.
 NARROW = {"before": "static int depth; if (depth++ == 0) dynamic_dataset();", "after": "depth--;"}
 WIDE = {"before": "", "after": ""}
 
 EACH = "for (size_t i = 0; i < n; i++) out[i] = {};"
-# A row of the output each.
+# Each computes a row of the output.
 LOOPS = [
     EACH.format("(a[i] - b[i]) / (a[i] + b[i])"),
     EACH.format("a[i] * b[i] + a[i]"),
@@ -51,7 +51,7 @@ NAMES = {"f4": "float", "f8": "double", "i4": "int32", "u1": "uint8", "i8": "int
 
 
 def disassembled(file: Path, name: str, folder: Path) -> str:
-    """The compiled form in a record, as text."""
+    """Returns the disassembly of the compiled form in a record."""
     with h5py.File(file) as opened:
         record = json.loads(record_of(opened[name]))
     path = folder / "object"
@@ -61,7 +61,7 @@ def disassembled(file: Path, name: str, folder: Path) -> str:
 
 
 def is_wide(file: Path, name: str, folder: Path) -> bool:
-    """Whether the compiled form in a record uses registers of 32 bytes."""
+    """True if the compiled form in a record uses 32-byte registers."""
     return "%ymm" in disassembled(file, name, folder)
 
 
@@ -72,12 +72,12 @@ def test_loops_ask_for_what_they_go_through_before_they_need_it(scene: Any, atta
     for loop in (LOOPS[0], "out[0] = a[0] / b[0];"):
         file = scene(a=data, b=1 - data)
         attach(file, "cpp", FUNCTION.format(type="float", loops=loop, **WIDE), "out:5000:float")
-        # One to four kilobytes ahead.
+        # Prefetches one to four kilobytes ahead.
         asked.append(len(re.findall(r"prefetcht0 +0x[4-9a-f][0-9a-f]{2}\(", disassembled(file, "out", tmp_path))))
         if loop == LOOPS[0]:
             np.testing.assert_array_equal(read(file, "out"), (data - (1 - data)) / (data + (1 - data)))
         file.unlink()
-    # At least one in each form; the texts around a function have loops, too.
+    # At least one in each form; the prelude has loops, too.
     assert asked[0] >= asked[1] + 2
 
 
@@ -125,7 +125,7 @@ IN_A_STRUCTURE = {"type": "S", "twice": "S{a.x + a.x}", "given": "S{a}"}
 def test_vectors_are_given_as_every_function_takes_them(
     hidden: bool, how: dict[str, str], scene: Any, attach: Any, tmp_path: Path
 ) -> None:
-    """Functions with AVX2 give vectors of 32 bytes in a register, and others take them from memory."""
+    """Functions with AVX2 pass 32-byte vectors in a register, and others expect them in memory."""
     file = scene()
     text = BY_VALUE.format(attribute="JOINED(vector, _size)" if hidden else "vector_size", **how)
     attach(file, "cpp", f"#define JOINED(a, b) a##b\n{text}", "out:8:float")

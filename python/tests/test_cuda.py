@@ -1,4 +1,4 @@
-"""``Dataset.cuda()``: through a driver whose GPU is the processor, what arrives there is what h5py reads."""
+"""``Dataset.cuda()`` with a driver that emulates the GPU on the processor: the array equals h5py's values."""
 
 import ctypes
 import functools
@@ -66,14 +66,14 @@ class Versioned(ctypes.Structure):
 
 
 def pointer(capsule: object, name: bytes) -> int:
-    """What a capsule of this name has."""
+    """Returns the pointer in a capsule of this name."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return int(get(capsule, name))
 
 
 def check(path: Path, name: str, selection: Any = ...) -> CudaArray:
-    """What comes to the GPU is what h5py reads, in the byte order of this machine."""
+    """Checks that the array on the GPU equals h5py's values, in native byte order."""
     with h5py.File(path) as file:
         expected = file[name][selection]
     with hyperchunk.open(path) as file:
@@ -96,19 +96,19 @@ STORED = {
     "snappy": SNAPPY,
     "snappy and shuffle": SNAPPY | {"shuffle": True},
 }
-# What nvCOMP decompresses, where it is.
+# Filters that nvCOMP decompresses, if it is installed.
 ON_GPU = ("deflate", "fletcher32", "snappy", "snappy and shuffle")
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = (100, 130)) -> np.ndarray:
-    """Some of each size and sign."""
+    """Returns numbers of different size and sign."""
     dice = np.random.default_rng(7)
     return (dice.integers(-100, 100, shape) * (1 + np.arange(shape[-1]) % 3)).astype(np.int64).astype(dtype)
 
 
 @functools.cache
 def has_nvcomp() -> bool:
-    """Whether chunks are decompressed on the GPU, as `hyperchunk doctor` says."""
+    """Returns whether the GPU decompresses chunks, as reported by `hyperchunk doctor`."""
     done = subprocess.run([HYPERCHUNK, "doctor"], capture_output=True, text=True, check=False)
     return re.search(r"^nvcomp +6\.", done.stdout, re.MULTILINE) is not None
 
@@ -135,7 +135,7 @@ def test_layouts_and_filters(tmp_path: Path, how: str, dtype: str) -> None:
     if not has_nvcomp():
         assert report.on_gpu == 0
         return
-    # Chunks that did not become smaller are stored without their filter.
+    # Chunks that did not shrink are stored without their filter.
     assert (report.on_gpu > 0, report.on_cpu > 0) == (how in ON_GPU or (how, dtype) == ("lzf", "u1"), how == "lzf")
     assert report.again == 0
     with hyperchunk.open(tmp_path / "f.h5") as file:
@@ -143,7 +143,7 @@ def test_layouts_and_filters(tmp_path: Path, how: str, dtype: str) -> None:
 
 
 def test_without_nvcomp(tmp_path: Path) -> None:
-    """The processor decompresses, and the values are the same."""
+    """Without nvCOMP the processor decompresses, with the same values."""
     with h5py.File(tmp_path / "f.h5", "w") as file:
         for how, options in STORED.items():
             file.create_dataset(how, data=numbers(">i4"), **options)
@@ -216,7 +216,7 @@ def test_fill_values_sparse_virtual_external_and_live(tmp_path: Path, scene: Any
 
 
 def test_what_is_larger_than_is_decoded_at_once(tmp_path: Path) -> None:
-    """Selections that are no boxes are decoded here, part by part."""
+    """Selections that are no boxes are decoded by the processor, part by part."""
     data = np.arange(20_000_000).reshape(4000, 5000)
     with h5py.File(tmp_path / "f.h5", "w") as file:
         file.create_dataset("d", data=data, chunks=(700, 5000))
@@ -250,7 +250,7 @@ def array(tmp_path: Path) -> Iterator[CudaArray]:
 
 
 def elements(tensor: Plain) -> np.ndarray:
-    """The elements behind a tensor, as another library that uses the driver gets them."""
+    """Returns a tensor's elements, read as another library that uses the driver would."""
     library, context, device = ctypes.CDLL(str(hyperchunk.cuda.driver()[0])), ctypes.c_void_p(), ctypes.c_int()
     assert library.cuDeviceGet(ctypes.byref(device), tensor.number) == 0
     assert library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
@@ -264,7 +264,7 @@ def elements(tensor: Plain) -> np.ndarray:
 
 
 class Counts(ctypes.Structure):
-    """What the driver of tests counts."""
+    """Counters of the test driver."""
 
     NAMES = (
         "allocations bytes peak pinned streams events modules launches up down direct decompressed mistakes "
@@ -274,7 +274,7 @@ class Counts(ctypes.Structure):
 
 
 def counts(driver: Path) -> Counts:
-    """What it has counted in this process."""
+    """Returns the counters of this process."""
     found = Counts()
     get = ctypes.CDLL(str(driver)).hyperchunk_fake_counts
     get.restype, get.argtypes = ctypes.c_bool, [ctypes.c_void_p, ctypes.c_size_t]
@@ -325,7 +325,7 @@ def test_memory_lives_as_long_as_somebody_has_it(tmp_path: Path, fake_cuda: Path
     assert counts(fake_cuda).allocations == before + 1
     unused, taken = array.__dlpack__(), array.__dlpack__(max_version=(1, 0))
     managed = Versioned.from_address(pointer(taken, b"dltensor_versioned"))
-    # As a library does that takes it.
+    # As a consuming library does.
     rename = ctypes.pythonapi.PyCapsule_SetName
     rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
     name = b"used_dltensor_versioned"
@@ -339,7 +339,7 @@ def test_memory_lives_as_long_as_somebody_has_it(tmp_path: Path, fake_cuda: Path
 
 
 def fails(path: Path, environment: dict[str, str]) -> str:
-    """What `Dataset.cuda()` says in a fresh process."""
+    """Returns the error of `Dataset.cuda()` in a fresh process."""
     program = "import sys, hyperchunk; hyperchunk.open(sys.argv[1])['d'].cuda()"
     command = [sys.executable, "-c", program, str(path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -431,7 +431,7 @@ def test_any_box(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) 
 
 
 def measured(environment: dict[str, str], *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """``bench/gpu.py``."""
+    """Runs ``bench/gpu.py``."""
     program = Path(__file__).resolve().parents[2] / "bench" / "gpu.py"
     command = [sys.executable, program, "--sizes", "32", "--rounds", "1", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -439,7 +439,7 @@ def measured(environment: dict[str, str], *words: str | Path) -> subprocess.Comp
 
 @pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
 def test_the_program_that_measures(fake_cuda: Path) -> None:
-    """It compares what the GPU computed with what the processor did."""
+    """The benchmark compares the GPU's results with the processor's."""
     done = measured(dict(os.environ), "--driver", fake_cuda)
     assert done.returncode == 0, done.stderr
     assert "the figures mean nothing" in done.stdout

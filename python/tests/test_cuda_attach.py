@@ -1,4 +1,4 @@
-"""Live datasets in CUDA where there is no GPU: attached, signed, shown, and refused unless the GPU is granted."""
+"""Live datasets in CUDA without a GPU: attached, signed, shown, and refused unless the GPU is granted."""
 
 import base64
 import os
@@ -45,7 +45,7 @@ def test_attached_shown_and_signed_without_a_gpu(scene: Any, attach: Any, comman
 
 
 def test_refused_unless_granted(scene: Any, attach: Any, config: Path, profile: Any) -> None:
-    """The refusal says what to write where."""
+    """The refusal tells how to grant the GPU."""
     file = scene()
     attach(file, "cu", NDVI)
     where = config / "hyperchunk" / "profiles" / "self" / "profile.toml"
@@ -54,7 +54,7 @@ def test_refused_unless_granted(scene: Any, attach: Any, config: Path, profile: 
     with hyperchunk.open(file) as own, pytest.raises(RefusedError, match="does not grant the GPU"):
         own["NDVI"][...]
     profile("self", "[grant]\ngpu = true")
-    if os.environ.get("HYPERCHUNK_TEST_GPU") != "1":  # then it is there, and computes
+    if os.environ.get("HYPERCHUNK_TEST_GPU") != "1":  # then the GPU exists, and computes
         assert "does not grant" not in failure(file, "NDVI")
 
 
@@ -121,7 +121,7 @@ def test_mistakes_show_when_it_is_attached(text: str, scene: Any, attach: Any) -
 
 
 def test_what_a_macro_hides_is_seen_by_the_compiler(scene: Any, attach: Any) -> None:
-    """We read `float`, and the compiler something else."""
+    """Our parser reads `float`, and the compiler a different type."""
     text = "#define MAKE(a) a\n#define float double\n#undef float\n__global__ void k(float *out) {}"
     with pytest.raises(UdfSyntaxError, match="float is a macro"):
         attach(scene(), "cu", text, "out:3:float")
@@ -142,7 +142,7 @@ def test_what_a_gpu_has_not(tmp_path: Path, attach: Any) -> None:
 
 
 def test_a_changed_compiled_form_runs_nothing(scene: Any, attach: Any, gpu: Path, tmp_path: Path) -> None:
-    """The signature covers it, and what its author signed has the kernels of the source."""
+    """The signature covers the compiled form, and an author's own signature requires the kernels of the source."""
     file = scene()
     attach(file, "cu", NDVI)
     with h5py.File(file, "a") as opened:
@@ -170,7 +170,7 @@ def test_ptx_is_valid_for_each_machine(
     words = [str(ptxas), f"-arch=sm_{machine}", str(ptx), "-o", str(tmp_path / "udf.cubin")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # Older drivers take it, too.
+    # Older drivers accept the version, too.
     version = re.search(rb"^\.version (\d+)\.(\d+)$", ptx.read_bytes(), re.M)
     assert version is not None
     assert (int(version[1]), int(version[2])) <= (6, 3)
@@ -178,7 +178,7 @@ def test_ptx_is_valid_for_each_machine(
 
 @pytest.fixture(scope="session")
 def ptxas() -> Path:
-    """NVIDIA's assembler, of the package `nvidia-cuda-nvcc-cu12`."""
+    """NVIDIA's assembler, from the package `nvidia-cuda-nvcc-cu12`."""
     programs = [folder / "bin" / "ptxas" for folder in installed("cuda_nvcc")]
     if not any(program.is_file() for program in programs):
         pytest.skip("ptxas is missing: pip install nvidia-cuda-nvcc-cu12")

@@ -1,6 +1,7 @@
-"""Kernels of live datasets, run by a driver that has no GPU: `crates/hyperchunk-cuda-fake` interprets their PTX.
+"""Kernels of live datasets on a driver without a GPU: `crates/hyperchunk-cuda-fake` interprets their PTX.
 
-Values are compared with those of C++."""
+Values are compared with those of C++.
+"""
 
 import base64
 import re
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip ins
 
 
 def both(file: Path, name: str, selection: Any = ...) -> Any:
-    """What both readers get: the same."""
+    """Returns the values, the same in both readers."""
     values = read(file, name, selection)
     with hyperchunk.open(file) as own:
         np.testing.assert_array_equal(own[name][selection], values)
@@ -39,7 +40,7 @@ def both(file: Path, name: str, selection: Any = ...) -> Any:
 
 
 def same_bits(a: Any, b: Any) -> None:
-    """The same but for what NaNs carry, which processors and GPUs make as they like."""
+    """Compares values except NaN payloads, which processors and GPUs choose freely."""
     assert (a.dtype, a.shape) == (b.dtype, b.shape)
     if a.dtype.kind == "f":
         np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
@@ -125,7 +126,7 @@ def test_templates_and_launches_in_order(tmp_path: Path, attach: Any, gpu: dict[
 
 
 def test_what_is_not_written_is_zero(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
-    """Also in the second block, whose memory had values."""
+    """Unwritten elements are zero, also in the second block, whose memory had values."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w"):
         pass
@@ -135,7 +136,7 @@ def test_what_is_not_written_is_zero(tmp_path: Path, attach: Any, gpu: dict[str,
 
 
 def test_kernels_that_go_wrong(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
-    """A read of values that a kernel did not finish is an error."""
+    """Reading values that a kernel did not finish is an error."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w"):
         pass
@@ -168,7 +169,7 @@ def test_a_kernel_that_does_not_end_is_stopped(tmp_path: Path, attach: Any, gpu:
 def test_a_compiled_form_of_another_source_is_refused(
     tmp_path: Path, attach: Any, gpu: dict[str, str], config: Path
 ) -> None:
-    """Also where its author signed it: a kernel gets no arguments that it does not take."""
+    """Also with the author's own signature: a kernel gets only arguments that it declares."""
     file, forged = tmp_path / "a.h5", tmp_path / "forged.h5"
     with h5py.File(file, "w"):
         pass

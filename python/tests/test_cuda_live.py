@@ -1,6 +1,7 @@
-"""``Dataset.cuda()`` of live datasets: what kernels compute stays on the GPU, bit by bit what a read gives.
+"""``Dataset.cuda()`` of live datasets: results of kernels stay on the GPU, bit-identical to a read.
 
-The driver of tests counted what crossed the bus, and what was given back."""
+The test driver counts bus transfers and freed memory.
+"""
 
 import ctypes
 import gc
@@ -27,15 +28,15 @@ from test_cuda_stored import DEFLATE, kernel, two_inputs
 
 pytestmark = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
 
-#: The driver's knobs, by their numbers.
+#: The driver's settings, by number.
 MEMORY, EXPORTS = 1, 7
-#: More than what a worker copies from its GPU while it tries that before it is locked down, and than the tables that
-#: tell where boxes go.
+#: More bytes than a worker copies from its GPU in the trial before its lock-down, and than the tables of box
+#: positions.
 LITTLE = 60_000
 
 
 class Bus:
-    """What crossed the bus, here and in workers, where the driver is that of tests."""
+    """Bus transfers of this process and of workers, if the driver is the test driver."""
 
     def __init__(self, driver: Path | None, folder: Path) -> None:
         self.driver, self.folder = driver, folder
@@ -45,7 +46,7 @@ class Bus:
         return counts(self.driver)
 
     def workers(self) -> list[Counts]:
-        """Of each worker, the first one first."""
+        """Returns the counters of each worker, oldest first."""
         paths = sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime)
         return [Counts.from_buffer_copy(path.read_bytes()) for path in paths]
 
@@ -60,7 +61,7 @@ def bus(gpu: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     if not gpu:
         yield Bus(None, folder)
         return
-    # The driver of this process begins first: the folder is for workers.
+    # The driver of this process starts first: the folder is for workers.
     hyperchunk.cuda.devices()
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA_COUNTS", str(folder))
     bus = Bus(Path(gpu["HYPERCHUNK_CUDA_DRIVER"]), folder)
@@ -72,7 +73,7 @@ def bus(gpu: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def check(file: Path, name: str, selection: Any = ..., through_host: str | None = None) -> CudaArray:
-    """What comes to the GPU is what a read gives, and it came there this way."""
+    """Checks that the array on the GPU equals a read, and how it was transferred."""
     with hyperchunk.open(file) as opened:
         found, expected = opened[name].cuda(selection), opened[name][selection]
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
@@ -98,7 +99,7 @@ def test_blocks_and_boxes(text: str, chunks: str | None, scene: Any, attach: Any
     name = "NDVI"
     for selection in BOXES:
         check(file, name, selection)
-    # What is no box is computed as ever.
+    # A selection that is no box is computed as usual.
     check(file, name, np.s_[::7], through_host="no box")
     check(file, name, np.s_[[1, 4, 20], 5:9], through_host="no box")
     with hyperchunk.open(file) as opened:
@@ -141,12 +142,12 @@ def test_the_result_never_leaves_the_gpu(tmp_path: Path, attach: Any, fake_cuda:
     assert after.up - before.up < LITTLE
     [worker] = bus.workers()
     assert worker.down < LITTLE < a.nbytes
-    # The worker's trial and its loan; nothing of it is left, in either process.
+    # The worker's trial and its loan; both were released, in both processes.
     assert (worker.imported, worker.shared, after.shared, after.created - before.created) == (2, 0, 0, 1)
     assert found.report is not None
     assert found.report.computed == 25
     np.testing.assert_array_equal(found.to_numpy(), 3 * a + b)
-    # One more to the GPU, by the same worker, and a read as ever, by some.
+    # Another array by the same worker, and an ordinary read by any worker.
     check(file, "out")
     workers = bus.workers()
     assert sum(worker.imported for worker in workers) == len(workers) + 2
@@ -166,7 +167,7 @@ def test_memory_lives_as_long_as_somebody_has_it(tmp_path: Path, attach: Any, fa
     tensor = Managed.from_address(pointer(capsule, b"dltensor")).tensor
     assert tensor.data == array.__cuda_array_interface__["data"][0]
     assert array.__dlpack_device__() == (2, 0)
-    # The worker is gone, and the array is not.
+    # The worker is gone, but the array is still valid.
     for pid in _core.idle_workers():
         os.kill(pid, signal.SIGKILL)
     np.testing.assert_array_equal(elements(tensor), 3 * a + b)
@@ -196,7 +197,7 @@ def test_workers_that_cannot_take_memory(
 def test_a_worker_that_ends_when_it_takes_memory(
     scene: Any, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the sandbox would end it, if a driver asked for what it denies."""
+    """Simulates the sandbox stopping a driver that makes a denied system call."""
     file = scene()
     attach(file, "cu", NDVI)
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "die_import=2")
@@ -235,7 +236,7 @@ def test_a_kernel_that_goes_wrong(tmp_path: Path, attach: Any, bus: Bus) -> None
     attach(file, "cu", kernel("out", "a[i + (size_t) 1000000000000]"), "out:300x200:float")
     with hyperchunk.open(file) as opened, pytest.raises(UdfError, match=r"out.*CUDA_ERROR_ILLEGAL_ADDRESS"):
         opened["out"].cuda()
-    # The fault was a mistake of the kernel's.
+    # The fault was an error of the kernel.
     for path in bus.folder.iterdir():
         path.unlink()
 
@@ -247,7 +248,7 @@ def test_too_little_memory_of_the_gpu(tmp_path: Path, attach: Any, fake_cuda: Pa
     gc.collect()
     used = bus.here().bytes
     with hyperchunk.open(file) as opened:
-        # For the array, and for the block that becomes it.
+        # Memory for the array, and for the block that becomes it.
         for room in (1000, a.nbytes + 1000):
             bus.set(MEMORY, used + room)
             with pytest.raises(LimitError, match=r"/out: .*bytes on the GPU"):
@@ -295,7 +296,7 @@ def test_refusals_are_those_of_reading(scene: Any, attach: Any, bus: Bus, profil
 
 
 def test_decoding_takes_its_memory_once(tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus) -> None:
-    """Inputs are decoded on the GPU for each block; the memory for that is taken for the first ones alone."""
+    """Inputs are decoded on the GPU for each block; memory for that is allocated only once."""
     file = tmp_path / "a.h5"
     a, b = two_inputs(file, **DEFLATE)
     attach(file, "cu", kernel("out"), "out:300x200:float", chunks="64x48")
@@ -306,7 +307,7 @@ def test_decoding_takes_its_memory_once(tmp_path: Path, attach: Any, fake_cuda: 
         [worker] = bus.workers()
         taken.append(worker.taken)
         assert worker.decompressed > 25
-    # A whole read more takes no more.
+    # Another whole read allocates no more.
     assert taken[1] == taken[2]
     assert taken[1] - taken[0] <= 2
 
@@ -314,7 +315,9 @@ def test_decoding_takes_its_memory_once(tmp_path: Path, attach: Any, fake_cuda: 
 def test_any_amount_of_memory_gives_the_values_or_an_error(
     tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits for the next call goes first, then decoding there; then it is an error that says what is too large."""
+    """With too little memory, cached buffers are freed first, then decoding moves to the host; then an error names the
+    size.
+    """
     file = tmp_path / "a.h5"
     a, b = two_inputs(file, **DEFLATE)
     attach(file, "cu", kernel("out"), "out:300x200:float")
@@ -323,7 +326,7 @@ def test_any_amount_of_memory_gives_the_values_or_an_error(
     told = []
     for memory in range(most - 1, 2 * a.nbytes - 300_000, -60_000):
         monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", f"memory={memory}")
-        # Other workers, which have so much.
+        # New workers, with this memory limit.
         for pid in _core.idle_workers():
             os.kill(pid, signal.SIGKILL)
         with hyperchunk.open(file) as opened:

@@ -1,6 +1,7 @@
-"""Inputs of kernels that go to the GPU as they are stored.
+"""Inputs of kernels that go to the GPU in their stored form.
 
-Values are those of C++, and the driver of tests counted what it decompressed."""
+Values are those of C++, and the test driver counts its decompressions.
+"""
 
 import contextlib
 import math
@@ -20,18 +21,18 @@ from test_cuda import Counts
 pytestmark = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
 
 SHAPE = (300, 200)
-# Before it is locked down, a worker lets the GPU decompress two pieces in each format.
+# Before its lock-down, a worker decompresses two pieces in each format on the GPU.
 TRIED = 8
 
 
 class Workers:
-    """The workers that were started since, and what their drivers counted, where it is that of tests."""
+    """Workers started since the last check, and the counters of their drivers, if these are the test driver."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
     def check(self, *, inputs: bool | None, up: float = math.inf, tried: int = TRIED) -> None:
-        """Of those that were not looked at yet: inputs were decompressed, and less than `up` bytes crossed the bus."""
+        """Checks the new workers: inputs were decompressed, and fewer than `up` bytes crossed the bus."""
         if self.folder is None:
             return
         paths = sorted(self.folder.iterdir())
@@ -48,7 +49,7 @@ class Workers:
 
 @pytest.fixture
 def workers(gpu: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workers:
-    """There is a GPU, and nvCOMP."""
+    """Workers with a GPU and nvCOMP."""
     if not gpu:
         return Workers(None)
     folder = tmp_path / "counts"
@@ -58,7 +59,7 @@ def workers(gpu: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def kernel(output: str, expression: str = "3 * a[i] + b[i]", c_type: str = "float") -> str:
-    """One element of each input makes one of the output."""
+    """Returns a kernel that computes one output element from one element of each input."""
     return f"""__global__ void k(const {c_type} *a, const {c_type} *b, {c_type} *{output}, size_t count)
 {{
     size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
@@ -67,13 +68,13 @@ def kernel(output: str, expression: str = "3 * a[i] + b[i]", c_type: str = "floa
 
 
 def values(dtype: str, shape: tuple[int, ...] = SHAPE) -> tuple[np.ndarray, np.ndarray]:
-    """Some that compress."""
+    """Returns compressible values."""
     a = np.arange(np.prod(shape)).reshape(shape) % 1000 // 7
     return a.astype(dtype), a[::-1].astype(dtype)
 
 
 def two_inputs(file: Path, **stored: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A file with the datasets `a` and `b`, and what they have."""
+    """Makes a file with the datasets `a` and `b`, and returns their values."""
     a, b = values("<f4")
     with h5py.File(file, "w") as opened:
         opened.create_dataset("a", data=a, **stored)
@@ -82,7 +83,7 @@ def two_inputs(file: Path, **stored: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def own(file: Path, name: str) -> np.ndarray:
-    """What our own reader gets."""
+    """Reads with our own reader."""
     with hyperchunk.open(file) as opened:
         found: np.ndarray = opened[name][...]
     return found
@@ -111,19 +112,19 @@ def test_compressed_inputs(how: str, dtype: str, tmp_path: Path, attach: Any, wo
     expected = read(file, "C")
     rows = STORED[how]["chunks"][0]
     for name, chunks in {"whole": None, "rows": f"{rows}x200", "blocks": "64x48", "askew": "60x70"}.items():
-        # A worker that one reader started may serve the other, too: each has a function of its own.
+        # A worker started by one reader may also serve the other, so each uses its own function.
         for reader, read_with in READERS.items():
             output = f"{name}_{reader}"
             attach(file, "cu", kernel(output), f"{output}:300x200:float", chunks=chunks)
             np.testing.assert_array_equal(read_with(file, output), expected)
-            # Blocks that lie askew take more chunks than they have elements, where little is compressed. Of others,
-            # less than the elements crosses the bus.
+            # Misaligned blocks need chunks with more elements than their own, and hardly anything is compressed. For
+            # other blocks, fewer bytes than the elements cross the bus.
             few = a.nbytes + b.nbytes if name in ("whole", "rows") else math.inf
             workers.check(inputs=None if name == "askew" else True, up=few)
 
 
 def test_other_formats(tmp_path: Path, attach: Any, workers: Workers) -> None:
-    """What h5py does not write."""
+    """Formats that h5py does not write."""
     file = tmp_path / "a.h5"
     a, b = values("<i4")
     for filters in ([2, 32004], [2, 32015], [32004, 3], [2]):
@@ -139,7 +140,7 @@ def test_other_formats(tmp_path: Path, attach: Any, workers: Workers) -> None:
 def test_without_nvcomp(
     reader: str, tmp_path: Path, attach: Any, fake_cuda: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader decodes, and the values are the same; what is not compressed still goes as it is stored."""
+    """Without nvCOMP the reader decodes, with the same values; uncompressed chunks still go in their stored form."""
     monkeypatch.delenv("HYPERCHUNK_NVCOMP")
     file = tmp_path / "a.h5"
     a, b = values("<i4")
@@ -204,7 +205,7 @@ def test_neighbours_with_a_halo(tmp_path: Path, attach: Any, workers: Workers) -
 
 
 def test_chunks_that_are_not_in_the_file_yet(tmp_path: Path, attach: Any, workers: Workers) -> None:
-    """A program that writes sees what it wrote."""
+    """A writing program sees its own unflushed writes."""
     file = tmp_path / "a.h5"
     a, b = two_inputs(file, **DEFLATE)
     attach(file, "cu", kernel("out"), "out:300x200:float")
@@ -218,7 +219,7 @@ def test_chunks_that_are_not_in_the_file_yet(tmp_path: Path, attach: Any, worker
 
 @contextlib.contextmanager
 def spoiled(file: Path, name: str) -> Iterator[None]:
-    """A file one of whose chunks is damaged."""
+    """Damages one chunk of a file."""
     with h5py.File(file) as opened:
         info = opened[name].id.get_chunk_info(3)
     data = file.read_bytes()
@@ -251,7 +252,7 @@ def test_damage_is_the_error_of_reading_it(how: str, tmp_path: Path, attach: Any
 def test_too_little_memory_for_it_is_none_too_little(
     tmp_path: Path, attach: Any, fake_cuda: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where decoding there takes more memory than the GPU has, elements go there."""
+    """If decoding on the GPU needs too much memory, decoded elements go there instead."""
     file = tmp_path / "a.h5"
     a, b = two_inputs(file, **DEFLATE)
     attach(file, "cu", kernel("out"), "out:300x200:float")
@@ -263,7 +264,7 @@ def test_too_little_memory_for_it_is_none_too_little(
 def test_the_drivers_threads_are_contained(
     tmp_path: Path, attach: Any, fake_cuda: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that were there before the worker locked itself down have no capabilities, and the same filter."""
+    """Threads that exist before the worker's lock-down get no capabilities, and the same filter."""
     file = tmp_path / "a.h5"
     a, b = two_inputs(file)
     attach(file, "cu", kernel("out"), "out:300x200:float")

@@ -1,4 +1,4 @@
-"""Each wrong use is an error of the class that h5py raises, or of one below it: what code catches, it still catches."""
+"""Each misuse raises h5py's exception class or a subclass, so that existing handlers still catch it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def opening(**options: Any) -> Callable[[str, str], Case]:
 
 
 def _sources(folder: Path) -> None:
-    """What the wrong uses are made of."""
+    """Makes the files for the misuses."""
     (folder / "folder").mkdir()
     (folder / "text.h5").write_text("this is not HDF5, but long enough to look like a file\n" * 40)
     (folder / "empty.h5").touch()
@@ -377,7 +377,7 @@ def outcome(use: Case, module: Any, folder: Path) -> tuple[BaseException | None,
         return error, None
 
 
-#: Where it differs, and why.
+#: Accepted differences, with the reasons.
 DIFFERENT: dict[str, str] = {
     "a version that is none": "h5py fails with a KeyError of the first letter: ours is a ValueError",
     "a path with a null": "libhdf5 takes what is before the null for the name: ours is Python's ValueError",
@@ -393,7 +393,7 @@ DIFFERENT: dict[str, str] = {
 
 
 def compare(name: str, use: Case, folder: Path) -> None:
-    """Does it with both, each in a folder of its own."""
+    """Runs a case with both libraries, each in its own folder."""
     (folder / "theirs").mkdir()
     (folder / "ours").mkdir()
     for inside in ("theirs", "ours"):
@@ -450,7 +450,7 @@ def test_errors_of_the_system_have_number_and_name(tmp_path: Path) -> None:
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
-    """A folder that others may reach, for a process that is not root's while it lasts."""
+    """Yields a folder that others may reach, while the process runs without root's rights."""
 
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""How far the functions of expressions are from the exact values, and from NumPy's."""
+"""Errors of expression functions, relative to the exact values and to NumPy."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import hyperchunk
 import numpy as np
 import pytest
 
-#: Functions with what NumPy calls them, and the arguments that are tried.
+#: Functions with NumPy's names, and the tested ranges of arguments.
 FUNCTIONS = {
     "sqrt": ("sqrt", 0, 1e6),
     "exp": ("exp", -80, 80),
@@ -30,14 +30,14 @@ COUNT = 100_000
 
 
 def units(found: np.ndarray, exact: np.ndarray) -> float:
-    """The largest difference in units of the last place of the exact value."""
+    """Returns the largest difference in units of the last place of the exact value."""
     return float(np.max(np.abs(found - exact) / np.spacing(np.abs(exact).astype(found.dtype))))
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no longer floats to compare with")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_functions_are_near_the_exact_values(function: str, tmp_path: Path) -> None:
-    """The table of the guide: run with ``-s``."""
+    """Makes the table of the guide: run with ``-s``."""
     name, low, high = FUNCTIONS[function]
     path = tmp_path / "a.h5"
     random = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Live datasets that are expressions: the values that NumPy gives, through HDF5 and through our own reader."""
+"""Live datasets defined by expressions: NumPy's values, through HDF5 and through our own reader."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ SHAPE = (30, 41)
 
 
 def attach(file: Path, expression: str, output: str = "out", **options: Any) -> dict[str, Any]:
-    """Attaches an expression, unsigned, over what is there."""
+    """Attaches an unsigned expression, replacing an existing output."""
     [record] = hyperchunk.udf.attach(
         file, outputs=output, expression=expression, unsigned=True, overwrite=True, **options
     )
@@ -25,7 +25,7 @@ def attach(file: Path, expression: str, output: str = "out", **options: Any) -> 
 
 
 def check(file: Path, expected: np.ndarray, name: str = "out") -> None:
-    """Reads whole and in part, for reading only (mapped) and for writing, and without libhdf5."""
+    """Reads whole and in part, read-only (mapped) and read-write, and without libhdf5."""
     part = np.s_[7:25:2, 3:40]
     for mode in ("r", "r+"):
         with h5py.File(file, mode) as opened:
@@ -37,7 +37,7 @@ def check(file: Path, expected: np.ndarray, name: str = "out") -> None:
 
 
 def values(kind: str, seed: int = 1) -> np.ndarray:
-    """Elements of every size, with NaN, infinities and the ends of the range."""
+    """Returns elements of all magnitudes, with NaN, infinities and the limits of the range."""
     random = np.random.default_rng(seed)
     dtype = np.dtype(kind)
     if dtype.kind == "b":
@@ -66,7 +66,7 @@ def test_ndvi(chunks: Any, scene: Any) -> None:
 
 
 def test_it_needs_no_worker_and_no_trust(scene: Any, read_in_fresh_process: Any) -> None:
-    """An unsigned record of nobody we know is computed in the reading process, in every stock reader."""
+    """An unsigned record needs neither a worker nor trust: every stock reader computes it in its own process."""
     file = scene()
     attach(file, NDVI, "NDVI")
     expected = read(file, "NDVI")
@@ -159,7 +159,7 @@ def test_one_element_is_broadcast(tmp_path: Path) -> None:
 
 
 def test_chains(tmp_path: Path) -> None:
-    """Expressions of expressions; a circle is an error."""
+    """Expressions of expressions; a cycle is an error."""
     file, a = tmp_path / "a.h5", values("i4")
     with h5py.File(file, "w") as opened:
         opened["a"] = a
@@ -173,7 +173,7 @@ def test_chains(tmp_path: Path) -> None:
 
 
 def test_what_an_integer_cannot_hold(tmp_path: Path) -> None:
-    """Integers saturate, floats are cut off; NaN is an error that says the way out."""
+    """Integers saturate, floats are truncated; NaN is an error with advice."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["a"] = np.array([[-1e9, -1.9, 1.9, 1e9, np.inf]])
@@ -236,7 +236,7 @@ def test_an_input_that_changed_is_an_error(scene: Any) -> None:
 
 
 def test_a_file_that_was_changed_is_read_anew(scene: Any) -> None:
-    """What was mapped for one reader is not what the next one gets."""
+    """A mapping made for one reader is not reused after the file changes."""
     file = scene(a=np.zeros(SHAPE, "f4"))
     attach(file, "a + 1")
     for n in range(3):
@@ -261,7 +261,7 @@ except OSError as error:
 
 @pytest.mark.parametrize("pause", [0, 0.05])
 def test_a_file_that_is_cut_short_while_it_is_open(pause: float, tmp_path: Path) -> None:
-    """An error, as with any dataset; not a signal, though the input was mapped."""
+    """Truncating the file is an error, as with any dataset; not a signal, though the input was mapped."""
     file, ones = tmp_path / "a.h5", np.ones((3000, 1000), "f4")
     with h5py.File(file, "w") as opened:
         opened["a"] = ones
@@ -281,17 +281,17 @@ Pair = tuple[str, str]
 
 
 def call(ours: str, theirs: str) -> Callable[[tuple[Pair, ...]], Pair]:
-    """A function of both."""
+    """Makes a call of a function in both grammars."""
     return lambda p: (f"{ours}({', '.join(x[0] for x in p)})", f"{theirs}({', '.join(x[1] for x in p)})")
 
 
 def infix(op: str) -> Callable[[tuple[Pair, ...]], Pair]:
-    """An operator that both write the same."""
+    """Makes an operator that both grammars write the same."""
     return lambda p: (f"({p[0][0]} {op} {p[1][0]})", f"({p[0][1]} {op} {p[1][1]})")
 
 
 def expressions() -> st.SearchStrategy[Pair]:
-    """Pairs: our text, and that for ``eval`` with NumPy. What is not exact is done last, if at all."""
+    """Draws pairs: our text, and the text for ``eval`` with NumPy. Inexact functions are applied last, if at all."""
     names = st.sampled_from(sorted(NAMES)).map(lambda n: (n, n))
     numbers = st.sampled_from(["2", "3", "0.5", "1e-3", "7"]).map(lambda n: (n, n))
 
@@ -322,7 +322,7 @@ def expressions() -> st.SearchStrategy[Pair]:
 
 
 def with_our_rules(function: Any, floats: bool, whole_stays: bool = False) -> Any:
-    """A function of NumPy that gives a number for numbers, and for integers float64."""
+    """Wraps a NumPy function to return a scalar for scalars, and float64 for integers."""
 
     def run(*arguments: Any) -> Any:
         if whole_stays and np.asarray(arguments[0]).dtype.kind in "biu":
@@ -357,7 +357,7 @@ def test_the_values_of_numpy(pair: tuple[str, str], tmp_path: Path) -> None:
         try:
             expected = eval(theirs, SCOPE, dict(arrays))
         except (TypeError, OverflowError, ZeroDivisionError):
-            return  # bools that are subtracted, numbers that do not fit: errors of ours, too, tested by name
+            return  # subtraction of bools, overflowing numbers: errors of ours, too, tested separately
     if not isinstance(expected, np.ndarray) or expected.shape != SHAPE:
         return
     reason, record = "", {}
@@ -366,7 +366,7 @@ def test_the_values_of_numpy(pair: tuple[str, str], tmp_path: Path) -> None:
     except UdfSyntaxError as error:
         reason = str(error)
     if reason:
-        # What is computed from numbers alone stays a number for us.
+        # Constant expressions stay scalars in ours.
         assert any(part in reason for part in ("does not fit", "divided by 0", "bool", "too large")), (ours, reason)
         return
     got = read(file, "out")

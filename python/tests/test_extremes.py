@@ -1,4 +1,4 @@
-"""Datasets of many dimensions, of very many elements, of one and of none."""
+"""Datasets with many dimensions, very many elements, one element and none."""
 
 import resource
 import time
@@ -15,7 +15,7 @@ from programs import LANGUAGES, elementwise
 
 
 def both(file: Path, name: str, selection: Any = ...) -> np.ndarray:
-    """What the plugin and hyperchunk.open read, which is the same."""
+    """Returns the values, the same through the plugin and hyperchunk.open."""
     by_plugin = read(file, name, selection)
     with hyperchunk.open(file) as opened:
         np.testing.assert_array_equal(opened[name][selection], by_plugin)
@@ -25,7 +25,7 @@ def both(file: Path, name: str, selection: Any = ...) -> np.ndarray:
 @pytest.mark.parametrize("language", WITH_CUDA)
 @pytest.mark.parametrize("rank", [6, 12, 32])
 def test_many_dimensions(language: str, rank: int, scene: Any, attach: Any) -> None:
-    """HDF5 has 32 at most, NumPy 64."""
+    """HDF5's limit is 32 dimensions, NumPy's 64."""
     shape = (3, 2, 1, 2, *[1] * (rank - 6), 2, 3)
     a = np.arange(np.prod(shape), dtype="i4").reshape(shape)
     file = scene(a=a)
@@ -48,7 +48,7 @@ def test_more_dimensions_than_hdf5_has(scene: Any, attach: Any) -> None:
 
 @pytest.mark.parametrize("language", WITH_CUDA)
 def test_one_element(language: str, scene: Any, attach: Any) -> None:
-    """The payload was larger than the dataset, which HDF5-UDF could not do."""
+    """The payload is larger than the dataset, which HDF5-UDF cannot handle."""
     file = scene(a=np.float32(4), b=np.full((1, 1, 1), 5, "u1"))
     first = {"py": "[0]", "lua": "[1]", "cpp": "[0]", "cu": "[0]"}[language]
     whole = f"int(a{first})" if language == "py" else f"a{first}"
@@ -88,7 +88,7 @@ extern "C" void dynamic_dataset() {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_more_elements_than_32_bits_count(language: str, scene: Any, attach: Any) -> None:
-    """80 GB of them; what is far from the beginning is right."""
+    """80 GB of elements; values far from the beginning are correct."""
     file = scene()
     attach(file, language, BIG[language], "out:100000x100000:int64", chunks="40x100000")
     assert file.stat().st_size < 1 << 20
@@ -118,7 +118,7 @@ def test_a_small_part_costs_little(language: str, tmp_path: Path, attach: Any) -
         costs.append((spent, wall))
     cpu, wall = (min(numbers) * 1e3 for numbers in zip(*costs, strict=True))
     print(f"slice of 100 elements, {language}: reader's CPU {cpu:.2f} ms, wall {wall:.2f} ms")
-    # The worker's part is in the wall time; a debug build and a busy machine are far from a hundredth.
+    # The wall time includes the worker; a debug build and a busy machine are far from a hundredth.
     assert wall < 50
 
 
@@ -168,7 +168,7 @@ def test_inputs_without_elements(tmp_path: Path, attach: Any) -> None:
 
 
 def test_an_input_that_lost_its_elements(tmp_path: Path, attach: Any) -> None:
-    """A scalar that became a null dataspace has no dimensions either."""
+    """A scalar turned into a null dataspace has no dimensions either."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["a"] = np.float32(2)

@@ -1,4 +1,4 @@
-"""A `close` that fails leaves what was whole, and says how to get it back; a call that fails changes nothing."""
+"""A failed `close` keeps the committed state and tells how to recover the rest; a failed call changes nothing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def recover(path: Path, capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def give_up(file: Any) -> None:
-    """What is left of a file whose program is killed: it is not closed when it is deleted."""
+    """Simulates a killed program: the file is not closed when it is deleted."""
     file._opened._close.detach()
 
 
 def write(file: Any) -> None:
-    """Data in all layouts, of which some wait in memory."""
+    """Writes data in all layouts, some of them buffered in memory."""
     file.create_dataset("hours", data=np.arange(1000), chunks=(100,), compression="gzip")
     file["contiguous"] = np.arange(500.0)
     file.create_dataset("names", data=["a", "größer"], dtype=h5py.string_dtype())
@@ -53,7 +53,7 @@ def test_full_disk_at_close(tmp_path: Path) -> None:
         with short_files(2000), pytest.raises(hyperchunk.HyperchunkError, match=rf"hyperchunk recover {path}"):
             file.close()
         assert not path.exists()
-    # There is room again.
+    # There is space again.
     file.close()
     check(path)
     assert [found.name for found in tmp_path.glob("run.h5*")] == ["run.h5"]
@@ -67,7 +67,7 @@ def test_full_disk_at_close_is_recovered(tmp_path: Path, capfd: Any) -> None:
         file.close()
     del file
     gc.collect()
-    # Also `recover` needs room, and takes nothing away if there is none.
+    # `recover` needs space, too, and removes nothing if there is none.
     with short_files(2000):
         assert _core.run_command(["hyperchunk", "recover", str(path)]) == 1
     assert not path.exists()
@@ -78,7 +78,7 @@ def test_full_disk_at_close_is_recovered(tmp_path: Path, capfd: Any) -> None:
 
 
 def fill_up(path: Path, step: int) -> set[str]:
-    """Makes things until there is no room for their journal; what could be made."""
+    """Creates objects until the journal has no space; returns the successful ones."""
     file = hyperchunk.open(path, "w")
     write(file)
     granted: set[str] = set()
@@ -105,7 +105,7 @@ def fill_up(path: Path, step: int) -> set[str]:
 
 @pytest.mark.parametrize("step", [1, 7, 64, 1000])
 def test_full_disk_at_any_call(tmp_path: Path, step: int, capfd: Any) -> None:
-    """The journal has no room: what a call was refused is not in the file, what it was granted is."""
+    """Without space in the journal, refused calls have no effect on the file, and granted ones do."""
     path = tmp_path / "run.h5"
     granted = fill_up(path, step)
     gc.collect()

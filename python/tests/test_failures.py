@@ -1,4 +1,4 @@
-"""Functions that fail or print: what the reader gets to know, and that the next read works."""
+"""Functions that fail or print: the reader's error, and the success of the next read."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ CRASHES = {
 
 @pytest.mark.parametrize("case", CRASHES)
 def test_crashes_of_cpp(case: str, scene: Any, attach: Any) -> None:
-    """A dead worker is an error of that read, and no more."""
+    """A dead worker is an error of that read only."""
     file = scene(a=A)
     text = f'extern "C" void dynamic_dataset() {{ lib.getData<float>("out"); {CRASHES[case]} }}'
     attach(file, "cpp", text, "out:2:float")
@@ -156,7 +156,7 @@ DYNAMIC_NAMES = {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_names_must_be_constants(language: str, scene: Any, attach: Any) -> None:
-    """HDF5-UDF makes a dataset called ``lib.getData(n)``."""
+    """HDF5-UDF would make a dataset called ``lib.getData(n)``."""
     with pytest.raises(HyperchunkError, match=r"constant|literal|quoted|string"):
         attach(scene(), language, DYNAMIC_NAMES[language], "out:2:float")
 
@@ -194,7 +194,7 @@ print("after")
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_prints_reach_the_reader_once(language: str, scene: Any, attach: Any) -> None:
-    """HDF5-UDF prints twice when standard output is a pipe. Terminal escapes are made harmless."""
+    """HDF5-UDF prints twice when standard output is a pipe. Terminal escapes are neutralized."""
     file = scene()
     escape = r"\027[31mred" if language == "lua" else r"\033[31mred"
     attach(file, language, PRINT[language] % escape, "out:2:float")

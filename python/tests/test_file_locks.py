@@ -1,4 +1,4 @@
-"""Locks: readers and writers of HDF5 files keep out of each other's way, as libhdf5 has it."""
+"""Locks: readers and writers of HDF5 files exclude each other by libhdf5's rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def other(code: str, path: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """Another program, which has the file open until it is left; it prints a line when it has."""
+    """Runs another program, which prints a line when it has opened the file, and keeps it open in the context."""
     start = "import sys, os, h5py, hyperchunk, numpy as np\npath = sys.argv[1]\n"
     program = f"{start}{code}\nprint('ready', flush=True)\ninput()"
     process = subprocess.Popen(
@@ -55,7 +55,7 @@ def other(code: str, path: Path, **environment: str) -> Iterator[subprocess.Pope
 
 
 def attempt(code: str, path: Path, **environment: str) -> str:
-    """What another program that does something prints: nothing, or the class of its exception."""
+    """Runs another program, and returns its output: empty, or the class of its exception."""
     program = (
         "import sys, h5py, hyperchunk, numpy as np\npath = sys.argv[1]\n"
         f"try:\n    {code}\nexcept Exception as error:\n    print(type(error).__name__)"
@@ -96,7 +96,7 @@ def test_other_ways_into_a_file_that_h5py_writes(path: Path) -> None:
             done = subprocess.run([*command, *arguments, str(path)], capture_output=True, text=True, check=False)
             assert done.returncode != 0
             assert "locked" in done.stderr
-        # What a link or a virtual dataset leads to.
+        # Targets of a link or a virtual dataset.
         link = path.with_name("link.h5")
         with hyperchunk.open(link, "w") as file:
             file["x"] = hyperchunk.ExternalLink(str(path), "/x")
@@ -116,7 +116,7 @@ def test_other_ways_into_a_file_that_h5py_writes(path: Path) -> None:
 def test_writers_are_kept_out_of_a_file_that_is_read(path: Path) -> None:
     file = hyperchunk.open(path)
     data = file["x"]
-    # libhdf5 empties a file before it looks whether "w" can lock it.
+    # libhdf5 truncates a file in mode "w" before it tries the lock.
     for mode in ("r+", "a"):
         assert attempt(f"h5py.File(path, {mode!r})", path) == "BlockingIOError"
         with pytest.raises(BlockingIOError):
@@ -138,7 +138,7 @@ def test_writer_of_ours(path: Path, tmp_path: Path) -> None:
     writer["x"] = VALUES
     assert attempt("h5py.File(path + '.partial')", new) == "BlockingIOError"
     writer.flush()
-    # What was committed is whole: others read it, and do not write it.
+    # The committed state is complete: others can read it, but not write.
     assert attempt("assert h5py.File(path)['x'][5] == 5", new) == ""
     assert attempt("assert hyperchunk.open(path)['x'][5] == 5", new) == ""
     assert np.array_equal(hyperchunk.open(new)["x"][:], VALUES)
@@ -154,7 +154,7 @@ def test_writer_of_ours(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["FALSE", "0", "TRUE", "1", "BEST_EFFORT", "", "no"])
 def test_environment(path: Path, value: str) -> None:
-    """It counts before the option, as for h5py."""
+    """The environment variable overrides the option, as in h5py."""
     program = textwrap.dedent("""
         import sys, h5py, hyperchunk
         def locked(opener, locking):
@@ -220,7 +220,7 @@ def test_forked_process(path: Path) -> None:
             os._exit(0)
     assert os.read(ready, 1) == b"1"
     os.waitpid(process, 0)
-    # The child let go of what was the parent's lock.
+    # The child's exit did not release the parent's lock.
     assert attempt("h5py.File(path, 'r+')", path) == "BlockingIOError"
     file.close()
     assert attempt("h5py.File(path, 'r+')", path) == ""
@@ -258,3 +258,23 @@ def test_what_is_edited_while_this_process_reads_it(tmp_path: Path) -> None:
         held["a"][:]
     held.refresh()
     assert np.array_equal(held["a"][:], np.arange(1000.0))
+
+
+def test_what_a_writer_will_replace_is_not_written_by_others(path: Path) -> None:
+    """What they wrote would be gone when it is done. They may read it."""
+    with hyperchunk.open(path, "w") as file:
+        file["late"] = 1
+        assert attempt("h5py.File(path)['x'][()]", path) == ""
+        assert attempt("hyperchunk.open(path)['x'][()]", path) == ""
+        assert "BlockingIOError" in attempt("h5py.File(path, 'r+')['other'] = 1", path)
+        assert attempt("h5py.File(path, 'r+', locking=False).close()", path) == ""
+    with h5py.File(path) as file:
+        assert list(file) == ["late"]
+    assert attempt("h5py.File(path, 'r+')['after'] = 1", path) == ""
+
+
+def test_a_writer_that_gives_up_leaves_no_lock(path: Path) -> None:
+    file = hyperchunk.open(path, "w")
+    assert "BlockingIOError" in attempt("h5py.File(path, 'r+').close()", path)
+    del file
+    assert attempt("h5py.File(path, 'r+')['after'] = 1", path) == ""

@@ -1,5 +1,6 @@
-"""Commits give the structure of those before back: a file that is flushed often is as large as what it holds needs, and
-whoever kills its writer finds the last commit."""
+"""Commits reuse the space of earlier structure: a frequently flushed file is only as large as its contents need, and
+after a kill of its writer the last commit is intact.
+"""
 
 from __future__ import annotations
 

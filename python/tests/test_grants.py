@@ -1,4 +1,4 @@
-"""What a profile grants, its functions get, in each language; what lies beside it they do not."""
+"""Grants of a profile reach its functions, in each language; anything beside them does not."""
 
 import importlib.util
 import platform
@@ -78,7 +78,7 @@ def test_granted_files_are_read_and_their_neighbours_are_not(
     assert read(granted)[0] == 42
     for path in (neighbour, around):
         refused(path, "profile lab")
-    # Without the grant, or as a stranger's.
+    # Without the grant, or signed by a stranger.
     profile("lab", "")
     refused(granted, "profile lab")
     assert command("trust", "rm", ada.fingerprint).returncode == 0
@@ -110,7 +110,7 @@ def test_files_are_written_only_where_that_is_granted(
 
 
 def test_granted_imports_and_threads(ada: Person, adas: Any, command: Any, profile: Any) -> None:
-    # Who attaches it tries it, in a profile of their own.
+    # The author's attach tries the function in a profile of their own.
     own = ada.config / "hyperchunk" / "profiles" / "self" / "profile.toml"
     own.parent.mkdir(parents=True)
     own.write_text("version = 1\n[grant]\nimports = ['colorsys']\n")
@@ -142,7 +142,7 @@ def dynamic_dataset():
     assert read(imports)[0] == pytest.approx(1 / 3)
 
 
-# Libraries that start threads when they are loaded, and what they make of 0, 1, 2: their mean.
+# Libraries that start threads on import, and the mean of 0, 1, 2 computed by them.
 LIBRARIES = {
     "pandas": "import pandas as pd\ndef mean(a): return pd.Series(a).rolling(3).mean().iloc[-1]\n",
     "pyarrow": "import pyarrow as pa, pyarrow.compute as pc\ndef mean(a): return pc.mean(pa.array(a)).as_py()\n",
@@ -182,7 +182,7 @@ def value():
 def test_threads_that_an_import_starts_are_left_behind(
     tmp_path: Path, scene: Any, attach: Any, profile: Any, monkeypatch: pytest.MonkeyPatch, data: Path
 ) -> None:
-    """The sandbox is put up around a copy of the process that has one thread."""
+    """The sandbox is set up around a forked copy of the process with a single thread."""
     folder = tmp_path / "environment"
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -225,7 +225,7 @@ def dynamic_dataset():
 def test_relative_paths_and_who_one_is(
     scene: Any, attach: Any, profile: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Relative paths begin where the reading process is when it reads."""
+    """Relative paths start at the reading process's working folder at the time of the read."""
     file = scene(a=np.zeros(3))
     attach(file, "py", WHERE.format(data=str(data)), "out:3:double")
     monkeypatch.chdir(data)
@@ -234,7 +234,7 @@ def test_relative_paths_and_who_one_is(
     profile("self", f"[grant]\nread = ['{data}']")
     with hyperchunk.open(file) as opened:
         assert opened["out"][...].tolist() == [1, 1, 42]
-    # A worker that is warm goes with it.
+    # A warm worker follows the change.
     monkeypatch.chdir(data.parent)
     with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.exceptions.UdfError, match=r"value\.txt"):
         opened["out"][...]
@@ -277,7 +277,7 @@ OPENS = {
 def test_functions_read_granted_hdf5_files(
     module: str, threads: bool, scene: Any, attach: Any, profile: Any, data: Path
 ) -> None:
-    """A table in another file than the one that is read."""
+    """The function reads a table in another file than the one being read."""
     with h5py.File(data / "table.h5", "w") as file:
         file["t"] = np.arange(5.0)
         file.create_dataset("c", data=np.arange(4000.0).reshape(4, 1000), chunks=(1, 100), compression="gzip")
@@ -316,7 +316,7 @@ def dynamic_dataset():
 def test_granted_imports_are_loaded_by_functions_that_name_them(
     text: str, loaded: int, scene: Any, attach: Any, profile: Any
 ) -> None:
-    """A large library would cost every dataset of the profile a second."""
+    """Loading a large library would cost every dataset of the profile a second."""
     profile("self", "[grant]\nimports = ['colorsys']")
     file = scene(a=np.zeros(3))
     attach(file, "py", text, "out:3:double")
@@ -350,7 +350,7 @@ def dynamic_dataset():
 """
 #: mov eax, 42; ret
 ANSWER = "b82a000000c3"
-#: socket(AF_INET, SOCK_STREAM, 0), and the other of the list: another program, another process, a file.
+#: socket(AF_INET, SOCK_STREAM, 0), and others of the list: another program, another process, a file.
 CALLS = {
     "socket": "b829000000bf02000000be0100000031d20f05c3",
     "execve": "b83b00000031ff31f631d20f05c3",
@@ -362,7 +362,7 @@ CALLS = {
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
 def test_granted_machine_code_has_no_more_rights(ada: Person, adas: Any, command: Any, profile: Any) -> None:
-    """Without the grant, memory cannot be made executable; with it, what runs there is in the same sandbox."""
+    """Without the grant, memory cannot be made executable; with it, the code runs in the same sandbox."""
     answer = adas("py", CODE.format(code=ANSWER))
     attacks = {name: adas("py", CODE.format(code=code), name=f"{name}.h5") for name, code in CALLS.items()}
     profile("lab", "")

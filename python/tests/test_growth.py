@@ -14,7 +14,7 @@ from programs import elementwise, ndvi
 
 
 def series(path: Path, rows: int, *names: str) -> np.ndarray:
-    """Makes datasets that can grow, or gives them rows. Returns all that they hold now: each the one before and 1."""
+    """Makes growable datasets, or extends them by rows. Returns their contents: each is the previous one plus 1."""
     with h5py.File(path, "a") as file:
         for n, name in enumerate(names):
             if name not in file:
@@ -27,7 +27,7 @@ def series(path: Path, rows: int, *names: str) -> np.ndarray:
 
 
 def both(file: Path, name: str, selection: Any = ...) -> np.ndarray:
-    """What the plugin and hyperchunk.open read, which is the same."""
+    """Returns the values, the same through the plugin and hyperchunk.open."""
     by_plugin = read(file, name, selection)
     with hyperchunk.open(file) as opened:
         np.testing.assert_array_equal(opened[name][selection], by_plugin)
@@ -50,7 +50,7 @@ def test_it_grows_with_its_inputs(language: str, tmp_path: Path, attach: Any) ->
     for rows in (1, 7, 100):
         shorter = a
         a = series(file, rows, "a", "b")
-        # It is shorter than its inputs until it is extended, and right.
+        # It is shorter than its inputs until it is extended, and correct.
         np.testing.assert_array_equal(both(file, "sum"), 2 * shorter + 1)
         assert hyperchunk.udf.extend(file, "sum") == a.shape
         np.testing.assert_array_equal(both(file, "sum"), 2 * a + 1)
@@ -82,7 +82,7 @@ def dynamic_dataset():
 
 
 def test_nobody_else_resizes_it(tmp_path: Path, attach: Any) -> None:
-    """HDF5 would fill new chunks with zeros. With the plugin and without, it refuses, and the file stays as it is."""
+    """HDF5 would fill new chunks with zeros. With and without the plugin, it refuses, and the file stays unchanged."""
     file = tmp_path / "a.h5"
     a = series(file, 5, "a")
     attach(file, "lua", elementwise("lua", "a[i]", inputs=["a"]), chunks="auto", maxshape="inputs")
@@ -106,7 +106,7 @@ def test_nobody_else_resizes_it(tmp_path: Path, attach: Any) -> None:
 
 
 def test_whoever_can_write_the_file_extends_it(adas: Any, command: Any) -> None:
-    """Its signature stays: growing is a part of what Ada signed."""
+    """Write access suffices to extend it, and the signature stays valid: growth is part of the signed record."""
     file: Path = adas(
         "py",
         "def dynamic_dataset():\n    lib.array('out')[:] = lib.getOffset()[0]\n",
@@ -121,7 +121,7 @@ def test_whoever_can_write_the_file_extends_it(adas: Any, command: Any) -> None:
 
 
 def test_chunks_that_hold_nothing(tmp_path: Path, attach: Any, command: Any) -> None:
-    """Made by force: hyperchunk.open tells, and so does verify; libhdf5 has its fill value."""
+    """Empty chunks made by force: hyperchunk.open and verify report them; libhdf5 returns its fill value."""
     file = tmp_path / "a.h5"
     series(file, 9, "a")
     attach(file, "lua", elementwise("lua", "a[i]", inputs=["a"]), chunks="auto", maxshape="inputs")
@@ -131,7 +131,7 @@ def test_chunks_that_hold_nothing(tmp_path: Path, attach: Any, command: Any) -> 
         plist, datatype = out.id.get_create_plist(), out.id.get_type()
         stubs = [out.id.read_direct_chunk((row, 0))[1] for row in (0, 4, 8)]
         del opened["out"], out
-        # One that HDF5 does not ask about when it is resized.
+        # With this fill time, HDF5 does not call the filter at a resize.
         plist.set_fill_time(h5py.h5d.FILL_TIME_IFSET)
         space = h5py.h5s.create_simple((20, 6), (h5py.h5s.UNLIMITED, 6))
         made = h5py.Dataset(h5py.h5d.create(opened.id, b"out", datatype, space, plist))
@@ -231,7 +231,7 @@ def test_the_command(tmp_path: Path, command: Any, source: Any) -> None:
 
 @pytest.mark.parametrize("language", ["py", "lua", "cpp"])
 def test_an_input_that_is_whole_stays_so(language: str, tmp_path: Path, attach: Any, command: Any) -> None:
-    """A table that has by chance the shape that the dataset grows to."""
+    """A whole input that happens to have the shape to which the dataset grows."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened.create_dataset("a", data=np.arange(4.0), maxshape=(None,), chunks=(4,))

@@ -1,4 +1,4 @@
-"""H5Coro's way of asking."""
+"""H5Coro's read interface."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_of_contiguous_data(made: Path) -> None:
-    # h5coro 1.0.7 gives zeros for these.
+    # h5coro 1.0.7 returns zeros for these.
     assert np.array_equal(h5coro.read(made, "line", start_row=500, row_count=10).data, np.arange(500.0, 510.0))
     with hyperchunk.open(made) as f:
         assert np.array_equal(f["line"][500:510], np.arange(500.0, 510.0))

@@ -1,5 +1,6 @@
-"""Each keyword that h5py takes for a new file or dataset is honoured, as h5py's property lists say of the file that was
-written, or an error that names it."""
+"""Each h5py keyword for a new file or dataset takes effect, as shown by the property lists of the written file, or is
+an error that names it.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ def test_what_is_not_honoured_is_an_error(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.h5*"))
 
 
-# What tunes libhdf5's caches and says nothing of the file.
+# Options that tune libhdf5's caches and do not affect the file.
 CACHES = {
     "rdcc_nslots": 101,
     "rdcc_nbytes": 1 << 20,
@@ -166,7 +167,7 @@ DATASETS: dict[str, dict[str, Any]] = {
 
 
 def listed(dataset: h5py.Dataset) -> dict[str, Any]:
-    """What property lists say of a dataset."""
+    """Returns the properties of a dataset from its property lists."""
     plist = dataset.id.get_create_plist()
     layout = plist.get_layout()
     return {
@@ -188,9 +189,9 @@ def test_a_keyword_of_a_dataset_is_honoured(name: str, tmp_path: Path, monkeypat
     found = []
     for module in (h5py, hyperchunk):
         path = tmp_path / f"{module.__name__}.h5"
-        # Object headers of older versions cannot say that times are not kept.
+        # Older versions of object headers always store times.
         with module.File(path, "w", libver="v110") as file:
-            # Data in other files are not written by ours.
+            # We do not write data to external files.
             data = None if name == "external" else np.arange(200).reshape(20, 10)
             file.create_dataset("x", (20, 10), "i4", data=data, **DATASETS[name])
         with h5py.File(path) as file:
@@ -204,7 +205,7 @@ def test_a_keyword_of_a_dataset_is_honoured(name: str, tmp_path: Path, monkeypat
         for side in found:
             side["chunks"] = ()
     if name == "szip":
-        # libhdf5 adds bits of its own to what is stored.
+        # libhdf5 stores additional flags of its own.
         assert [filter[0] for filter in found[0].pop("filters")] == [filter[0] for filter in found[1].pop("filters")]
     different = {key: (value, found[1][key]) for key, value in found[0].items() if value != found[1][key]}
     assert not different

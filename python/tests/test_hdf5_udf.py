@@ -17,7 +17,7 @@ COMMAND = Path(HYPERCHUNK).with_name("hdf5-udf")
 
 @pytest.fixture
 def run(config: Path) -> Any:
-    """The command `hdf5-udf`."""
+    """Runs the command `hdf5-udf`."""
 
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         line = [str(COMMAND), *map(str, words)]
@@ -45,7 +45,9 @@ def test_command(run: Any, scene: Any, source: Any) -> None:
 
 
 def test_first_function_makes_a_key(tmp_path: Path, scene: Any, source: Any) -> None:
-    """As HDF5-UDF does; it is said once, and `hyperchunk udf attach` asks for `hyperchunk key new` as ever."""
+    """The first function makes a key, as in HDF5-UDF, and reports it once; `hyperchunk udf attach` still requires
+    `hyperchunk key new`.
+    """
     program, env = source("lua", elementwise("lua", "i", "simple")), environment(tmp_path / "fresh")
     line = [HYPERCHUNK, "udf", "attach", scene(), program, "simple:10:float"]
     done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Datasets that HDF5-UDF 2.1 wrote: listed, shown, verified, refused, run for signers whose native code may run."""
+"""Datasets written by HDF5-UDF 2.1: listed, shown, verified, refused, and run for signers with native code."""
 
 import importlib.util
 import json
@@ -42,7 +42,7 @@ LIKE = np.zeros((30, 40), "f4")
 
 
 def values(path: Path, dataset: str) -> Any:
-    """The same from both readers."""
+    """Returns the values, the same in both readers."""
     with h5py.File(path) as file:
         read = file[dataset][...]
     with hyperchunk.open(path) as file:
@@ -51,7 +51,7 @@ def values(path: Path, dataset: str) -> Any:
 
 
 def refused(path: Path, dataset: str, *texts: str) -> None:
-    """Both readers refuse, with these texts."""
+    """Checks that both readers refuse, with these texts."""
     with h5py.File(path) as file, pytest.raises(OSError, match="hyperchunk udf") as caught:
         file[dataset][...]
     with hyperchunk.open(path) as file, pytest.raises(hyperchunk.HyperchunkError) as second:
@@ -63,7 +63,7 @@ def refused(path: Path, dataset: str, *texts: str) -> None:
 
 @pytest.fixture
 def trusted(command: Any, tmp_path: Path) -> str:
-    """The fingerprint of their author, whose key file is trusted."""
+    """Fingerprint of the author, whose key file is trusted."""
     done = command("trust", "add", key_file(tmp_path), "--profile", "default")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Ada ada@example.org is in profile default" in done.stdout
@@ -87,16 +87,16 @@ def test_a_stranger_s_is_refused_and_a_listed_signer_s_runs(
     assert command("trust", "add", f"{file}:/NDVI", "--profile", "default").returncode == 0
     with h5py.File(file) as opened:
         red, nir = opened["Red"][...], opened["NIR"][...]
-    # Lua and Python compute with doubles.
+    # Lua and Python compute in double precision.
     np.testing.assert_allclose(values(file, "NDVI"), (nir - red) / (nir + red), rtol=1e-6)
     done = command("udf", "verify", file)
     assert done.returncode == 0, done.stdout
     assert "profile default, without its grants: runs here" in done.stdout
     assert "covers the compiled form alone" in done.stdout
-    # Again, by a worker that is warm.
+    # Again, with a warm worker.
     np.testing.assert_allclose(values(file, "NDVI"), (nir - red) / (nir + red), rtol=1e-6)
 
-    # Native code is what its profile has to run.
+    # The profile must allow native code.
     profile = tmp_path / "config" / "hyperchunk" / "profiles" / "default" / "profile.toml"
     profile.write_text('version = 1\nlanguages = ["python", "lua"]\n')
     profile.chmod(0o600)
@@ -167,11 +167,11 @@ def test_runtimes_that_do_not_match(scene: Any, tmp_path: Path, trusted: str) ->
 
 
 def test_several_outputs_and_chains(scene: Any, tmp_path: Path, trusted: str) -> None:
-    """Each output runs the whole function; an input may be live itself, of either kind, but not in a circle."""
+    """Each output runs the whole function; an input may itself be live, of either kind, but not in a cycle."""
     file = scene(x=np.arange(5, dtype="i4"))
     two = TWO + "    for k in range(5):\n        a[k], b[k] = x[k] * 2, x[k] / 2\n"
     code = compiled("py", two, tmp_path)
-    # HDF5-UDF's headers name outputs that are still to be written.
+    # HDF5-UDF's headers also name outputs that are written later.
     write(file, code, "a", np.zeros(5, "i4"), inputs=("x",), scratch=("b",))
     write(file, code, "b", np.zeros(5, "f8"), inputs=("x",), scratch=("a",))
     np.testing.assert_array_equal(values(file, "a"), [0, 2, 4, 6, 8])
@@ -190,7 +190,7 @@ def test_several_outputs_and_chains(scene: Any, tmp_path: Path, trusted: str) ->
 
 
 def test_renamed_and_copied(scene: Any, tmp_path: Path, trusted: str) -> None:
-    """HDF5-UDF looks for the name, in the file that it finds first; here it is known by what its chunk holds."""
+    """HDF5-UDF looks up the name, in the first file that it finds; here the chunk's contents identify the dataset."""
     file, other = scene(), scene("other.h5", Red=LIKE + 1, NIR=LIKE + 3)
     code = compiled("py", NDVI["py"], tmp_path)
     write(file, code, "NDVI", LIKE, name="renamed")
@@ -235,7 +235,7 @@ extern "C" void dynamic_dataset() {
 
 @pytest.mark.parametrize("language", ["lua", "py", "cpp"])
 def test_converted(language: str, scene: Any, command: Any, tmp_path: Path) -> None:
-    """From the stored source, signed by who converts; attributes stay."""
+    """Converted from the stored source, and signed by the converting user; attributes stay."""
     file = scene()
     write(file, compiled(language, NDVI[language], tmp_path), "NDVI", LIKE, keep_source=True)
     write(file, compiled("py", NDVI["py"], tmp_path), "lost", LIKE)

@@ -1,8 +1,7 @@
-"""Functions that see what is written to a store, and try to do harm: each is stopped or gains nothing, and the data are
-written whole.
+"""Analyses that attack: each is stopped or gains nothing, and the data are written completely.
 
-The attacks are those of `test_hostile_functions`, whose controls prove that each would work without the sandbox; and
-results that no function would give.
+The attacks are from `test_hostile_functions`, whose controls prove that each would work without the sandbox; and
+results that no honest function returns.
 """
 
 import functools
@@ -20,18 +19,18 @@ if REASON:
 
 ATTACKS = analysis_batch.chosen()
 LIMIT = r"limit of \d+ (ms|s)"
-#: What a writer waits for a function that does not load: the profile's limit.
+#: Time limit for loading, which a writer waits for a function that does not load: the profile's limit.
 SLACK = 3.0
 
 
 @functools.cache
 def batch() -> Any:
-    """Everything in one jail."""
+    """Runs everything in one jail."""
     return jail.run(jail.TESTS / "hostile" / "analysis_batch.py", seconds=360)
 
 
 def check(result: Any) -> None:
-    """The data are there, and nothing was gained."""
+    """Checks that the data are stored, and nothing was gained."""
     assert result["data"], "data were lost"
     assert result["memory"], "the writer's memory was changed"
     assert result["first"] <= cases.LIMIT + SLACK
@@ -42,14 +41,14 @@ def check(result: Any) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in ATTACKS])
 def test_attack(case: cases.Case) -> None:
-    """The same causes as in a live dataset; the writer goes on."""
+    """The causes are as for a live dataset; the writer continues."""
     result = batch()["cases"][case.name]
     check(result)
-    # Who takes its own page of results away, or says too early that it is done, has given none.
+    # A function that unmaps its own result page, or reports its end too early, has returned no results.
     assert len(result["boxes"]) == {"map_over": 0, "forged_done_spin": 1}.get(case.attack, 2)
     for box in result["boxes"]:
         if box["failure"] is not None:
-            # Another limit than that of live datasets, and a function without `lib` cannot be called.
+            # The limit differs from a live dataset's, and a function without `lib` cannot be called.
             late = cases.LATE if case.attack == "forged_done_spin" else "KeyError|no dataset"
             cause = (case.cause or late).replace(cases.LATE, LIMIT)
             assert re.search(cause, box["failure"]), box["failure"]
@@ -61,7 +60,7 @@ def test_attack(case: cases.Case) -> None:
 
 @pytest.mark.parametrize("name", list(analysis_batch.RESULTS))
 def test_forged_results(name: str) -> None:
-    """What comes back is believed as little as a file is."""
+    """Returned results are validated as strictly as a file."""
     result = batch()["cases"][f"results:{name}"]
     check(result)
     expected = analysis_batch.RESULTS[name][1]
@@ -71,7 +70,7 @@ def test_forged_results(name: str) -> None:
 
 
 def test_nothing_was_touched() -> None:
-    """No mark, no process, and the home folder as it was."""
+    """No mark, no remaining process, and an unchanged home folder."""
     assert batch()["marks"] == []
     assert batch()["home_unchanged"]
     assert batch()["left"] == []

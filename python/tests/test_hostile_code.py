@@ -1,4 +1,4 @@
-"""Native code in the place of a module's code that was kept: in the sandbox, as all native code is."""
+"""Native code planted in the cache of compiled modules: it runs in the sandbox, like all native code."""
 
 import platform
 
@@ -13,6 +13,6 @@ if REASON:
 
 
 def test_it_can_do_what_native_code_can() -> None:
-    """Each piece runs, and none gets out."""
+    """Each piece runs, and none escapes."""
     result = jail.run(jail.TESTS / "hostile" / "kept_code.py", seconds=90)
     assert result == {"number": 13, "wrong": {}}

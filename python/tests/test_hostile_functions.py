@@ -1,9 +1,9 @@
-"""Functions that try to do harm, in three languages, and the proof that each attack would work without the sandbox.
+"""Functions that attack, in three languages, and proof that each attack would work without the sandbox.
 
-HDF5-UDF 2.1 ran a Python module's body, a Lua chunk and a C++ object's constructors in the *reading* process before it
-forked; ran unsigned payloads and its user's own without any sandbox; left its child the reader's memory, descriptors
-and environment; checked paths with ptrace, after the fact, as text; and knew no limit of time, memory or output. Here
-each of these is a read that fails, says why, leaves nothing behind, and lets its reader live on.
+HDF5-UDF 2.1 ran a Python module's body, a Lua chunk and a C++ object's constructors in the *reading* process before
+it forked; ran unsigned payloads and its user's own without any sandbox; left its child the reader's memory,
+descriptors and environment; checked paths with ptrace, after the fact, as text; and had no limit of time, memory or
+output. Here each of these is a failed read with a reason, which leaves no traces and does not harm its reader.
 """
 
 import functools
@@ -22,13 +22,13 @@ if REASON:
 
 @functools.cache
 def batch() -> Any:
-    """Everything in one jail."""
+    """Runs everything in one jail."""
     return jail.run(jail.TESTS / "hostile" / "attack_batch.py", seconds=240)
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in cases.ALL])
 def test_attack(case: cases.Case) -> None:
-    """Reference: most of these work (udf.md 4.1, 1, 2, 6, 7, 8; sandbox.md 1.1, 2 to 4, 7). Here: none does."""
+    """Reference: most attacks work (udf.md 4.1, 1, 2, 6, 7, 8; sandbox.md 1.1, 2 to 4, 7). Here: none does."""
     result = batch()["cases"][case.name]
     text = result.get("text", "")
     if result["outcome"] == "value":
@@ -54,13 +54,13 @@ def test_attack(case: cases.Case) -> None:
 
 
 def test_nothing_was_touched() -> None:
-    """Reference: a marker file from each of the three languages. Here: no mark, and the home folder as it was."""
+    """Reference: a marker file from each of the three languages. Here: no mark, and an unchanged home folder."""
     assert batch()["marks"] == []
     assert batch()["home_unchanged"]
 
 
 def test_output_is_bounded_and_clean() -> None:
-    """Reference: a function wrote to the reader's own standard output. Here: 64 KiB of an evaluation, cleaned."""
+    """Reference: a function wrote to the reader's standard output. Here: at most 64 KiB per evaluation, sanitized."""
     for name, result in batch()["cases"].items():
         printed = result["printed"]
         found = re.search(r" … (\d+) in all$", printed)
@@ -71,17 +71,17 @@ def test_output_is_bounded_and_clean() -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in cases.ALL if c.works_without])
 def test_control(case: cases.Case) -> None:
-    """Without the sandbox, for the same user in the same jail, the attack works: so the test above means something."""
+    """Without the sandbox, for the same user in the same jail, the attack works; so the test above is meaningful."""
     control = batch()["controls"][case.name]
     assert control["worked"], control["text"]
 
 
 def test_control_of_the_network() -> None:
-    """The listener in the jail heard the controls, Python's and C++'s, and nobody else."""
+    """The listener in the jail got only the connections of the controls, Python's and C++'s."""
     assert batch()["controls"]["connections"] == 2
 
 
 def test_the_jail_refuses_to_be_none() -> None:
-    """Outside of a jail, what runs attacks refuses."""
+    """Outside of a jail, the attack runner refuses."""
     with pytest.raises(jail.JailError, match="must not"):
         jail.require_confined()

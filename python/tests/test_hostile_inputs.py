@@ -1,7 +1,7 @@
-"""The inputs of a stranger's function come from its file, or from beside it: not from wherever the file says.
+"""Inputs of a stranger's function must be in its file, or beside it, wherever the file refers.
 
-Through external data, external links, virtual datasets and links in the file system, the author of a file had the
-function see any file of its reader's, and what it saw could be printed or lie in its values. See `hostile/inputs.py`.
+Through external data, external links, virtual datasets and links in the file system, the author of a file could make
+the function see any file of its reader, and print its contents or put them into the values. See `hostile/inputs.py`.
 """
 
 import functools
@@ -23,7 +23,7 @@ SPECIAL = ("environ", "fifo")
 
 @functools.cache
 def batch() -> Any:
-    """Everything in one jail."""
+    """Runs everything in one jail."""
     return jail.run(jail.TESTS / "hostile" / "inputs.py", seconds=150)
 
 
@@ -31,7 +31,7 @@ def batch() -> Any:
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("how", inputs.WAYS)
 def test_a_file_elsewhere_is_no_input(how: str, reader: str, language: str) -> None:
-    """Neither of functions nor of expressions, by either reader."""
+    """A file elsewhere is refused as an input, for functions and expressions, by both readers."""
     said = batch()[f"{how} outside {reader} {language}"]
     wanted = "no regular file" if how in SPECIAL else "functions get no inputs"
     assert wanted in said, said
@@ -41,12 +41,12 @@ def test_a_file_elsewhere_is_no_input(how: str, reader: str, language: str) -> N
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("how", [how for how in inputs.WAYS if how not in SPECIAL])
 def test_a_file_beside_is_one(how: str, reader: str, language: str) -> None:
-    """What lies in the folder of the file, or below it, may be an input."""
+    """A file in the same folder, or below it, may be an input."""
     assert batch()[f"{how} beside {reader} {language}"] == "secret"
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("how", [how for how in inputs.WAYS if how not in SPECIAL])
 def test_control(how: str, reader: str) -> None:
-    """The reader itself reads what the file leads to: so the tests above mean something."""
+    """The reader itself follows the file's references; so the tests above are meaningful."""
     assert batch()[f"{how} outside {reader} control"] == "secret"

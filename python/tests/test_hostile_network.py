@@ -1,6 +1,6 @@
-"""Functions that abuse the connections that they were granted, names that lie, and the proof that each lie would work.
+"""Functions that abuse their granted connections, spoofing name servers, and proof that each spoofed answer would work.
 
-HDF5-UDF's functions had sockets of their own where a profile allowed `socket`, and went wherever they liked.
+HDF5-UDF's functions had their own sockets where a profile allowed `socket`, and could connect anywhere.
 """
 
 import functools
@@ -20,7 +20,7 @@ if REASON:
 
 @functools.cache
 def batch() -> Any:
-    """Everything in one jail."""
+    """Runs everything in one jail."""
     return jail.run(jail.TESTS / "hostile" / "network_batch.py", seconds=180)
 
 
@@ -29,7 +29,7 @@ CAUSES = {name: cause for name, (_, _, cause) in cases.sources().items()} | case
 
 @pytest.mark.parametrize("name", list(CAUSES))
 def test_attack(name: str) -> None:
-    """Nothing is reached but what was granted; the error says why, and the reader goes on."""
+    """Only granted targets are reached; the error names the cause, and the reader continues."""
     result, cause = batch()["cases"][name], CAUSES[name]
     text = result.get("text", "")
     if cause is None or (result["outcome"] == "value" and "^value$" in cause):
@@ -50,7 +50,9 @@ def test_attack(name: str) -> None:
 
 
 def test_who_was_reached() -> None:
-    """What is not granted heard of nobody; what is granted heard of the good ones; names were looked up outside."""
+    """Targets without a grant got no connection; granted ones got the good ones; names were resolved outside the
+    sandbox.
+    """
     assert batch()["forbidden"] == 0
     assert batch()["packets"] == 0
     assert batch()["granted"] >= 3
@@ -59,5 +61,5 @@ def test_who_was_reached() -> None:
 
 
 def test_controls() -> None:
-    """Without what stops them, the same names and sockets lead to the listener."""
+    """Without the barriers, the same names and sockets reach the listener."""
     assert all(batch()["controls"].values()), batch()["controls"]

@@ -1,8 +1,8 @@
 """Damaged, forged, replayed and absurd records and stubs, as an attacker can write them with h5py alone.
 
-HDF5-UDF 2.1 signed the bytecode alone, so that names, types, shapes and labels could be changed and a blob replayed in
-any file; took `bytecode_size` and `output_resolution` from the file as they were; and threw a C++ exception through the
-reader at the first malformed byte. Here each is an error of the read, in bounded time, and the reader lives on.
+HDF5-UDF 2.1 signed only the bytecode, so that names, types, shapes and labels could be changed and a blob replayed in
+any file; used `bytecode_size` and `output_resolution` of the file unchecked; and threw a C++ exception through the
+reader at the first malformed byte. Here each is an error of the read, in bounded time, and the reader survives.
 """
 
 import functools
@@ -21,7 +21,7 @@ if REASON:
 
 @functools.cache
 def batch() -> Any:
-    """Everything in one jail."""
+    """Runs everything in one jail."""
     return jail.run(jail.TESTS / "hostile" / "record_batch.py", seconds=180)
 
 
@@ -50,8 +50,7 @@ def test_damage(one: damage.Damage) -> None:
 def test_reading_writes_nothing() -> None:
     """Reference: reading imported the file's key as `<email>.pub`, with `../allow/evil` straight into the trusted ones.
 
-    Here a label never becomes a path, and nothing is written by reading: the home folder is as it was, and may be
-    read-only.
+    Here a label never becomes a path, and reading writes nothing: the home folder is unchanged, and may be read-only.
     """
     assert batch()["home_unchanged"]
     assert batch()["marks"] == []

@@ -1,4 +1,4 @@
-"""Promises across users: what somebody else puts beside your file changes nothing. See `hostile/users.py`."""
+"""Security promises across users: files that another user puts beside yours have no effect. See `hostile/users.py`."""
 
 import functools
 from typing import Any
@@ -15,11 +15,11 @@ if REASON:
 
 @functools.cache
 def batch() -> Any:
-    """Everything in one jail."""
+    """Runs everything in one jail."""
     return jail.run(jail.TESTS / "hostile" / "users.py", seconds=240, users=True)
 
 
 @pytest.mark.parametrize("name", [scenario.__name__ for scenario in users.SCENARIOS])
 def test_users(name: str) -> None:
-    """See the scenario of this name."""
+    """Runs the scenario of this name."""
     assert batch()[name] == ""

@@ -1,4 +1,4 @@
-"""A live dataset reads the file it is in: whatever it is called, wherever it lies, whatever else is open."""
+"""A live dataset reads its own file: independent of the file's name and place, and of other open files."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def test_two_files_with_the_same_names(language: str, layout: Any, attach: Any, 
 
 
 def test_a_file_in_place_of_another(attach: Any, tmp_path: Path) -> None:
-    """The same path, and after deletion often the same inode."""
+    """A new file at the same path, and after deletion often with the same inode."""
     for n in range(4):
         path = live_file(tmp_path / "same.h5", attach, A + 10 * n)
         np.testing.assert_array_equal(read(path, "out"), A + 10 * n + 1)
@@ -50,7 +50,9 @@ def test_a_file_in_place_of_another(attach: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "chunked"])
 def test_a_byte_copy_with_other_data(layout: Any, attach: Any, tmp_path: Path) -> None:
-    """Alone it is right. Beside the original, whose id it has: right or an error, never the other's."""
+    """A copy alone reads correctly. Beside the original, whose id it has: correct or an error, never the other's
+    values.
+    """
     one = live_file(tmp_path / "one.h5", attach, A, **layout)
     two = tmp_path / "two.h5"
     shutil.copy(one, two)
@@ -62,11 +64,11 @@ def test_a_byte_copy_with_other_data(layout: Any, attach: Any, tmp_path: Path) -
     np.testing.assert_array_equal(read(two, "out"), A + 101)
     np.testing.assert_array_equal(read(one, "out"), A + 1)
     with h5py.File(one) as x, h5py.File(two) as y:
-        # One dataset is open at a time: it is clear which is read.
+        # Only one dataset is open at a time, so it is clear which is read.
         for file, expected in [(x, A + 1), (y, A + 101), (x, A + 1)]:
             np.testing.assert_array_equal(file["out"][...], expected)
         reasons = []
-        # While both datasets are open there is no telling which is read.
+        # While both datasets are open, they cannot be distinguished.
         both = x["out"], y["out"]
         for live, expected in zip(both, [A + 1, A + 101], strict=True):
             try:
@@ -90,7 +92,7 @@ def test_closed_and_opened_again(attach: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("language", WITH_CUDA)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "chunked"])
 def test_an_input_changed_between_two_reads(language: str, layout: Any, attach: Any, tmp_path: Path) -> None:
-    """Without a chunk cache, and with changes that are still in HDF5's buffers."""
+    """A changed input is read, without a chunk cache, and with changes still in HDF5's buffers."""
     path = live_file(tmp_path / "a.h5", attach, A, language, **layout)
     with h5py.File(path, "r+", rdcc_nbytes=0) as file:
         for n in range(3):
@@ -104,7 +106,7 @@ def test_an_input_changed_between_two_reads(language: str, layout: Any, attach: 
 
 
 def test_no_handle_keeps_the_file_open(attach: Any, tmp_path: Path) -> None:
-    """After close, the file can be opened for writing (with HDF5's locks) and nothing here has it open."""
+    """After the close, the file can be opened for writing (with HDF5's locks), and this process has no handle of it."""
     for n, language in enumerate(LANGUAGES):
         for k, layout in enumerate(LAYOUTS):
             path = live_file(tmp_path / f"{n}{k}.h5", attach, A, language, **layout)
@@ -128,7 +130,7 @@ h5py.File(path, "w", locking=True).close()
 
 
 def test_renamed_linked_and_moved(attach: Any, tmp_path: Path) -> None:
-    """HDF5-UDF loses a dataset that is renamed."""
+    """HDF5-UDF loses a renamed dataset."""
     path = live_file(tmp_path / "a.h5", attach, A)
     with h5py.File(path, "r+") as file:
         file.move("out", "renamed")
@@ -146,7 +148,7 @@ def test_renamed_linked_and_moved(attach: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(link, "renamed"), A + 1)
     with h5py.File(tmp_path / "external.h5", "w") as file:
         file["out"] = h5py.ExternalLink(moved, "/renamed")
-        file["a"] = A + 100  # not the one to read
+        file["a"] = A + 100  # not the input of the linked dataset
     np.testing.assert_array_equal(read(tmp_path / "external.h5", "out"), A + 1)
 
 
@@ -179,14 +181,14 @@ def test_copied_to_another_file(attach: Any, tmp_path: Path) -> None:
     with h5py.File(other, "r+") as target:
         target["a"] = A + 50
     np.testing.assert_array_equal(read(other, "out"), A + 51)
-    # The original and the copy, one after the other while both files are open.
+    # The original and the copy, one after the other, while both files are open.
     with h5py.File(path) as source, h5py.File(other) as target:
         np.testing.assert_array_equal(source["out"][...], A + 1)
         np.testing.assert_array_equal(target["out"][...], A + 51)
 
 
 def test_a_virtual_dataset_over_a_live_one(attach: Any, tmp_path: Path) -> None:
-    """HDF5 opens the source itself, out of sight: right values or an error that helps, never zeros."""
+    """HDF5 opens the source itself, invisibly: correct values or an error with advice, never zeros."""
     path = live_file(tmp_path / "a.h5", attach, A)
     virtual = tmp_path / "virtual.h5"
     layout = h5py.VirtualLayout((2, 3), "f4")

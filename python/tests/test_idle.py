@@ -1,4 +1,4 @@
-"""What idle workers hold is given back without another read."""
+"""Idle workers release their resources without another read."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from fresh import run_python
 
-# Reads with both readers, waits, and says how many children, descriptors and mapped memory files there are before the
-# first read, after it, and later. A read after that works.
+# Reads with both readers, waits, and prints the numbers of children, descriptors and mapped memory files before the
+# first read, after it, and later. Then checks another read.
 PROGRAM = """
 import os, sys, threading, time
 import h5py, hyperchunk
@@ -60,12 +60,12 @@ def test_workers_end_without_another_read(live: Path) -> None:
     numbers = [int(word) for word in run_python(PROGRAM, live).stdout.split()]
     before, after, later = numbers[:3], numbers[3:6], numbers[6:]
     assert all(a > b for a, b in zip(after, before, strict=True)), "nothing was held: the test tests nothing"
-    # The file that the plugin keeps open of its own is not a worker's.
+    # The file that the plugin itself keeps open is no resource of a worker.
     assert (later[0], later[2]) == (before[0], before[2])
     assert later[1] <= before[1] + 2
 
 
-# A fork with idle workers: the child has none, and its own end as the parent's do.
+# A fork with idle workers: the child has none, and has its own worker ended like the parent.
 FORKED = """
 import os, sys, h5py
 file = h5py.File(sys.argv[1])

@@ -1,4 +1,4 @@
-"""The package as a user gets it: `pip install .` in an empty environment, and the source archive."""
+"""The package as installed by a user: `pip install .` in an empty environment, and the source archive."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ print(home)
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """The output of a command that must succeed, run without the settings of this environment."""
+    """Runs a command that must succeed, without the settings of this environment; returns its output."""
     ours = ("PYTHON", "HDF5_", "HYPERCHUNK_", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)

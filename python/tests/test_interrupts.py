@@ -1,4 +1,4 @@
-"""Ctrl-C ends reads of live datasets that take long."""
+"""Ctrl-C ends long reads of live datasets."""
 
 import shutil
 import signal
@@ -34,7 +34,7 @@ with h5py.File(sys.argv[1]) as f:
         print("heard")
         sys.exit(130)
 """
-# netCDF4 raises what netCDF says, and swallows the KeyboardInterrupt, also of reads that end well.
+# netCDF4 raises netCDF's error, and swallows the KeyboardInterrupt, even of successful reads.
 NETCDF = """
 import sys, netCDF4
 with netCDF4.Dataset(sys.argv[1]) as f:
@@ -45,7 +45,7 @@ with netCDF4.Dataset(sys.argv[1]) as f:
         print("heard")
         sys.exit(130)
 """
-# A program in C that dies of SIGINT, and one with a handler of its own.
+# A C program that dies of SIGINT, and one with a handler of its own.
 C = r"""
 #include <hdf5.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ def test_ctrl_c(language: str, who: str, tmp_path: Path, attach: Any, config: Pa
         "get": [HYPERCHUNK, "get", file, "o", "-o", tmp_path / "o.npy"],
     }[who]
     words = words() if callable(words) else words
-    # A shell's jobs in the background ignore SIGINT.
+    # Background jobs of a shell ignore SIGINT.
     heard = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
     reader = subprocess.Popen(
         [sys.executable, "-c", heard, *map(str, words)],
@@ -108,7 +108,7 @@ def test_ctrl_c(language: str, who: str, tmp_path: Path, attach: Any, config: Pa
         stderr=subprocess.STDOUT,
         text=True,
     )
-    # Until it has a worker, which computes.
+    # Waits until its worker computes.
     end = time.monotonic() + 60
     while not any(task.read_text() for task in Path(f"/proc/{reader.pid}/task").glob("*/children")):
         assert reader.poll() is None

@@ -1,4 +1,4 @@
-"""What a function sees as ``lib``, in each language."""
+"""The object ``lib`` that functions use, in each language."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ A = np.arange(6, dtype="f4").reshape(2, 3)
 
 
 def python(*lines: str) -> str:
-    """A Python function with ``a`` and ``out`` at hand."""
+    """Returns a Python function with ``a`` and ``out`` defined."""
     start = [
         "import numpy as np",
         "def dynamic_dataset():",
@@ -48,7 +48,7 @@ IS_TYPE = {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_get_type(language: str, scene: Any, attach: Any) -> None:
-    """In Python it equals bytes, as in HDF5-UDF, and the string."""
+    """In Python the type equals bytes, as in HDF5-UDF, and the string."""
     file = scene(**{t: np.zeros(3, TYPES[t][0]) for t in TYPES})
     lines = [IS_TYPE[language].format(t=t, i=i, n=i + 1) for i, t in enumerate(TYPES)]
     attach(file, language, EVERY_TYPE[language].format("\n".join(lines)), "out:10:int32")
@@ -121,7 +121,7 @@ extern "C" void dynamic_dataset() {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_get_file_path(language: str, scene: Any, attach: Any) -> None:
-    """The path as its reader opened the file."""
+    """The path is the one by which the reader opened the file."""
     file = scene("example-file-path.h5")
     attach(file, language, FILE_PATH[language], "out:16:uint8")
     assert read(file, "out").tobytes() == str(file).encode()[-16:]

@@ -1,4 +1,4 @@
-"""Our objects where programs ask for h5py's: ``isinstance``, and the low-level calls of ``id``."""
+"""Compatibility of our objects with h5py's: ``isinstance``, and the low-level calls of ``id``."""
 
 from __future__ import annotations
 
@@ -138,3 +138,32 @@ def test_low_level_calls(path: Path) -> None:
             ours["bands/red"].id.get_num_chunks()
     assert not b.valid
     assert not b
+
+
+def test_values_of_attributes_and_elements_are_h5pys_too(path: Path) -> None:
+    """References and empty values, which readers of MATLAB and NeXus files ask about."""
+    with h5py.File(path, "r+") as file:
+        file["reference"] = file["bands/red"].ref
+        file["region"] = file["bands/red"].regionref[1:3]
+        file["list"] = np.array([file["bands"].ref], h5py.ref_dtype)
+        file["null"] = h5py.Empty("f4")
+        file.attrs["null"] = h5py.Empty("S3")
+        file.attrs["reference"] = file["bands"].ref
+    theirs, ours = h5py.File(path), hyperchunk.open(path)
+
+    def values(file: Any) -> dict[str, Any]:
+        found = {name: file[name][()] for name in ("reference", "region", "null")}
+        return found | {"list": file["list"][0], **{f"@{name}": file.attrs[name] for name in ("null", "reference")}}
+
+    for name, found in values(ours).items():
+        for wanted in ("Reference", "RegionReference", "Empty", "Dataset"):
+            of = getattr(h5py, wanted)
+            assert isinstance(found, of) == isinstance(values(theirs)[name], of), (name, wanted)
+        assert isinstance(found, getattr(hyperchunk, type(found).__name__))
+        for same in (copy.copy(found), pickle.loads(pickle.dumps(found))):
+            assert same == found
+            assert type(same) is type(found)
+    with h5py.File(path.with_name("copy.h5"), "w") as file:
+        file.attrs["null"], file["null"] = ours.attrs["null"], ours["null"][()]
+        assert file.attrs["null"] == h5py.Empty("S3")
+        assert file["null"].shape is None

@@ -1,4 +1,4 @@
-"""Objects behind external links: their names and their errors are those of the file that they lie in."""
+"""Objects reached through external links: their names and errors are those of their own file."""
 
 import h5py
 import hyperchunk
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory):
-    """`a.h5` leads to `b.h5`, which leads to `c.h5`."""
+    """`a.h5` links to `b.h5`, which links to `c.h5`."""
     folder = tmp_path_factory.mktemp("chain")
     with h5py.File(folder / "c.h5", "w") as f:
         f["x"] = np.arange(3)
@@ -42,7 +42,7 @@ def test_name_and_file_are_h5py_s(chain, path):
 
 @pytest.mark.parametrize(("path", "name"), [("soft", "/g"), ("soft/y", "/g/y")])
 def test_soft_link_to_an_external_one(chain, path, name):
-    """libhdf5 says `/soft`, which that file does not have."""
+    """libhdf5 returns `/soft`, a path that does not exist in that file."""
     with hyperchunk.open(chain / "a.h5") as f:
         assert f[path].name == name
         assert f[path].file[name] == f[path]

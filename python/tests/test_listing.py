@@ -1,4 +1,4 @@
-"""What `ls` and `dump` show of a file."""
+"""Output of `ls` and `dump`."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_help_is_wrapped_once(command: str) -> None:
     shown = run(*command.split(), "--help").splitlines()
     assert max(map(len, shown)) <= 100
     for line, following in pairwise(shown):
-        # A line that ends early in the middle of a paragraph was broken twice.
+        # A line that ends early within a paragraph was wrapped twice.
         if line and following and not line.startswith(" ") and not following.startswith((" ", "-")) and line[-1] != ":":
             assert len(line) + 1 + len(following.split(" ")[0]) > 100, (line, following)
 

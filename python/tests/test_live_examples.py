@@ -1,4 +1,4 @@
-"""The examples of data from elsewhere: each compares what is read with where it comes from."""
+"""The examples with external data: each compares the values read with their source."""
 
 import subprocess
 import sys

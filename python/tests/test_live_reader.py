@@ -1,4 +1,4 @@
-"""Live datasets in `hyperchunk.open`: the values that the plugin gives, without libhdf5, wherever the file is."""
+"""Live datasets in `hyperchunk.open`: the plugin's values, without libhdf5, for every source of a file."""
 
 import io
 import json
@@ -57,7 +57,7 @@ print(float(values.mean()))
 
 
 def test_inputs_of_every_storage(tmp_path: Path, attach: Any) -> None:
-    """Chunked and compressed, big-endian, compact, in another file: what a function sees are the values."""
+    """Chunked and compressed, big-endian, compact, or in another file: a function sees plain values."""
     random = np.random.default_rng(3)
     a, b = random.integers(-100, 100, (60, 50)), random.integers(-100, 100, (60, 50))
     for number, options in enumerate(
@@ -74,7 +74,7 @@ def test_inputs_of_every_storage(tmp_path: Path, attach: Any) -> None:
 
 
 def test_live_on_live_and_virtual(scene: Any, attach: Any, tmp_path: Path) -> None:
-    """A chain, and a virtual dataset over a live one: the plugin cannot do the second alone."""
+    """A chain, and a virtual dataset over a live one, which the plugin cannot do alone."""
     file = scene(A=np.arange(600.0).reshape(20, 30), B=np.ones((20, 30)))
     attach(file, "py", SUM, "S:20x30:double", chunks="6x30")
     attach(file, "py", SUM.replace('"A"', '"S"').replace('array("S")[...]', 'array("T")[...]'), "T:20x30:double")
@@ -109,7 +109,7 @@ def test_a_function_that_fails_says_why(scene: Any, attach: Any) -> None:
 
 
 def test_strangers_are_refused_native_code(scene: Any, attach: Any, config: Path) -> None:
-    """The profile decides here as it does in the plugin."""
+    """The profile applies here as in the plugin."""
     file = scene()
     attach(file, "cpp", ndvi("cpp"), unsigned=True)
     with pytest.raises(RefusedError, match=r"not signed.*profile untrusted"):

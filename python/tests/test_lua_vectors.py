@@ -1,4 +1,4 @@
-"""Loops of Lua that are computed as vectors give the bits of those that Lua runs itself."""
+"""Vectorized Lua loops give bit-identical results to Lua's own."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fresh import read
 
-# With a step, a loop is Lua's.
+# A loop with a step runs in Lua.
 ROWS = """
 function dynamic_dataset()
   local out, red, nir = lib.getData("{out}"), lib.getData("Red"), lib.getData("NIR")
@@ -34,7 +34,7 @@ SHAPE = (70, 3100)
 
 
 def bands(kind: str) -> dict[str, np.ndarray]:
-    """Two of them, with all that a type has."""
+    """Returns two bands with random bit patterns of a type."""
     random = np.random.default_rng(7)
     red, nir = (random.integers(0, 256, (*SHAPE, np.dtype(kind).itemsize), "u1").view(kind)[..., 0] for _ in range(2))
     red[3, :20] = nir[3, :20]

@@ -22,7 +22,7 @@ def test_the_mosaic_of_the_guide(tmp_path: Path, config: Path, monkeypatch: pyte
             file["height"] = np.full((4, 3), value, "f4")
     exec(compile(snippet, "guide.py", "exec"), {})
     assert read(tmp_path / "mosaic.h5", "mean").tolist() == np.full((4, 3), 1.5).tolist()
-    # Elsewhere, together.
+    # All files moved to another folder together.
     (tmp_path / "there").mkdir()
     for name in ("mosaic.h5", "west.h5", "east.h5"):
         (tmp_path / name).rename(tmp_path / "there" / name)

@@ -1,4 +1,4 @@
-"""Datasets that go to other places: Dask, pickles that are used in another working directory, modules by name."""
+"""Datasets that move: to Dask workers, through pickles used in another working directory, in modules loaded by name."""
 
 import pickle
 import subprocess
@@ -42,7 +42,7 @@ def test_pickle_in_another_working_directory(
     loaded = pickle.loads(stored)
     found = {"file": lambda: loaded["g/x"], "dataset": lambda: loaded, "group": lambda: loaded["x"]}[what]()
     assert found[()].tolist() == [0, 1, 2]
-    # Once more from what was loaded.
+    # Pickled again after loading.
     assert pickle.loads(pickle.dumps(found))[()].tolist() == [0, 1, 2]
 
 

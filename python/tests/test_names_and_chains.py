@@ -1,4 +1,4 @@
-"""Names in a file, what is input and what output, and live datasets that read live datasets."""
+"""Names in a file, the distinction of inputs and outputs, and live datasets that read live datasets."""
 
 import hashlib
 from pathlib import Path
@@ -23,7 +23,7 @@ def digest(file: Path) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_inputs_and_outputs(name: str, scene: Any, attach: Any) -> None:
-    """HDF5-UDF breaks names at brackets, and strings in groups; ours are used as they are."""
+    """HDF5-UDF splits names at brackets, and strings in groups; here they are used unchanged."""
     file = scene(**{"group/a": A, "deep/er/a": A, f"{name} in": A})
     for language in LANGUAGES:
         output = f"{name} {language}"
@@ -40,7 +40,7 @@ def test_the_group_of_an_output_must_exist(scene: Any, attach: Any) -> None:
 
 
 def test_spellings_of_one_dataset(scene: Any, attach: Any) -> None:
-    """A source may say /a and a: it is one dataset."""
+    """A source may use both /a and a for one dataset."""
     file = scene(**{"g/a": A})
     text = """
 function dynamic_dataset()
@@ -54,7 +54,7 @@ end
 
 
 INFERENCE: list[tuple[str, tuple[str, ...], type[Exception], str]] = [
-    # the source, the descriptions, the error, what it says
+    # the source, the descriptions, the error, its text
     ("", (), UdfSyntaxError, "names no dataset"),
     ("a b", (), UdfSyntaxError, "nothing to compute"),
     ("a wide out", (), UdfSyntaxError, "inputs differ .*a:2x3:float, wide:2x3:double"),
@@ -161,7 +161,7 @@ def test_the_limit_on_the_depth_of_chains(scene: Any, attach: Any, config: Path)
     chain(file, attach, 9)
     np.testing.assert_array_equal(read(file, "d8"), A + 8)
     failure(file, "d9")
-    # A user may allow more, or less.
+    # A user may allow a deeper chain, or a shorter one.
     folder = config / "hyperchunk" / "profiles" / "self"
     folder.mkdir(parents=True, mode=0o700)
     (folder / "profile.toml").write_text("version = 1\n[limits]\nchain_depth = 9\n")
@@ -221,7 +221,7 @@ def test_a_failed_overwrite_leaves_the_old_dataset(scene: Any, attach: Any) -> N
 
 @pytest.mark.parametrize("language", WITH_CUDA)
 def test_a_dry_run_writes_nothing(language: str, scene: Any, attach: Any) -> None:
-    """HDF5-UDF has none."""
+    """HDF5-UDF has no dry run."""
     file = scene(a=A)
     before = digest(file), file.stat().st_mtime_ns
     [record] = attach(file, language, elementwise(language, "a[i]", inputs=["a"]), dry_run=True)

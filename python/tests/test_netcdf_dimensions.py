@@ -1,4 +1,4 @@
-"""A live variable of a netCDF file has its inputs' dimensions, and the attributes that it is given."""
+"""A live variable of a netCDF file has its inputs' dimensions, and the given attributes."""
 
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def users(file: Path, scale: str) -> list[tuple[str, int]]:
-    """What a dimension scale lists."""
+    """Returns the entries of a dimension scale's REFERENCE_LIST."""
     with h5py.File(file) as opened:
         if "REFERENCE_LIST" not in opened[scale].attrs:
             return []

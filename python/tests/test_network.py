@@ -1,4 +1,4 @@
-"""Waiting for a network, and not waiting any longer."""
+"""Time-outs and interrupts while waiting for a network."""
 
 import os
 import signal
@@ -13,14 +13,14 @@ import pytest
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The URL of a server that takes connections and says nothing."""
+    """URL of a server that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/x.h5"
 
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """Ctrl-C is heard, also where tests run in the background of a shell, which ignores it there."""
+    """Enables Ctrl-C, also in background jobs of a shell, which ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""Why a read failed, where the program or its library shows nothing of HDF5's error stack."""
+"""Reasons of failed reads, in programs or libraries that hide HDF5's error stack."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def failing(scene: Any, attach: Any) -> Path:
 
 
 def run(program: str, file: Path, config: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """A program in a process of its own."""
+    """Runs a program in a separate process."""
     words = [sys.executable, "-c", program, str(file)]
     env = environment(config) | {"PATH": os.environ["PATH"]} | more
     return subprocess.run(words, env=env, capture_output=True, text=True, check=True)

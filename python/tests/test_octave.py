@@ -1,4 +1,4 @@
-"""Octave reads strings as C has them: its `load` gets what is computed as what is stored."""
+"""Octave reads strings as C strings: its `load` gets computed ones like stored ones."""
 
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ SHOW = "d = load('{file}'); disp(size(d.labels)); disp(d.labels); disp(class(d.l
 
 @pytest.mark.skipif(not shutil.which("octave-cli"), reason="Octave is not installed (octave)")
 def test_strings_and_what_is_behind_them(tmp_path: Path, attach: Any) -> None:
-    """It stopped at the first computed string, and lost every dataset behind it."""
+    """Octave stopped at the first computed string, and lost every later dataset."""
     stored, computed = tmp_path / "stored.h5", tmp_path / "computed.h5"
     with h5py.File(stored, "w") as made:
         made["labels"] = np.array(["label 0", "label 1", "label 2"], "S16")

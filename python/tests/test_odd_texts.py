@@ -1,7 +1,8 @@
-"""Texts and sizes that a file or a caller makes up: errors, safe to print, and never the end of the process."""
+"""Odd texts and sizes in files or arguments: errors that are safe to print, and never a crash."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def test_a_path_with_a_lone_surrogate(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         file["x"] = np.arange(10.0)
-    # What PyO3 raises for a panic is none of these.
+    # PyO3's exception for a panic is none of these.
     with pytest.raises((UnicodeEncodeError, TypeError, ValueError, hyperchunk.exceptions.HyperchunkError)):
         call(path)  # type: ignore[operator]
 
@@ -73,6 +74,51 @@ def test_texts_of_a_file_do_not_reach_a_terminal(tmp_path: Path) -> None:
     ):
         done = subprocess.run([HYPERCHUNK, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert not set(done.stdout + done.stderr) & set("\x1b\x07\u202e\u200b"), done
+
+
+def test_names_are_written_out_in_python_too(tmp_path: Path) -> None:
+    """In the text of each object, of a table, and of errors that Python makes; a line break forges no line."""
+    path = tmp_path / "m.h5"
+    name = STRANGE + "\nfake"
+    with h5py.File(path, "w") as file:
+        file["d" + name] = np.zeros(3, dtype=[("a" + name, "f4")])
+        file.create_group("g" + name)
+        file["t" + name] = np.dtype("f4")
+        file["x"] = np.zeros((2, 2))
+        file["x"].dims[0].label = name
+        file["soft"] = h5py.SoftLink("/x" + name)
+    texts = []
+    with hyperchunk.open(path) as file:
+        for letter in "dgt":
+            found = file[letter + name]
+            texts.append(repr(found))
+            with pytest.raises(KeyError) as caught:
+                found.attrs["none"]
+            texts.append(str(caught.value))
+        texts.append(repr(file["x"].dims[0]))
+        texts.append(repr(file["d" + name].arrow()))
+        with pytest.raises(KeyError) as caught:
+            file["soft"]
+        texts.append(str(caught.value))
+        with pytest.raises(KeyError) as caught:
+            hyperchunk.udf.show(path, "d" + name)
+        texts.append(str(caught.value))
+    for text in texts:
+        assert not set(text) & set("\x1b\x07\u202e\u200b\n"), repr(text)
+        assert "\\u{1b}" in text or "\\x1b" in text
+    assert not set(str(hyperchunk.exceptions.UdfError("\x1b[2Ja\nb"))) & {"\x1b"}
+
+
+def test_json_for_people_and_programs(tmp_path: Path) -> None:
+    path, source = tmp_path / "m.h5", tmp_path / "s.lua"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(4.0)
+    source.write_text(f"-- {STRANGE}\nfunction dynamic_dataset() lib.getData('out')[1] = 1 end\n", encoding="utf-8")
+    hyperchunk.udf.attach(path, source, outputs="out:4:double", unsigned=True)
+    done = subprocess.run([HYPERCHUNK, "udf", "show", "--json", f"{path}:/out"], capture_output=True, check=True)
+    text = done.stdout.decode()
+    assert not set(text) & set("\x1b\x07\u202e\u200b")
+    assert json.loads(text)["source_code"].startswith(f"-- {STRANGE}\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")

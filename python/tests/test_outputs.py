@@ -1,4 +1,4 @@
-"""Commands and functions that write files: an input is never written over, and nothing is without being told."""
+"""Commands and functions that write files: inputs are never overwritten, and other files only on request."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "a.h5"
 
 
-# How the same file is named: as it was, by its whole path, through `.`, a soft link, a hard link.
+# Names of the same file: unchanged, absolute, through `.`, a soft link, a hard link.
 def named(source: Path, way: str, suffix: str) -> str:
     other = source.with_name(f"other.{suffix}")
     if way == "symlink":
@@ -116,7 +116,33 @@ def test_usual_index_is_made_anew(source: Path) -> None:
     assert Path("a.h5.hcindex").exists()
 
 
-# Every maker of files keeps the rule: `makers.MAKERS` has all of them.
+@pytest.mark.parametrize("content", [b"five years of work\n", b"", b"\x89HC"])
+@pytest.mark.parametrize(("command", "suffix"), [("index", ".hcindex"), ("analyze", ".hczones")])
+def test_what_is_no_companion_stays(
+    source: Path, command: str, suffix: str, content: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    companion = Path(f"a.h5{suffix}")
+    companion.write_bytes(content)
+    assert run(command, "a.h5") == 1
+    said = capfd.readouterr().err
+    assert f"cannot write a.h5{suffix}: expected" in said
+    assert companion.read_bytes() == content
+    with pytest.raises(hyperchunk.HyperchunkError, match="expected"):
+        getattr(hyperchunk, command)("a.h5")
+    assert companion.read_bytes() == content
+    if command == "index":
+        assert run("index", "a.h5", "--overwrite") == 0
+        assert companion.read_bytes() != content
+    companion.unlink()
+    assert run(command, "a.h5") == 0
+    made = companion.read_bytes()
+    # Of another version, or damaged, it is made anew.
+    companion.write_bytes(made[: len(made) // 2])
+    assert run(command, "a.h5") == 0
+    assert companion.read_bytes() == made
+
+
+# Every maker of files follows the rule: `makers.MAKERS` has all of them.
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +166,7 @@ def world(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def state(folder: Path) -> dict[str, str]:
-    """All files with what is in them, and all links with where they lead."""
+    """Returns all files with their contents, and all links with their targets."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -152,7 +178,7 @@ def state(folder: Path) -> dict[str, str]:
 
 
 def fails(make: Callable[[], None]) -> str:
-    """Makes what cannot be made; the message of a function."""
+    """Checks that a call fails; returns the message of a function."""
     with pytest.raises((makers.RefusedError, hyperchunk.HyperchunkError, OSError, ValueError)) as raised:
         make()
     return str(raised.value)
@@ -204,7 +230,7 @@ def test_output_that_is_an_input_is_refused(world: Path, name: str, overwrite: b
 @pytest.mark.parametrize("overwrite", OVERWRITE)
 @pytest.mark.parametrize("name", makers.MAKERS)
 def test_planted_links_are_not_followed(world: Path, name: str, overwrite: bool) -> None:
-    """Names that earlier releases wrote to, and the output's own."""
+    """Links under names that earlier releases wrote to, and under the output's own, are not followed."""
     maker = makers.MAKERS[name]
     if overwrite and not maker.replaces:
         pytest.skip("replaces nothing")
@@ -215,7 +241,7 @@ def test_planted_links_are_not_followed(world: Path, name: str, overwrite: bool)
     guessed = [f"{out}.partial", f"{out}.new", f"{out}.{process}.new", f".{out}.{process}.part", f"{out}.restructuring"]
     for other in [*guessed, f"{out}.journal"]:
         Path(other).symlink_to(victim)
-    # A function that replaces what is there writes to where the user's own link leads.
+    # A function that replaces files writes to the target of the user's own link.
     follows = name in ("open()", "DualFile()", "store.create()")
     if not follows:
         Path(out).symlink_to(victim)
@@ -272,7 +298,7 @@ def test_error_midway_leaves_nothing(world: Path, name: str, there: bool) -> Non
     with short_files(300):
         fails(lambda: maker.make(out, there))
     after = state(world)
-    # What can be gone on with, or recovered, is kept, and called so.
+    # Partial results that can be continued or recovered are kept, under names that say so.
     kept = {known for known in after if known.startswith((f"{out}.restructuring/", f"{out}.partial", f"{out}.journal"))}
     assert not kept or name in ("open()", "restructure", "restructure()")
     assert {known: after[known] for known in after if known not in kept} == before
@@ -301,7 +327,7 @@ def test_killed_midway_leaves_no_output(world: Path, name: str) -> None:
     known = re.compile(rf"\.{re.escape(out)}\.[0-9a-f]{{32}}\.part|{re.escape(out)}\.(partial|journal|restructuring)")
     assert left
     assert all(known.fullmatch(path) for path in left), left
-    # And the next one is not kept from it.
+    # The next attempt succeeds.
     if name != "open()":
         maker.make(out, False)
 
@@ -319,7 +345,7 @@ def test_suffix_of_another_format_is_refused(world: Path, name: str, capfd: pyte
 
 
 def test_own_link_is_written_through_by_open(world: Path) -> None:
-    """As h5py does; what lies beside the file while it is written, lies beside the file."""
+    """As in h5py; temporary files are beside the real file."""
     Path("deep").mkdir()
     Path("link.h5").symlink_to("deep/real.h5")
     Path("deep/real.h5").write_text("old")
@@ -354,3 +380,45 @@ def test_devices_and_pipes_are_written_to(world: Path) -> None:
     for name in ("open()", "DualFile()", "pack"):
         fails(lambda name=name: makers.MAKERS[name].make("/dev/null", True))  # type: ignore[misc]
     assert Path("/dev/null").is_char_device()
+
+
+# A file that is not named, but read: it would be gone, and with it all that is not copied.
+
+
+@pytest.mark.parametrize("kind", ["external", "virtual", "virtual of virtual", "raw"])
+@pytest.mark.parametrize("command", ["get h5", "get npy", "pack"])
+def test_what_is_read_through_an_input_is_an_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("src.h5", "w") as file:
+        file["d"], file["keep"] = np.arange(1000.0), np.arange(9)
+    (tmp_path / "raw.bin").write_bytes(np.arange(1000.0).tobytes())
+    with h5py.File("between.h5", "w") as between, h5py.File("a.h5", "w") as file:
+        for owner, of in ((between, ("src.h5", "d")), (file, ("between.h5", "v"))):
+            of = ("src.h5", "d") if owner is file and kind == "virtual" else of
+            layout = h5py.VirtualLayout((1000,), "f8")
+            layout[:] = h5py.VirtualSource(*of, (1000,))
+            owner.create_virtual_dataset("v", layout)
+        file["external"] = h5py.ExternalLink("src.h5", "/d")
+        if kind == "raw":
+            file.create_dataset("raw", (1000,), "f8", external=[("raw.bin", 0, 8000)])
+    read = tmp_path / ("raw.bin" if kind == "raw" else "src.h5")
+    before = read.read_bytes()
+    dataset = {"external": "/external", "raw": "/raw"}.get(kind, "/v")
+    out = f"{read.stem}.{'npy' if command == 'get npy' else 'h5'}"
+    if out != read.name:
+        Path(out).unlink(missing_ok=True)
+        os.link(read, out)
+    where = Path(out).stat().st_ino
+    if command == "pack":
+        if kind == "external":
+            pytest.skip("pack keeps external links, and does not read what they lead to")
+        arguments = ["pack", "--embed", "a.h5", out, "--overwrite"]
+    else:
+        arguments = ["get", "a.h5", dataset, "-o", out, "--overwrite"]
+    assert run(*arguments) == 1
+    assert "is an input of this command" in capfd.readouterr().err
+    assert Path(out).stat().st_ino == where
+    assert read.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))

@@ -1,4 +1,4 @@
-"""Inputs whose values lie outside the file, or are computed of what does: they may change while the file is open."""
+"""Inputs with data outside the file, or computed from such data: they may change while the file is open."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def live(file: h5py.File, other: Path) -> None:
 def test_what_changes_outside_is_read_again(
     how: Callable[[h5py.File, Path], None], reader: str, tmp_path: Path, attach: Any
 ) -> None:
-    """A worker keeps inputs that it sees whole from block to block, where they stay what they are."""
+    """A worker keeps whole inputs from block to block, as long as they cannot change."""
     other, file = tmp_path / "other.h5", tmp_path / "main.h5"
     with h5py.File(other, "w") as opened:
         opened["x"] = np.zeros(8)
@@ -54,7 +54,7 @@ def test_what_changes_outside_is_read_again(
         run_python(change, other)
         np.full(8, 5.0).tofile(raw)
         if isinstance(opened, hyperchunk.File) and how in (virtual, link, live):
-            # An HDF5 file that was written to since it was opened.
+            # An HDF5 file that was written after it was opened.
             with pytest.raises(hyperchunk.exceptions.ReadError, match="written to since"):
                 opened["a"][0]
             opened.refresh()

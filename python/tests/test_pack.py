@@ -1,4 +1,4 @@
-"""``hyperchunk pack``: what h5py finds in the new file is what it finds in the old one."""
+"""``hyperchunk pack``: h5py finds the same contents in the new file as in the old one."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from fresh import HYPERCHUNK
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("HYPERCHUNK_CORPUS", ROOT.parent / "shared" / "corpus"))
 
-#: Damaged, or stored with what HDF5 itself cannot read; each is refused by name.
+#: Files that are damaged, or use features that HDF5 itself cannot read; each is refused by name.
 REFUSED = 57
 
 

@@ -1,4 +1,4 @@
-"""`hyperchunk env` takes nothing away: filters that programs find without it are found with it."""
+"""`hyperchunk env` keeps existing plugins available: filters found without it are found with it."""
 
 import importlib.util
 import os
@@ -25,7 +25,7 @@ def clean() -> dict[str, str]:
 
 
 def with_env(before: dict[str, str]) -> dict[str, str]:
-    """What `eval "$(hyperchunk env)"` makes of an environment."""
+    """Returns an environment after `eval "$(hyperchunk env)"`."""
     words = [str(HYPERCHUNK), "env", "--plain"]
     lines = subprocess.run(words, env=before, capture_output=True, text=True, check=True).stdout.splitlines()
     return before | dict(line.split("=", 1) for line in lines)
@@ -33,7 +33,7 @@ def with_env(before: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("how", ["nothing", "env", "enable"])
 def test_netcdf4_has_its_filters(how: str, tmp_path: Path) -> None:
-    """netCDF4 adds its folder only where the variable is not set."""
+    """netCDF4 adds its folder only if the variable is not set."""
     if importlib.util.find_spec("netCDF4") is None:
         pytest.skip("netCDF4 is not installed")
     environment = with_env(clean()) if how == "env" else clean()
@@ -43,7 +43,7 @@ def test_netcdf4_has_its_filters(how: str, tmp_path: Path) -> None:
 
 
 def test_what_is_on_the_path_stays() -> None:
-    """And nothing else comes to it but ours."""
+    """Only our folder is added to an existing path."""
     path = with_env(clean() | {"HDF5_PLUGIN_PATH": "/a:/b"})["HDF5_PLUGIN_PATH"].split(":")
     assert path[1:] == ["/a", "/b"]
     assert path[0].endswith("plugins")

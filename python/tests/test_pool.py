@@ -1,4 +1,4 @@
-"""Pools of shared memory: many processes, killed ones, forked ones, quotas, files."""
+"""Pools of shared memory: several processes, killed and forked ones, quotas, files."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pools are on Li
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """The name of a pool of this test alone."""
+    """Name of a pool for this test."""
     made = f"pytest-{os.getpid()}-{time.monotonic_ns()}"
     yield made
     if made in pool.pools():
@@ -38,7 +38,7 @@ from hyperchunk.exceptions import HyperchunkError
 
 
 def start(code: str, *words: object) -> subprocess.Popen[str]:
-    """A program in a process of its own."""
+    """Starts a program in a separate process."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [
         sys.executable,
@@ -49,13 +49,13 @@ def start(code: str, *words: object) -> subprocess.Popen[str]:
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """The next line that it prints."""
+    """Returns the next line of its output."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 def kill(process: subprocess.Popen[str]) -> str:
-    """Kills it; what it had printed."""
+    """Kills it; returns its output."""
     process.send_signal(signal.SIGKILL)
     said, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -152,7 +152,7 @@ time.sleep(100)
     assert stats.free == stats.memory
     with pytest.raises(ObjectNotFoundError):
         made.get("w")
-    # The memory is used again.
+    # The memory is reused.
     made.put("w", bytes(900_000))
     assert made.stats().memory == stats.memory
 
@@ -231,7 +231,7 @@ def test_quota_and_files(name: str, tmp_path: Path) -> None:
     assert name not in pool.pools()
 
 
-#: Makes, reads and deletes objects until it is killed; ends if one is not as it was made.
+#: Creates, reads and deletes objects until it is killed; ends if one has wrong contents.
 BUSY = """
 made = pool.open(sys.argv[1])
 random = np.random.default_rng(int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Functions that know where they are: lib.getChunk, lib.getOffset, and blocks of inputs with a halo."""
+"""Functions that use their position: lib.getChunk, lib.getOffset, and blocks of inputs with a halo."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from programs import LANGUAGES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "udf"
 
-# The number of each element in the dataset, and what getOffset says about an input that is whole.
+# Index of each element in the dataset, and the offset of a whole input.
 NUMBERS = {
     "py": """
 import numpy as np
@@ -57,7 +57,7 @@ extern "C" void dynamic_dataset() {
 
 
 def both(file: Path, name: str, selection: Any = ...) -> np.ndarray:
-    """What the plugin and hyperchunk.open read, which is the same."""
+    """Returns the values, the same through the plugin and hyperchunk.open."""
     by_plugin = read(file, name, selection)
     with hyperchunk.open(file) as opened:
         np.testing.assert_array_equal(opened[name][selection], by_plugin)
@@ -111,7 +111,7 @@ def test_blocks_that_a_function_does_not_write(language: str, scene: Any, attach
 
 
 def mean_of_neighbours(image: np.ndarray) -> np.ndarray:
-    """The 3x3 mean, over as many as there are."""
+    """Returns the 3x3 mean, over the existing neighbours."""
     sums, counts = np.zeros(image.shape), np.zeros(image.shape)
     padded, ones = np.pad(image.astype("f8"), 1), np.pad(np.ones(image.shape), 1)
     for i, j in itertools.product(range(3), range(3)):
@@ -124,7 +124,7 @@ def mean_of_neighbours(image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("storage", ["contiguous", "chunked", "big-endian"])
 def test_the_example_of_a_mean(language: str, storage: str, tmp_path: Path, attach: Any) -> None:
-    """The same whether it sees whole arrays or blocks, inputs that are mapped or copied in."""
+    """The result is the same for whole arrays and blocks, and for mapped and copied inputs."""
     image = np.random.default_rng(7).random((23, 31)).astype("f4")
     file, text = tmp_path / "a.h5", (EXAMPLES / f"smooth.{language}").read_text()
     with h5py.File(file, "w") as opened:
@@ -143,7 +143,7 @@ def test_the_example_of_a_mean(language: str, storage: str, tmp_path: Path, atta
         np.testing.assert_allclose(both(file, "smooth"), expected, rtol=1e-6, err_msg=chunks)
 
 
-# What it is given of each input: the sum of all that it sees, and the shapes.
+# For each input: the sum of all visible elements, and the shapes.
 SEEN = """
 import numpy as np
 
@@ -160,7 +160,7 @@ def dynamic_dataset():
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_a_block_sees(data: Any, tmp_path: Path) -> None:
-    """Of an input: the block and its halo, clipped at the edges. Other outputs have none."""
+    """An input is the block and its halo, clipped at the edges. Other outputs have no halo."""
     rank = data.draw(st.integers(1, 4))
     shape = [data.draw(st.integers(1, 9)) for _ in range(rank)]
     chunk = [data.draw(st.integers(1, n)) for n in shape]
@@ -231,7 +231,7 @@ def test_an_expression_has_no_halo(scene: Any) -> None:
 
 
 def test_a_halo_counts_against_the_memory(tmp_path: Path, attach: Any) -> None:
-    """It is the wider block that the worker gets."""
+    """The memory limit applies to the wider block that the worker gets."""
     file, text = tmp_path / "a.h5", (EXAMPLES / "smooth.lua").read_text()
     with h5py.File(file, "w") as opened:
         opened.create_dataset("image", shape=(100_000, 100_000), dtype="f4", chunks=(5000, 5000))

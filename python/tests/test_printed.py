@@ -1,4 +1,4 @@
-"""What functions print: to standard error, with the dataset's name, and not without end."""
+"""Output of functions: to standard error, with the dataset's name, and of limited length."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ opened = h5py.File if sys.argv[2] == "h5py" else hyperchunk.open
 with opened(sys.argv[1]) as file:
     file["zz_out"][...]
 """
-# What would be a dataset in the output of `dump --json`.
+# A text that would look like a dataset in the output of `dump --json`.
 FORGED = ', "/temperature": {"kind": "dataset", "value": [-666]}'
 PRINTS = {
     "lua": f"function dynamic_dataset() print([[{FORGED}]]) lib.getData('zz_out')[1] = 7 end",
@@ -29,7 +29,7 @@ PRINTS = {
 
 @pytest.fixture(params=["lua", "py"])
 def printing(request: pytest.FixtureRequest, tmp_path: Path, attach: Any) -> Path:
-    """A file with values of its own, and a live dataset that prints."""
+    """A file with stored values, and a live dataset that prints."""
     file = tmp_path / "p.h5"
     with h5py.File(file, "w") as opened:
         opened["temperature"] = np.arange(4.0)
@@ -39,7 +39,7 @@ def printing(request: pytest.FixtureRequest, tmp_path: Path, attach: Any) -> Pat
 
 @pytest.mark.parametrize("reader", ["h5py", "hyperchunk"])
 def test_it_goes_to_standard_error_with_a_name(printing: Path, reader: str) -> None:
-    """Each line says which dataset it is of; standard output is the program's."""
+    """Each line names its dataset; standard output belongs to the program."""
     done = run_python(READ, printing, reader)
     assert done.stdout == ""
     assert f"p.h5:/zz_out: {FORGED}" in done.stderr
@@ -47,7 +47,7 @@ def test_it_goes_to_standard_error_with_a_name(printing: Path, reader: str) -> N
 
 
 def test_the_streams_are_a_switch(printing: Path) -> None:
-    """As HDF5-UDF does it."""
+    """Streams as in HDF5-UDF are an option."""
     done = run_python(READ, printing, "h5py", HYPERCHUNK_PRINT="streams")
     assert done.stdout == FORGED + "\n"
 
@@ -56,7 +56,7 @@ def test_the_streams_are_a_switch(printing: Path) -> None:
 def test_a_command_prints_its_own_data(
     printing: Path, streams: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is switched on, nothing of a function's gets into what `dump` and `get` print."""
+    """With every setting, a function's output stays out of the output of `dump` and `get`."""
     monkeypatch.setenv("HYPERCHUNK_PRINT", streams)
     done = command("dump", "--json", str(printing))
     assert json.loads(done.stdout)["objects"]["/temperature"]["value"] == [0, 1, 2, 3]
@@ -69,7 +69,7 @@ def test_a_command_prints_its_own_data(
 
 @pytest.mark.parametrize("reader", ["h5py", "hyperchunk"])
 def test_a_read_prints_so_much(reader: str, tmp_path: Path, attach: Any) -> None:
-    """Not so much for each of its blocks."""
+    """The limit is per read, not per block."""
     file = tmp_path / "f.h5"
     h5py.File(file, "w").close()
     source = """
@@ -84,7 +84,7 @@ end"""
 
 
 def test_a_read_computes_so_long(tmp_path: Path, attach: Any, config: Path) -> None:
-    """In however many blocks: the next read has as long again."""
+    """The time limit applies to a read with any number of blocks; the next read starts with a full budget."""
     profile = config / "hyperchunk/profiles/untrusted/profile.toml"
     profile.parent.mkdir(parents=True)
     profile.write_text("version = 1\n[limits]\nread_s = 1\n")

@@ -1,4 +1,4 @@
-"""What a process with narrow limits is told."""
+"""Errors in processes with low resource limits."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ except OSError as error:
 
 
 def test_few_descriptors(scene: Any, attach: Any, config: Path) -> None:
-    """The error says which limit it is, and that is all that happens; with enough, it works."""
+    """The error names the limit and has no other effect; with enough descriptors, the read works."""
     file = scene()
     attach(file, "lua", "function dynamic_dataset() lib.getData('out')[1] = 7 end", "out:10:double")
     env = environment(config) | {"PATH": os.environ["PATH"]}

@@ -1,4 +1,4 @@
-"""What the readers of live datasets do themselves: fork, run threads, end children, live long."""
+"""Readers of live datasets that fork, run threads, reap children, or live long."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from programs import LANGUAGES, elementwise
 
 A = np.arange(600, dtype="f4").reshape(20, 30)
 
-#: What every reader below begins with.
+#: Common first lines of the readers below.
 COMMON = """
 import os, sys, signal, threading, time, h5py, numpy
 path = sys.argv[1]
@@ -231,7 +231,7 @@ def test_nothing_outlives_the_reader(live: Path) -> None:
 
 
 def _is_zombie(pid: str) -> bool:
-    """In a container without an init that reaps, the dead stay listed."""
+    """True for a zombie: a container without a reaping init keeps them listed."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""SECURITY.md: each promise has tests, and the tests that it names are there."""
+"""SECURITY.md: each promise has tests, and these exist."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ def section(title: str) -> str:
 
 
 def rows() -> list[list[str]]:
-    """The table, without its head."""
+    """Returns the table, without its header."""
     lines = [line for line in section("Promises and their tests").splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
 
@@ -22,7 +22,7 @@ def promised() -> set[str]:
 
 
 def named() -> list[tuple[str, str]]:
-    """Files and functions; `::name` is of the file before it."""
+    """Returns files and functions; `::name` refers to the preceding file."""
     found: list[tuple[str, str]] = []
     for *_, tests in rows():
         file = ""

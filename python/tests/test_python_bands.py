@@ -1,4 +1,4 @@
-"""Functions in Python that are computed in bands give the bits of those that see whole arrays."""
+"""Python functions computed in bands give bit-identical results to whole-array evaluation."""
 
 import random
 import warnings
@@ -16,7 +16,7 @@ KINDS = ["f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
 
 class FlatBuffer:
-    """What a worker gives for a dataset, as far as bands know it."""
+    """The part of a worker's buffer that bands use."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.flat = array.reshape(-1)
@@ -63,7 +63,7 @@ class FlatBuffer:
 
 
 class Lib:
-    """And the rest of it."""
+    """The part of `lib` that bands use."""
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self.slots = {name: FlatBuffer(array) for name, array in arrays.items()}
@@ -77,14 +77,14 @@ class Lib:
 
 
 def load(source: str, lib: Lib) -> tuple[Any, Any]:
-    """The function of a source, and what stands for it."""
+    """Returns the function of a source, and its banded replacement."""
     scope: dict[str, Any] = {"lib": lib}
     exec(compile(source, "udf.py", "exec"), scope)
     return scope["dynamic_dataset"], _bands.banded(source, scope, scope["dynamic_dataset"])
 
 
 def arrays(kind: str, output: str = "f4", shape: tuple[int, ...] = (COUNT,)) -> dict[str, np.ndarray]:
-    """Two inputs with all that a type has, and an output."""
+    """Returns two inputs with random bit patterns of a type, and an output."""
     generator = np.random.default_rng(3)
     size = np.dtype(kind).itemsize
     made = {name: generator.integers(0, 256, (*shape, size), "u1").view(kind)[..., 0] for name in ("a", "b")}
@@ -96,7 +96,7 @@ def arrays(kind: str, output: str = "f4", shape: tuple[int, ...] = (COUNT,)) -> 
 
 
 class Programs:
-    """Random functions of what is recognised."""
+    """Generator of random functions of the recognized form."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -143,7 +143,7 @@ class Programs:
 
 
 def outcome(function: Any, lib: Lib) -> tuple[Any, ...]:
-    """What becomes of a call: the output's bits, or the error."""
+    """Returns the result of a call: the output's bits, or the error."""
     lib.slots["out"].flat[:] = 0
     try:
         with warnings.catch_warnings():
@@ -152,7 +152,7 @@ def outcome(function: Any, lib: Lib) -> tuple[Any, ...]:
     except Exception as error:
         return type(error), str(error)
     out = lib.slots["out"].flat
-    # Which NaN is as NumPy's loops like it.
+    # NaN payloads depend on NumPy's loops.
     return (np.where(np.isnan(out), np.float64(7e77), out).tobytes(), np.isnan(out).tobytes())
 
 
@@ -279,7 +279,7 @@ def test_live_datasets(kind: str, chunks: str | None, scene: Any, attach: Any) -
 
 
 def test_an_error_is_that_of_the_function(scene: Any, attach: Any) -> None:
-    """Here, that a number does not fit: with its line."""
+    """The error is the function's own, here an overflow, with its line."""
     file = scene(**{name: np.ones((300, 700), "u1") for name in ("Red", "NIR")})
     text = NDVI.format(out="bands", extra="").replace("(nir + red)", "(nir + 300)")
     attach(file, "py", text, "bands:300x700:float")
@@ -288,7 +288,7 @@ def test_an_error_is_that_of_the_function(scene: Any, attach: Any) -> None:
 
 
 def test_temporary_arrays_are_small(scene: Any, attach: Any) -> None:
-    """Of 16 MB they would be 32 MB, which a worker keeps."""
+    """Whole arrays of 16 MB would make temporaries of 32 MB, which a worker keeps."""
     file = scene(**{name: np.ones((2000, 2000), "f4") for name in ("Red", "NIR")})
     kept = {}
     for out, extra in (("bands", ""), ("plain", "    if True: pass")):
@@ -304,10 +304,10 @@ def test_temporary_arrays_are_small(scene: Any, attach: Any) -> None:
 
 
 def children(pid: int | str) -> set[int]:
-    """Processes that a process started."""
+    """Returns the children of a process."""
     return {int(p) for t in Path(f"/proc/{pid}/task").glob("*/children") for p in t.read_text().split()}
 
 
 def workers() -> set[int]:
-    """What the children of this process started."""
+    """Returns the grandchildren of this process."""
     return {worker for child in children("self") for worker in children(child)}

@@ -1,4 +1,4 @@
-"""Inputs in chunks that the engine reads for libhdf5: together with those of the blocks that come next."""
+"""Chunked inputs that the engine reads for libhdf5, together with those of the following blocks."""
 
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ FILTERS: list[dict[str, Any]] = [
 
 
 def made(path: Path, chunk: tuple[int, int], filters: dict[str, Any], kind: str = "f4") -> np.ndarray:
-    """Two inputs; the values of `out`."""
+    """Makes two inputs; returns the values of `out`."""
     generator = np.random.default_rng(1)
     a, b = (generator.integers(0, 1000, SHAPE).astype(kind) for _ in range(2))
     with h5py.File(path, "w") as file:
         file.create_dataset("a", data=a, chunks=chunk, **filters)
-        # Some chunks were never written.
+        # Some chunks stay unwritten.
         b[:16, :60] = 7
         data = file.create_dataset("b", SHAPE, kind, chunks=chunk, fillvalue=7, **filters)
         data[16:], data[:16, 60:] = b[16:], b[:16, 60:]
@@ -57,7 +57,7 @@ def test_any_order(
         for order in (rows, reversed(rows), [0, 8, 16, 24, 80, 88, 0, 8, 16, 16, 24, 32, 40]):
             for row in order:
                 np.testing.assert_array_equal(out[row : row + 8, 20:100], expected[row : row + 8, 20:100])
-    # Two in turn.
+    # Two datasets read alternately.
     with h5py.File(file) as opened, h5py.File(file) as again:
         for row in rows:
             np.testing.assert_array_equal(opened["out"][row], expected[row])
@@ -76,7 +76,7 @@ def test_a_file_that_is_written_is_read_through_libhdf5(tmp_path: Path, attach: 
 
 
 def test_a_damaged_chunk_is_an_error(tmp_path: Path) -> None:
-    """That of libhdf5; the blocks before it and after it are read."""
+    """The error is libhdf5's; the blocks before and after are read."""
     file = tmp_path / "a.h5"
     expected = made(file, (8, 120), FILTERS[1])
     hyperchunk.udf.attach(file, outputs="out:96x120:double", expression="float64(a) * 2 + b", chunks="8x120")

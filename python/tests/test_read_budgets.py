@@ -1,4 +1,4 @@
-"""What one read sets off is bounded, however many blocks and live datasets it is made of."""
+"""Resources used by one read are bounded, whatever its number of blocks and live datasets."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from fresh import run_python
 
 @pytest.mark.parametrize("reader", ["h5py", "hyperchunk"])
 def test_a_virtual_read_computes_so_long(reader: str, tmp_path: Path, attach: Any, config: Path) -> None:
-    """Through libhdf5, too, and over many live datasets; many short reads are no long one."""
+    """The time limit holds through libhdf5, too, and over several live datasets; several short reads do not add up."""
     profile = config / "hyperchunk/profiles/untrusted/profile.toml"
     profile.parent.mkdir(parents=True)
     profile.write_text("version = 1\n[limits]\nread_s = 1\n")
@@ -57,7 +57,7 @@ with opened(sys.argv[1]) as file:
 
 @pytest.mark.parametrize("reader", ["h5py.File", "hyperchunk.open"])
 def test_a_read_has_few_processes(reader: str, tmp_path: Path, attach: Any) -> None:
-    """Each live dataset of a virtual one has a worker of its own; few of them are kept."""
+    """Each live dataset of a virtual one has its own worker; only a few of them are kept."""
     file, count = tmp_path / "v.h5", 40
     h5py.File(file, "w").close()
     for n in range(count):

@@ -1,4 +1,4 @@
-"""Every way to index a dataset, against h5py."""
+"""Every form of index, compared with h5py."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -217,7 +217,7 @@ def test_read_direct(files: tuple[Any, Any], shape: tuple[int, ...], dtype: str,
 
 
 def test_read_direct_repeats_rows(files: tuple[Any, Any]) -> None:
-    """Where h5py fills the first row only."""
+    """Here h5py fills only the first row."""
     array = np.full((4, 5), 77)
     files[1]["line"].read_direct(array, s[0:5], s[1:3])
     assert array[:, 3].tolist() == [77, 3, 3, 77]

@@ -1,4 +1,4 @@
-"""Groups, links, names and attributes, against h5py."""
+"""Groups, links, names and attributes, compared with h5py."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""The functions about dtypes, and dtypes of files, against h5py."""
+"""Dtype functions, and dtypes of files, compared with h5py."""
 
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ DTYPES: dict[str, Any] = {
 
 
 def value(dtype: np.dtype[Any], seed: int) -> Any:
-    """Some element of a dtype."""
+    """Returns an element of a dtype."""
     random = np.random.default_rng(seed)
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -136,7 +136,7 @@ def test_a_type(name: str, libver: str, tmp_path: Path) -> None:
             data[place] = value(plain, sum(place))
         for name, chunks in (("contiguous", None), ("chunked", (2, 2))):
             dataset = file.create_dataset(name, (3, 2), dtype, chunks=chunks)
-            # h5py takes an array of sequences for one of more dimensions.
+            # h5py takes an array of sequences for one with more dimensions.
             for place in np.ndindex(3, 2):
                 dataset[place] = data[place]
         file.create_dataset("unwritten", (3,), dtype)

@@ -1,4 +1,4 @@
-"""References for kerchunk and VirtualiZarr: fill values, complex numbers, axes without names, the order of entries."""
+"""References for kerchunk and VirtualiZarr: fill values, complex numbers, anonymous axes, the order of entries."""
 
 from __future__ import annotations
 

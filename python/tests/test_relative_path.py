@@ -1,4 +1,4 @@
-"""Plugins that HDF5 loads by a relative path, as HDF5-UDF's tests have it (`HDF5_PLUGIN_PATH=../build`)."""
+"""Plugins that HDF5 loads from a relative path, as in HDF5-UDF's tests (`HDF5_PLUGIN_PATH=../build`)."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ print(file["py"][1], file["lua"][1])
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 def test_relative_plugin_path(where: str, tmp_path: Path, attach: Any, config: Path) -> None:
-    """The process may also leave the folder that the path is relative to."""
+    """The process may also leave the folder to which the path is relative."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["a"] = np.arange(10.0)
@@ -34,7 +34,7 @@ def test_relative_plugin_path(where: str, tmp_path: Path, attach: Any, config: P
     attach(file, "lua", lua, "lua:10:double")
     relative = os.path.relpath(hyperchunk.plugins.folder(), tmp_path)
     env = environment(config) | {"HDF5_PLUGIN_PATH": relative}
-    # The interpreter of functions is found beside the plugin, not as the one that reads.
+    # The interpreter for functions is found through the plugin's folder, not through the reader.
     done = subprocess.run(
         [sys.executable, "-c", READ, where], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Results that are kept on disk: found by what they were computed from, never believed when damaged."""
+"""Results cached on disk: keyed by their inputs, never used when damaged."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fresh import HYPERCHUNK, environment, read, run_python
 
-# What it computes tells that it ran: another number each time.
+# The result shows each execution: a different number each time.
 COUNTS = """
 import random
 
@@ -25,7 +25,7 @@ OPEN = "import sys, hyperchunk; print(hyperchunk.open(sys.argv[1])['out'][...].t
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for results, switched on."""
+    """An enabled cache folder."""
     path = tmp_path / "results"
     monkeypatch.setenv("HYPERCHUNK_RESULT_CACHE", str(path))
     return path
@@ -33,14 +33,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def counted(scene: Any, attach: Any) -> Path:
-    """A live dataset that tells whether it was computed."""
+    """A live dataset whose values show whether it was recomputed."""
     file: Path = scene(a=np.arange(12, dtype="f4").reshape(6, 2))
     attach(file, "py", COUNTS, chunks="2x2")
     return file
 
 
 def fresh(file: Path, code: str = READ, cache: str = "") -> str:
-    """What a process of its own reads."""
+    """Reads in a separate process."""
     return run_python(code, file, HYPERCHUNK_RESULT_CACHE=cache).stdout
 
 
@@ -56,7 +56,7 @@ def test_from_one_process_to_the_next(counted: Path, folder: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     assert fresh(counted, cache=str(folder)) == first
-    # The other reader was given the same bytes.
+    # The other reader got the same bytes.
     assert fresh(counted, OPEN, cache=str(folder)) == first
     assert fresh(counted) != first
 

@@ -1,4 +1,4 @@
-"""What functions declare beside their inputs: a seed, so that random numbers are the same for all; the clock."""
+"""Declared nondeterminism of functions: a seed, so that random numbers are the same for all readers; and the clock."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ extern "C" void dynamic_dataset() {
 """,
     }
 )
-#: What each language makes by itself: twice a number, as the state goes on within a block.
+#: Each language's own generators: two numbers, to show that the state advances within a block.
 RANDOM = Programs(
     {
         "py": """
@@ -80,7 +80,7 @@ GRANT = 'version = 1\n[grant]\nsyscalls = ["clock"]\n'
 
 
 def of_block(seed: int, start: tuple[int, ...]) -> int:
-    """As `docs/formats/live-dataset.md` says it."""
+    """Returns a block's seed, by `docs/formats/live-dataset.md`."""
     words = struct.pack(f"<{2 + len(start)}Q", seed, len(start), *start)
     digest = hashlib.sha256(b"hyperchunk-seed-v1\0" + words).digest()
     return int.from_bytes(digest[:8], "little") % 2**53
@@ -101,7 +101,7 @@ def grant(config: Path, profile: str, text: str = GRANT) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_seeds(language: str, empty: Path, tmp_path: Path) -> None:
-    """Each block has its own, whoever reads and in whatever order."""
+    """Each block has its own seed, for every reader and order."""
     (record,) = run(tmp_path, empty, language, SEEDS[language], "out:5x4:double", chunks="2x4", seed=7)
     assert (record["seed"], record["api_version"]) == (7, 6)
     expected = np.array([[of_block(7, (row // 2 * 2, 0))] * 4 for row in range(5)], float)
@@ -114,13 +114,13 @@ def test_seeds(language: str, empty: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_random_numbers_of_the_languages(language: str, empty: Path, tmp_path: Path) -> None:
-    """The same in each process and in each order of blocks, with a seed or without; others in other blocks."""
+    """Random numbers are the same in each process and order of blocks, with or without a seed; blocks differ."""
     values = []
     for seed in (None, 1, 2):
         (record,) = run(
             tmp_path, empty, language, RANDOM[language], "out:6x5:double", chunks="2x5", seed=seed, overwrite=True
         )
-        # What calls the C library's generator in WebAssembly imports the seed.
+        # A WebAssembly module that calls the C library's generator imports the seed.
         assert (record.get("seed") == seed) or (seed is None and language == "wasm")
         found = both(empty, "out")
         assert len(np.unique(found)) > 25
@@ -172,7 +172,7 @@ def test_the_clock_is_declared_and_granted(language: str, empty: Path, tmp_path:
 
 
 def both_times(file: Path) -> tuple[float, float]:
-    """What h5py reads, and then `hyperchunk.open`."""
+    """Reads with h5py, and then with `hyperchunk.open`."""
     with h5py.File(file) as opened:
         first = float(opened["out"][0])
     with hyperchunk.open(file) as ours:
@@ -185,7 +185,7 @@ def test_strangers_have_no_clock(empty: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_not_declared(empty: Path, tmp_path: Path, config: Path) -> None:
-    """A name that the scan does not see is a failure when it is called, even where the profile grants it."""
+    """An undeclared call, hidden from the scan, fails, even if the profile grants it."""
     grant(config, "self")
     text = 'def dynamic_dataset():\n    lib.getData("out")[0] = lib.__getattribute__("{}")()\n'
     for name, message in [("clock", "the record does not say"), ("seed", "the record has no seed")]:
@@ -230,7 +230,7 @@ def test_the_command_tells(empty: Path, tmp_path: Path, command: Any) -> None:
 
 @pytest.mark.skipif("wasm" not in LANGUAGES, reason="Zig is missing")
 def test_c_and_its_library(empty: Path, tmp_path: Path, config: Path) -> None:
-    """In C, `time` is the clock that is declared, and `getentropy` is made from the seed."""
+    """In C, `time` is the declared clock, and `getentropy` is derived from the seed."""
     source = tmp_path / "case.c"
     source.write_text(
         """

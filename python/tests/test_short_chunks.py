@@ -1,5 +1,6 @@
-"""Files that other writers make a little otherwise than libhdf5: chunks that are stored without padding, and layouts
-that say another size of elements than the datatype."""
+"""Files of writers that deviate from libhdf5: chunks stored without padding, and layouts with another element size
+than the datatype's.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_chunks_that_end_with_the_extent(
             last = np.ravel_multi_index(tuple(n - 1 for n in part.shape), chunk)
             kept = whole.ravel()[: last + 1].tobytes()
             if not options and len(kept) < whole.nbytes and libver == "latest":
-                kept = whole.tobytes()  # unfiltered chunks of new indexes have no size of their own
+                kept = whole.tobytes()  # unfiltered chunks of the new indexes have no stored size
             data.id.write_direct_chunk(first, code(kept))
     with hyperchunk.open(path) as file:
         data = file["d"]
@@ -110,13 +111,13 @@ def test_a_short_chunk_is_packed_whole(tmp_path: Path) -> None:
 
 
 def _with_element_size(path: Path, dtype: str, size: int, **options: Any) -> np.ndarray:
-    """A file of h5py's whose layout message says another size of elements."""
+    """Makes an h5py file whose layout message has a different element size."""
     values = np.arange(24).astype(dtype)
     with h5py.File(path, "w", libver=("v110", "v110")) as file:
         file.create_dataset("d", data=values, **options)
     data = bytearray(path.read_bytes())
     chunk, real = options["chunks"][0], values.dtype.itemsize
-    # Layout message, version 4, chunked: flags, rank 2, one byte for each dimension.
+    # Layout message, version 4, chunked: flags, rank 2, one byte per dimension.
     at = next(
         at
         for at in range(len(data) - 7)

@@ -1,4 +1,4 @@
-"""A signature holds where inputs come from: an external link, a source of a virtual dataset, a file of raw data."""
+"""A signature covers the locations of inputs: an external link, a source of a virtual dataset, an external raw file."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def virtual(file: h5py.File, name: str) -> None:
 
 
 def nested(file: h5py.File, name: str) -> None:
-    """A virtual dataset of one in this file whose data are in another."""
+    """Makes a virtual dataset over one in this file with external data."""
     raw(file, name, "inner")
     layout = h5py.VirtualLayout((4,), "f8")
     layout[...] = h5py.VirtualSource(".", "inner", (4,))
@@ -53,7 +53,7 @@ Way = Callable[[h5py.File, str], None]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two files that an input can come from."""
+    """A folder with two files that may hold an input."""
     monkeypatch.chdir(tmp_path)
     for name, value in (("one", 1.0), ("two", 2.0)):
         with h5py.File(f"{name}.h5", "w") as file:
@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def changed(path: str, way: Way, name: str) -> None:
-    """Edits where the input leads, and nothing else."""
+    """Changes only the location of the input."""
     with h5py.File(path, "r+") as file:
         for old in {"a", "inner", "there"} & set(file):
             del file[old]
@@ -71,7 +71,7 @@ def changed(path: str, way: Way, name: str) -> None:
 
 
 def values(path: str, reader: str, dataset: str = "out") -> Any:
-    """What is read, in a process of its own, or the error."""
+    """Reads in a separate process; returns the values or the error."""
     code = f"""
 import hyperchunk
 hyperchunk.plugins.enable()
@@ -96,7 +96,7 @@ def test_where_an_input_leads_is_signed(way: Way, reader: str, folder: Path, att
     for dataset in ("out", "sum"):
         assert re.search(CHANGED, said := values("m.h5", reader, dataset)), said
     assert all(re.search(CHANGED, str(verdict)) for verdict in hyperchunk.udf.verify("m.h5"))
-    # Back again, and by another way to the same.
+    # Changed back, and another way to the same location.
     changed("m.h5", way, "one")
     assert values("m.h5", reader) == "[1.0, 1.0, 1.0, 1.0]"
 
@@ -104,14 +104,16 @@ def test_where_an_input_leads_is_signed(way: Way, reader: str, folder: Path, att
 @pytest.mark.parametrize("reader", ["h5py.File", "hyperchunk.open"])
 @pytest.mark.parametrize("way", WAYS)
 def test_one_of_the_file_itself_leads_nowhere(way: Way, reader: str, folder: Path, attach: Any) -> None:
-    """Also where the record was made before records said where inputs come from: it is of the same version."""
+    """An input in the file itself must not be redirected elsewhere; an older record without locations has the same
+    version.
+    """
     with h5py.File("m.h5", "w") as file:
         here(file, "")
     (record,) = attach(folder / "m.h5", "lua", LUA, "out:4:double")
     assert record["api_version"] == 3
     changed("m.h5", way, "two")
     assert re.search(CHANGED, said := values("m.h5", reader)), said
-    # Values of the file itself are not signed, as those of inputs never are.
+    # Values in the file are not signed, as for inputs in general.
     changed("m.h5", here, "")
     assert values("m.h5", reader) == "[1.0, 1.0, 1.0, 1.0]"
 
@@ -148,7 +150,7 @@ def test_the_record_says_so(folder: Path, attach: Any) -> None:
     (record,) = attach(folder / "m.h5", "lua", LUA, "out:4:double")
     assert record["sources"] == {"a": [["one.h5", "/x"]]}
     assert record["api_version"] == 8
-    # Who signs it anew signs where it leads then.
+    # A new signature covers the new location.
     changed("m.h5", soft, "two")
     hyperchunk.udf.rebuild("m.h5", "out")
     assert values("m.h5", "h5py.File") == "[2.0, 2.0, 2.0, 2.0]"

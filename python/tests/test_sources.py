@@ -1,4 +1,4 @@
-"""Files by what Python has for reading bytes, many reads as one, and files that go to other processes."""
+"""Files opened through Python sources of bytes, batched reads, and files passed to other processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hyperchunk.exceptions import ChangedError, ObjectNotFoundError, ReadError
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with a bit of everything that is fetched in its own way."""
+    """A file with objects of each kind that is fetched in its own way."""
     path = tmp_path_factory.mktemp("sources") / "made.h5"
     rng = np.random.default_rng(3)
     with h5py.File(path, "w") as f:
@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def ways(path: Path) -> Iterator[dict[str, Any]]:
-    """The same file by each kind of source."""
+    """Yields the same file through each kind of source."""
     memory = fsspec.filesystem("memory")
     memory.pipe("/made.h5", path.read_bytes())
     local = fsspec.filesystem("file")
@@ -129,7 +129,7 @@ def test_a_round_trip_a_level(made: Path) -> None:
         f.read_many(["left/height", "right/height", "left/plain"])
         after = f.stats()
         assert after is not None
-        # The chunk indexes, which have levels of their own, and the chunks.
+        # The chunk indexes, with their levels, and the chunks.
         assert after.rounds - before.rounds <= 4
 
 
@@ -183,7 +183,7 @@ def test_files_travel_light(made: Path) -> None:
             assert all(len(text) < 1500 for text in texts)
             file, group, dataset = map(pickle.loads, texts)
             expected = f["left/height"][:10]
-        # What came from elsewhere opens when it is used, and does not mind that the first one was closed.
+        # Unpickled files open on first use, even after the first one was closed.
         assert equal(file["left/height"][:10], expected)
         assert group.name == "/left"
         assert equal(group["height"][:10], expected)

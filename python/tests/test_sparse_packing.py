@@ -1,4 +1,4 @@
-"""What was never written stays unwritten when a file is packed, and costs nothing to verify."""
+"""Unwritten chunks stay unwritten when a file is packed, and cost nothing to verify."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pack(*arguments: Any) -> float:
 
 @pytest.fixture
 def sparse(tmp_path: Path) -> Path:
-    """A file of 800 GB of elements, of which 36 chunks are stored."""
+    """A file with 800 GB of elements, of which 36 chunks are stored."""
     path = tmp_path / "sparse.h5"
     with h5py.File(path, "w") as file:
         data = file.create_dataset(
@@ -58,7 +58,7 @@ def test_sparse_data_stay_sparse(sparse: Path, tmp_path: Path, options: tuple[st
         assert file["never"][5, 5] == 3
         assert file["texts"][5_000_000] == b"here"
         assert file["texts"][0] == b""
-        # A new chunk for each that something lay in, of at most a megabyte, and not one more.
+        # One new chunk for each that held data, of at most a megabyte, and no more.
         assert file["deflated"].id.get_num_chunks() <= before["deflated"].id.get_num_chunks() + 12
     assert out.stat().st_size < 60_000_000
 

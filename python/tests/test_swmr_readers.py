@@ -73,17 +73,17 @@ def test_reader_follows_a_writer(tmp_path: Path, filters: str) -> None:
         seen = rows
         sizes.add(rows)
         values = data[:]
-        # A row is there once its extent was flushed.
+        # A row is visible once its extent was flushed.
         assert np.array_equal(values, expected(rows)), rows
         total.refresh()
         side.refresh()
         if side.shape[0]:
             assert side.shape[0] == side.shape[1]
-            # Its values are written over in place.
+            # Its values are overwritten in place.
             assert side[:].min() >= side.shape[0]
         if rounds % 50 == 0:
             file.refresh()
-            # What is opened after that has what was written meanwhile, too.
+            # Objects opened after that include the data written meanwhile, too.
             assert len(data) <= len(file["g/x"])
     assert len(sizes) > 10
     process.stdin.write("\n")
@@ -100,7 +100,7 @@ def test_case_of_one_process(tmp_path: Path) -> None:
     path = tmp_path / "swmr.h5"
     writer = h5py.File(path, "w", libver="latest")
     data = writer.create_dataset("x", (1, 4), "i4", maxshape=(None, 4), chunks=(1, 4))
-    # Not yet in SWMR mode: it is locked.
+    # Not yet in SWMR mode: the file is locked.
     with pytest.raises(BlockingIOError):
         hyperchunk.open(path, swmr=True)
     writer.swmr_mode = True

@@ -1,4 +1,4 @@
-"""What an administrator decides for everybody: shared profiles and keys, keys revoked for all, a policy."""
+"""System-wide configuration by an administrator: shared profiles and keys, keys revoked for all, a policy."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The administrator's folder."""
+    """Folder of the administrator."""
     folder = tmp_path / "etc" / "hyperchunk"
     (folder / "profiles").mkdir(parents=True)
     monkeypatch.setenv(VARIABLE, str(folder))
@@ -26,7 +26,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def at_site(config: Path, site: Path) -> Command:
-    """The ``hyperchunk`` command on this machine."""
+    """The ``hyperchunk`` command with this configuration."""
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         words = [str(HYPERCHUNK), *map(str, arguments)]
@@ -37,7 +37,7 @@ def at_site(config: Path, site: Path) -> Command:
 
 
 def share(site: Path, person: Person, profile: str) -> Path:
-    """The administrator puts a key into a profile."""
+    """Puts a key into a shared profile."""
     folder = site / "profiles" / profile / "keys"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (person.fingerprint.removeprefix("SHA256:") + ".pub")
@@ -46,7 +46,7 @@ def share(site: Path, person: Person, profile: str) -> Path:
 
 
 def policy(site: Path, text: str) -> None:
-    """The administrator's policy."""
+    """Writes the policy."""
     (site / "policy.toml").write_text(f"version = 1\n{text}\n")
 
 
@@ -66,7 +66,7 @@ def test_a_key_that_is_trusted_for_everybody(
     assert (row["fingerprint"], row["profile"]) == (ada.fingerprint, "lab")
     assert "7 s" in at_site("udf", "explain", f"{native}:/out").stdout
 
-    # The user's own word comes first: less trust, more, or none at all.
+    # The user's own settings take precedence: less trust, more, or none.
     done = at_site("trust", "rm", ada.fingerprint)
     assert (done.returncode, "for everybody" in done.stderr) == (1, True)
     assert at_site("trust", "move", ada.fingerprint, "untrusted").returncode == 0
@@ -114,7 +114,7 @@ def test_a_policy(site: Path, ada: Person, adas: Any, at_site: Command, attach: 
     assert read(lua)[0] == 7
     policy(site, 'strangers = "refuse"')
     refused(lua, "runs nothing", "administrator", "policy.toml", ada.fingerprint)
-    # An expression is no program, whoever wrote it; one's own functions run.
+    # Expressions are always allowed; the user's own functions run.
     file = scene(A=[1.0, 2.0])
     hyperchunk.udf.attach(file, None, ["out"], expression="A * 2", unsigned=True)
     attach(file, "lua", "function dynamic_dataset() lib.getData('own')[1] = 3 end", "own:1:int32")

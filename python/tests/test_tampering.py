@@ -1,4 +1,4 @@
-"""A record or stub that was changed: ``verify`` tells, and reading is an error, never values."""
+"""Tampered records and stubs: ``verify`` reports them, and reading is an error, never values."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def file(scene: Any, attach: Any) -> Path:
 
 
 def edit(file: Path, change: Callable[[dict[str, Any]], object], dataset: str = "out") -> None:
-    """Changes the record, and leaves everything else as it is."""
+    """Changes the record, and nothing else."""
     with h5py.File(file, "r+") as opened:
         record = json.loads(record_of(opened[dataset]))
         change(record)
@@ -36,7 +36,7 @@ def edit(file: Path, change: Callable[[dict[str, Any]], object], dataset: str = 
 
 
 def rewrite_stubs(file: Path, dataset: str = "out") -> None:
-    """Makes the stubs fit the changed record, as an attacker can: only the signature then protects it."""
+    """Adapts the stubs to the changed record, as an attacker can: only the signature then protects it."""
     with h5py.File(file, "r+") as opened:
         fit_stubs(opened[dataset])
 
@@ -79,7 +79,7 @@ def test_a_changed_record(case: str, stubs: str, file: Path, command: Any) -> No
 
 
 def test_an_unchanged_record_written_again_is_fine(file: Path, command: Any) -> None:
-    """What the tests above do is valid but for the change."""
+    """Control: the edits of the tests above are valid except for the change."""
     edit(file, lambda r: None)
     rewrite_stubs(file)
     assert command("udf", "verify", file).returncode == 0
@@ -87,7 +87,7 @@ def test_an_unchanged_record_written_again_is_fine(file: Path, command: Any) -> 
 
 
 def test_without_its_signature_it_is_a_strangers(file: Path, command: Any) -> None:
-    """Taking the signature away gives no rights: HDF5-UDF ran unsigned payloads without a sandbox."""
+    """Removing the signature gains no rights: HDF5-UDF ran unsigned payloads without a sandbox."""
     edit(file, lambda r: r.update(signature=None))
     assert "changed" in failure(file, "out")
     rewrite_stubs(file)
@@ -101,7 +101,7 @@ def test_no_record_at_all(value: bytes, file: Path, command: Any) -> None:
     with h5py.File(file, "r+") as opened:
         record = record_of(opened["out"])
         put_record(opened["out"], value)
-        # One in an attribute, as older files have it, does not count beside such stubs.
+        # A record in an attribute, as in older files, is ignored beside such stubs.
         opened["out"].attrs[ATTRIBUTE] = np.bytes_(record)
     failure(file, "out")
     done = command("udf", "verify", file)
@@ -123,7 +123,7 @@ def exchange_stubs(file: Path) -> None:
 
 
 def test_stubs_of_another_dataset(file: Path) -> None:
-    """They name another id and another record."""
+    """Stubs of another dataset name another id and another record."""
     exchange_stubs(file)
     failure(file, "out")
     failure(file, "two")
@@ -148,7 +148,7 @@ def test_records_exchanged(file: Path) -> None:
 
 
 def test_stubs_of_one_dataset_exchanged(file: Path, attach: Any, command: Any) -> None:
-    """HDF5 does not tell a filter which chunk it reads, so a reader gets the other block's values; `verify` tells."""
+    """HDF5 does not tell a filter the chunk's position, so a read gives the other block's values; `verify` fails."""
     attach(file, "lua", elementwise("lua", "a[i] + 3", "six", ["a"]), chunks="1x1")
     assert command("udf", "verify", file).returncode == 0
     with h5py.File(file, "r+") as opened:
@@ -161,7 +161,7 @@ def test_stubs_of_one_dataset_exchanged(file: Path, attach: Any, command: Any) -
 
 
 def test_the_record_in_another_chunk(file: Path) -> None:
-    """Whoever exchanges the first chunk takes the record away."""
+    """Exchanging the first chunk loses the record."""
     with h5py.File(file, "r+") as opened:
         (first, one), (second, two) = stubs_of(opened["out"])
         opened["out"].id.write_direct_chunk(first, two)
@@ -175,7 +175,7 @@ def damaged(stub: bytes) -> list[bytes]:
 
 
 def test_damaged_stubs(file: Path) -> None:
-    """Each bit counts."""
+    """Every changed bit is detected."""
     with h5py.File(file, "r+") as opened:
         [(where, chunk), _] = stubs_of(opened["out"])
         stub, record = first_chunk(opened["out"])

@@ -1,4 +1,4 @@
-"""Keys: strangers, trusted, revoked; what the commands say about them and about live datasets."""
+"""Unknown, trusted and revoked keys, in commands and for live datasets."""
 
 import json
 import stat
@@ -37,7 +37,7 @@ def test_a_key_goes_from_stranger_to_trusted_to_revoked(
     assert command("trust", "move", ada.fingerprint, "default").returncode == 0
     assert read(native)[0] == 7
 
-    # Revoked is less than unknown: not even what a stranger may run.
+    # Revoked is less than unknown: not even a stranger's rights remain.
     with hyperchunk.open(native) as file:
         assert file["out"][0] == 7
     assert command("trust", "revoke", ada.fingerprint).returncode == 0

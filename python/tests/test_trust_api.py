@@ -1,4 +1,4 @@
-"""`hyperchunk.trust`, and the functions of `hyperchunk.udf` that look at live datasets and sign them anew."""
+"""`hyperchunk.trust`, and the functions of `hyperchunk.udf` that examine live datasets and sign them again."""
 
 import json
 from pathlib import Path

@@ -13,7 +13,7 @@ from programs import LANGUAGES, TYPES, elementwise
 
 
 def samples(kind: str) -> np.ndarray:
-    """The extremes of a type and some in between."""
+    """Returns the extremes of a type and some values in between."""
     dtype = np.dtype(TYPES[kind][0])
     if dtype.kind == "f":
         limits = np.finfo(dtype)
@@ -23,7 +23,7 @@ def samples(kind: str) -> np.ndarray:
 
 
 def copy_all(language: str) -> str:
-    """A program that copies ten inputs to ten outputs, one of each type."""
+    """Returns a program that copies ten inputs to ten outputs, one of each type."""
     if language == "py":
         body = "".join(
             f'    a, b = lib.getData("in_{t}"), lib.getData("out_{t}")\n    for i in range(9): b[i] = a[i]\n'
@@ -47,7 +47,7 @@ def copy_all(language: str) -> str:
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_type_goes_through_unchanged(language: str, order: str, scene: Any, attach: Any) -> None:
-    """In and out, from little- and big-endian inputs. HDF5-UDF reads no big-endian ones."""
+    """Values pass in and out unchanged, from little- and big-endian inputs. HDF5-UDF does not read big-endian ones."""
     inputs = {f"in_{t}": samples(t).astype(samples(t).dtype.newbyteorder(order)) for t in TYPES}
     file = scene(**inputs)
     attach(file, language, copy_all(language), *(f"out_{t}:9:{t}" for t in TYPES))
@@ -59,7 +59,7 @@ def test_every_type_goes_through_unchanged(language: str, order: str, scene: Any
 
 @pytest.mark.parametrize("kind", ["uint16", "uint8", "uint32", "uint64"])
 def test_python_integers_do_not_wrap(kind: str, scene: Any, attach: Any) -> None:
-    """Elements are Python's own integers: 3 - 5 is -2, not 65534."""
+    """Elements are Python integers: 3 - 5 is -2, not 65534."""
     dtype = TYPES[kind][0]
     file = scene(a=np.array([3, 5, 0], dtype), b=np.array([5, 3, 9], dtype))
     attach(file, "py", elementwise("py", "(a[i] - b[i]) / (a[i] + b[i])", inputs=["a", "b"]), "out:3:float")
@@ -68,7 +68,7 @@ def test_python_integers_do_not_wrap(kind: str, scene: Any, attach: Any) -> None
 
 @pytest.mark.parametrize("language", WITH_CUDA)
 def test_negative_differences_of_unsigned_inputs(language: str, scene: Any, attach: Any) -> None:
-    """Each language's own arithmetic: Lua's numbers are double, C++ promotes to int."""
+    """Each language's own arithmetic applies: Lua's numbers are double, C++ promotes to int."""
     file = scene(a=np.array([3, 65535, 0], "u2"), b=np.array([5, 0, 65535], "u2"))
     text = elementwise(language, "a[i] - b[i]", "out", ["a", "b"], "int32", ["uint16", "uint16"])
     attach(file, language, text, "out:3:int32")
@@ -83,7 +83,7 @@ def test_shapes(language: str, scene: Any, source: Any) -> None:
     """One to five dimensions, one element; whole and in blocks that do not divide the shape."""
     arrays = {f"a{n}": np.arange(np.prod(s), dtype="f4").reshape(s) for n, s in enumerate(SHAPES)}
     file = scene(**arrays)
-    # One program for all shapes, so that C++ is compiled once a chunk form.
+    # One program for all shapes, so that C++ is compiled only once per chunk form.
     for n, shape in enumerate(SHAPES):
         if language == "cpp" and n % 3:
             continue
@@ -130,7 +130,7 @@ def test_how_the_input_is_stored_does_not_matter(kind: str, tmp_path: Path, sour
 
 
 def test_a_compact_and_an_unwritten_input(tmp_path: Path, attach: Any) -> None:
-    """Compact data lies in the object header; a contiguous dataset never written has no place at all."""
+    """Compact data are stored in the object header; an unwritten contiguous dataset has no storage."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -152,7 +152,7 @@ def test_a_compact_and_an_unwritten_input(tmp_path: Path, attach: Any) -> None:
     ],
 )
 def test_inputs_of_other_types_are_refused_when_attaching(data: np.ndarray, what: str, scene: Any, attach: Any) -> None:
-    """A complex number is a compound in the files of most versions of h5py, and then its parts can be read."""
+    """In files of most versions of h5py, a complex number is a compound, whose parts can be read."""
     file = scene(a=data)
     with h5py.File(file) as opened:
         if opened["a"].id.get_type().get_class() == h5py.h5t.COMPOUND:
@@ -163,7 +163,7 @@ def test_inputs_of_other_types_are_refused_when_attaching(data: np.ndarray, what
 
 @pytest.mark.parametrize("language", WITH_CUDA)
 def test_small_floats_are_read_as_floats(language: str, scene: Any, attach: Any) -> None:
-    """Every number of 16 bits, infinite and subnormal ones and NaN among them."""
+    """Every 16-bit number, including infinite, subnormal and NaN."""
     every = np.arange(65536, dtype="u2").view("f2")
     file = scene(a=every, b=every.astype(">f2"))
     attach(file, language, elementwise(language, "a[i]", "x", ["a"]), "x:65536:float")
@@ -186,7 +186,7 @@ def test_enumerations_are_read_as_their_integers(language: str, scene: Any, atta
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_arrays_of_numbers_are_flat(language: str, scene: Any, attach: Any) -> None:
-    """An element that is an array gives all its numbers, one after the other."""
+    """Array elements give all their numbers, one after the other."""
     values = np.arange(24, dtype="i4").reshape(4, 2, 3)
     file = scene()
     with h5py.File(file, "r+") as opened:

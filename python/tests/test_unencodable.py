@@ -1,4 +1,4 @@
-"""What HDF5 cannot hold is an error at the call, and everything else of the file is there after `close`."""
+"""Values that HDF5 cannot represent are an error at the call, and the rest of the file is intact after `close`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,3 +58,19 @@ def test_call_is_refused_and_the_file_stays(tmp_path: Path, what: str, libver: s
         assert np.array_equal(file["hours"][()], np.arange(1000))
         assert file["after"][()] == 7
     assert [found.name for found in tmp_path.glob("a.h5*")] == ["a.h5"]
+
+
+@pytest.mark.parametrize("extent", [2**63, 2**64 - 1])
+@pytest.mark.parametrize("options", [{"maxshape": (None,)}, {}])
+def test_an_extent_that_hdf5_cannot_count(tmp_path: Path, extent: int, options: dict[str, Any]) -> None:
+    """libhdf5 makes none, and opens none that is there."""
+    path = tmp_path / "a.h5"
+    with hyperchunk.open(path, "w") as file:
+        with pytest.raises(hyperchunk.HyperchunkError, match="fewer than 2\\^63"):
+            file.create_dataset("w", (extent,), "i1", chunks=(10,), **options)
+        grows = file.create_dataset("grows", (10,), "i1", chunks=(10,), maxshape=(None,))
+        with pytest.raises(hyperchunk.HyperchunkError, match="fewer than 2\\^63"):
+            grows.resize((extent,))
+        file.create_dataset("most", (2**63 - 1,), "i1", chunks=(10,))
+    with h5py.File(path) as file:
+        assert {name: file[name].shape for name in file} == {"grows": (10,), "most": (2**63 - 1,)}

@@ -1,4 +1,4 @@
-"""WebAssembly modules: the same values everywhere, with an address space and a sandbox of their own."""
+"""WebAssembly modules: the same values everywhere, in a separate address space and sandbox."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def wasm(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
 
 
 def failure(file: Path) -> str:
-    """Why it cannot be read: the same words from both readers."""
+    """Returns the error of a read, the same from both readers."""
     with pytest.raises(OSError) as error:
         read(file, "out", 0)
     with hyperchunk.open(file) as opened, pytest.raises(Exception) as own:
@@ -58,7 +58,7 @@ def test_ndvi_in_both_readers(chunks: str | None, wide: bool, scene: Any, wasm: 
 
 
 def test_inputs_that_are_not_mapped(scene: Any, wasm: Any) -> None:
-    """Big-endian, compressed and chunked ones are handed over in shared memory."""
+    """Big-endian, compressed and chunked inputs are passed in shared memory."""
     red, nir = np.random.default_rng(1).random((2, 30, 40), dtype="f4")
     file = scene(Red=red.astype(">f4"))
     with h5py.File(file, "r+") as opened:
@@ -68,7 +68,7 @@ def test_inputs_that_are_not_mapped(scene: Any, wasm: Any) -> None:
 
 
 def test_a_large_array_in_one_piece(scene: Any, wasm: Any) -> None:
-    """Places far apart in the address space."""
+    """Large arrays are at distant addresses."""
     random = np.random.default_rng(2)
     red, nir = (random.random((3000, 1001), dtype="f4") for _ in "ab")
     file = scene(Red=red, NIR=nir)
@@ -99,7 +99,7 @@ def test_rebuild_signs_the_same_module(scene: Any, wasm: Any, command: Any) -> N
 
 
 def test_the_library(scene: Any, wasm: Any) -> None:
-    """Type, path and shape, told through the functions that a module imports."""
+    """Type, path and shape, through the functions that a module imports."""
     body = """
     i32.const 0 i32.const 3 call find local.tee 0 call data local.set 1
     local.get 1  i32.const 4 i32.const 1 call find call rank  i32.store8 0
@@ -121,7 +121,7 @@ def test_the_library(scene: Any, wasm: Any) -> None:
 
 
 def test_where_the_block_is(scene: Any, wasm: Any) -> None:
-    """Each block tells where it begins."""
+    """Each block gets its offset."""
     body = "i32.const 0 call data  i32.const 0 i32.const 1 call start i32.wrap_i64  i32.store8 0"
     file = scene()
     wasm(file, module(body), "out:4x12:uint8", chunks="4x3")
@@ -129,7 +129,7 @@ def test_where_the_block_is(scene: Any, wasm: Any) -> None:
 
 
 def test_inputs_by_option(scene: Any, wasm: Any, command: Any, tmp_path: Path) -> None:
-    """A module that does not say what it reads."""
+    """Inputs given by option, for a module that does not declare them."""
     body = "i32.const 0 call data  i32.const 1 call data i32.load8_u 2  i32.store8 0"
     file = scene(a=np.array([1, 2, 42], "u1"))
     wasm(file, module(body), OUT, inputs=["a"])
@@ -144,7 +144,7 @@ def test_inputs_by_option(scene: Any, wasm: Any, command: Any, tmp_path: Path) -
 
 
 def test_memory_that_grows_lies_behind_the_data(scene: Any, wasm: Any) -> None:
-    """A page that is asked for is zeros, and not an input."""
+    """A newly allocated page is zero, and no input."""
     body = """
     i32.const 0 call data
     i32.const 1 memory.grow i32.const 65536 i32.mul local.tee 0 i32.load 0 i32.eqz
@@ -164,7 +164,7 @@ def test_a_failure_in_words(scene: Any, wasm: Any) -> None:
 
 LOOP = "loop br 0 end"
 GROW = "block loop i32.const 256 memory.grow i32.const -1 i32.eq br_if 1 br 0 end end"
-# name -> the module and what an error says; None: it runs and gains nothing.
+# name -> the module and the expected error; None: it runs and gains nothing.
 BOMBS: dict[str, tuple[bytes, str | None]] = {
     "out_of_bounds": (module("i32.const -4 i32.load 0 drop"), "memory that is not its own"),
     "far_out_of_bounds": (module("i32.const -4 i32.load 0xfffffff0 drop"), "memory that is not its own"),
@@ -207,7 +207,7 @@ def test_what_a_module_does_wrong(name: str, scene: Any, wasm: Any, profile: Any
 
 
 NOTHING = "i32.const 1 drop "
-# name -> the bytes and what attaching them says.
+# name -> the bytes and the error of attaching them.
 BAD: dict[str, tuple[bytes, type[Exception], str]] = {
     "empty": (b"", UdfSyntaxError, "0 bytes"),
     "text": (b"(module)", UdfSyntaxError, "wat2wasm"),

@@ -1,4 +1,4 @@
-"""Machine code of modules, kept from one process to the next: never believed when it could be somebody else's."""
+"""Cache of compiled modules across processes: entries that another user could have made are never used."""
 
 import hashlib
 import os
@@ -22,13 +22,13 @@ HEADER = 8 + 32
 
 
 def writes(number: int) -> bytes:
-    """A module whose function computes this number."""
+    """Returns a module whose function computes this number."""
     return module(f"i32.const 0 call data  i32.const {number} i32.store8 0")
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for code that nothing was kept in yet."""
+    """An empty cache folder."""
     path = tmp_path / "kept"
     monkeypatch.setenv("HYPERCHUNK_CODE_CACHE", str(path))
     return path
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def attached(folder: Path, scene: Any, tmp_path: Path) -> Callable[[int], Path]:
-    """A file with a module that computes a number, attached where its code was not kept."""
+    """Makes a file with a module that computes a number, attached with another cache."""
 
     def make(number: int) -> Path:
         file: Path = scene(f"{number}.h5", a=np.zeros(1, "u1"))
@@ -50,7 +50,7 @@ def attached(folder: Path, scene: Any, tmp_path: Path) -> Callable[[int], Path]:
 
 
 def fresh(file: Path, code: str = READ, **env: str) -> str:
-    """What a process of its own reads."""
+    """Reads in a separate process."""
     return run_python(code, file, **env).stdout.strip()
 
 
@@ -72,7 +72,7 @@ def test_a_second_process_takes_what_the_first_left(attached: Any, folder: Path)
 
 
 def test_it_is_that_code_that_runs(attached: Any, folder: Path) -> None:
-    """The code of another module, under this one's name and with digests that are right: the entry is used."""
+    """Control: another module's code, under this one's name and with correct digests, is used."""
     file, other = attached(7), attached(8)
     fresh(file)
     (entry,) = entries(folder)
@@ -93,7 +93,7 @@ def test_each_module_has_an_entry_of_its_own(attached: Any, folder: Path) -> Non
 
 
 def test_code_that_the_worker_cannot_take_is_made_anew(attached: Any, folder: Path) -> None:
-    """Of another version, say: the digests are right, and what they are of is no code."""
+    """Code with correct digests that the worker cannot load, such as of another version, is recompiled."""
     file = attached(7)
     fresh(file)
     (entry,) = entries(folder)
@@ -177,7 +177,7 @@ def test_switched_off(attached: Any, folder: Path, config: Path, tmp_path: Path)
 
 
 def test_where_there_is_no_home(attached: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No home, one that cannot be made, one of somebody else: no code is kept, and all is read."""
+    """Without a usable home (none, not creatable, or another user's), no code is cached, and reads work."""
     file = attached(7)
     monkeypatch.delenv("HYPERCHUNK_CODE_CACHE")
     assert fresh(file) == "[7]"
@@ -197,7 +197,7 @@ def test_where_there_is_no_home(attached: Any, tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_module_that_does_not_compile(folder: Path, scene: Any, tmp_path: Path) -> None:
-    """Nothing is kept of it, and both readers say why."""
+    """A module that does not compile is not cached, and both readers give the reason."""
     file = scene(a=np.zeros(1, "u1"))
     path = tmp_path / "bad.wasm"
     path.write_bytes(module("i32.const 0"))

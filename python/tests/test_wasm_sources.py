@@ -1,4 +1,4 @@
-"""C and C++ that Zig compiles to WebAssembly when they are attached."""
+"""C and C++ sources that Zig compiles to WebAssembly at the attach."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def attach(folder: Path, file: Path, text: str, *outputs: str, name: str = "case
 @pytest.mark.parametrize("name", ["case.cpp", "case.c"])
 @pytest.mark.parametrize("chunks", [None, "auto", "7x8"])
 def test_ndvi(name: str, chunks: str | None, scene: Any, tmp_path: Path, command: Any) -> None:
-    """The module and its source are stored, it runs unsigned, and both readers compute the same."""
+    """Module and source are stored, the module runs unsigned, and both readers compute the same."""
     file = scene()
     text = ndvi("cpp") if name.endswith("cpp") else (EXAMPLES / "ndvi.c").read_text()
     (record,) = attach(tmp_path, file, text, name=name, chunks=chunks, unsigned=True)
@@ -130,14 +130,14 @@ def test_what_the_library_would_throw_is_the_message(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["case.cpp", "case.c"])
 def test_a_small_function_is_a_small_module(name: str, scene: Any, tmp_path: Path) -> None:
-    """Each new worker compiles it, 1 ms a KiB. What nobody calls, `printf` above all, must not be in it."""
+    """Each new worker compiles the module, at 1 ms per KiB. Unused code, above all `printf`, must not be in it."""
     text = ndvi("cpp") if name.endswith("cpp") else (EXAMPLES / "ndvi.c").read_text()
     (record,) = attach(tmp_path, scene(), text, name=name)
     assert record["bytecode_size"] < 6000
 
 
 def test_a_dataset_that_is_not_there(tmp_path: Path) -> None:
-    """By a way that the scanner does not know."""
+    """A missing dataset, accessed in a way that the scanner does not detect."""
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()
     text = 'extern "C" void dynamic_dataset() { lib.getData<float>("b"); hyperchunk::find("c"); }'
@@ -163,7 +163,7 @@ def test_mistakes_are_told(tmp_path: Path, command: Any) -> None:
 
 
 def test_the_compiler_sees_no_file_of_the_user(tmp_path: Path) -> None:
-    """As with machine code: what is included must be the system's, or Zig's."""
+    """As for machine code: included files must belong to the system, or to Zig."""
     file, secret = tmp_path / "a.h5", tmp_path / "secret.h"
     h5py.File(file, "w").close()
     secret.write_text("#error the secret was read\n")

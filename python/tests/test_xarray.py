@@ -1,4 +1,4 @@
-"""The xarray engine, against h5netcdf on the same files."""
+"""The xarray engine, compared with h5netcdf on the same files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ with warnings.catch_warnings():
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Path:
-    """A file with all that netCDF has: groups, unlimited dimensions, packed values, times, text."""
+    """A file with all features of netCDF: groups, unlimited dimensions, packed values, times, text."""
     path = tmp_path / "scene.nc"
     rng = np.random.default_rng(3)
     with netCDF4.Dataset(path, "w") as f:
@@ -39,7 +39,7 @@ def scene(tmp_path: Path) -> Path:
         f.createVariable("name", str, ("no variable",))[:] = np.array(["a", "bé", "", "d"], dtype=object)
         f.createVariable("flags", "u1", ("y", "x"), shuffle=True, fletcher32=True)[:] = 7
         f.createVariable("number", "i4")[...] = 42
-        # Written less far than `time` goes.
+        # Shorter than `time`.
         f.createVariable("short", "f4", ("time",), fill_value=np.float32(-1))[:2] = [1, 2]
         inner = f.createGroup("sensors/left")
         inner.createDimension("z", 3)
@@ -50,7 +50,7 @@ def scene(tmp_path: Path) -> Path:
 
 
 def check(path: Path, **options: object) -> xr.Dataset:
-    """Both engines agree: values, attributes, dimensions, types and encodings."""
+    """Checks that both engines agree: values, attributes, dimensions, types and encodings."""
     theirs = xr.open_dataset(path, engine="h5netcdf", phony_dims="access", **options)
     ours = xr.open_dataset(path, engine="hyperchunk", **options)
     assert ours.encoding["unlimited_dims"] == theirs.encoding["unlimited_dims"]

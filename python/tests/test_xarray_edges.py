@@ -1,4 +1,4 @@
-"""Files that xarray cannot say in full, and dimensions as netCDF-C has them."""
+"""Files that xarray cannot represent completely, and dimensions as in netCDF-C."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_unlimited_dimension_is_as_long_as_its_longest_variable(tmp_path: Pat
     ):
         xr.testing.assert_identical(ours.load(), theirs.load())
     if case == "shadowed":
-        return  # no tree of xarray: a dimension of one name and two lengths
+        return  # not representable as a tree in xarray: one dimension name with two lengths
     with xr.open_datatree(path, engine=Engine, **options) as tree, netCDF4.Dataset(path) as file:
         for group in tree.subtree:
             if group.path != "/":
@@ -154,7 +154,7 @@ def _unsayable(path: Path, what: str) -> None:
         elif what == "time attribute":
             h5py.h5a.create(file["y"].id, b"odd", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
     if what == "user link":
-        # The external link becomes one of an application's own class, 70.
+        # Turns the external link into a user-defined one of class 70.
         data = path.read_bytes()
         assert data.count(b"\x40\x03zzz") == 1
         path.write_bytes(data.replace(b"\x40\x03zzz", b"\x46\x03zzz"))
@@ -201,7 +201,7 @@ def test_links_that_lead_nowhere_are_not_there(tmp_path: Path) -> None:
     assert set(xr.open_dataset(path, engine=Engine).variables) == {"y"}
 
 
-# By their numbers: bzip2, Blosc, LZ4, bitshuffle, Zstandard.
+# By number: bzip2, Blosc, LZ4, bitshuffle, Zstandard.
 COMPRESSIONS = ["gzip", "szip", "lzf", None, 307, 32001, 32004, 32008, 32015]
 
 

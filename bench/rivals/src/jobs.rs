@@ -1,4 +1,4 @@
-//! The jobs, those of `bench/reading.py`, and their answers.
+//! Jobs of `bench/reading.py`, and their answers.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,15 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Rows and columns of a small slice.
 pub(crate) const SIDE: u64 = 8;
 
-/// What is to be read.
+/// A job.
 #[derive(Clone, Copy)]
 pub(crate) enum Job {
-    /// All of a dataset of `data.h5`.
+    /// Reads a whole dataset of `data.h5`.
     Whole(&'static str),
-    /// The slices of [`SIDE`] rows and columns at [`Input::corners`] of a dataset of `data.h5`, one after another.
+    /// Reads the slices of [`SIDE`] rows and columns at [`Input::corners`] of a dataset of
+    /// `data.h5`, one after another.
     Slices(&'static str),
-    /// The names and shapes of the datasets in the groups of `many.h5`.
+    /// Lists the names and shapes of the datasets in the groups of `many.h5`.
     Names,
 }
 
@@ -28,7 +29,7 @@ pub(crate) const JOBS: [(&str, Job); 7] = [
     ("100 slices, deflate", Job::Slices("deflate")),
 ];
 
-/// The files.
+/// Input files.
 pub(crate) struct Input {
     pub(crate) data: PathBuf,
     pub(crate) many: PathBuf,
@@ -44,14 +45,14 @@ impl Input {
     }
 }
 
-/// What came out.
+/// Result of a job.
 pub(crate) enum Answer {
-    /// Elements in their order, slice after slice.
+    /// Elements in order, slice after slice.
     Values(Vec<f32>),
     Names(Names),
 }
 
-/// What there is of names and shapes, summed up: enough to see that all were there.
+/// Summary of names and shapes, sufficient to check that all were listed.
 #[derive(Default, Debug, PartialEq)]
 pub(crate) struct Names {
     datasets: u64,
@@ -69,7 +70,7 @@ impl Names {
 }
 
 impl Answer {
-    /// Whether it is what libhdf5 says.
+    /// Checks the answer against libhdf5's.
     pub(crate) fn check(&self, expected: &Self) -> Result<()> {
         match (self, expected) {
             (Self::Values(values), Self::Values(expected)) if values == expected => Ok(()),

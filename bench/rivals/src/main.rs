@@ -1,4 +1,4 @@
-//! How fast the Rust readers of HDF5 are, in one process and one loop: `rivals FOLDER ROUNDS [JOB…]`.
+//! Speed of Rust readers of HDF5, in one process and one loop: `rivals FOLDER ROUNDS [JOB…]`.
 //!
 //! Built and run from the root of the repository:
 //!
@@ -7,14 +7,15 @@
 //! .venv/bin/python bench/reading.py --rivals bench/rivals/target/release/rivals
 //! ```
 //!
-//! `bench/reading.py` makes the folder: `data.h5`, `many.h5` and `corners.json`. What is printed is JSON: job → reader →
-//! seconds of each round, or a string that says why there are none. A round has each reader once, every other round the other
-//! way round; one round before them is not counted. Every answer is compared with libhdf5's, and something else goes through the
-//! processors' caches before each turn: nobody profits from what the one before has read.
+//! `bench/reading.py` makes the folder: `data.h5`, `many.h5` and `corners.json`. The output is JSON: job →
+//! reader → seconds of each round, or a string with the reason why there are none. A round runs each reader
+//! once, every other round in reverse order; a warm-up round is not counted. Every answer is compared with
+//! libhdf5's, and other data go through the processors' caches before each turn, so that no reader profits
+//! from the previous one.
 //!
-//! Each reader does the job in the fastest of its documented ways, with as many threads as there are processors where it has
-//! threads. A job starts with opening the file, which for hidefix means to make its index through libhdf5; "ready" is after
-//! that. Closing the file counts, freeing the answer does not.
+//! Each reader does the job in the fastest of its documented ways, with one thread per processor if it has
+//! threads. A job starts with opening the file, which for hidefix includes making its index through libhdf5;
+//! "ready" excludes that. Closing the file counts, freeing the answer does not.
 
 mod jobs;
 mod readers;
@@ -25,7 +26,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// How many bytes go through the caches before each turn.
+/// Bytes that go through the caches before each turn.
 const SWEEP: usize = 64 << 20;
 
 fn main() -> Result<()> {
@@ -51,7 +52,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The seconds that each reader takes for a job, round by round.
+/// Returns the seconds that each reader takes for a job, round by round.
 fn compare(input: &Input, job: Job, expected: &Answer, rounds: usize) -> Map<String, Value> {
     let mut results: Vec<(&str, std::result::Result<Vec<f64>, String>)> =
         readers::ALL.iter().map(|(name, _)| (*name, Ok(Vec::new()))).collect();
@@ -75,7 +76,7 @@ fn compare(input: &Input, job: Job, expected: &Answer, rounds: usize) -> Map<Str
         .collect()
 }
 
-/// Does a job once; the seconds that it took.
+/// Does a job once; returns the seconds.
 fn once(reader: readers::Reader, input: &Input, job: Job, expected: &Answer) -> Result<f64> {
     let task = reader(input, job)?;
     black_box(vec![1_u8; SWEEP].iter().map(|byte| u64::from(*byte)).sum::<u64>());

@@ -1,4 +1,4 @@
-//! HDF5 data as Apache Arrow, and back: the types, tables over datasets and groups, files that are both.
+//! HDF5 data as Apache Arrow, and back: types, tables over datasets and groups, and files that are both.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
 pub mod dual;

@@ -1,12 +1,12 @@
-//! Memory of the C program: every look at it is here.
+//! All access to memory of the C program.
 
 use hyperchunk::{Error, Result};
 use std::ffi::{CStr, c_char};
 
-/// A string of the program, as bytes.
+/// Returns a string of the program, as bytes.
 ///
 /// # Safety
-/// It is NULL, or ends with NUL and stays as it is while the result is used.
+/// It is NULL, or ends with NUL and does not change while the result is used.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a [u8]> {
     if pointer.is_null() {
         return Err(Error::invalid(format!("{what} is NULL")));
@@ -15,10 +15,10 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
     Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
 }
 
-/// An array of the program; `None` for NULL.
+/// Returns an array of the program; `None` for NULL.
 ///
 /// # Safety
-/// It is NULL, or has `count` values that stay as they are while the result is used.
+/// It is NULL, or has `count` values that do not change while the result is used.
 pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, count: usize) -> Result<Option<&'a [T]>> {
     if pointer.is_null() {
         return Ok(None);
@@ -32,7 +32,7 @@ pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, count: usize) -> Resu
     Ok(Some(unsafe { std::slice::from_raw_parts(pointer, count) }))
 }
 
-/// An array that must be there, unless it has no values.
+/// Returns an array that must not be NULL unless it has no values.
 ///
 /// # Safety
 /// As [`array`].
@@ -45,7 +45,7 @@ pub(crate) unsafe fn needed<'a, T: Copy>(pointer: *const T, count: usize, what: 
     }
 }
 
-/// Gives the program a value, if it wants it.
+/// Writes a value for the program, unless the pointer is NULL.
 ///
 /// # Safety
 /// `place` is NULL, or a value can be written there.
@@ -56,7 +56,7 @@ pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
     }
 }
 
-/// Gives the program bytes.
+/// Writes bytes for the program.
 ///
 /// # Safety
 /// As many bytes can be written to `place`, which is not NULL.

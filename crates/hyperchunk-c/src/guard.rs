@@ -1,4 +1,4 @@
-//! The one guard for every entry from C: no panic gets out, and what went wrong is kept for `hc_error`.
+//! The guard around every entry from C: panics are caught, and errors are kept for `hc_error`.
 
 use hyperchunk::Result;
 use std::cell::RefCell;
@@ -6,11 +6,11 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
-    /// What went wrong last on this thread.
+    /// The last error on this thread.
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Runs `body`; if it fails, keeps why and returns -1 as the type has it.
+/// Runs `body`; if it fails, keeps the error and returns -1.
 pub(crate) fn guard<T: From<i8>>(body: impl FnOnce() -> Result<T>) -> T {
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return value,
@@ -21,13 +21,13 @@ pub(crate) fn guard<T: From<i8>>(body: impl FnOnce() -> Result<T>) -> T {
             format!("a defect in hyperchunk, please report it: {text}")
         }
     };
-    // A name from C has no NUL in it; what else had one loses what follows.
+    // A name from C has no NUL in it; any other text is truncated there.
     let text = message.split('\0').next().unwrap_or_default();
     LAST.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
     T::from(-1)
 }
 
-/// The text for `hc_error`: valid until the next failure on this thread.
+/// Returns the text for `hc_error`: valid until the next failure on this thread.
 pub(crate) fn last() -> *const c_char {
     LAST.with_borrow(|last| CStr::as_ptr(last))
 }

@@ -1,4 +1,4 @@
-//! What the program's numbers stand for.
+//! The table of open objects, which the program refers to by numbers.
 
 use hyperchunk::write::{DatasetWriter, NodeId, Writer};
 use hyperchunk::{Error, Result};
@@ -14,19 +14,19 @@ pub(crate) enum Handle {
     Dataset(Writer, DatasetWriter),
 }
 
-/// Numbers are never used twice: one that was closed stays so.
+/// The next number. Numbers are never reused, so a closed one stays invalid.
 static NEXT: AtomicI64 = AtomicI64::new(1);
 static OPEN: LazyLock<RwLock<HashMap<i64, Handle>>> = LazyLock::new(RwLock::default);
 
 impl Handle {
-    /// Gives it a number.
+    /// Assigns it a number.
     pub(crate) fn open(self) -> i64 {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         OPEN.write().unwrap_or_else(PoisonError::into_inner).insert(id, self);
         id
     }
 
-    /// What a number stands for.
+    /// Returns the object with a number.
     pub(crate) fn get(id: i64) -> Result<Self> {
         let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&id)

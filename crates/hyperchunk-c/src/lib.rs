@@ -1,6 +1,7 @@
-//! The writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` say what each function does.
+//! The writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` document each
+//! function.
 //!
-//! Every entry goes through one guard, and every look at the program's memory through `foreign`.
+//! Every entry goes through one guard, and all access to the program's memory through `foreign`.
 
 mod foreign;
 mod guard;
@@ -18,11 +19,11 @@ use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, Writer};
 use hyperchunk::{Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// A dataset has no more dimensions.
+/// Maximum number of dimensions of a dataset.
 const MOST_DIMENSIONS: usize = 32;
-/// What stands for an extent without a bound.
+/// Marks an unlimited dimension.
 const UNLIMITED: u64 = u64::MAX;
-/// `HC_EXCL`: the file must not be there.
+/// `HC_EXCL`: the file must not exist.
 const EXCLUSIVE: c_uint = 1;
 
 const SHUFFLE: u16 = 2;
@@ -33,13 +34,13 @@ fn rank(rank: c_int) -> Result<usize> {
     found.ok_or_else(|| Error::invalid(format!("{rank} dimensions")))
 }
 
-/// What went wrong last on this thread.
+/// Returns the last error on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_error() -> *const c_char {
     guard::last()
 }
 
-/// Starts a file.
+/// Creates a file.
 ///
 /// # Safety
 /// `name` is a string.
@@ -58,13 +59,13 @@ pub unsafe extern "C" fn hc_create(name: *const c_char, flags: c_uint) -> i64 {
     })
 }
 
-/// Makes what was written so far readable.
+/// Makes the data written so far readable.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_flush(id: i64) -> c_int {
     guard(|| Handle::get(id)?.file().flush().map(|()| 0))
 }
 
-/// Ends a file, or forgets a group or dataset.
+/// Closes a file, or releases a group or dataset.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_close(id: i64) -> c_int {
     guard(|| {
@@ -76,7 +77,7 @@ pub extern "C" fn hc_close(id: i64) -> c_int {
     })
 }
 
-/// Gives a file up.
+/// Discards a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_discard(id: i64) -> c_int {
     guard(|| {
@@ -86,7 +87,7 @@ pub extern "C" fn hc_discard(id: i64) -> c_int {
     })
 }
 
-/// Makes a group.
+/// Creates a group.
 ///
 /// # Safety
 /// `name` is a string.
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn hc_create_group(parent: i64, name: *const c_char) -> i6
     })
 }
 
-/// The name of a new object. An empty one would make an object that nothing leads to.
+/// Returns the name of a new object. An empty one would create an object without a link.
 ///
 /// # Safety
 /// As [`foreign::text`].
@@ -111,7 +112,7 @@ unsafe fn named<'a>(name: *const c_char) -> Result<&'a [u8]> {
     if name.is_empty() { Err(Error::invalid("an empty name")) } else { Ok(name) }
 }
 
-/// Makes a dataset.
+/// Creates a dataset.
 ///
 /// # Safety
 /// `name` is a string; `dims`, and `max_dims` and `chunk_dims` unless they are NULL, have `rank` values.
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn hc_create_dataset(
     })
 }
 
-/// Writes a chunk as it will be stored.
+/// Writes a chunk in its stored form.
 ///
 /// # Safety
 /// `offset` has a value for each dimension, `buf` has `data_size` bytes.
@@ -181,11 +182,11 @@ pub unsafe extern "C" fn hc_write_chunk(
     })
 }
 
-/// Reads a chunk as it is stored.
+/// Reads a chunk in its stored form.
 ///
 /// # Safety
-/// `offset` has a value for each dimension; `filter_mask` is NULL or has room for a value; `buf_size` has a value and room
-/// for one; `buf` is NULL or has room for as many bytes.
+/// `offset` has a value for each dimension; `filter_mask` is NULL or has room for a value; `buf_size` has a
+/// value and room for one; `buf` is NULL or has room for as many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_read_chunk(
     dset: i64,

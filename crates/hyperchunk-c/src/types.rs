@@ -1,4 +1,4 @@
-//! The types of numbers, as `hyperchunk.h` numbers them.
+//! The types of numbers, as numbered in `hyperchunk.h`.
 
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::{Error, Result};
@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 const ORDER: ByteOrder = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 
-/// The type that a number of `hc_type` stands for.
+/// Returns the type for a number of `hc_type`.
 pub(crate) fn datatype(number: c_int) -> Result<Datatype> {
     Ok(match number {
         1..=4 => Datatype::integer(1 << (number - 1), true, ORDER),

@@ -1,4 +1,5 @@
-//! HDF5-UDF's interface for C: `include/hdf5-udf.h` says what each function does. What is stored is a live dataset of ours.
+//! HDF5-UDF's interface for C: `include/hdf5-udf.h` documents each function. The stored dataset is a live
+//! dataset of ours.
 
 use crate::foreign;
 use hyperchunk_h5abi::library::loaded;
@@ -13,23 +14,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// What a program says about a function and a file.
+/// The settings of a program for a function and a file.
 #[allow(missing_debug_implementations, reason = "the program has it as a pointer")]
 pub struct Context {
     file: PathBuf,
     source: Option<PathBuf>,
     overwrite: bool,
     outputs: Vec<String>,
-    /// What went wrong last.
+    /// The last error.
     error: CString,
 }
 
 type Reason = Box<dyn std::error::Error>;
 
-/// libhdf5 need not be one that many threads may call.
+/// libhdf5 may not be thread-safe.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Begins with a file, and with a function or none.
+/// Makes a context for a file, with a function or without one.
 ///
 /// # Safety
 /// Both are NULL or strings.
@@ -53,10 +54,10 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Ends it.
+/// Frees a context.
 ///
 /// # Safety
-/// `ctx` is NULL or of [`libudf_init`], and not used after.
+/// `ctx` is NULL or from [`libudf_init`], and not used after.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_destroy(ctx: *mut Context) {
     if !ctx.is_null() {
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn libudf_destroy(ctx: *mut Context) {
 /// Sets an option.
 ///
 /// # Safety
-/// `option` and `value` are NULL or strings, `ctx` NULL or of [`libudf_init`].
+/// `option` and `value` are NULL or strings, `ctx` NULL or from [`libudf_init`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_set_option(
     option: *const c_char,
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn libudf_set_option(
             };
             match option {
                 "overwrite" => ctx.overwrite = value,
-                // It always is.
+                // It is always saved.
                 "save_sourcecode" => {}
                 other => return Err(format!("there is no option {other:?}").into()),
             }
@@ -95,10 +96,10 @@ pub unsafe extern "C" fn libudf_set_option(
     }
 }
 
-/// Says what an output looks like.
+/// Adds the description of an output.
 ///
 /// # Safety
-/// `description` is NULL or a string, `ctx` NULL or of [`libudf_init`].
+/// `description` is NULL or a string, `ctx` NULL or from [`libudf_init`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_push_dataset(description: *const c_char, ctx: *mut Context) -> bool {
     // SAFETY: the program's promise.
@@ -112,21 +113,21 @@ pub unsafe extern "C" fn libudf_push_dataset(description: *const c_char, ctx: *m
     }
 }
 
-/// Checks the function, loads it in the sandbox, writes nothing.
+/// Checks the function and loads it in the sandbox, without writing anything.
 ///
 /// # Safety
-/// `ctx` is NULL or of [`libudf_init`].
+/// `ctx` is NULL or from [`libudf_init`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_compile(ctx: *mut Context) -> bool {
     // SAFETY: the program's promise.
     unsafe { guard(ctx, |ctx| ctx.attach(true).map(drop)) }
 }
 
-/// Stores the function, and gives the headers of what it computes.
+/// Stores the function, and returns the headers of its outputs.
 ///
 /// # Safety
-/// `ctx` is NULL or of [`libudf_init`]; `size` is NULL or has a value and room for one; `metadata` is NULL or has room for that
-/// many bytes.
+/// `ctx` is NULL or from [`libudf_init`]; `size` is NULL or has a value and room for one; `metadata` is NULL
+/// or has room for that many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_store(metadata: *mut c_char, size: *mut usize, ctx: *mut Context) -> bool {
     // SAFETY: the program's promise.
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn libudf_store(metadata: *mut c_char, size: *mut usize, c
     }
 }
 
-/// Gives the header of a dataset.
+/// Returns the header of a dataset.
 ///
 /// # Safety
 /// `dataset` is NULL or a string; the rest as for [`libudf_store`].
@@ -179,10 +180,10 @@ pub unsafe extern "C" fn libudf_get_metadata(
     }
 }
 
-/// Gives what went wrong last, and returns its length.
+/// Copies the last error to a buffer, and returns its length.
 ///
 /// # Safety
-/// `buf` is NULL or has room for `size` bytes; `ctx` is NULL or of [`libudf_init`].
+/// `buf` is NULL or has room for `size` bytes; `ctx` is NULL or from [`libudf_init`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_get_error(buf: *mut c_char, size: usize, ctx: *mut Context) -> usize {
     // SAFETY: the program's promise.
@@ -207,7 +208,7 @@ impl Context {
     }
 }
 
-/// The libhdf5 of the program, or the system's.
+/// Returns the libhdf5 of the program, or the system's.
 fn library() -> Result<&'static Library, Reason> {
     match loaded().first() {
         Some(library) => Ok(library),
@@ -215,17 +216,17 @@ fn library() -> Result<&'static Library, Reason> {
     }
 }
 
-/// Makes the user's signing key if there is none, as HDF5-UDF does, and says so.
+/// Creates the user's signing key if there is none, as HDF5-UDF does, and reports it.
 fn make_key() -> Result<(), Reason> {
     if let Some((fingerprint, path)) = keys::make_missing_key()? {
         let text = format!("hyperchunk: made your signing key {fingerprint} ({})\n", path.display());
-        // Whoever has closed standard error does not want to know.
+        // If standard error is closed, the report is dropped.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Ok(())
 }
 
-/// Workers are beside this library, or where HDF5 finds our plugin.
+/// Finds the package with the workers: from this library's location, or from HDF5's plugin path.
 fn find_package() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -243,7 +244,7 @@ fn find_package() {
     });
 }
 
-/// A string of the program, which is UTF-8.
+/// Returns a string of the program, which must be UTF-8.
 ///
 /// # Safety
 /// As [`foreign::text`].
@@ -253,7 +254,7 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Reason
     std::str::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8").into())
 }
 
-/// Gives a text and its NUL, cut off where it does not fit.
+/// Writes a text and its NUL, truncated if it does not fit.
 ///
 /// # Safety
 /// `place` has room for `room` bytes, which are not 0.
@@ -267,10 +268,10 @@ unsafe fn give_text(place: *mut c_char, room: usize, text: &str) {
     }
 }
 
-/// Runs `body`; false, with the reason in the context, if it fails.
+/// Runs `body`; returns false, with the reason in the context, if it fails.
 ///
 /// # Safety
-/// `ctx` is NULL or of [`libudf_init`], and used by no other thread meanwhile.
+/// `ctx` is NULL or from [`libudf_init`], and not used by another thread meanwhile.
 unsafe fn guard(ctx: *mut Context, body: impl FnOnce(&mut Context) -> Result<(), Reason>) -> bool {
     // SAFETY: the caller's promise.
     let Some(ctx) = (unsafe { ctx.as_mut() }) else { return false };

@@ -51,7 +51,8 @@ pub struct Indexing {
     /// As --kerchunk: for each array its metadata and a chunk manifest of VirtualiZarr's.
     #[arg(long, value_name = "JSON")]
     pub virtualizarr: Option<PathBuf>,
-    /// Replace what --output, --kerchunk and --virtualizarr name if it is there.
+    /// Replace what --output, --kerchunk and --virtualizarr name if it is there, and a file at the usual place of the index
+    /// that is none.
     #[arg(long)]
     pub overwrite: bool,
     /// What references call the file, if not by the name given here.
@@ -161,6 +162,10 @@ impl Indexing {
             .collect();
         named.iter().try_for_each(|path| output::check(path, self.overwrite, &inputs))?;
         output::check(place, true, &inputs)?;
+        let makes_one = self.kerchunk.is_none() && self.virtualizarr.is_none() || self.cache;
+        if makes_one && self.output.is_none() && !self.overwrite {
+            hyperchunk::index::check_replaced(place)?;
+        }
         let references = [self.kerchunk.as_ref(), self.virtualizarr.as_ref()];
         references.into_iter().flatten().try_for_each(|path| output::accept(path, &[Kind::References]))?;
         self.output.as_ref().map_or(Ok(()), |path| output::accept(path, &[Kind::Index]))?;

@@ -31,9 +31,34 @@ impl fmt::Display for Text<'_> {
     }
 }
 
+/// Escapes characters that a terminal obeys in JSON text. JSON has them only in its strings.
+pub(crate) fn escape_unseen(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unseen(c) && c != '\n' && c != '\t' {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unseen_characters_are_escaped_in_json() {
+        let text = "a\u{202e}b\u{7f}\u{e0001}\u{9b}";
+        let json = escape_unseen(&serde_json::json!({ text: [text] }).to_string());
+        assert_eq!(json.matches("\\u202e").count(), 2);
+        assert!(json.is_ascii(), "{json}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()[text][0], text);
+    }
 
     #[test]
     fn text() {

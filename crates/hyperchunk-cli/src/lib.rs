@@ -51,6 +51,7 @@ pub use index::{Indexed, Indexing};
 pub use verify::explanation;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use hyperchunk_udf::escape::{escape_lines, is_unseen};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,8 +131,16 @@ impl std::fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
+/// Prints a line. Characters of a file that a terminal would obey are written out, if the caller has not done so.
 fn print_line(line: std::fmt::Arguments<'_>) {
-    print_text(&format!("{line}\n"));
+    let line = format!("{line}\n");
+    if !line.chars().any(|c| is_unseen(c) && !matches!(c, '\n' | '\t')) {
+        print_text(&line);
+    } else if line.starts_with(['{', '[']) {
+        print_text(&json::escape_unseen(&line));
+    } else {
+        print_text(&escape_lines(&line, usize::MAX));
+    }
 }
 
 fn print_text(text: &str) {
@@ -239,7 +248,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     match outcome {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape_lines(&error.to_string(), 100_000));
+            eprintln!("hyperchunk: {}", escape_lines(&error.to_string(), 100_000));
             error.downcast_ref::<Status>().map_or(1, |status| status.0)
         }
     }

@@ -41,6 +41,11 @@ impl Reach {
     pub(crate) fn site(&self, file: &Path) -> SiteBuf {
         SiteBuf::find(file, &self.remote())
     }
+
+    /// Where the store of a file is that is to be changed: another user's link is an error.
+    pub(crate) fn site_to_change(&self, file: &Path) -> hyperchunk::Result<SiteBuf> {
+        SiteBuf::find_to_change(file, &self.remote())
+    }
 }
 
 /// How files are reached.

@@ -1,4 +1,4 @@
-//! cuFile in shape: it reads into the GPU's memory at once, without a look at streams, as cuFile does.
+//! A fake cuFile: it reads into the GPU's memory at once, independent of streams, as cuFile does.
 
 use crate::Knob;
 use crate::machine::machine;
@@ -20,7 +20,7 @@ pub(crate) struct Status {
     cuda: c_int,
 }
 
-/// `CUfileDescr_t` of a file descriptor.
+/// `CUfileDescr_t` for a file descriptor.
 #[repr(C)]
 pub(crate) struct Description {
     kind: c_int,
@@ -41,13 +41,13 @@ pub(crate) struct Properties {
     control: c_uint,
 }
 
-/// Begins.
+/// Opens the driver.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuFileDriverOpen() -> Status {
     SUCCESS
 }
 
-/// What there is.
+/// Returns its properties.
 ///
 /// # Safety
 /// `to` may be written.
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn cuFileDriverGetProperties(to: *mut Properties) -
     SUCCESS
 }
 
-/// The version: 1.14.
+/// Returns the version: 1.14.
 ///
 /// # Safety
 /// `to` may be written.
@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn cuFileGetVersion(to: *mut c_int) -> Status {
     SUCCESS
 }
 
-/// Makes a file known: its handle is its descriptor, plus one.
+/// Registers a file: its handle is its descriptor, plus one.
 ///
 /// # Safety
 /// `to` may be written, `description` read.
@@ -100,11 +100,11 @@ pub(crate) unsafe extern "C" fn cuFileHandleRegister(
     }
 }
 
-/// Forgets a file.
+/// Deregisters a file.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuFileHandleDeregister(_handle: *mut c_void) {}
 
-/// Reads.
+/// Reads from a file.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuFileRead(
     handle: *mut c_void,
@@ -122,7 +122,7 @@ pub(crate) extern "C" fn cuFileRead(
         ));
         return -POINTER_RANGE;
     };
-    // SAFETY: so many bytes may be written there.
+    // SAFETY: `bytes` bytes may be written there.
     let read = unsafe { libc::pread(descriptor as c_int, to.as_mut_ptr().cast(), bytes, offset) };
     machine.counted.direct += u64::try_from(read).unwrap_or(0);
     read

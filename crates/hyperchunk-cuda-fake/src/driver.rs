@@ -1,4 +1,4 @@
-//! The driver API: the entry points by which programs reach the machine.
+//! The driver API: the entry points of programs to the fake GPU.
 
 use crate::machine::{
     CODES, Code, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, Kernel,
@@ -14,11 +14,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The only context's handle, plus the GPU's number.
+/// The handle of the only context, plus the GPU's number.
 const CONTEXT: usize = 0xc0_0000;
-/// Threads that a block can have.
+/// Maximum number of threads in a block.
 const MOST_THREADS: u32 = 1024;
-/// Shared memory that a block can have: without asking, and at most.
+/// Shared memory of a block in bytes: by default, and at most.
 const PLAIN_SHARED: usize = 48 << 10;
 const MOST_SHARED: usize = 227 << 10;
 
@@ -28,7 +28,7 @@ thread_local! {
 
 static TICKETS: AtomicU64 = AtomicU64::new(0);
 
-/// The machine, for a call that needs a context.
+/// Runs `with` on the machine, for a call that needs a context.
 pub(crate) fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
     let mut machine = machine();
     if !machine.initialised {
@@ -45,7 +45,7 @@ pub(crate) fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
     code
 }
 
-/// The machine, for a call about GPUs.
+/// Returns the machine, for a call about GPUs.
 fn initialised() -> Result<Held, Code> {
     let mut machine = machine();
     if machine.initialised {
@@ -55,7 +55,7 @@ fn initialised() -> Result<Held, Code> {
     }
 }
 
-/// Writes a result to where a program wants it.
+/// Writes a result to the caller's address.
 ///
 /// # Safety
 /// `to` is null or may be written.
@@ -68,7 +68,7 @@ unsafe fn give<T>(to: *mut T, value: T) -> Code {
     SUCCESS
 }
 
-/// As [`give`], with the machine taken.
+/// Like [`give`], while the machine is locked.
 ///
 /// # Safety
 /// As [`give`].
@@ -86,7 +86,7 @@ macro_rules! entries {
         $(#[$about])*
         ///
         /// # Safety
-        /// That of CUDA's function of this name.
+        /// As CUDA's function of this name.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> Code $body
     )*};
@@ -94,7 +94,7 @@ macro_rules! entries {
 pub(crate) use entries;
 
 entries! {
-    /// Begins.
+    /// Initialises the driver.
     fn cuInit(flags: c_uint) -> Code {
         let mut machine = machine();
         if flags != 0 {
@@ -104,35 +104,35 @@ entries! {
         if machine.knob(Knob::Devices) == 0 { NO_DEVICE } else { SUCCESS }
     }
 
-    /// The version of CUDA.
+    /// Returns the version of CUDA.
     fn cuDriverGetVersion(to: *mut c_int) -> Code {
         let version = machine().knob(Knob::Version);
         // SAFETY: the caller's promise.
         unsafe { give(to, version as c_int) }
     }
 
-    /// A code's name.
+    /// Returns a code's name.
     fn cuGetErrorName(code: c_int, to: *mut *const c_char) -> Code {
         let Some((_, name, _)) = CODES.iter().find(|(of, ..)| *of == code) else { return INVALID_VALUE };
         // SAFETY: the caller's promise.
         unsafe { give(to, name.as_ptr()) }
     }
 
-    /// A code's text.
+    /// Returns a code's text.
     fn cuGetErrorString(code: c_int, to: *mut *const c_char) -> Code {
         let Some((_, _, text)) = CODES.iter().find(|(of, ..)| *of == code) else { return INVALID_VALUE };
         // SAFETY: the caller's promise.
         unsafe { give(to, text.as_ptr()) }
     }
 
-    /// How many GPUs there are.
+    /// Returns the number of GPUs.
     fn cuDeviceGetCount(to: *mut c_int) -> Code {
         let count = match initialised() { Ok(machine) => machine.knob(Knob::Devices), Err(code) => return code };
         // SAFETY: the caller's promise.
         unsafe { give(to, count as c_int) }
     }
 
-    /// A GPU's handle: its number.
+    /// Returns a GPU's handle: its number.
     fn cuDeviceGet(to: *mut c_int, ordinal: c_int) -> Code {
         let count = match initialised() { Ok(machine) => machine.knob(Knob::Devices), Err(code) => return code };
         if u64::try_from(ordinal).is_ok_and(|ordinal| ordinal < count) {
@@ -143,25 +143,25 @@ entries! {
         }
     }
 
-    /// A GPU's name.
+    /// Returns a GPU's name.
     fn cuDeviceGetName(to: *mut c_char, bytes: c_int, _device: c_int) -> Code {
         let name = b"Hyperchunk test GPU\0";
         if to.is_null() || usize::try_from(bytes).unwrap_or(0) < name.len() {
             return INVALID_VALUE;
         }
-        // SAFETY: the caller says that there are so many bytes.
+        // SAFETY: by CUDA's contract there are `bytes` bytes.
         unsafe { std::ptr::copy_nonoverlapping(name.as_ptr(), to.cast(), name.len()) };
         SUCCESS
     }
 
-    /// A GPU's memory.
+    /// Returns a GPU's memory.
     fn cuDeviceTotalMem_v2(to: *mut usize, _device: c_int) -> Code {
         let bytes = machine().knob(Knob::Memory);
         // SAFETY: the caller's promise.
         unsafe { give(to, bytes as usize) }
     }
 
-    /// A property of a GPU.
+    /// Returns a property of a GPU.
     fn cuDeviceGetAttribute(to: *mut c_int, which: c_int, _device: c_int) -> Code {
         let value = match which {
             1 => MOST_THREADS as c_int,
@@ -173,7 +173,7 @@ entries! {
             75 => 9,
             76 => 0,
             97 => MOST_SHARED as c_int,
-            // Memory at addresses of one's own, which descriptors lead to.
+            // Virtual memory management, with export to descriptors.
             102 => 1,
             103 => machine().knob(Knob::Exports) as c_int,
             _ => return machine().refuse(INVALID_VALUE, &format!("the attribute {which} of a GPU is not known")),
@@ -182,7 +182,7 @@ entries! {
         unsafe { give(to, value) }
     }
 
-    /// What identifies a GPU.
+    /// Returns a GPU's UUID.
     fn cuDeviceGetUuid_v2(to: *mut [u8; 16], device: c_int) -> Code {
         let mut uuid = *b"hyperchunk-fake\0";
         uuid[15] = device as u8;
@@ -190,7 +190,7 @@ entries! {
         unsafe { give(to, uuid) }
     }
 
-    /// The primary context.
+    /// Returns the primary context.
     fn cuDevicePrimaryCtxRetain(to: *mut *mut c_void, device: c_int) -> Code {
         if let Err(code) = initialised() {
             return code;
@@ -199,24 +199,24 @@ entries! {
         unsafe { give(to, std::ptr::without_provenance_mut(CONTEXT + usize::try_from(device).unwrap_or(0))) }
     }
 
-    /// Gives the primary context back.
+    /// Releases the primary context.
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> Code {
         SUCCESS
     }
 
-    /// Makes a context the thread's.
+    /// Sets the thread's context.
     fn cuCtxSetCurrent(context: *mut c_void) -> Code {
         CURRENT.set(context as usize);
         SUCCESS
     }
 
-    /// The thread's context.
+    /// Returns the thread's context.
     fn cuCtxGetCurrent(to: *mut *mut c_void) -> Code {
         // SAFETY: the caller's promise.
         unsafe { give(to, std::ptr::without_provenance_mut(CURRENT.get())) }
     }
 
-    /// The thread's GPU.
+    /// Returns the thread's GPU.
     fn cuCtxGetDevice(to: *mut c_int) -> Code {
         if CURRENT.get() == 0 {
             return INVALID_CONTEXT;
@@ -225,12 +225,12 @@ entries! {
         unsafe { give(to, (CURRENT.get() - CONTEXT) as c_int) }
     }
 
-    /// Waits for everything.
+    /// Waits for all work.
     fn cuCtxSynchronize() -> Code {
         in_context(Machine::advance_all)
     }
 
-    /// Free and all memory.
+    /// Returns free and total memory.
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> Code {
         in_context(|machine| {
             let all = machine.knob(Knob::Memory);
@@ -243,7 +243,7 @@ entries! {
         })
     }
 
-    /// Takes device memory.
+    /// Allocates device memory.
     fn cuMemAlloc_v2(to: *mut u64, bytes: usize) -> Code {
         in_context(|machine| {
             if bytes == 0 {
@@ -259,7 +259,7 @@ entries! {
         })
     }
 
-    /// Frees device memory; waits for what uses it.
+    /// Frees device memory; waits for its users.
     fn cuMemFree_v2(address: u64) -> Code {
         in_context(|machine| {
             let code = machine.advance_all();
@@ -274,7 +274,7 @@ entries! {
         })
     }
 
-    /// Takes page-locked memory.
+    /// Allocates page-locked memory.
     fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: c_uint) -> Code {
         in_context(|machine| {
             if machine.is_due(Knob::OutOfMemory) {
@@ -292,7 +292,7 @@ entries! {
         })
     }
 
-    /// Frees page-locked memory; waits for what uses it.
+    /// Frees page-locked memory; waits for its users.
     fn cuMemFreeHost(start: *mut c_void) -> Code {
         in_context(|machine| {
             let code = machine.advance_all();
@@ -302,13 +302,13 @@ entries! {
             let Some(layout) = machine.pinned.remove(&(start as usize)) else {
                 return machine.refuse(INVALID_VALUE, "cuMemFreeHost: no page-locked memory begins there, or it is freed already");
             };
-            // SAFETY: taken with this layout, and removed from the list of what is live.
+            // SAFETY: allocated with this layout, and removed from the list of live allocations.
             unsafe { std::alloc::dealloc(start.cast(), layout) };
             SUCCESS
         })
     }
 
-    /// Copies to the GPU. Memory that is not page-locked is looked at now, as the driver does.
+    /// Copies to the GPU. Memory that is not page-locked is read at once, as the driver does.
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) -> Code {
         in_context(|machine| {
             let code = machine.check_device("cuMemcpyHtoDAsync", to, bytes);
@@ -318,7 +318,7 @@ entries! {
             let from = if machine.is_pinned(from as usize, bytes) {
                 Host::Pinned(from as usize)
             } else {
-                // SAFETY: the caller says that there are so many bytes.
+                // SAFETY: by CUDA's contract there are `bytes` bytes.
                 Host::Taken(unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.to_vec())
             };
             machine.give(stream as usize, Work::Up { to, from, bytes })
@@ -340,7 +340,7 @@ entries! {
                 return code;
             }
             let Some(place) = machine.memory.read(from, bytes) else { return INVALID_VALUE };
-            // SAFETY: the caller says that there is room for so many bytes.
+            // SAFETY: by CUDA's contract there is room for `bytes` bytes.
             unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), to.cast(), bytes) };
             machine.counted.down += bytes as u64;
             SUCCESS
@@ -371,7 +371,7 @@ entries! {
         })
     }
 
-    /// Makes a stream.
+    /// Creates a stream.
     fn cuStreamCreate(to: *mut *mut c_void, _flags: c_uint) -> Code {
         in_context(|machine| {
             let handle = machine.handle();
@@ -381,7 +381,7 @@ entries! {
         })
     }
 
-    /// Ends a stream, once it has done what it has to.
+    /// Destroys a stream, after its work is done.
     fn cuStreamDestroy_v2(stream: *mut c_void) -> Code {
         in_context(|machine| {
             let code = machine.advance(stream as usize, None);
@@ -402,7 +402,7 @@ entries! {
         })
     }
 
-    /// Lets a stream wait for an event.
+    /// Makes a stream wait for an event.
     fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _flags: c_uint) -> Code {
         in_context(|machine| {
             let Some(event) = machine.events.get(&(event as usize)) else {
@@ -415,7 +415,7 @@ entries! {
         })
     }
 
-    /// Makes an event.
+    /// Creates an event.
     fn cuEventCreate(to: *mut *mut c_void, _flags: c_uint) -> Code {
         in_context(|machine| {
             let handle = machine.handle();
@@ -425,7 +425,7 @@ entries! {
         })
     }
 
-    /// Ends an event.
+    /// Destroys an event.
     fn cuEventDestroy_v2(event: *mut c_void) -> Code {
         in_context(|machine| match machine.events.remove(&(event as usize)) {
             Some(_) => SUCCESS,
@@ -433,7 +433,7 @@ entries! {
         })
     }
 
-    /// Puts an event behind what a stream has to do.
+    /// Records an event after the present work of a stream.
     fn cuEventRecord(event: *mut c_void, stream: *mut c_void) -> Code {
         in_context(|machine| {
             let ticket = TICKETS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -459,7 +459,7 @@ entries! {
         })
     }
 
-    /// Whether an event was passed.
+    /// Returns whether an event was passed.
     fn cuEventQuery(event: *mut c_void) -> Code {
         in_context(|machine| match machine.events.get(&(event as usize)) {
             None => machine.refuse(INVALID_HANDLE, "cuEventQuery: an event that is none, or no more"),
@@ -468,7 +468,7 @@ entries! {
         })
     }
 
-    /// Milliseconds between two events.
+    /// Returns the milliseconds between two events.
     fn cuEventElapsedTime(to: *mut f32, start: *mut c_void, end: *mut c_void) -> Code {
         in_context(|machine| {
             let time = |handle: *mut c_void| machine.events.get(&(handle as usize)).map(|event| event.time);
@@ -495,7 +495,7 @@ entries! {
                 Ok(program) => program,
                 Err(wrong) => {
                     let text = format!("hyperchunk-cuda-fake: PTX, line {}: {}", wrong.line, wrong.text);
-                    // SAFETY: so many options with a value each.
+                    // SAFETY: `count` options with a value each.
                     unsafe { write_log(&text, count, options, values) };
                     machine.mistake(&text);
                     return INVALID_PTX;
@@ -532,7 +532,7 @@ entries! {
         })
     }
 
-    /// A kernel of a module.
+    /// Returns a kernel of a module.
     fn cuModuleGetFunction(to: *mut *mut c_void, module: *mut c_void, name: *const c_char) -> Code {
         in_context(|machine| {
             // SAFETY: names end with a NUL.
@@ -551,7 +551,7 @@ entries! {
         })
     }
 
-    /// A property of a kernel.
+    /// Returns a property of a kernel.
     fn cuFuncGetAttribute(to: *mut c_int, which: c_int, function: *mut c_void) -> Code {
         in_context(|machine| {
             let Some(kernel) = machine.kernel(function) else { return INVALID_HANDLE };
@@ -565,7 +565,7 @@ entries! {
         })
     }
 
-    /// Lets a kernel have more shared memory.
+    /// Raises a kernel's limit of shared memory.
     fn cuFuncSetAttribute(function: *mut c_void, which: c_int, value: c_int) -> Code {
         in_context(|machine| {
             let bytes = usize::try_from(value).unwrap_or(usize::MAX);
@@ -580,7 +580,7 @@ entries! {
         })
     }
 
-    /// Where a parameter is, and how large.
+    /// Returns the offset and the size of a parameter.
     fn cuFuncGetParamInfo(function: *mut c_void, number: usize, offset: *mut usize, bytes: *mut usize) -> Code {
         in_context(|machine| {
             let Some(kernel) = machine.kernel(function) else { return INVALID_HANDLE };
@@ -640,7 +640,7 @@ entries! {
     }
 }
 
-/// What is known of a kernel.
+/// The properties of a kernel.
 struct Known {
     module: usize,
     name: String,
@@ -666,7 +666,7 @@ impl Machine {
     }
 }
 
-/// Writes to the buffer for errors that the options of a module's loading name.
+/// Writes to the error log buffer that the options for loading a module name.
 ///
 /// # Safety
 /// There are `count` options and values; a buffer has the size that they say.

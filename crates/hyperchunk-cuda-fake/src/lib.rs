@@ -1,15 +1,19 @@
-//! A driver for CUDA without a GPU, for tests alone: `libcuda.so.1` in shape, with one made-up GPU.
+//! A fake CUDA driver without a GPU, only for tests: it has the interface of `libcuda.so.1`, with one
+//! simulated GPU.
 //!
-//! Kernels really run: their PTX is interpreted on the CPU ([the part](ptx) that NVRTC makes of plain kernels), so that tests
-//! compare values. Device memory has addresses of its own, each access is checked, and an address is never given twice:
-//! what is freed stays freed. What is asynchronous is put off until somebody waits for it, so that a wait that is missing
-//! shows in the values. Every mistake is an error of CUDA's, with a line on stderr that says what it was.
+//! Kernels really run: their PTX is interpreted on the CPU ([the subset](ptx) that NVRTC produces for plain
+//! kernels), so that tests compare values. Device memory has its own addresses, each access is checked, and
+//! addresses are never reused: freed memory stays invalid. Asynchronous work is deferred until a wait for it,
+//! so that a missing wait shows in the values. Every mistake is one of CUDA's errors, with a line on stderr
+//! that describes it.
 //!
-//! Tests load it through `HYPERCHUNK_CUDA_DRIVER`, an absolute path: [`library`] in Rust, the fixture `fake_cuda` in Python.
-//! It is nvCOMP and cuFile, too, for `HYPERCHUNK_NVCOMP` and `HYPERCHUNK_CUFILE`. It is never published and in no wheel. What goes wrong on purpose is said with [`Knob`]s: in the environment,
-//! `HYPERCHUNK_FAKE_CUDA="devices=0,out_of_memory=3"`, read at the first `cuInit`, or with [`Loaded::set`]. With
-//! `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the process ends; with
-//! `HYPERCHUNK_FAKE_CUDA_COUNTS=/a/folder`, they are in a file there, named by the process, as they are after each call.
+//! Tests load it through `HYPERCHUNK_CUDA_DRIVER`, an absolute path: [`library`] in Rust, the fixture
+//! `fake_cuda` in Python. It also provides nvCOMP and cuFile, for `HYPERCHUNK_NVCOMP` and
+//! `HYPERCHUNK_CUFILE`. It is never published and in no wheel. Failures are injected with [`Knob`]s: in the
+//! environment, `HYPERCHUNK_FAKE_CUDA="devices=0,out_of_memory=3"`, read at the first `cuInit`, or with
+//! [`Loaded::set`]. With `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the
+//! process ends; with `HYPERCHUNK_FAKE_CUDA_COUNTS=/a/folder`, they are in a file there, named by the
+//! process, updated after each call.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::print_stderr,
@@ -28,75 +32,75 @@ use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// What can be told to the driver.
+/// Settings of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Knob {
-    /// How many GPUs there are; 1.
+    /// Number of GPUs; 1.
     Devices = 0,
-    /// How many bytes of memory a GPU has; 1 GiB.
+    /// Memory of a GPU in bytes; 1 GiB.
     Memory = 1,
-    /// The so manieth allocation from now on fails; 0 is none.
+    /// Fail the Nth allocation from now (0: never).
     OutOfMemory = 2,
-    /// The so manieth launch from now on fails; 0 is none.
+    /// Fail the Nth launch from now (0: never).
     FailLaunch = 3,
-    /// The version of CUDA, as the driver tells it; 12090.
+    /// The version of CUDA that the driver reports; 12090.
     Version = 4,
     /// Whether cuFile finds `nvidia-fs`; 1.
     Nvfs = 5,
-    /// How many threads the driver starts, which do nothing; 0.
+    /// Number of idle threads that the driver starts; 0.
     Threads = 6,
     /// Whether memory can be shared through descriptors; 1.
     Exports = 7,
-    /// The so manieth import of shared memory from now on fails; 0 is none.
+    /// Fail the Nth import of shared memory from now (0: never).
     FailImport = 8,
-    /// The so manieth launch from now on ends the process; 0 is none.
+    /// Abort the process at the Nth launch from now (0: never).
     Die = 9,
-    /// The so manieth import of shared memory from now on ends the process; 0 is none.
+    /// Abort the process at the Nth import of shared memory from now (0: never).
     DieImport = 10,
 }
 
-/// What the driver counted since it was loaded.
+/// The driver's counters since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counts {
-    /// Pieces of device memory that are not freed, and their bytes.
+    /// Live allocations of device memory.
     pub allocations: u64,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// The most bytes that there were at once.
+    /// The peak of this size.
     pub peak: u64,
-    /// Pieces of page-locked memory that are not freed.
+    /// Live allocations of page-locked memory.
     pub pinned: u64,
-    /// Streams that are not destroyed.
+    /// Live streams.
     pub streams: u64,
-    /// Events that are not destroyed.
+    /// Live events.
     pub events: u64,
-    /// Modules that are not unloaded.
+    /// Loaded modules.
     pub modules: u64,
     /// Kernels that ran.
     pub launches: u64,
-    /// Bytes that were copied to the GPU.
+    /// Bytes copied to the GPU.
     pub up: u64,
-    /// Bytes that were copied from it.
+    /// Bytes copied from it.
     pub down: u64,
     /// Bytes that cuFile read into it.
     pub direct: u64,
-    /// Pieces that were decompressed on it.
+    /// Pieces decompressed on it.
     pub decompressed: u64,
-    /// Mistakes that were found.
+    /// Detected mistakes.
     pub mistakes: u64,
-    /// Pieces of device memory that were ever taken.
+    /// Allocations of device memory ever made.
     pub taken: u64,
-    /// Pieces of memory that were ever made to be shared, and taken over from others.
+    /// Shareable allocations ever made.
     pub created: u64,
-    /// Those taken over.
+    /// Imports of shared memory ever made.
     pub imported: u64,
-    /// Handles, mappings and reserved addresses of shared memory that were not given back.
+    /// Live handles, mappings and address reservations of shared memory.
     pub shared: u64,
 }
 
-/// Where the library is that cargo built beside the calling test: for `HYPERCHUNK_CUDA_DRIVER`.
+/// Returns the path of the library that cargo built next to the calling test: for `HYPERCHUNK_CUDA_DRIVER`.
 ///
 /// # Panics
 /// If there is none: the test's crate must have this one among its `dev-dependencies`.
@@ -114,14 +118,14 @@ pub fn library() -> PathBuf {
     }
 }
 
-/// The library as this process has it loaded.
+/// The library, loaded in this process.
 #[derive(Debug)]
 pub struct Loaded {
     handle: *mut c_void,
 }
 
 impl Loaded {
-    /// The one at [`library`], loaded if it is not yet.
+    /// Loads the library at [`library`], if it is not loaded yet.
     ///
     /// # Panics
     /// If it cannot be loaded.
@@ -138,7 +142,7 @@ impl Loaded {
         Loaded { handle }
     }
 
-    /// Turns a knob.
+    /// Sets a knob.
     ///
     /// # Panics
     /// If the library is another one.
@@ -155,7 +159,7 @@ impl Loaded {
         unsafe { set(knob as u32, value) };
     }
 
-    /// What it counted.
+    /// Returns its counters.
     ///
     /// # Panics
     /// If the library is another one.
@@ -186,16 +190,16 @@ impl Default for Loaded {
     }
 }
 
-/// Turns a knob, by its number.
+/// Sets a knob, by its number.
 #[unsafe(no_mangle)]
 pub extern "C" fn hyperchunk_fake_set(knob: u32, value: u64) {
     machine::machine().set(knob, value);
 }
 
-/// Writes what was counted, if the caller's structure has the size of [`Counts`].
+/// Writes the counters, if the caller's structure has the size of [`Counts`].
 ///
 /// # Safety
-/// `to` leads to `size` bytes that may be written.
+/// `to` points to `size` bytes that may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hyperchunk_fake_counts(to: *mut Counts, size: usize) -> bool {
     if size != size_of::<Counts>() {

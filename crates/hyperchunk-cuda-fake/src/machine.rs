@@ -1,4 +1,4 @@
-//! The made-up GPU: its memory, what is loaded on it, and what was counted.
+//! The simulated GPU: its memory, loaded modules, and counters.
 
 use crate::ptx::{Fault, Memory, Program};
 use crate::shared::{Physical, Sharing};
@@ -29,7 +29,7 @@ pub(crate) const MISALIGNED_ADDRESS: Code = 716;
 pub(crate) const LAUNCH_FAILED: Code = 719;
 pub(crate) const NOT_SUPPORTED: Code = 801;
 
-/// The names and texts of the codes above, as CUDA has them.
+/// CUDA's names and texts of the codes above.
 pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 18] = [
     (SUCCESS, c"CUDA_SUCCESS", c"no error"),
     (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
@@ -55,23 +55,23 @@ pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 18] = [
     (NOT_SUPPORTED, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
 ];
 
-/// Where the memory of the GPU begins: no address of a process is there.
+/// The first address of GPU memory, which no process uses.
 const BASE: u64 = 0x0700_0000_0000_0000;
-/// What there is between two pieces, at least.
+/// Minimum gap between two allocations.
 const GAP: u64 = 4096;
-/// What memory holds that nobody wrote to.
+/// The contents of uninitialised memory.
 const GARBAGE: u8 = 0xa5;
 
 struct Allocation {
     address: u64,
-    /// Nothing once it is freed, and where addresses are reserved alone.
+    /// `None` after freeing, and for merely reserved addresses.
     bytes: Option<Store>,
 }
 
-/// Who has the bytes.
+/// The owner of the bytes.
 enum Store {
     Own(Vec<u8>),
-    /// Memory that other processes may see.
+    /// Memory that other processes may share.
     Mapped(Arc<Physical>),
 }
 
@@ -84,12 +84,12 @@ impl Store {
     }
 }
 
-/// The GPU's memory. No address is given twice.
+/// The GPU's memory. Addresses are never reused.
 #[derive(Default)]
 pub(crate) struct DeviceMemory {
-    /// In the order of their addresses.
+    /// Sorted by address.
     allocations: Vec<Allocation>,
-    /// The end of the last piece that was given.
+    /// The end of the last allocation.
     end: u64,
     used: u64,
     peak: u64,
@@ -115,7 +115,7 @@ impl DeviceMemory {
         address
     }
 
-    /// Addresses where nothing is.
+    /// Reserves addresses without memory.
     pub(crate) fn reserve(&mut self, bytes: usize) -> u64 {
         let address = (self.end.max(BASE) + GAP).next_multiple_of(512);
         self.end = address + bytes as u64;
@@ -123,7 +123,7 @@ impl DeviceMemory {
         address
     }
 
-    /// Puts memory at addresses that were reserved, or takes it away.
+    /// Maps memory at reserved addresses, or unmaps it.
     pub(crate) fn map(&mut self, address: u64, memory: Option<Arc<Physical>>) {
         let at = self.allocations.partition_point(|piece| piece.address < address);
         if let Some(piece) = self.allocations.get_mut(at).filter(|piece| piece.address == address) {
@@ -131,7 +131,7 @@ impl DeviceMemory {
         }
     }
 
-    /// So many more bytes of the GPU are in use, or fewer.
+    /// Increases the number of bytes in use.
     pub(crate) fn take(&mut self, bytes: usize) {
         self.used += bytes as u64;
         self.peak = self.peak.max(self.used);
@@ -141,7 +141,7 @@ impl DeviceMemory {
         self.used -= bytes as u64;
     }
 
-    /// Frees a piece; false if none begins there.
+    /// Frees an allocation; returns false if none begins there.
     pub(crate) fn free(&mut self, address: u64) -> bool {
         let Some((at, 0)) = self.find(address, 0) else { return false };
         let piece = &mut self.allocations[at].bytes;
@@ -172,7 +172,7 @@ impl Memory for DeviceMemory {
     }
 }
 
-/// A module that was loaded, and where its variables are.
+/// A loaded module, and the addresses of its variables.
 pub(crate) struct Module {
     pub(crate) program: Arc<Program>,
     pub(crate) globals: Arc<Vec<u64>>,
@@ -186,7 +186,7 @@ pub(crate) struct Kernel {
     pub(crate) max_shared: usize,
 }
 
-/// All there is.
+/// The state of the GPU.
 pub(crate) struct Machine {
     pub(crate) initialised: bool,
     knobs: [u64; 11],
@@ -201,17 +201,18 @@ pub(crate) struct Machine {
     /// A fault of a kernel: every later call fails with it.
     pub(crate) broken: Option<Code>,
     pub(crate) counted: Counts,
-    /// Where others see what is counted: a file that is mapped, so that a process that may write none any more still tells.
+    /// The published counters: a mapped file, so that a process without permission to write files can still
+    /// update them.
     shown: Option<Shown>,
 }
 
 struct Shown(std::ptr::NonNull<Counts>);
 
-// SAFETY: a mapping that is never undone; it is written by who holds the machine.
+// SAFETY: a mapping that is never undone; it is only written while the machine is locked.
 unsafe impl Send for Shown {}
 
 impl Shown {
-    /// A new file in `folder`.
+    /// Creates a file in `folder`.
     fn new(folder: &std::path::Path) -> std::io::Result<Shown> {
         let path = folder.join(std::process::id().to_string());
         let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
@@ -236,7 +237,7 @@ impl Shown {
 
 static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
 
-/// The machine, for one call.
+/// The locked machine, for one call.
 pub(crate) struct Held(MutexGuard<'static, Option<Machine>>);
 
 impl std::ops::Deref for Held {
@@ -325,10 +326,10 @@ impl Machine {
         }
     }
 
-    /// Shows what was counted to those who look.
+    /// Publishes the counters.
     pub(crate) fn show(&self) {
         if let Some(Shown(at)) = &self.shown {
-            // SAFETY: mapped, of this size, and written here alone.
+            // SAFETY: mapped, of this size, and written only here.
             unsafe { at.write_volatile(self.counts()) };
         }
     }
@@ -344,7 +345,7 @@ impl Machine {
         self.knobs[knob as usize]
     }
 
-    /// Counts down to a failure that was asked for.
+    /// Counts down to a requested failure.
     pub(crate) fn is_due(&mut self, knob: Knob) -> bool {
         if self.knob(knob) == 0 {
             return false;
@@ -371,25 +372,25 @@ impl Machine {
         }
     }
 
-    /// A fresh handle: never one that was given before.
+    /// Returns a handle that was never used before.
     pub(crate) fn handle(&mut self) -> usize {
         self.next += 16;
         self.next
     }
 
-    /// Says what a program did wrong.
+    /// Reports a mistake of the program.
     pub(crate) fn mistake(&mut self, text: &str) {
         self.counted.mistakes += 1;
         eprintln!("hyperchunk-cuda-fake: {text}");
     }
 
-    /// Says it, and returns the code.
+    /// Reports a mistake, and returns the code.
     pub(crate) fn refuse(&mut self, code: Code, text: &str) -> Code {
         self.mistake(text);
         code
     }
 
-    /// A kernel faulted: the context is of no use from now on.
+    /// Records a fault of a kernel: the context is unusable from now on.
     pub(crate) fn break_down(&mut self, fault: &Fault) -> Code {
         let (code, text) = match fault {
             Fault::Address(text) => (ILLEGAL_ADDRESS, text),
@@ -403,7 +404,7 @@ impl Machine {
     }
 }
 
-/// Writes the counts to the file that the environment names.
+/// Writes the counters to the file that the environment names.
 extern "C" fn report() {
     let Some(path) = std::env::var_os("HYPERCHUNK_FAKE_CUDA_REPORT") else { return };
     let c = machine().counts();

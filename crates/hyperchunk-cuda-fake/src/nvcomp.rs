@@ -1,4 +1,4 @@
-//! nvCOMP in shape: the batched calls of version 6, done by the processor when the stream comes to them.
+//! A fake nvCOMP: the batched calls of version 6, executed by the processor when the stream reaches them.
 
 use crate::machine::{Machine, machine};
 use crate::ptx::{Fault, Memory as _};
@@ -10,7 +10,7 @@ const INVALID_VALUE: c_int = 10;
 const CANNOT_DECOMPRESS: u32 = 12;
 const CUDA_ERROR: c_int = 1000;
 
-/// A decompressor's options, by value: kernels do the work (2), all others are zero.
+/// A decompressor's options, by value: the implementation is kernels (2), all others are zero.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Options([u32; 16]);
@@ -21,7 +21,7 @@ impl Options {
     }
 }
 
-/// What makes bytes of compressed ones: at most as many as there is room for.
+/// A decompression function with an output limit.
 type Decode = fn(&[u8], usize) -> Option<Vec<u8>>;
 
 fn snappy(from: &[u8], room: usize) -> Option<Vec<u8>> {
@@ -49,7 +49,7 @@ fn zstd(from: &[u8], room: usize) -> Option<Vec<u8>> {
     zstd::bulk::decompress(from, room).ok()
 }
 
-/// Where the tables of a batch are.
+/// The addresses of a batch's tables.
 #[derive(Clone, Copy)]
 struct Batch {
     from: u64,
@@ -107,7 +107,7 @@ fn run(machine: &mut Machine, batch: Batch, decode: Decode) -> Result<(), Fault>
     Ok(())
 }
 
-/// The version: 6.0.
+/// Returns the version: 6.0.
 ///
 /// # Safety
 /// `to` may be written.
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn nvcompGetProperties(to: *mut [u32; 2]) -> c_int 
     SUCCESS
 }
 
-/// A status' text.
+/// Returns a status' text.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn nvcompGetStatusString(status: c_int) -> *const c_char {
     match status {
@@ -129,14 +129,14 @@ pub(crate) extern "C" fn nvcompGetStatusString(status: c_int) -> *const c_char {
     .as_ptr()
 }
 
-/// Room that a decompressor is given: made up, so that what is too little shows.
+/// Returns the required size of temporary memory: an arbitrary formula, so that too little is detected.
 fn temp_bytes(count: usize, largest: usize) -> usize {
     count * 64 + largest / 16 + 128
 }
 
 macro_rules! decompressors {
     ($($temp:ident, $start:ident, $decode:ident, $align:literal;)*) => {$(
-        /// How much room a decompressor needs.
+        /// Returns a decompressor's required size of temporary memory.
         ///
         /// # Safety
         /// `to` may be written.

@@ -1,4 +1,4 @@
-//! Memory that two processes see: a memfd, which both map.
+//! Memory shared by two processes: a memfd, which both map.
 
 use crate::Knob;
 use crate::driver::{entries, give_in, in_context};
@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// What sizes and places are multiples of. (That of real GPUs is 2 MiB; tests have little memory.)
+/// The granularity of sizes and addresses, in bytes. (Real GPUs have 2 MiB; tests have little memory.)
 const UNIT: usize = 64 << 10;
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const DESCRIPTOR: c_int = 1;
@@ -42,16 +42,16 @@ pub(crate) struct Access {
     flags: c_int,
 }
 
-/// Memory of the GPU behind a descriptor.
+/// Memory of the GPU with a descriptor.
 pub(crate) struct Physical {
     descriptor: OwnedFd,
     start: *mut u8,
     length: usize,
-    /// Whether this process made it, so that it is its memory that is used.
+    /// True if this process allocated it, so that it counts as its memory.
     own: bool,
 }
 
-// SAFETY: a mapping of its own, reached by who holds the machine.
+// SAFETY: a mapping of its own, only accessed while the machine is locked.
 unsafe impl Send for Physical {}
 // SAFETY: as above.
 unsafe impl Sync for Physical {}
@@ -65,14 +65,14 @@ impl Physical {
         (start != libc::MAP_FAILED).then(|| Physical { descriptor, start: start.cast(), length, own })
     }
 
-    /// A new one, full of what nobody wrote.
+    /// Allocates memory filled with the pattern for uninitialised bytes.
     fn create(length: usize) -> Option<Physical> {
         // SAFETY: a constant name; the kernel gives a descriptor.
         let fd = unsafe { libc::memfd_create(c"hyperchunk-cuda-fake".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return None;
         }
-        // SAFETY: the kernel just gave it to us.
+        // SAFETY: the kernel just returned it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(fd) };
         let size = libc::off_t::try_from(length).ok()?;
         // SAFETY: a live descriptor.
@@ -86,7 +86,7 @@ impl Physical {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for as long as this lives. What another process writes meanwhile are bytes, too.
+        // SAFETY: mapped for as long as this lives. Any bytes that another process writes are valid.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 
@@ -95,23 +95,23 @@ impl Physical {
         reason = "several mappings may lead to it; who holds the machine has one at a time"
     )]
     pub(crate) fn bytes_mut(&self) -> &mut [u8] {
-        // SAFETY: as above; the machine is held.
+        // SAFETY: as above; the machine is locked.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
     }
 }
 
 impl Drop for Physical {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`, undone here alone.
+        // SAFETY: mapped in `new`, unmapped only here.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
 }
 
-/// What there is of it.
+/// Live shared memory.
 #[derive(Default)]
 pub(crate) struct Sharing {
     handles: HashMap<u64, Arc<Physical>>,
-    /// Addresses that are reserved, with their length.
+    /// Reserved addresses, with their length.
     reserved: HashMap<u64, usize>,
     mapped: HashMap<u64, Arc<Physical>>,
 }
@@ -123,7 +123,7 @@ impl Sharing {
 }
 
 impl Machine {
-    /// One way to memory is gone: the last one frees it.
+    /// Drops a reference to memory: the last one frees it.
     fn let_go(&mut self, memory: Arc<Physical>) {
         if Arc::strong_count(&memory) == 1 && memory.own {
             self.memory.give_back(memory.length);
@@ -136,7 +136,7 @@ impl Machine {
         handle
     }
 
-    /// Whether it is memory of a GPU that can be exported.
+    /// Returns whether the properties are for exportable GPU memory.
     fn is_shareable(&self, properties: Properties) -> bool {
         let device = u64::try_from(properties.location.device).unwrap_or(u64::MAX);
         (properties.kind, properties.handles, properties.location.kind) == (1, DESCRIPTOR, 1)
@@ -145,7 +145,7 @@ impl Machine {
 }
 
 entries! {
-    /// What sizes must be multiples of.
+    /// Returns the granularity of sizes.
     fn cuMemGetAllocationGranularity(to: *mut usize, properties: *const Properties, _which: c_int) -> Code {
         in_context(|machine| {
             // SAFETY: the caller's promise.
@@ -157,7 +157,7 @@ entries! {
         })
     }
 
-    /// Makes memory without an address.
+    /// Allocates memory without an address.
     fn cuMemCreate(to: *mut u64, bytes: usize, properties: *const Properties, flags: u64) -> Code {
         in_context(|machine| {
             // SAFETY: the caller's promise.
@@ -181,7 +181,7 @@ entries! {
         })
     }
 
-    /// Gives a handle back. The memory stays where it is mapped.
+    /// Releases a handle. Mapped memory stays.
     fn cuMemRelease(handle: u64) -> Code {
         in_context(|machine| match machine.sharing.handles.remove(&handle) {
             Some(memory) => {
@@ -192,7 +192,7 @@ entries! {
         })
     }
 
-    /// A descriptor of memory.
+    /// Exports memory as a descriptor.
     fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: c_int, flags: u64) -> Code {
         in_context(|machine| {
             let Some(memory) = machine.sharing.handles.get(&handle).filter(|_| kind == DESCRIPTOR && flags == 0) else {
@@ -208,7 +208,7 @@ entries! {
         })
     }
 
-    /// The memory behind a descriptor, which stays the caller's.
+    /// Imports the memory of a descriptor, which stays the caller's.
     fn cuMemImportFromShareableHandle(to: *mut u64, descriptor: *mut c_void, kind: c_int) -> Code {
         in_context(|machine| {
             if kind != DESCRIPTOR {
@@ -221,12 +221,13 @@ entries! {
                 return NOT_SUPPORTED;
             }
             let fd = c_int::try_from(descriptor as usize).unwrap_or(-1);
-            // SAFETY: ask about a number; one that is no descriptor is an error. (A locked-down worker may not ask with fstat.)
+            // SAFETY: a number that is not a descriptor is an error. (A locked-down worker may not call
+            // fstat.)
             let (length, own) = unsafe { (libc::lseek(fd, 0, libc::SEEK_END), libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3)) };
             if length < 0 || own < 0 {
                 return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: no descriptor of memory");
             }
-            // SAFETY: the kernel just gave it to us.
+            // SAFETY: the kernel just returned it.
             let own = unsafe { OwnedFd::from_raw_fd(own) };
             let length = usize::try_from(length).unwrap_or(0);
             let Some(memory) = Physical::new(own, length, false).filter(|_| length.is_multiple_of(UNIT)) else {
@@ -239,7 +240,7 @@ entries! {
         })
     }
 
-    /// Takes addresses.
+    /// Reserves addresses.
     fn cuMemAddressReserve(to: *mut u64, bytes: usize, alignment: usize, address: u64, flags: u64) -> Code {
         in_context(|machine| {
             if bytes == 0 || !bytes.is_multiple_of(UNIT) || (alignment, address, flags) != (0, 0, 0) {
@@ -252,7 +253,7 @@ entries! {
         })
     }
 
-    /// Gives addresses back.
+    /// Releases addresses.
     fn cuMemAddressFree(address: u64, bytes: usize) -> Code {
         in_context(|machine| {
             if machine.sharing.reserved.get(&address) != Some(&bytes) || machine.sharing.mapped.contains_key(&address) {
@@ -263,7 +264,7 @@ entries! {
         })
     }
 
-    /// Puts memory at addresses. Nobody may use them yet.
+    /// Maps memory at addresses, without access yet.
     fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: u64) -> Code {
         in_context(|machine| {
             let memory = machine.sharing.handles.get(&handle).map(Arc::clone);
@@ -280,7 +281,7 @@ entries! {
         })
     }
 
-    /// Lets a GPU use mapped memory.
+    /// Enables access of a GPU to mapped memory.
     fn cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize) -> Code {
         in_context(|machine| {
             let Some(memory) = machine.sharing.mapped.get(&address).filter(|memory| memory.length == bytes && count == 1) else {
@@ -297,7 +298,7 @@ entries! {
         })
     }
 
-    /// Takes memory away from addresses. What is under way there goes wrong.
+    /// Unmaps memory. Work that is using it fails.
     fn cuMemUnmap(address: u64, bytes: usize) -> Code {
         in_context(|machine| {
             if machine.sharing.reserved.get(&address) != Some(&bytes) {

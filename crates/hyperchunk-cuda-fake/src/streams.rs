@@ -1,4 +1,4 @@
-//! Streams: what was put off until somebody waits for it.
+//! Streams: work that is deferred until a wait for it.
 
 use crate::machine::{Code, Machine, SUCCESS};
 use crate::ptx::{Fault, Grid, Memory as _, Program, run};
@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where bytes of the process come from.
+/// The source of bytes of the process.
 pub(crate) enum Host {
-    /// They were taken when the copy was asked for.
+    /// Copied when the operation was requested.
     Taken(Vec<u8>),
-    /// Page-locked memory, looked at when the copy is done.
+    /// Page-locked memory, read when the copy is performed.
     Pinned(usize),
 }
 
-/// Something that is done in its turn.
+/// A deferred call.
 pub(crate) type Call = Box<dyn FnOnce(&mut Machine) -> Result<(), Fault> + Send>;
 
-/// What a stream does one after another.
+/// An operation of a stream.
 pub(crate) enum Work {
     Up {
         to: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Work {
         grid: Grid,
         parameters: Vec<u8>,
     },
-    /// What a library of NVIDIA's would do.
+    /// A call of another NVIDIA library.
     Call(Call),
     Record {
         event: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Stream {
     passed: u64,
 }
 
-/// An event: the last place where it was put, and when that was passed.
+/// An event: the last point at which it was recorded, and when that was passed.
 #[derive(Default)]
 pub(crate) struct Event {
     /// The stream and the ticket.
@@ -75,7 +75,7 @@ pub(crate) struct Event {
 }
 
 impl Machine {
-    /// Does what a stream has to do: all of it, or up to a ticket.
+    /// Performs a stream's work: all of it, or up to a ticket.
     pub(crate) fn advance(&mut self, stream: usize, until: Option<u64>) -> Code {
         loop {
             if let Some(code) = self.broken {
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// Does what all streams have to do.
+    /// Performs all streams' work.
     pub(crate) fn advance_all(&mut self) -> Code {
         let mut streams: Vec<usize> = self.streams.keys().copied().collect();
         streams.sort_unstable();
@@ -138,7 +138,7 @@ impl Machine {
                         if !is_pinned(&self.pinned, from, bytes) {
                             return Err(nobody("a copy from page-locked memory", from as u64, bytes));
                         }
-                        // SAFETY: page-locked memory of ours that has so many bytes.
+                        // SAFETY: page-locked memory of ours with `bytes` bytes.
                         unsafe {
                             std::ptr::copy_nonoverlapping(from as *const u8, place.as_mut_ptr(), bytes)
                         };
@@ -186,12 +186,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether so many bytes of the process are page-locked.
+    /// Returns whether a range of the process's memory is page-locked.
     pub(crate) fn is_pinned(&self, start: usize, bytes: usize) -> bool {
         is_pinned(&self.pinned, start, bytes)
     }
 
-    /// Puts work behind what a stream has to do.
+    /// Appends work to a stream.
     pub(crate) fn give(&mut self, stream: usize, work: Work) -> Code {
         if let Some(code) = self.broken {
             return code;
@@ -205,7 +205,7 @@ impl Machine {
         }
     }
 
-    /// Whether a place in the GPU's memory is somebody's now; says so if not.
+    /// Checks that a range of the GPU's memory is allocated; reports a mistake if not.
     pub(crate) fn check_device(&mut self, what: &str, address: u64, bytes: usize) -> Code {
         if self.memory.read(address, bytes).is_none() {
             let text =
@@ -215,7 +215,7 @@ impl Machine {
         SUCCESS
     }
 
-    /// The event's last place was passed.
+    /// Returns whether the event's last point was passed.
     pub(crate) fn is_passed(&self, event: &Event) -> bool {
         event.recorded.is_none_or(|(stream, ticket)| {
             self.streams.get(&stream).is_none_or(|stream| stream.passed >= ticket)

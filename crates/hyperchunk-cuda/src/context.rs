@@ -1,4 +1,4 @@
-//! The primary context of a GPU: the one that all CUDA libraries of a process share.
+//! The primary context of a GPU, which all CUDA libraries of a process share.
 
 use crate::driver::{Driver, Handle};
 use crate::error::fail;
@@ -13,7 +13,7 @@ pub struct Context {
     ordinal: u32,
 }
 
-// SAFETY: a context may be current in many threads; the driver locks by itself.
+// SAFETY: a context may be current in many threads; the driver has its own locks.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -26,15 +26,15 @@ impl std::fmt::Debug for Context {
 
 static CONTEXTS: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
 
-/// A kernel that does nothing, in PTX that every driver for CUDA 11 takes.
+/// A kernel that does nothing, in PTX that every driver for CUDA 11 accepts.
 const NOTHING: &str =
     ".version 6.0\n.target sm_60\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n";
 
 impl Context {
-    /// The context of a GPU, made at the first call.
+    /// Returns the context of a GPU, made at the first call.
     ///
     /// # Errors
-    /// As [`Driver::load`]; Missing where there is no GPU of that number; Unsupported in a fork.
+    /// As [`Driver::load`]; Missing if there is no GPU with that number; Unsupported in a fork.
     pub fn of(ordinal: u32) -> Result<Arc<Context>> {
         let driver = Driver::load()?;
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,32 +59,33 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes it the context of the calling thread. Everything here that needs a context does so.
+    /// Makes it the context of the calling thread. Every function of this crate that needs a context does
+    /// this.
     ///
     /// # Errors
-    /// Unsupported in a fork; what the driver says.
+    /// Unsupported in a fork; errors of the driver.
     pub fn make_current(&self) -> Result<()> {
         self.driver.check_process()?;
-        // SAFETY: the handle is that of a context that is never released.
+        // SAFETY: the handle of a context that is never released.
         self.driver.check("cuCtxSetCurrent", unsafe { (self.driver.f.context_set)(self.handle) })
     }
 
-    /// The number of its GPU.
+    /// Returns the number of its GPU.
     #[must_use]
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
 
-    /// The driver that made it.
+    /// Returns its driver.
     #[must_use]
     pub fn driver(&self) -> &'static Driver {
         self.driver
     }
 
-    /// The GPU's memory that is free, and all of it, in bytes.
+    /// Returns the free and the total memory of the GPU, in bytes.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn memory(&self) -> Result<(u64, u64)> {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
@@ -94,21 +95,22 @@ impl Context {
         Ok((free as u64, total as u64))
     }
 
-    /// Waits until all that was started in this context is done, by whomever.
+    /// Waits until all work in this context is done, including work started by other code.
     ///
     /// # Errors
-    /// What the driver says; an error of a kernel shows here.
+    /// Errors of the driver, including errors of kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.make_current()?;
         // SAFETY: takes nothing.
         self.driver.check("cuCtxSynchronize", unsafe { (self.driver.f.context_synchronize)() })
     }
 
-    /// Does once what the driver puts off until it is needed: its compiler for PTX is a library that it loads with the first
-    /// module, and memory, streams and launches open what they need. A process that is to open nothing later calls this first.
+    /// Triggers the driver's lazy initialisation: its PTX compiler is a library that it loads with the first
+    /// module, and memory, streams and launches open files. A process that will not be allowed to open files
+    /// later calls this first.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn prepare(self: &Arc<Self>) -> Result<()> {
         let module = Module::load(self, NOTHING)?;
         let stream = Stream::new(self)?;

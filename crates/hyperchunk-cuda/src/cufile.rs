@@ -1,4 +1,5 @@
-//! cuFile, NVIDIA's library that reads from storage straight into the GPU's memory (GPUDirect Storage), found at run time.
+//! cuFile, NVIDIA's library that reads from storage directly into the GPU's memory (GPUDirect Storage), found
+//! at run time.
 
 use crate::library::{Library, functions, given};
 use crate::{Context, DeviceMemory, Driver, Error, ErrorKind, Result};
@@ -15,7 +16,7 @@ pub(crate) struct Status {
     cuda: c_int,
 }
 
-/// `CUfileDescr_t`, of a file descriptor.
+/// `CUfileDescr_t` for a file descriptor.
 #[repr(C)]
 pub(crate) struct Description {
     kind: c_int,
@@ -68,12 +69,12 @@ const DESCRIPTOR: c_int = 1;
 /// `CU_FILE_ALLOW_COMPAT_MODE`, as a bit.
 const COMPATIBILITY: c_uint = 1 << 1;
 
-/// How cuFile reads.
+/// cuFile's transfer mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// From storage into the GPU's memory: the kernel's module `nvidia-fs` is loaded.
+    /// From storage into the GPU's memory; the kernel module `nvidia-fs` is loaded.
     Direct,
-    /// Through the processor's memory, as without it.
+    /// Through the processor's memory, as without cuFile.
     Compatibility,
 }
 
@@ -87,12 +88,12 @@ pub struct CuFile {
 }
 
 impl CuFile {
-    /// Loads it and opens its driver: the file `path`, or the library in that folder; else `HYPERCHUNK_CUFILE` (an absolute
-    /// path; set-uid programs do not look), else where the system's loader finds it. Beside a driver of
-    /// `HYPERCHUNK_CUDA_DRIVER` only the one of `HYPERCHUNK_CUFILE` is used.
+    /// Loads it and opens its driver: the file `path`, or the library in that folder; else
+    /// `HYPERCHUNK_CUFILE` (an absolute path; ignored in set-uid programs), else by the system's loader. With
+    /// a driver of `HYPERCHUNK_CUDA_DRIVER`, only the library of `HYPERCHUNK_CUFILE` is used.
     ///
     /// # Errors
-    /// Missing where it is not installed; Failed where its driver does not open.
+    /// Missing if it is not installed; Failed if its driver does not open.
     pub fn load(context: &Context, path: Option<&Path>) -> Result<CuFile> {
         let driver: &Driver = context.driver();
         let given = given(VARIABLE)?;
@@ -118,7 +119,7 @@ impl CuFile {
         let mut properties = Properties::default();
         // SAFETY: writes a structure of this shape.
         check("cuFileDriverGetProperties", unsafe { (f.properties)(&raw mut properties) })?;
-        // Without nvidia-fs there is no version of it.
+        // Without nvidia-fs its version is zero.
         let direct = properties.major > 0;
         let mode = if direct { Mode::Direct } else { Mode::Compatibility };
         if mode == Mode::Compatibility && properties.control & COMPATIBILITY == 0 {
@@ -135,40 +136,41 @@ impl CuFile {
         Ok(CuFile { f, library, mode, version })
     }
 
-    /// How it reads.
+    /// Returns the transfer mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Its version, as (1, 14), where it tells.
+    /// Returns its version, as (1, 14), if available.
     #[must_use]
     pub fn version(&self) -> Option<(u32, u32)> {
         self.version
     }
 
-    /// The file that it was loaded from.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
-    /// Makes a file known to it.
+    /// Registers a file.
     ///
     /// # Errors
-    /// Failed where it takes no files of that kind.
+    /// Failed if the kind of file is not supported.
     pub fn register<'a>(&'a self, file: &'a File) -> Result<Registered<'a>> {
         let handle = FileHandle { descriptor: file.as_raw_fd() };
         let mut description = Description { kind: DESCRIPTOR, handle, operations: std::ptr::null() };
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the description is of a descriptor that stays open as long as what is returned; writes one handle.
+        // SAFETY: the description has a descriptor that stays open as long as the returned value; writes one
+        // handle.
         let status = unsafe { (self.f.register)(&raw mut handle, &raw mut description) };
         check("cuFileHandleRegister", status)?;
         Ok(Registered { cufile: self, _file: file, handle })
     }
 }
 
-/// A file that cuFile knows.
+/// A registered file.
 pub struct Registered<'a> {
     cufile: &'a CuFile,
     _file: &'a File,
@@ -190,13 +192,13 @@ impl Registered<'_> {
     /// Reads into the GPU's memory.
     ///
     /// # Errors
-    /// Invalid if there is no room; Damaged where the file ends before; Io where it cannot be read.
+    /// Invalid if there is no room; Damaged if the file ends too early; Io if it cannot be read.
     pub fn read(&self, to: &DeviceMemory, at: usize, bytes: usize, offset: u64) -> Result<()> {
         to.place(at, bytes)?;
         self.read_at(to.context(), to.address(), at, bytes, offset)
     }
 
-    /// The same, to `at` bytes behind an address. The place must be one that was checked.
+    /// Reads to `at` bytes after an address. The destination must have been checked.
     pub(crate) fn read_at(
         &self,
         context: &Context,
@@ -209,7 +211,7 @@ impl Registered<'_> {
         let mut done = 0;
         while done < bytes {
             let place = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-            // SAFETY: the memory has so many bytes there; the handle is live.
+            // SAFETY: the memory has `bytes` bytes there; the handle is live.
             let read = unsafe {
                 let (from, into) = (place(offset + done as u64), place((at + done) as u64));
                 (self.cufile.f.read)(self.handle, to, bytes - done, from, into)
@@ -243,7 +245,7 @@ impl Registered<'_> {
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        // SAFETY: the handle is live and given back here alone.
+        // SAFETY: the handle is live and released only here.
         unsafe { (self.cufile.f.deregister)(self.handle) };
     }
 }

@@ -1,4 +1,4 @@
-//! NVIDIA's driver (`libcuda.so.1`), found at run time, and the GPUs that it has.
+//! NVIDIA's driver (`libcuda.so.1`), found at run time, and its GPUs.
 
 use crate::error::fail;
 use crate::library::{Library, functions, given};
@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What a handle of the driver's is to us: a context, a stream, an event, a module or a function.
+/// An opaque handle of the driver: a context, a stream, an event, a module or a function.
 pub(crate) type Handle = *mut c_void;
 
 functions! {
@@ -81,7 +81,7 @@ const NOT_SUPPORTED: c_int = 801;
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
-/// NVIDIA's driver, loaded once a process.
+/// NVIDIA's driver, loaded once for each process.
 #[allow(missing_debug_implementations, reason = "a table of function pointers")]
 pub struct Driver {
     pub(crate) f: Functions,
@@ -97,26 +97,27 @@ pub struct Driver {
 pub struct Device {
     /// Its number, from 0.
     pub ordinal: u32,
-    /// What NVIDIA calls it.
+    /// Its product name.
     pub name: String,
     /// Its compute capability: (9, 0) is `sm_90`.
     pub capability: (u32, u32),
     /// Its memory, in bytes.
     pub memory: u64,
-    /// What identifies it on all machines; zeros where the driver does not tell.
+    /// A globally unique identifier; zeros if the driver does not provide it.
     pub uuid: [u8; 16],
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
-/// Held while the driver is loaded, so that one thread does it.
+/// Held while the driver is loaded, so that only one thread does it.
 static LOADING: Mutex<()> = Mutex::new(());
 
 impl Driver {
-    /// The driver: that of `HYPERCHUNK_CUDA_DRIVER` (an absolute path; set-uid programs do not look), else `libcuda.so.1`.
+    /// Loads the driver: the library in `HYPERCHUNK_CUDA_DRIVER` (an absolute path; ignored in set-uid
+    /// programs), else `libcuda.so.1`.
     ///
     /// # Errors
-    /// Missing where there is no driver, or it finds no GPU; Unsupported where it is too old, or the process was forked
-    /// after the driver was loaded; Failed with CUDA's text.
+    /// Missing if there is no driver, or it finds no GPU; Unsupported if it is too old, or the process was
+    /// forked after the driver was loaded; Failed with CUDA's text.
     pub fn load() -> Result<&'static Driver> {
         let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = DRIVER.get() {
@@ -130,7 +131,7 @@ impl Driver {
         let library = Library::need(&candidates, what, ". Install the driver for this machine's GPU")?;
         let f = library.table(Functions::load, "a driver for CUDA 11.0 or newer")?;
         let mut driver = Driver { f, library, version: (0, 0), process: std::process::id(), substitute };
-        // SAFETY: the first call of the driver; 0 is the one value for its flags.
+        // SAFETY: the first call of the driver; 0 is the only value for its flags.
         driver.check("cuInit", unsafe { (driver.f.init)(0) })?;
         let mut version = 0;
         // SAFETY: writes one integer.
@@ -140,28 +141,29 @@ impl Driver {
         Ok(DRIVER.get_or_init(|| driver))
     }
 
-    /// The newest version of CUDA that it can do, as (12, 9).
+    /// Returns the newest version of CUDA that it supports, as (12, 9).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The file that it was loaded from.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
-    /// Whether it is the one of `HYPERCHUNK_CUDA_DRIVER`, in NVIDIA's place: their other libraries would not find it.
+    /// Returns whether it is the driver of `HYPERCHUNK_CUDA_DRIVER`, which NVIDIA's other libraries do not
+    /// find.
     #[must_use]
     pub fn is_substitute(&self) -> bool {
         self.substitute
     }
 
-    /// The GPUs that this process may use.
+    /// Returns the GPUs that this process may use.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn devices(&self) -> Result<Vec<Device>> {
         self.check_process()?;
         let mut count = 0;
@@ -181,7 +183,7 @@ impl Driver {
         // SAFETY: writes one size.
         self.check("cuDeviceTotalMem", unsafe { (self.f.device_memory)(&raw mut memory, device) })?;
         let mut uuid = [0; 16];
-        // The newer one (CUDA 11.4) tells the parts of a GPU that is shared apart.
+        // The newer function (CUDA 11.4) distinguishes the parts of a partitioned GPU.
         if let Some(get) = self.f.device_uuid.or(self.f.device_uuid_before) {
             // SAFETY: writes 16 bytes.
             self.check("cuDeviceGetUuid", unsafe { get(&raw mut uuid, device) })?;
@@ -196,7 +198,7 @@ impl Driver {
         })
     }
 
-    /// A property of a GPU.
+    /// Returns a property of a GPU.
     pub(crate) fn attribute(&self, device: c_int, which: c_int) -> Result<u32> {
         let mut value = 0;
         // SAFETY: writes one integer.
@@ -205,7 +207,7 @@ impl Driver {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// The driver's number for a GPU.
+    /// Returns the driver's number for a GPU.
     pub(crate) fn device_handle(&self, ordinal: c_int) -> Result<c_int> {
         let mut device = 0;
         // SAFETY: writes one integer.
@@ -213,12 +215,13 @@ impl Driver {
         Ok(device)
     }
 
-    /// Whether this process is the one that loaded the driver.
+    /// Returns whether this process is the one that loaded the driver.
     pub(crate) fn is_ours(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// An error in a process that was forked off the one that loaded the driver: CUDA does not survive a fork.
+    /// Returns an error in a process that was forked off the one that loaded the driver: CUDA does not
+    /// survive a fork.
     pub(crate) fn check_process(&self) -> Result<()> {
         if !self.is_ours() {
             fail!(
@@ -231,12 +234,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Ok, or the error behind a `CUresult`.
+    /// Converts a `CUresult` to a result.
     pub(crate) fn check(&self, call: &str, code: c_int) -> Result<()> {
         if code == 0 { Ok(()) } else { Err(self.error(call, code)) }
     }
 
-    /// The error behind a `CUresult`, with CUDA's name and text for it.
+    /// Converts a failing `CUresult` to an error, with CUDA's name and text for it.
     #[cold]
     pub(crate) fn error(&self, call: &str, code: c_int) -> Error {
         let describe = |function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {

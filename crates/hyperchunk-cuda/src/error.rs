@@ -1,24 +1,24 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::fmt;
 
-/// What went wrong, as a stable code. New kinds are added at the end.
+/// The kind of an error, as a stable code. New kinds are added at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A library, a driver or a GPU is not there.
+    /// A library, a driver or a GPU is missing.
     Missing,
-    /// It is there, but cannot do this.
+    /// An existing library, driver or GPU does not support the request.
     Unsupported,
-    /// The request makes no sense: a place outside the memory, arguments that a kernel does not take.
+    /// The request is invalid: a place outside the memory, or arguments that do not match a kernel.
     Invalid,
-    /// CUDA refused or failed; the message has its name for it, or its log.
+    /// CUDA refused or failed; the message has its name for the error, or its log.
     Failed,
-    /// Too little memory, or a bound of ours was reached.
+    /// Too little memory, or one of our limits was reached.
     Limit,
-    /// What a file stores is not what its filters say.
+    /// Stored data do not match their filters.
     Damaged,
-    /// The operating system refused something.
+    /// An error of the operating system.
     Io,
 }
 
@@ -29,7 +29,7 @@ struct Inner {
     message: String,
 }
 
-/// An error: a [kind](ErrorKind) and a message that says what is missing or wrong and what to do.
+/// An error: a [kind](ErrorKind) and a message that says what is missing or wrong and how to fix it.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
@@ -37,37 +37,37 @@ pub struct Error(Box<Inner>);
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A new error of `kind`.
+    /// Makes an error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, code: None, message: message.into() }))
     }
 
-    /// The same error, with the number that the library gave.
+    /// Adds the number that the library returned.
     pub(crate) fn with_code(mut self, code: i32) -> Self {
         self.0.code = Some(code);
         self
     }
 
-    /// The same error, with what was being done before it.
+    /// Prepends the operation that failed.
     #[must_use]
     pub fn within(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message);
         self
     }
 
-    /// The kind of this error.
+    /// Returns the kind of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The library's number for it (a `CUresult`, say), where one was given.
+    /// Returns the library's error number (for example a `CUresult`), if there is one.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         self.0.code
     }
 
-    /// The message.
+    /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
@@ -94,7 +94,7 @@ impl From<hyperchunk_format::Error> for Error {
     }
 }
 
-/// `Err` of `kind` with a formatted message.
+/// Returns an `Err` of `kind` with a formatted message.
 macro_rules! fail {
     ($kind:ident, $($arg:tt)*) => {
         return Err($crate::Error::new($crate::ErrorKind::$kind, format!($($arg)*)))

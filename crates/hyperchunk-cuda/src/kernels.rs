@@ -1,4 +1,4 @@
-//! Our kernels: `kernels/ingest.cu`, with its PTX beside it, which the driver compiles for the GPU at hand.
+//! Our kernels: `kernels/ingest.cu`, with its PTX, which the driver compiles for the present GPU.
 
 use crate::{Context, Function, Module, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Kernels {
 static LOADED: Mutex<Vec<(u32, Arc<Kernels>)>> = Mutex::new(Vec::new());
 
 impl Kernels {
-    /// Those of a GPU, compiled at the first call.
+    /// Returns the kernels of a GPU, compiled at the first call.
     pub(crate) fn of(context: &Arc<Context>) -> Result<Arc<Kernels>> {
         context.make_current()?;
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,13 +40,13 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// What copies boxes in such units, and reverses them if asked.
+    /// Returns the kernel that copies boxes in these units, and optionally reverses them.
     pub(crate) fn scatter(&self, unit: u64, swap: bool) -> Option<&Function> {
         let place = unit.checked_ilog2().filter(|_| unit.is_power_of_two())? as usize;
         if swap { self.swap.get(place.checked_sub(1)?) } else { self.scatter.get(place) }
     }
 
-    /// What undoes the filter shuffle for elements of such a size that are words.
+    /// Returns the kernel that reverses the shuffle filter for elements of a word's size.
     pub(crate) fn unshuffle_words(&self, size: u32) -> Option<&Function> {
         match size {
             2 => self.unshuffle_words.first(),

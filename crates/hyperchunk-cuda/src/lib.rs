@@ -1,11 +1,13 @@
-//! The room where Hyperchunk meets NVIDIA's libraries. All of them are found at run time: nothing is linked, and no part of
-//! CUDA is needed to build. What is not there is an error that says so and what to do.
+//! Bindings to NVIDIA's libraries. All of them are found at run time: nothing is linked, and no part of CUDA
+//! is needed to build. A missing library is an error that says how to get it.
 //!
-//! - [`Driver`], [`Context`], [`Stream`], [`Module`] and memory: the driver API, what there is on any machine with a GPU;
+//! - [`Driver`], [`Context`], [`Stream`], [`Module`] and memory: the driver API, available on any machine
+//!   with a GPU;
 //! - [`nvrtc`]: CUDA C++ → PTX, without a GPU;
-//! - [`ptx`]: what a PTX text declares;
-//! - memory that two processes share ([`DeviceMemory::shareable`]), for what a worker computes and the reader keeps;
-//! - [`ingest`]: from storage to an array in the GPU's memory, with [`nvcomp`] and [`cufile`] where they are.
+//! - [`ptx`]: the declarations in a PTX text;
+//! - memory that two processes share ([`DeviceMemory::shareable`]), for results of a worker that the reader
+//!   keeps;
+//! - [`ingest`]: from storage to an array in the GPU's memory, with [`nvcomp`] and [`cufile`] if available.
 #![cfg_attr(test, allow(clippy::cast_possible_truncation, reason = "a test may fail"))]
 
 mod context;

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, OsString, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// A library that was loaded; it stays loaded for good.
+/// A loaded library, which is never unloaded.
 #[derive(Debug)]
 pub(crate) struct Library {
     handle: *mut c_void,
@@ -18,7 +18,7 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Loads the first of `candidates` that there is. A bare name is looked for as the loader does.
+    /// Loads the first of `candidates` that exists. A bare name is searched by the loader.
     ///
     /// # Errors
     /// The loader's reason for each of them.
@@ -29,12 +29,13 @@ impl Library {
                 reasons.push(format!("{}: a NUL in its name", path.display()));
                 continue;
             };
-            // SAFETY: the name is live. Whoever names the library trusts its constructors.
+            // SAFETY: the name is live. The library was chosen by the user, so its constructors may run.
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             if !handle.is_null() {
                 return Ok(Library { handle, path: resolved(path, handle) });
             }
-            // SAFETY: dlerror gives null or a NUL-terminated string, valid until this thread's next call of the loader.
+            // SAFETY: dlerror gives null or a NUL-terminated string, valid until this thread's next call of
+            // the loader.
             let reason = unsafe {
                 let text = libc::dlerror();
                 if text.is_null() {
@@ -48,7 +49,8 @@ impl Library {
         Err(reasons)
     }
 
-    /// As [`Library::open`], of `what`; the error says why there is none, and then `advice`.
+    /// Like [`Library::open`], for a library described by `what`; the error has the reasons, followed by
+    /// `advice`.
     ///
     /// # Errors
     /// Missing.
@@ -59,16 +61,16 @@ impl Library {
         })
     }
 
-    /// The error for one that does not do: `what` is wrong with it, and what is `needed` in its place.
+    /// Returns the error for an unsuitable library: `what` is wrong with it, and `needed` is required.
     pub(crate) fn unfit(&self, what: impl std::fmt::Display, needed: &str) -> Error {
         let message = format!("{} {what}: {needed} is needed", self.path.display());
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// Its table of functions.
+    /// Loads its table of functions.
     ///
     /// # Errors
-    /// Unsupported where one is missing.
+    /// Unsupported if one is missing.
     pub(crate) fn table<T>(
         &self,
         load: impl FnOnce(&Library) -> Result<T, &'static str>,
@@ -77,19 +79,19 @@ impl Library {
         load(self).map_err(|missing| self.unfit(format_args!("lacks {missing}"), needed))
     }
 
-    /// Where a function is; null where there is none of that name.
+    /// Returns the address of a function; null if there is none of that name.
     pub(crate) fn symbol(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the handle is that of a library that stays loaded; the name is live.
+        // SAFETY: the handle of a library that stays loaded; the name is live.
         unsafe { libc::dlsym(self.handle, name.as_ptr()) }
     }
 
-    /// The file that it was loaded from, or the name by which it was found.
+    /// Returns its path, or the name by which it was found.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The file behind a handle.
+/// Returns the path of a loaded library.
 fn resolved(name: &Path, handle: *mut c_void) -> PathBuf {
     let mut map: *const LinkMap = std::ptr::null();
     // SAFETY: RTLD_DI_LINKMAP (2) writes one pointer.
@@ -118,7 +120,7 @@ unsafe extern "C" {
     fn dlinfo(handle: *mut c_void, request: std::ffi::c_int, info: *mut c_void) -> std::ffi::c_int;
 }
 
-/// The absolute path in an environment variable. Programs with more rights than their user has do not look.
+/// Returns the absolute path in an environment variable. Ignored in set-uid programs.
 pub(crate) fn given(variable: &str) -> Result<Option<PathBuf>> {
     // SAFETY: getauxval reads a value that the kernel gave this process.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
@@ -136,7 +138,8 @@ pub(crate) fn given(variable: &str) -> Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// A table of functions of one library: the field's name, its symbol, its signature. Those in braces may be absent.
+/// Declares a table of functions of one library: the field's name, its symbol, its signature. Functions in
+/// braces are optional.
 macro_rules! functions {
     ($(#[$about:meta])* $table:ident:
         $($name:ident = $symbol:literal : fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
@@ -150,7 +153,7 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks every function up; the error is the name of the first that is missing.
+            /// Looks up every function; the error is the name of the first missing one.
             pub(crate) fn load(library: &$crate::library::Library) -> Result<Self, &'static str> {
                 $(let $name = library.symbol($symbol);
                 if $name.is_null() {

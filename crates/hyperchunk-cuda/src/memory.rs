@@ -1,31 +1,31 @@
-//! Memory: on the GPU, and page-locked in the process, from where it is copied fastest.
+//! Memory: on the GPU, and page-locked in the process, from which copies are fastest.
 
 use crate::error::fail;
 use crate::shared::Mapping;
 use crate::{Context, Result};
 use std::sync::Arc;
 
-/// Memory on a GPU, freed when it is dropped.
+/// Memory on a GPU, freed on drop.
 #[derive(Debug)]
 pub struct DeviceMemory {
     context: Arc<Context>,
     address: u64,
     bytes: usize,
-    /// What undoes it where cuMemAlloc did not give it.
+    /// The mapping to release, if it was not allocated by cuMemAlloc.
     mapping: Option<Mapping>,
 }
 
 impl DeviceMemory {
-    /// That of a mapping.
+    /// Makes memory of a mapping.
     pub(crate) fn mapped(context: &Arc<Context>, mapping: Mapping) -> DeviceMemory {
         let (address, bytes) = (mapping.address(), mapping.bytes());
         DeviceMemory { context: Arc::clone(context), address, bytes, mapping: Some(mapping) }
     }
 
-    /// Takes `bytes`, whatever is in them. No bytes at all have an address, too.
+    /// Allocates `bytes`, uninitialised. Zero bytes have an address, too.
     ///
     /// # Errors
-    /// Limit where the GPU has too little left.
+    /// Limit if the GPU has too little left.
     pub fn alloc(context: &Arc<Context>, bytes: usize) -> Result<DeviceMemory> {
         context.make_current()?;
         let driver = context.driver;
@@ -38,25 +38,25 @@ impl DeviceMemory {
         Ok(DeviceMemory { context: Arc::clone(context), address, bytes, mapping: None })
     }
 
-    /// Where it is, for kernels and for other libraries.
+    /// Returns the address, for kernels and for other libraries.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The context that it belongs to.
+    /// Returns its context.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// The address of `length` bytes from `offset` on.
+    /// Returns the address of `length` bytes from `offset` on.
     pub(crate) fn place(&self, offset: usize, length: usize) -> Result<u64> {
         match offset.checked_add(length) {
             Some(end) if end <= self.bytes => Ok(self.address + offset as u64),
@@ -71,16 +71,16 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // A fork has no GPU to free anything on; a context that a kernel broke frees all when the process ends.
-        // A mapping undoes itself.
+        // A fork has no GPU on which to free anything. If a kernel broke the context, all is freed when the
+        // process ends. A mapping releases itself.
         if self.mapping.is_none() && self.context.make_current().is_ok() {
-            // SAFETY: the address is one that cuMemAlloc gave, freed here alone. The driver waits for what uses it.
+            // SAFETY: the address is from cuMemAlloc, freed only here. The driver waits for its users.
             let _ = unsafe { (self.context.driver.f.memory_free)(self.address) };
         }
     }
 }
 
-/// Page-locked memory of the process, freed when it is dropped. It comes zeroed.
+/// Page-locked memory of the process, zeroed, and freed on drop.
 #[derive(Debug)]
 pub struct PinnedMemory {
     context: Arc<Context>,
@@ -90,17 +90,17 @@ pub struct PinnedMemory {
 
 // SAFETY: it owns its memory, which every thread may reach.
 unsafe impl Send for PinnedMemory {}
-// SAFETY: shared, it is only read.
+// SAFETY: when shared, it is only read.
 unsafe impl Sync for PinnedMemory {}
 
 /// `CU_MEMHOSTALLOC_PORTABLE`: page-locked for every context.
 const PORTABLE: u32 = 1;
 
 impl PinnedMemory {
-    /// Takes `bytes`.
+    /// Allocates `bytes`.
     ///
     /// # Errors
-    /// Limit where they cannot be locked.
+    /// Limit if they cannot be locked.
     pub fn alloc(context: &Arc<Context>, bytes: usize) -> Result<PinnedMemory> {
         context.make_current()?;
         let driver = context.driver;
@@ -119,21 +119,21 @@ impl PinnedMemory {
         Ok(PinnedMemory { context: Arc::clone(context), start, bytes })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: so many initialised bytes that this value owns.
+        // SAFETY: `self.bytes` initialised bytes that this value owns.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes for writing.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
     }
 
-    /// How many there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -143,7 +143,8 @@ impl PinnedMemory {
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // SAFETY: the pointer is one that cuMemHostAlloc gave, freed here alone. The driver waits for copies that use it.
+            // SAFETY: the pointer is from cuMemHostAlloc, freed only here. The driver waits for copies that
+            // use it.
             let _ = unsafe { (self.context.driver.f.host_free)(self.start.cast()) };
         }
     }

@@ -1,4 +1,4 @@
-//! Kernels: loaded from PTX, which the driver compiles for the GPU at hand, and launched.
+//! Kernels: loaded from PTX, which the driver compiles for the present GPU, and launched.
 
 use crate::driver::Handle;
 use crate::error::fail;
@@ -7,13 +7,13 @@ use crate::{Context, ErrorKind, Result, Stream};
 use std::ffi::{CString, c_int, c_void};
 use std::sync::Arc;
 
-/// `CU_JIT_ERROR_LOG_BUFFER` and the size of it.
+/// `CU_JIT_ERROR_LOG_BUFFER` and its size.
 const ERROR_LOG: u32 = 5;
 const ERROR_LOG_BYTES: u32 = 6;
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK` and `…_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MAX_THREADS: c_int = 0;
 const MAX_SHARED: c_int = 8;
-/// Kernels have so much shared memory without asking.
+/// Amount of shared memory that a kernel has without a request, in bytes.
 const PLAIN_SHARED: u32 = 48 << 10;
 
 /// A module of kernels, loaded on a GPU; unloaded when it and its functions are dropped.
@@ -27,7 +27,7 @@ struct Loaded {
     entries: Vec<Entry>,
 }
 
-// SAFETY: modules may be used by any thread; the driver locks by itself.
+// SAFETY: modules may be used by any thread; the driver has its own locks.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
@@ -45,19 +45,20 @@ unsafe impl Send for Function {}
 // SAFETY: as modules.
 unsafe impl Sync for Function {}
 
-/// How many threads run a kernel: blocks in a grid, threads in a block, and bytes of dynamic shared memory for each block.
+/// The dimensions of a launch: blocks in a grid, threads in a block, and bytes of dynamic shared memory for
+/// each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks, x first.
+    /// Number of blocks, x first.
     pub grid: [u32; 3],
-    /// Threads of a block, x first.
+    /// Number of threads in a block, x first.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Size of the dynamic shared memory, in bytes.
     pub shared: u32,
 }
 
 impl Launch {
-    /// A row of blocks with a row of threads each.
+    /// Makes a one-dimensional launch.
     #[must_use]
     pub fn linear(blocks: u32, threads: u32) -> Launch {
         Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
@@ -69,7 +70,7 @@ impl Launch {
 pub enum Argument<'a> {
     /// A pointer: an address on the GPU.
     Address(u64),
-    /// A scalar or a structure, as it lies in the GPU's memory (little-endian).
+    /// A scalar or a structure, in the GPU's memory layout (little-endian).
     Bytes(&'a [u8]),
 }
 
@@ -77,7 +78,7 @@ impl Module {
     /// Loads PTX.
     ///
     /// # Errors
-    /// Failed with the log of the driver's compiler; Unsupported where the PTX is too new for the driver.
+    /// Failed with the log of the driver's compiler; Unsupported if the PTX is too new for the driver.
     pub fn load(context: &Arc<Context>, text: &str) -> Result<Module> {
         let entries = ptx::entries(text)?;
         let Ok(image) = CString::new(text) else { fail!(Invalid, "PTX with a NUL in it") };
@@ -106,16 +107,16 @@ impl Module {
         Ok(Module(Arc::new(Loaded { context: Arc::clone(context), handle, entries })))
     }
 
-    /// Its kernels, as the PTX declares them.
+    /// Returns its kernels, as declared in the PTX.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.0.entries
     }
 
-    /// The kernel of that name: the lowered one, where the language mangles names.
+    /// Returns the kernel with that name; for languages that mangle names, the lowered one.
     ///
     /// # Errors
-    /// Invalid where there is none, with the names that there are.
+    /// Invalid if there is none, with the existing names.
     pub fn function(&self, name: &str) -> Result<Function> {
         let loaded = &self.0;
         let Some(entry) = loaded.entries.iter().position(|entry| entry.name == name) else {
@@ -137,25 +138,25 @@ impl Module {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // Kernels of it may still run, and unloading does not wait for them.
+        // Its kernels may still run, and unloading does not wait for them.
         if self.context.synchronize().is_ok() {
-            // SAFETY: the handle is live and unloaded here alone.
+            // SAFETY: the handle is live and unloaded only here.
             let _ = unsafe { (self.context.driver.f.module_unload)(self.handle) };
         }
     }
 }
 
 impl Function {
-    /// The kernel as the PTX declares it.
+    /// Returns the kernel's declaration in the PTX.
     #[must_use]
     pub fn entry(&self) -> &Entry {
         &self.module.0.entries[self.entry]
     }
 
-    /// The most threads that a block of it can have on this GPU.
+    /// Returns the maximum number of threads in a block on this GPU.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn max_threads(&self) -> Result<u32> {
         let context = &self.module.0.context;
         context.make_current()?;
@@ -166,11 +167,12 @@ impl Function {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Starts it. A fault of the kernel shows where the stream is next waited for, and breaks the context.
+    /// Launches it. A fault of the kernel is reported by the next wait for the stream, and breaks the
+    /// context.
     ///
     /// # Errors
-    /// Invalid if the arguments are not as many, or not as large, as the kernel's parameters, or the launch has no threads;
-    /// what the driver says.
+    /// Invalid if number or sizes of the arguments do not match the kernel's parameters, or the launch has no
+    /// threads; errors of the driver.
     pub fn launch(&self, stream: &Stream, launch: &Launch, arguments: &[Argument<'_>]) -> Result<()> {
         let entry = self.entry();
         let context = &self.module.0.context;
@@ -220,7 +222,7 @@ impl Function {
         driver.check("cuLaunchKernel", code).map_err(|error| error.within(&entry.name))
     }
 
-    /// The arguments as the driver takes them, in words, which are aligned for every type.
+    /// Returns the arguments for the driver, in words that are aligned for every type.
     fn arguments(&self, arguments: &[Argument<'_>]) -> Result<Vec<Vec<u128>>> {
         let entry = self.entry();
         if arguments.len() != entry.parameters.len() {
@@ -257,7 +259,7 @@ impl Function {
         Ok(buffers)
     }
 
-    /// Compares the parameters that the PTX declares with those that the driver sees, where it can be asked (CUDA 12.4 on).
+    /// Compares the parameters declared in the PTX with the driver's, if it provides them (CUDA 12.4 on).
     fn check_parameters(&self) -> Result<()> {
         let driver = self.module.0.context.driver;
         let Some(ask) = driver.f.function_parameter else { return Ok(()) };

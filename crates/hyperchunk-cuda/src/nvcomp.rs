@@ -5,13 +5,13 @@ use crate::{Driver, Error, ErrorKind, Result, Stream};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-/// The options of a decompressor, which are passed by value, as 64 bytes. Of all of them the first number says what does the
-/// work; the others are at their default, 0.
+/// The options of a decompressor, which are passed by value, as 64 bytes. In all of them the first number
+/// selects the implementation; the others have their default, 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Options([u32; 16]);
 
-/// Kernels (2), not the GPU's own engine, which asks for memory of another kind.
+/// Kernels (2), not the GPU's decompression engine, which needs another kind of memory.
 const KERNELS: Options = Options([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 
 type TempSize = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
@@ -38,7 +38,7 @@ functions! {
 /// The environment variable with the library's absolute path.
 const VARIABLE: &str = "HYPERCHUNK_NVCOMP";
 const NAME: &str = "libnvcomp.so.6";
-/// Its calls changed with each of its versions.
+/// The required major version: the calls change with each.
 const MAJOR: u32 = 6;
 
 /// A format of compressed data.
@@ -58,7 +58,7 @@ impl Algorithm {
     pub(crate) const ALL: [Algorithm; 4] =
         [Algorithm::Snappy, Algorithm::Lz4, Algorithm::Deflate, Algorithm::Zstd];
 
-    /// The most bytes that a piece may have when it is decompressed.
+    /// Returns the maximum decompressed size of a piece, in bytes.
     pub(crate) fn most(self) -> u64 {
         match self {
             Algorithm::Snappy | Algorithm::Zstd => (1 << 31) - 1,
@@ -67,20 +67,20 @@ impl Algorithm {
     }
 }
 
-/// Where a batch lies on the GPU: addresses of tables with an entry for each piece.
+/// The tables of a batch on the GPU: addresses of tables with an entry for each piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     pub(crate) count: usize,
     /// Addresses of compressed pieces, and their sizes.
     pub(crate) from: u64,
     pub(crate) from_bytes: u64,
-    /// Where pieces go, and how much room there is.
+    /// Destinations of pieces, and their capacities.
     pub(crate) to: u64,
     pub(crate) room: u64,
-    /// Written: how many bytes each piece has, and its status, a 32-bit number.
+    /// Outputs: the size of each piece, and its status, a 32-bit number.
     pub(crate) to_bytes: u64,
     pub(crate) statuses: u64,
-    /// Room for the decompressor itself.
+    /// The decompressor's temporary memory.
     pub(crate) temp: u64,
     pub(crate) temp_bytes: usize,
 }
@@ -94,11 +94,11 @@ pub struct Nvcomp {
 }
 
 impl Nvcomp {
-    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVCOMP` (an absolute path; set-uid programs
-    /// do not look), else where the system's loader finds it. It needs no GPU to be loaded.
+    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVCOMP` (an absolute path;
+    /// ignored in set-uid programs), else by the system's loader. Loading needs no GPU.
     ///
     /// # Errors
-    /// Missing, with what to install; Unsupported if it is of another version.
+    /// Missing, with what to install; Unsupported for another version.
     pub fn load(path: Option<&Path>) -> Result<Nvcomp> {
         let candidates = match path {
             Some(folder) if folder.is_dir() => vec![folder.join(NAME)],
@@ -119,8 +119,8 @@ impl Nvcomp {
         Ok(Nvcomp { f, library, version })
     }
 
-    /// The one that goes with a driver: as [`Nvcomp::load`], but beside a driver of `HYPERCHUNK_CUDA_DRIVER` only the one of
-    /// `HYPERCHUNK_NVCOMP`, since NVIDIA's own would not work with it.
+    /// Loads the library for a driver: as [`Nvcomp::load`], but with a driver of `HYPERCHUNK_CUDA_DRIVER`
+    /// only the library of `HYPERCHUNK_NVCOMP`, since NVIDIA's own would not work with it.
     ///
     /// # Errors
     /// As [`Nvcomp::load`].
@@ -139,19 +139,19 @@ impl Nvcomp {
         }
     }
 
-    /// Its version, as (6, 0).
+    /// Returns its version, as (6, 0).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The file that it was loaded from.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
-    /// Whether it decompresses that format.
+    /// Returns whether it decompresses that format.
     #[must_use]
     pub fn decompresses(&self, algorithm: Algorithm) -> bool {
         self.calls(algorithm).is_some()
@@ -166,7 +166,7 @@ impl Nvcomp {
         }
     }
 
-    /// How much room the decompressor needs for so many pieces, of at most so many bytes each and together.
+    /// Returns the size of the temporary memory for `count` pieces, with the given maximum and total sizes.
     pub(crate) fn temp_bytes(
         &self,
         stream: &Stream,
@@ -184,11 +184,11 @@ impl Nvcomp {
         Ok(bytes)
     }
 
-    /// Starts to decompress a batch. How it went is known when the stream is there.
+    /// Starts the decompression of a batch. Its statuses are valid when the stream has reached this point.
     ///
     /// # Safety
-    /// The tables are on the stream's GPU, are as long as the batch says, lead to memory of the sizes that they say, and
-    /// stay until the stream is done.
+    /// The tables are on the stream's GPU, are as long as the batch says, point to memory of the sizes that
+    /// they say, and stay until the stream is done.
     pub(crate) unsafe fn decompress(
         &self,
         stream: &Stream,

@@ -30,20 +30,20 @@ functions! {
 
 /// The environment variable with the library's absolute path.
 const VARIABLE: &str = "HYPERCHUNK_NVRTC";
-/// The names under which the loader may know it, newest first.
+/// The names under which the loader may find it, newest first.
 const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 const COMPILATION: c_int = 6;
-/// More PTX or log than that is nothing that we keep.
+/// Maximum size of PTX or a log, in bytes.
 const MOST_TEXT: usize = 256 << 20;
 
-/// What a program was compiled to.
+/// A compiled program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
     /// The PTX.
     pub text: String,
-    /// Each name expression with the symbol that it has there.
+    /// Each name expression with its symbol.
     pub lowered: Vec<(String, String)>,
-    /// What the compiler warned of.
+    /// The compiler's warnings.
     pub log: String,
 }
 
@@ -57,8 +57,8 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVRTC` (an absolute path; set-uid programs
-    /// do not look), else where the system's loader finds it.
+    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVRTC` (an absolute path;
+    /// ignored in set-uid programs), else by the system's loader.
     ///
     /// # Errors
     /// Missing, with what to install; Unsupported if it is too old.
@@ -96,29 +96,29 @@ impl Nvrtc {
         Ok(nvrtc)
     }
 
-    /// Its version, as (12, 9).
+    /// Returns its version, as (12, 9).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The file that it was loaded from.
+    /// Returns the path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
-    /// The compute capabilities that it compiles for, ascending: 70 is `compute_70`.
+    /// Returns the compute capabilities that it compiles for, ascending: 70 is `compute_70`.
     #[must_use]
     pub fn architectures(&self) -> &[u32] {
         &self.architectures
     }
 
-    /// Compiles a program. `name` stands for it in messages; a name expression is a kernel in C++, such as `scale<float>`,
-    /// whose symbol is wanted.
+    /// Compiles a program. `name` is its name in messages; a name expression is a kernel in C++, such as
+    /// `scale<float>`, whose symbol is returned.
     ///
     /// # Errors
-    /// Failed with the compiler's log; Invalid for options or name expressions that it does not take.
+    /// Failed with the compiler's log; Invalid for unsupported options or name expressions.
     pub fn compile(
         &self,
         source: &str,
@@ -146,7 +146,7 @@ impl Nvrtc {
         }
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let Ok(count) = c_int::try_from(pointers.len()) else { fail!(Invalid, "too many options") };
-        // SAFETY: the program is live; so many options, each a live string.
+        // SAFETY: the program is live; `count` options, each a live string.
         let code = unsafe { (self.f.compile)(program.program, count, pointers.as_ptr()) };
         let log = program.text("log", self.f.log_size, self.f.log)?;
         if code != 0 {
@@ -186,14 +186,14 @@ impl Nvrtc {
     }
 }
 
-/// A program, destroyed at the end.
+/// A program, destroyed on drop.
 struct Owned<'a> {
     nvrtc: &'a Nvrtc,
     program: Program,
 }
 
 impl Owned<'_> {
-    /// A text of the program: its size first, with a NUL, then the text.
+    /// Returns a text of the program, querying its size first, which includes a NUL.
     fn text(
         &self,
         what: &str,
@@ -217,7 +217,7 @@ impl Owned<'_> {
         }
     }
 
-    /// The symbol behind a name expression.
+    /// Returns the symbol of a name expression.
     fn lowered(&self, name: &CStr) -> Result<String> {
         let mut symbol = std::ptr::null();
         // SAFETY: the program is compiled and live; writes a pointer to a string that lives as long as it.
@@ -233,7 +233,7 @@ impl Owned<'_> {
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program is live and destroyed here alone.
+        // SAFETY: the program is live and destroyed only here.
         let _ = unsafe { (self.nvrtc.f.destroy)(&raw mut self.program) };
     }
 }

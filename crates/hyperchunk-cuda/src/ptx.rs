@@ -1,4 +1,5 @@
-//! What a PTX text declares: its kernels and their parameters. Source: *Parallel Thread Execution ISA*, §5 and §7.
+//! The declarations in a PTX text: its kernels and their parameters. Source: *Parallel Thread Execution ISA*,
+//! §5 and §7.
 
 use crate::Result;
 use crate::error::fail;
@@ -6,26 +7,26 @@ use crate::error::fail;
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: usize,
 }
 
 /// A kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, mangled where the language does so.
+    /// Its name, mangled if the language does so.
     pub name: String,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
 }
 
-/// No GPU takes more bytes of parameters.
+/// Maximum total size of parameters on any GPU, in bytes.
 const MOST_PARAMETERS: usize = 32764;
 
-/// The kernels that a PTX text declares.
+/// Parses the kernels that a PTX text declares.
 ///
 /// # Errors
-/// Invalid if a declaration is none.
+/// Invalid for a damaged declaration.
 pub fn entries(text: &str) -> Result<Vec<Entry>> {
     let mut words = Words { rest: text };
     let mut entries: Vec<Entry> = Vec::new();
@@ -41,13 +42,13 @@ pub fn entries(text: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The words and signs of a text, without its comments.
+/// A tokenizer that skips comments.
 struct Words<'a> {
     rest: &'a str,
 }
 
 impl<'a> Words<'a> {
-    /// The next one; nothing at the end.
+    /// Returns the next token; `None` at the end.
     fn next(&mut self) -> Option<&'a str> {
         loop {
             self.rest = self.rest.trim_start();
@@ -71,7 +72,7 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    /// A kernel's name and parameters, behind `.entry`.
+    /// Parses a kernel's name and parameters, after `.entry`.
     fn entry(&mut self) -> Result<Entry> {
         let name = self.next().unwrap_or_default().to_owned();
         if !name.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%')) {
@@ -103,10 +104,10 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A parameter's type and how often, behind `.param`.
+    /// Parses a parameter's type and array length, after `.param`.
     fn parameter(&mut self, of: &str) -> Result<Parameter> {
         let mut bytes = None;
-        // Type, alignment and what a pointer leads to; then the name.
+        // Type, alignment and a pointer's state space; then the name.
         loop {
             match self.next() {
                 Some(".align") => {
@@ -135,7 +136,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The bytes of a type.
+/// Returns the size of a type in bytes.
 fn width(word: &str) -> Option<usize> {
     Some(match word {
         ".b8" | ".s8" | ".u8" => 1,

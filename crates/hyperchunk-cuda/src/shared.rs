@@ -1,6 +1,8 @@
-//! Memory on a GPU that two processes see: one makes it and has a descriptor of it, which it passes to the other over a socket.
+//! Memory on a GPU that two processes share: one allocates it and passes its descriptor to the other over a
+//! socket.
 //!
-//! Who made it decides how long it is there, as with a memfd: what the other process does, or that it ends, takes nothing away.
+//! The process that allocated it controls its lifetime, as with a memfd: the other process cannot free it,
+//! not even by ending.
 
 use crate::driver::Driver;
 use crate::error::fail;
@@ -48,7 +50,7 @@ const LEAST: c_int = 0;
 const MANAGES: c_int = 102;
 const EXPORTS: c_int = 103;
 
-/// The functions that all of this takes.
+/// Returns the optional functions, or fails if one is missing.
 macro_rules! functions_of {
     ($driver:expr; $($name:ident),*) => {
         match ($($driver.f.$name,)*) {
@@ -58,7 +60,7 @@ macro_rules! functions_of {
     };
 }
 
-/// Memory at addresses of this process; both are given back when it is dropped.
+/// A mapping of memory at addresses of this process; memory and addresses are released on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     context: Arc<Context>,
@@ -68,12 +70,12 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps what is behind a handle, of so many bytes, for this GPU.
+    /// Maps the memory of a handle for this GPU.
     fn new(context: &Arc<Context>, handle: &Handle, bytes: usize) -> Result<Mapping> {
         let driver = context.driver();
         let (reserve, map, set_access) = functions_of!(driver; reserve, map, set_access);
         let mut address = 0;
-        // SAFETY: writes one address; 0 for the alignment and the place leaves them to the driver.
+        // SAFETY: writes one address; 0 lets the driver choose the alignment and the place.
         let code = unsafe { reserve(&raw mut address, bytes, 0, 0, 0) };
         driver.check("cuMemAddressReserve", code).map_err(|error| about(error, bytes))?;
         let mut mapping = Mapping { context: Arc::clone(context), address, bytes, mapped: false };
@@ -97,23 +99,23 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Unmapping waits for nothing.
+        // Unmapping does not wait.
         if self.context.synchronize().is_err() {
             return;
         }
         let f = &self.context.driver().f;
         if let (true, Some(unmap)) = (self.mapped, f.unmap) {
-            // SAFETY: mapped in `new`, unmapped here alone; what used it is done.
+            // SAFETY: mapped in `new`, unmapped only here; its users are done.
             let _ = unsafe { unmap(self.address, self.bytes) };
         }
         if let Some(unreserve) = f.unreserve {
-            // SAFETY: reserved in `new`, given back here alone.
+            // SAFETY: reserved in `new`, released only here.
             let _ = unsafe { unreserve(self.address, self.bytes) };
         }
     }
 }
 
-/// The driver's handle of memory. The memory is there as long as a handle, a mapping or a descriptor of it is.
+/// The driver's handle of memory, which exists as long as a handle, a mapping or a descriptor of it.
 struct Handle {
     driver: &'static Driver,
     value: u64,
@@ -122,7 +124,7 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if let Some(release) = self.driver.f.release.filter(|_| self.driver.is_ours()) {
-            // SAFETY: a live handle, released here alone.
+            // SAFETY: a live handle, released only here.
             let _ = unsafe { release(self.value) };
         }
     }
@@ -138,10 +140,10 @@ fn place(context: &Context) -> Result<Location> {
 }
 
 impl Context {
-    /// Whether memory of this GPU can be shared with another process.
+    /// Checks that memory of this GPU can be shared with another process.
     ///
     /// # Errors
-    /// Unsupported, with what lacks.
+    /// Unsupported, with the missing feature.
     pub fn check_sharing(&self) -> Result<()> {
         let driver = self.driver();
         let _ = functions_of!(
@@ -156,11 +158,11 @@ impl Context {
         Ok(())
     }
 
-    /// Shares a little memory with this very process, so that the driver opens what it needs for that. A process that is to open nothing
-    /// later calls this first.
+    /// Shares a little memory within this process, so that the driver opens the files that it needs. A
+    /// process that will not be allowed to open files later calls this first.
     ///
     /// # Errors
-    /// Those of [`DeviceMemory::shareable`] and [`DeviceMemory::import`].
+    /// Errors of [`DeviceMemory::shareable`] and [`DeviceMemory::import`].
     pub fn prepare_sharing(self: &Arc<Self>) -> Result<()> {
         let (memory, descriptor) = DeviceMemory::shareable(self, 1)?;
         let other = DeviceMemory::import(self, descriptor.as_fd(), memory.bytes())?;
@@ -171,11 +173,11 @@ impl Context {
 }
 
 impl DeviceMemory {
-    /// Takes at least `bytes`, all zeros, that another process can be given: the descriptor is for [`DeviceMemory::import`] there. What it
-    /// writes is seen here once it says that it is done.
+    /// Allocates at least `bytes`, zeroed, that can be shared: another process passes the descriptor to
+    /// [`DeviceMemory::import`]. Its writes are visible here after it has reported that they are complete.
     ///
     /// # Errors
-    /// Those of [`Context::check_sharing`]; Limit where the GPU has too little left.
+    /// Errors of [`Context::check_sharing`]; Limit if the GPU has too little left.
     pub fn shareable(context: &Arc<Context>, bytes: usize) -> Result<(DeviceMemory, OwnedFd)> {
         context.check_sharing()?;
         context.make_current()?;
@@ -209,20 +211,20 @@ impl DeviceMemory {
         }
         // SAFETY: the driver made it for the caller.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
-        // SAFETY: sets a flag of a live descriptor: programs that this process starts are not to have it.
+        // SAFETY: sets a flag of a live descriptor: programs that this process starts must not inherit it.
         unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) };
         let memory = DeviceMemory::mapped(context, Mapping::new(context, &handle, bytes)?);
-        // What was freed in this process may still be in it.
+        // The memory may contain data that this process freed.
         let stream = Stream::new(context)?;
         stream.fill(&memory, 0, bytes, 0)?;
         stream.synchronize()?;
         Ok((memory, descriptor))
     }
 
-    /// The memory behind a descriptor that another process made, which has `bytes`.
+    /// Imports the memory of a descriptor that another process made, with a size of `bytes`.
     ///
     /// # Errors
-    /// Those of [`Context::check_sharing`]; what the driver says.
+    /// Errors of [`Context::check_sharing`]; errors of the driver.
     pub fn import(context: &Arc<Context>, descriptor: BorrowedFd<'_>, bytes: usize) -> Result<DeviceMemory> {
         context.make_current()?;
         let driver = context.driver();

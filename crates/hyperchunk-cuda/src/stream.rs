@@ -1,4 +1,5 @@
-//! Streams: what is done on a GPU in order, with copies to and from it; events that mark places in them and tell times.
+//! Streams: sequences of operations on a GPU, with copies to and from it; and events, which mark points in
+//! them and measure time.
 
 use crate::driver::Handle;
 use crate::error::fail;
@@ -6,29 +7,29 @@ use crate::{Context, DeviceMemory, PinnedMemory, Result};
 use std::ffi::c_uint;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream, nor that for it.
+/// `CU_STREAM_NON_BLOCKING`: no implicit synchronisation with the default stream.
 const NON_BLOCKING: c_uint = 1;
-/// The most bytes of a buffer through which copies go. Two of them reach the bus's speed.
+/// Maximum size in bytes of a buffer for copies. Two of them reach the bus's speed.
 const STAGING: usize = 4 << 20;
 const LEAST_STAGING: usize = 64 << 10;
 
-/// A mark in a stream, which also has the time when the GPU passed it.
+/// A marker in a stream, with the time at which the GPU passed it.
 #[derive(Debug)]
 pub struct Event {
     context: Arc<Context>,
     handle: Handle,
 }
 
-// SAFETY: events may be used by any thread; the driver locks by itself.
+// SAFETY: events may be used by any thread; the driver has its own locks.
 unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event that is nowhere yet.
+    /// Makes an event that is not recorded yet.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn new(context: &Arc<Context>) -> Result<Event> {
         context.make_current()?;
         let mut handle = std::ptr::null_mut();
@@ -38,10 +39,10 @@ impl Event {
         Ok(Event { context: Arc::clone(context), handle })
     }
 
-    /// Puts it behind all that was given to a stream so far.
+    /// Records it after all operations of a stream so far.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.context.make_current()?;
         // SAFETY: both handles are live.
@@ -49,10 +50,10 @@ impl Event {
         self.context.driver.check("cuEventRecord", code)
     }
 
-    /// Waits until the GPU has passed it. One that was never recorded is passed.
+    /// Waits until the GPU has passed it. An event that was never recorded counts as passed.
     ///
     /// # Errors
-    /// What the driver says; an error of what is before it shows here.
+    /// Errors of the driver, including errors of earlier operations.
     pub fn synchronize(&self) -> Result<()> {
         self.context.make_current()?;
         // SAFETY: the handle is live.
@@ -60,10 +61,10 @@ impl Event {
         self.context.driver.check("cuEventSynchronize", code)
     }
 
-    /// Milliseconds on the GPU from this event to a later one; both must be passed.
+    /// Returns the time in milliseconds on the GPU from this event to a later one; both must be passed.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn elapsed_ms(&self, end: &Event) -> Result<f32> {
         self.context.make_current()?;
         let mut time = 0.0;
@@ -77,7 +78,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // SAFETY: the handle is live and destroyed here alone.
+            // SAFETY: the handle is live and destroyed only here.
             let _ = unsafe { (self.context.driver.f.event_destroy)(self.handle) };
         }
     }
@@ -96,7 +97,7 @@ impl Staging {
         Ok(Staging { buffers: [one()?, one()?], next: 0 })
     }
 
-    /// The buffer whose turn it is.
+    /// Returns the other buffer than last time.
     fn turn(&mut self) -> &mut (PinnedMemory, Event) {
         self.next ^= 1;
         let [first, second] = &mut self.buffers;
@@ -104,7 +105,7 @@ impl Staging {
     }
 }
 
-/// What is done on a GPU one after another.
+/// A sequence of operations on a GPU.
 #[derive(Debug)]
 pub struct Stream {
     context: Arc<Context>,
@@ -112,16 +113,16 @@ pub struct Stream {
     staging: Mutex<Option<Staging>>,
 }
 
-// SAFETY: streams may be used by any thread; the driver locks by itself.
+// SAFETY: streams may be used by any thread; the driver has its own locks.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// A new stream, which waits for no other.
+    /// Makes a stream, which does not wait for others.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn new(context: &Arc<Context>) -> Result<Stream> {
         context.make_current()?;
         let mut handle = std::ptr::null_mut();
@@ -131,13 +132,13 @@ impl Stream {
         Ok(Stream { context: Arc::clone(context), handle, staging: Mutex::new(None) })
     }
 
-    /// The context that it belongs to.
+    /// Returns its context.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Its handle, for NVIDIA's other libraries: a `CUstream`, which is a `cudaStream_t`.
+    /// Returns its handle, for NVIDIA's other libraries: a `CUstream`, which is a `cudaStream_t`.
     #[must_use]
     pub fn address(&self) -> usize {
         self.handle as usize
@@ -147,11 +148,11 @@ impl Stream {
         self.handle
     }
 
-    /// Copies to the GPU, through page-locked buffers. When it returns, `from` may change; the copy itself may still be
-    /// under way, before whatever is given to this stream next.
+    /// Copies to the GPU, through page-locked buffers. When it returns, `from` may change; the copy itself
+    /// may still be running, but completes before later operations of this stream.
     ///
     /// # Errors
-    /// Invalid if it does not fit there; what the driver says.
+    /// Invalid if it does not fit there; errors of the driver.
     pub fn upload(&self, to: &DeviceMemory, offset: usize, from: &[u8]) -> Result<()> {
         let mut address = to.place(offset, from.len())?;
         if from.is_empty() {
@@ -165,8 +166,8 @@ impl Stream {
             let (buffer, free) = staging.turn();
             free.synchronize()?;
             buffer.as_mut_slice()[..block.len()].copy_from_slice(block);
-            // SAFETY: the device memory has so many bytes there; the buffer lives in the stream and is not written before
-            // `free` is passed.
+            // SAFETY: the device memory has `block.len()` bytes there; the buffer lives in the stream and is
+            // not written before `free` is passed.
             unsafe { self.copy_up(address, buffer.as_slice().as_ptr(), block.len())? };
             free.record(self)?;
             address += block.len() as u64;
@@ -174,10 +175,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies from the GPU, after all that was given to this stream before, and waits for it.
+    /// Copies from the GPU, after all earlier operations of this stream, and waits for it.
     ///
     /// # Errors
-    /// Invalid if there are not so many bytes; what the driver says, also of what was before it.
+    /// Invalid if the memory is too small; errors of the driver, including errors of earlier operations.
     pub fn download(&self, from: &DeviceMemory, offset: usize, to: &mut [u8]) -> Result<()> {
         let mut address = from.place(offset, to.len())?;
         if to.is_empty() {
@@ -193,8 +194,8 @@ impl Stream {
             let (buffer, done) = staging.turn();
             // An upload may still read from it.
             done.synchronize()?;
-            // SAFETY: the device memory has so many bytes there; the buffer lives in the stream and is not looked at before
-            // `done` is passed.
+            // SAFETY: the device memory has `length` bytes there; the buffer lives in the stream and is not
+            // read before `done` is passed.
             unsafe { self.copy_down(buffer.as_mut_slice().as_mut_ptr(), address, length)? };
             done.record(self)?;
             address += length as u64;
@@ -217,7 +218,7 @@ impl Stream {
     /// Copies within the GPU.
     ///
     /// # Errors
-    /// Invalid if either place is not there; what the driver says.
+    /// Invalid if either place is outside its memory; errors of the driver.
     pub fn copy(
         &self,
         from: &DeviceMemory,
@@ -239,7 +240,7 @@ impl Stream {
     /// Sets bytes on the GPU.
     ///
     /// # Errors
-    /// Invalid if the place is not there; what the driver says.
+    /// Invalid if the place is outside the memory; errors of the driver.
     pub fn fill(&self, memory: &DeviceMemory, offset: usize, bytes: usize, value: u8) -> Result<()> {
         let address = memory.place(offset, bytes)?;
         if bytes == 0 {
@@ -251,21 +252,21 @@ impl Stream {
         self.context.driver.check("cuMemsetD8Async", code)
     }
 
-    /// What is given to this stream from now on waits until `event` is passed.
+    /// Makes later operations of this stream wait until `event` is passed.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.context.make_current()?;
-        // SAFETY: both handles are live; 0 is the one value for the flags.
+        // SAFETY: both handles are live; 0 is the only value for the flags.
         let code = unsafe { (self.context.driver.f.stream_wait)(self.handle, event.handle, 0) };
         self.context.driver.check("cuStreamWaitEvent", code)
     }
 
-    /// Waits until all that was given to it is done.
+    /// Waits until all its operations are done.
     ///
     /// # Errors
-    /// What the driver says; an error of a kernel shows here.
+    /// Errors of the driver, including errors of kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.context.make_current()?;
         // SAFETY: the handle is live.
@@ -276,8 +277,8 @@ impl Stream {
     /// Starts a copy to the GPU.
     ///
     /// # Safety
-    /// `address` must have `bytes` bytes. `from` must be page-locked memory that has so many and that nobody writes to or
-    /// frees without the driver before the copy is done. The context must be current.
+    /// `address` must have `bytes` bytes. `from` must be page-locked memory of that size that is not written,
+    /// nor freed without the driver, before the copy is done. The context must be current.
     pub(crate) unsafe fn copy_up(&self, address: u64, from: *const u8, bytes: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         let code = unsafe { (self.context.driver.f.copy_up)(address, from.cast(), bytes, self.handle) };
@@ -287,14 +288,14 @@ impl Stream {
     /// Starts a copy from the GPU.
     ///
     /// # Safety
-    /// As [`Stream::copy_up`], and nobody may look at `to` before the copy is done.
+    /// As [`Stream::copy_up`], and `to` must not be read before the copy is done.
     unsafe fn copy_down(&self, to: *mut u8, address: u64, bytes: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         let code = unsafe { (self.context.driver.f.copy_down)(to.cast(), address, bytes, self.handle) };
         self.context.driver.check("cuMemcpyDtoHAsync", code)
     }
 
-    /// The buffers for a copy of so many bytes: what is there, or larger ones.
+    /// Returns the buffers for a copy of `bytes` bytes: the existing ones, or larger ones.
     fn staged<'a>(&self, staging: &'a mut Option<Staging>, bytes: usize) -> Result<&'a mut Staging> {
         let wanted = bytes.min(STAGING).next_power_of_two().clamp(LEAST_STAGING, STAGING);
         if staging.as_ref().is_none_or(|staging| staging.buffers[0].0.bytes() < wanted) {
@@ -314,9 +315,9 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // What is in it ends first: its buffers are freed after it.
+            // Wait first, since its buffers are freed after it.
             let _ = self.synchronize();
-            // SAFETY: the handle is live and destroyed here alone.
+            // SAFETY: the handle is live and destroyed only here.
             let _ = unsafe { (self.context.driver.f.stream_destroy)(self.handle) };
         }
     }

@@ -103,7 +103,7 @@ fn a_kernel_from_upload_to_download() {
             let (start, end) = (Event::new(&context).unwrap(), Event::new(&context).unwrap());
             start.record(&stream).unwrap();
             stream.upload(&from, 0, &bytes(&values)).unwrap();
-            // All but the first 1000 are copied as they are: the interpreter is slow.
+            // All but the first 1000 are only copied: the interpreter is slow.
             stream.copy(&from, 0, &to, 0, from.bytes()).unwrap();
             let by = 7_u32.to_le_bytes();
             let elements = 1000_u64.to_le_bytes();
@@ -210,7 +210,7 @@ fn shared_memory_is_one_and_is_given_back() {
         assert_eq!(fake.counts().shared, 0);
         let stream = Stream::new(&context).unwrap();
         let (memory, descriptor) = DeviceMemory::shareable(&context, 100_000).unwrap();
-        // A multiple of what the driver says, and all zeros.
+        // A multiple of the granularity, and all zeros.
         assert_eq!(memory.bytes(), 2 << 16);
         let mut found = vec![1; memory.bytes()];
         stream.download(&memory, 0, &mut found).unwrap();
@@ -222,7 +222,7 @@ fn shared_memory_is_one_and_is_given_back() {
         let mut found = [0; 6];
         stream.download(&memory, 99_990, &mut found).unwrap();
         assert_eq!(&found, b"across");
-        // Whose it is frees it; until then, it counts once.
+        // Its owner frees it; until then, it counts once.
         assert_eq!(fake.counts().bytes, 2 << 16);
         drop((memory, other));
         assert_eq!((fake.counts().shared, fake.counts().bytes), (0, 0));

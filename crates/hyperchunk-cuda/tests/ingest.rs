@@ -1,4 +1,4 @@
-//! Chunks of every kind become the array that they were made of.
+//! Round trips of chunks of every kind to arrays.
 
 use crate::support::{apart_with, nvidia};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 
-/// With the made-up nvCOMP and cuFile beside the driver.
+/// Runs a test with the fake nvCOMP and cuFile of the driver's library.
 #[track_caller]
 fn apart(name: &str, body: impl FnOnce()) {
     let library = library();
@@ -23,7 +23,7 @@ fn apart(name: &str, body: impl FnOnce()) {
     apart_with(name, &variables, body);
 }
 
-/// A file in no folder.
+/// Makes a file without a name.
 fn file(bytes: &[u8]) -> File {
     let path = std::env::temp_dir().join(format!("hyperchunk-{}-{:p}", std::process::id(), bytes));
     let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -36,7 +36,7 @@ fn filter(id: u16, parameters: &[u32]) -> Filter {
     Filter { id, optional: false, name: None, parameters: parameters.to_vec() }
 }
 
-/// A dataset in a file: its values, and where its chunks are.
+/// A dataset in a file: its values, and the locations of its chunks.
 struct Dataset {
     dims: Vec<u64>,
     chunk: Vec<u64>,
@@ -90,7 +90,7 @@ impl Dataset {
         }
     }
 
-    /// The parts of a selection, and its shape.
+    /// Returns the parts of a selection.
     fn parts(&self, from: &[u64], size: &[u64]) -> Vec<Part<'static>> {
         let mut parts = Vec::new();
         for (offset, bytes, mask, start) in &self.chunks {
@@ -117,7 +117,7 @@ impl Dataset {
         Request { input, chunk, filters, element: self.element, swap: 0, dims, parts }
     }
 
-    /// What a selection must be.
+    /// Returns the expected values of a selection.
     fn expected(&self, from: &[u64], size: &[u64]) -> Vec<u8> {
         let mut expected = Vec::new();
         each(size, |place| {
@@ -151,7 +151,7 @@ fn each(shape: &[u64], mut with: impl FnMut(&[u64])) {
     }
 }
 
-/// The GPU with what is beside it.
+/// The GPU with its libraries.
 struct Gpu {
     memory: DeviceMemory,
     stream: Stream,
@@ -174,7 +174,7 @@ impl Gpu {
         let bytes = request.dims.iter().product::<u64>() as usize * request.element;
         self.stream.fill(&self.memory, 0, self.memory.bytes(), 0x77)?;
         self.stream.synchronize()?;
-        // Not at the start: addresses count from the array's.
+        // Not at the start: addresses are relative to the array.
         let report = ingest(request, &self.memory, 16, options)?;
         let mut back = vec![0; bytes + 32];
         self.stream.download(&self.memory, 0, &mut back)?;
@@ -306,7 +306,7 @@ fn contiguous_data_in_pieces() {
         let dims = [1500, 3001];
         let dataset = Dataset::new(&dims, &dims, 4, &[]);
         let report = gpu.check(&dataset, &[0, 0], &dims);
-        // Straight to its place: no kernel of ours had to run.
+        // Directly to its place, without our kernels.
         assert_eq!((report.stored, report.uploaded), (1500 * 3001 * 4, 1500 * 3001 * 4));
         gpu.check(&dataset, &[700, 3], &[20, 100]);
         let file = file(&dataset.bytes);
@@ -336,7 +336,7 @@ fn byte_order_fill_values_and_masks() {
                 assert!(found == expected, "{element} {swap}");
             }
         }
-        // Some chunks are not stored, one is without its filters, and one is here already.
+        // Some chunks are not stored, one is without its filters, and one is already in memory.
         let dataset = Dataset::new(&[40, 40], &[10, 40], 4, &[filter(1, &[1])]);
         let plain = dataset.expected(&[20, 0], &[10, 40]);
         let stored = dataset.bytes[dataset.chunks[3].0 as usize..][..dataset.chunks[3].1 as usize].to_vec();
@@ -408,7 +408,7 @@ fn what_cannot_be_read_is_an_error() {
         let size = [45, 50];
         for filters in [vec![], vec![filter(1, &[1])], vec![filter(32015, &[3])]] {
             let dataset = Dataset::new(&size, &[20, 17], 4, &filters);
-            // Of the last chunk, a tenth is left.
+            // A tenth of the last chunk is left.
             let last = dataset.chunks[8].1 as usize;
             let file = file(&dataset.bytes[..dataset.bytes.len() - 3 - last * 9 / 10]);
             for options in [Options::default(), options] {
@@ -504,7 +504,7 @@ fn nothing_is_left_behind() {
         loaded.set(hyperchunk_cuda_fake::Knob::OutOfMemory, 0);
         assert!(failed > 10, "{failed}");
         let after = loaded.counts();
-        // Page-locked memory waits for the next call, two pieces at most.
+        // Page-locked memory is cached for the next call, two pieces at most.
         assert_eq!(after.allocations, counts.allocations);
         assert!(after.pinned <= counts.pinned, "{} {}", after.pinned, counts.pinned);
         assert_eq!((after.streams, after.events, after.modules), (counts.streams, counts.events, 1));
@@ -533,7 +533,7 @@ fn without_nvidia_fs_cufile_says_so() {
         let context = Context::of(0).unwrap();
         let cufile = CuFile::load(&context, None).unwrap();
         assert_eq!((cufile.mode(), cufile.version()), (Mode::Compatibility, Some((1, 14))));
-        // NVIDIA's own would not find a driver that stands in for theirs.
+        // NVIDIA's own would not find a driver that replaces theirs.
         let error = Nvcomp::beside(context.driver(), None).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
         assert!(error.message().contains("HYPERCHUNK_NVCOMP"), "{error}");
@@ -563,12 +563,12 @@ fn memory_is_kept_for_the_next_call_within_a_bound() {
         let kept = Kept::new(1 << 30);
         let (first, with) = read(Some(&kept));
         assert!(with > least && kept.bytes() > 0);
-        // Nothing is taken any more, however often.
+        // No more memory is allocated by further calls.
         assert_eq!(read(Some(&kept)), (first, with));
         assert_eq!(read(Some(&kept)), (first, with));
         assert!(kept.clear() && !kept.clear());
         assert_eq!(fake.counts().allocations, least);
-        // A smaller bound is honoured, and values are the same.
+        // A smaller limit is honoured, and values are the same.
         for most in [0, 1, 5000, 100_000] {
             let kept = Kept::new(most);
             let used = fake.counts().bytes;
@@ -616,7 +616,7 @@ fn blocks_go_to_their_places() {
             stream.download(&target, 0, &mut found).unwrap();
             assert!(found == expected, "{block:?} {dims:?}");
         }
-        // What does not fit is refused.
+        // A part that does not fit is refused.
         let small = DeviceMemory::alloc(&context, 16).unwrap();
         let part = Placed { block: &[4], from: &[0], dims: &[5], to: &[1], size: &[4], element: 4 };
         assert_eq!(placing.place(&part, &small, &small).unwrap_err().kind(), ErrorKind::Invalid);

@@ -1,21 +1,22 @@
-//! The PTX that is checked in: made of its source, and fit for every GPU from compute capability 7.0 on.
+//! The checked-in PTX: compiled from its source, and valid for every GPU from compute capability 7.0 on.
 
 use crate::support::{nvidia, nvrtc};
 use hyperchunk_cuda::ptx;
 use std::path::Path;
 use std::process::Command;
 
-/// The compiler's version of which the PTX is: another one's may differ.
+/// The version of the compiler for the PTX: other versions may produce different code.
 const COMPILER: (u32, u32) = (12, 9);
 
-/// Drivers for CUDA 9.2 on take this version of PTX; what the kernels need is in it, as `ptxas` shows.
+/// Drivers for CUDA 9.2 on accept this version of PTX; it suffices for the kernels, as `ptxas` shows.
 const VERSION: &str = ".version 6.2";
 
 fn kernels() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
 }
 
-/// What is checked in for the PTX that NVRTC made: without its comments, for older drivers, too.
+/// Returns the form of NVRTC's PTX that is checked in: without its comments, and with a version for older
+/// drivers.
 fn kept(text: &str) -> String {
     let head = "// Made of ingest.cu by NVRTC; `HYPERCHUNK_UPDATE_PTX=1 cargo test -p hyperchunk-cuda` makes it anew.\n";
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));

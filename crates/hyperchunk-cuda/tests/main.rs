@@ -1,4 +1,4 @@
-//! This crate against the made-up driver of `hyperchunk-cuda-fake`, with kernels that NVRTC compiles where it is installed.
+//! Tests with the fake driver of `hyperchunk-cuda-fake`, and kernels that NVRTC compiles if it is installed.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

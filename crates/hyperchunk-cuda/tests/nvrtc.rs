@@ -1,4 +1,4 @@
-//! NVRTC, where it is installed.
+//! Tests of NVRTC, if it is installed.
 
 use crate::support::nvrtc;
 use hyperchunk_cuda::ErrorKind;

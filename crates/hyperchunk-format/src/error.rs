@@ -238,7 +238,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        Printable::lines(&inner.message).fmt(f)?;
+        Printable::new(&inner.message).fmt(f)?;
         let mut separator = " (";
         let mut place = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
             f.write_str(separator)?;

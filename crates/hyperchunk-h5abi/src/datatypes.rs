@@ -1,4 +1,4 @@
-//! HDF5 types and ours: what an input looks like in memory, and what an output is in its file.
+//! Conversions between HDF5 datatypes and ours: the memory type of an input and the file type of an output.
 
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
@@ -13,7 +13,7 @@ use hyperchunk_udf::datatype::{Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS};
 use hyperchunk_udf::escape::escape;
 use std::ffi::{CStr, c_void};
 
-/// What HDF5 calls the classes of types, by their numbers.
+/// Names of the HDF5 type classes, indexed by class number.
 const CLASSES: [&str; 12] = [
     "an integer",
     "a float",
@@ -30,16 +30,17 @@ const CLASSES: [&str; 12] = [
 ];
 
 impl Library {
-    /// The type in memory for a type in a file, as HDF5 and as we know it.
+    /// Returns the memory type for a type in a file, as an HDF5 type and as ours.
     ///
-    /// Numbers get the machine's byte order. Floats of fewer than 32 bits become `float`, and enumerations their
-    /// integers: HDF5 converts either without loss. Strings of fixed size keep it, and are padded with zeros. Compounds
-    /// get the layout of a C structure.
+    /// Numbers get the machine's byte order. Floats of fewer than 32 bits become `float`, and enumerations
+    /// their integers: HDF5 converts either without loss. Strings of fixed size keep it, and are padded with
+    /// zeros. Compounds get the layout of a C structure.
     pub(crate) fn memory_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
         self.memory_type_at(file_type, 0, true)
     }
 
-    /// The same, with strings as the file pads them: equal to the type in the file if that lies as in memory otherwise.
+    /// Like [`Self::memory_type`], but strings keep the file's padding. The result equals the file type if
+    /// that already has the memory layout.
     pub(crate) fn unpadded_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
         self.memory_type_at(file_type, 0, false)
     }
@@ -73,7 +74,7 @@ impl Library {
         }
     }
 
-    /// An integer or a float; one of fewer than 32 bits becomes a `float`.
+    /// Returns the memory type of an integer or a float; a float of fewer than 32 bits becomes a `float`.
     pub(crate) fn plain_number(&'static self, file_type: Hid) -> Result<(Handle, ElementType)> {
         // SAFETY: any identifier may be asked.
         let (class, size) = unsafe { ((self.f.type_class)(file_type), (self.f.type_size)(file_type)) };
@@ -116,7 +117,7 @@ impl Library {
         Ok((native, element))
     }
 
-    /// A number type in the machine's byte order, for a program without `H5Tget_native_type`.
+    /// Returns a number type in the machine's byte order, for a program without `H5Tget_native_type`.
     unsafe fn in_machine_order(&self, file_type: Hid) -> Hid {
         const LITTLE: i32 = 0;
         // SAFETY: any identifier may be asked; the copy is the caller's.
@@ -213,7 +214,7 @@ impl Library {
         self.wrap_type(id, "the type of an array")
     }
 
-    /// A compound in the layout of `datatype` with members of the types `members`.
+    /// Creates a compound with the layout of `datatype` and members of the types `members`.
     fn structure(&'static self, datatype: &Datatype, members: &[Handle]) -> Result<Handle> {
         let Datatype::Compound(compound) = datatype else { fail!(Worker, "no compound") };
         // SAFETY: no pointers; the type is ours.
@@ -229,8 +230,8 @@ impl Library {
         Ok(made)
     }
 
-    /// The type that an output has in an existing file: that of [`Library::file_type`], but that strings which need not be UTF-8 may
-    /// also be so, and be padded with zeros, as they once were made.
+    /// Returns the type of an output in an existing file: the result of [`Library::file_type`], except that
+    /// strings which need not be UTF-8 may be UTF-8 or padded with zeros, as earlier versions wrote them.
     pub(crate) fn output_type(&'static self, datatype: &Datatype, file_type: Hid) -> Result<Handle> {
         match datatype {
             Datatype::Text(_) => {
@@ -278,8 +279,8 @@ impl Library {
         }
     }
 
-    /// The type in the file for an output: what it is in memory. Strings are those of C and of HDF5-UDF, which end with a zero where
-    /// there is room for it.
+    /// Returns the file type of an output, equal to its memory type. Strings follow C and HDF5-UDF: they end
+    /// with a zero if there is room for it.
     pub(crate) fn file_type(&'static self, datatype: &Datatype) -> Result<Handle> {
         let copy = |name: &CStr| {
             // SAFETY: a copy of a constant type is ours.

@@ -1,4 +1,4 @@
-//! HDF5's error stack: reading why a call failed, and saying why ours did.
+//! HDF5's error stack: reading the reasons of failed calls, and reporting our own.
 
 use crate::library::Library;
 use crate::symbols::{ErrorRow, Hid, WALK_UPWARD};
@@ -18,8 +18,8 @@ type Push = unsafe extern "C" fn(
     ...
 ) -> c_int;
 
-/// Keeps libhdf5 from printing errors that we expect or report ourselves, and lets us read them: HDF5 2 pauses its error
-/// stack around filters, and a call that fails then leaves no reason. Undone when dropped.
+/// Guard that stops libhdf5 from printing errors that we expect or report ourselves, and makes them readable:
+/// HDF5 2 pauses its error stack around filters, and a call that fails then leaves no reason. Undone on drop.
 pub(crate) struct Quiet {
     library: &'static Library,
     function: *mut c_void,
@@ -27,10 +27,10 @@ pub(crate) struct Quiet {
     resumed: bool,
 }
 
-/// What messages of live datasets begin with.
+/// Prefix of messages about live datasets.
 pub(crate) const PREFIX: &str = "hyperchunk udf: ";
 
-/// Which part of us an error on HDF5's stack is of.
+/// The component that an error on HDF5's stack comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Area {
     /// The filter plugin.
@@ -39,7 +39,7 @@ pub(crate) enum Area {
     Snappy,
     /// The VOL connector.
     Store,
-    /// Its files over a network.
+    /// The VOL connector's files over a network.
     Remote,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Ids {
 }
 
 impl Area {
-    /// What its messages begin with.
+    /// Returns the prefix of its messages.
     fn prefix(self) -> &'static str {
         match self {
             Area::Live => PREFIX,
@@ -60,7 +60,7 @@ impl Area {
         }
     }
 
-    /// What stands for the function, and for the two messages of the class.
+    /// Returns the function name and the two messages of the error class.
     fn labels(self) -> [&'static CStr; 3] {
         match self {
             Area::Live => [c"live dataset", c"Live dataset", c"Not evaluated"],
@@ -80,7 +80,8 @@ fn on_default_stack(library: &Library, name: &CStr) -> bool {
     !symbol.is_null() && unsafe { std::mem::transmute::<*mut c_void, OnStack>(symbol)(0) } >= 0
 }
 
-/// Whether HDF5 has paused its default error stack: failures are for nobody to see.
+/// Returns whether HDF5 has paused its default error stack, which means that failures are expected and not
+/// reported.
 pub(crate) fn is_paused(library: &Library) -> bool {
     let symbol = library.optional(c"H5Eis_paused");
     let mut paused = false;
@@ -107,7 +108,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // SAFETY: what error_get_auto gave is handed back.
+        // SAFETY: the values are from error_get_auto.
         unsafe { (self.library.f.error_set_auto)(0, self.function, self.data) };
         if self.resumed {
             on_default_stack(self.library, c"H5Epause_stack");
@@ -115,7 +116,7 @@ impl Drop for Quiet {
     }
 }
 
-/// The innermost reasons on the library's error stack, as the error of `what`.
+/// Returns the innermost reason on the library's error stack, as an error about `what`.
 pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error {
     unsafe extern "C" fn collect(_: c_uint, row: *const ErrorRow, list: *mut c_void) -> c_int {
         // SAFETY: HDF5 passes a live row, and the list is ours.
@@ -134,17 +135,18 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
         (library.f.error_walk)(0, WALK_UPWARD, collect, (&raw mut list).cast());
         (library.f.error_clear)(0);
     }
-    // The innermost reason tells most; ours, of a live dataset that is an input, is always innermost.
+    // The innermost reason is the most specific; our reason, from a live dataset that is an input, is always
+    // innermost.
     let reason = list
         .first()
         .map_or_else(|| "libhdf5 gives no reason".to_owned(), |r| hyperchunk_udf::escape::escape(r, 600));
     Error::new(ErrorKind::Io, format!("{what}: {reason}"))
 }
 
-/// Puts `message` on the error stack as the innermost reason of the failure that the caller will report.
+/// Pushes `message` on the error stack as the innermost reason of the failure that the caller will report.
 ///
-/// It is pushed on a stack of its own that then becomes the current one: a paused stack takes no messages. So this must be
-/// the last call before the filter returns.
+/// It is pushed on a stack of its own that then becomes the current one, because a paused stack takes no
+/// messages. So this must be the last call before the filter returns.
 pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Display) {
     // SAFETY: no pointers. The new stack is closed by becoming the current one.
     let stack = unsafe { (library.f.error_create_stack)() };
@@ -155,8 +157,8 @@ pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Displa
     }
 }
 
-/// As [`push`], for what HDF5 calls while it tries one way after another: where it has paused its error stack, nobody is
-/// to be told.
+/// Like [`push`], for calls that HDF5 makes while it tries alternatives: if it has paused its error stack,
+/// the message is dropped.
 pub(crate) fn add(library: &Library, area: Area, message: impl std::fmt::Display) {
     push_on(library, 0, area, message);
 }
@@ -186,7 +188,7 @@ pub(crate) fn push_on(library: &Library, stack: Hid, area: Area, message: impl s
     }
 }
 
-/// Our error class and messages in this library, registered on first use.
+/// Returns our error class and messages in this library, registered on first use.
 fn error_ids(library: &Library, area: Area) -> Option<Ids> {
     const MAJOR: c_int = 0;
     const MINOR: c_int = 1;
@@ -210,7 +212,7 @@ fn error_ids(library: &Library, area: Area) -> Option<Ids> {
     Some(ids)
 }
 
-/// Forgets what a library that closes takes with it.
+/// Clears the registered identifiers when the library closes.
 pub(crate) fn forget(library: &Library) {
     library.error_ids.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }

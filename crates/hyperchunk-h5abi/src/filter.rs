@@ -1,4 +1,4 @@
-//! The HDF5 filter 31300: turns the stub of a live chunk into computed values.
+//! The HDF5 filter 31300, which turns the stub of a live chunk into computed values.
 
 use crate::errors::Quiet;
 use crate::guard::guard;
@@ -40,7 +40,7 @@ pub static CLASS: FilterClass = FilterClass {
     filter: entry,
 };
 
-/// Makes the filter known to `library`, unless a plugin already has.
+/// Registers the filter with `library`, unless a plugin already has.
 ///
 /// # Errors
 /// `Io` when the library refuses.
@@ -60,17 +60,17 @@ pub fn register(library: &'static Library) -> Result<()> {
 }
 
 thread_local! {
-    /// Whether this thread makes a live dataset or resizes one, and gives its new chunks their stubs.
+    /// True while this thread creates or resizes a live dataset and writes stubs to its new chunks.
     static EDITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work` with this thread allowed to make live datasets and to resize them.
+/// Runs `work` with this thread allowed to create and resize live datasets.
 ///
 /// # Errors
-/// Those of `work`, and `Io` when the library refuses our filter.
+/// Errors of `work`, and `Io` when the library refuses our filter.
 pub(crate) fn editing<T>(library: &'static Library, work: impl FnOnce() -> Result<T>) -> Result<T> {
     keep_loaded();
-    // It takes the place of a plugin's, which would not know.
+    // Replaces a plugin's registration, which has another `EDITING`.
     // SAFETY: the class lives for ever, and keep_loaded keeps its code.
     if unsafe { (library.f.filter_register)((&raw const CLASS).cast()) } < 0 {
         return Err(crate::errors::failure(library, "the filter could not be registered"));
@@ -81,8 +81,8 @@ pub(crate) fn editing<T>(library: &'static Library, work: impl FnOnce() -> Resul
     outcome
 }
 
-/// `H5Z_func_t` takes six arguments; `$entry` passes on a seventh to `$body`: where the call came from, which tells the
-/// library.
+/// Defines an entry for `H5Z_func_t`, which takes six arguments. `$entry` passes a seventh to `$body`: the
+/// return address, which identifies the calling library.
 macro_rules! filter_entry {
     ($entry:ident, $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -109,8 +109,8 @@ pub(crate) use filter_entry;
 
 filter_entry!(entry, filter);
 
-/// `H5Z_can_apply_func_t` and `H5Z_set_local_func_t` take three arguments; `$entry` passes on a fourth to `$body`: where the call came
-/// from.
+/// Defines an entry for `H5Z_can_apply_func_t` or `H5Z_set_local_func_t`, which take three arguments.
+/// `$entry` passes a fourth to `$body`: the return address.
 macro_rules! prelude_entry {
     ($entry:ident, $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -132,8 +132,8 @@ prelude_entry!(set_local_entry, set_local);
 
 const READ_ONLY: &str = "a live dataset is computed and cannot be written or resized; to replace it, remove it first (hyperchunk udf rm); one that was attached with --maxshape grows by hyperchunk udf extend";
 
-/// Refuses the first write to a live dataset. Refused later, in the filter, HDF5 would keep what it cannot store in its
-/// cache, and fail over it when it closes.
+/// Refuses the first write to a live dataset. If the filter refused it later, HDF5 would keep the unstorable
+/// data in its cache, and fail when it closes.
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let quiet = Quiet::new(library);
@@ -143,9 +143,9 @@ unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_i
     })
 }
 
-/// Makes the filter of a copy optional: of a dataset that a program makes with the properties of a live one. What is written to it
-/// is stored then as it is, with a note at each chunk that the filter was left out, and is read without this plugin. Copies of chunks as
-/// they are stored are computed, as before.
+/// Makes the filter optional in a dataset that a program creates with the properties of a live one. Data
+/// written to it are then stored as they are, with the filter marked as skipped for each chunk, and are
+/// readable without this plugin. Copies of stored chunks are computed, as before.
 unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         if EDITING.get() {
@@ -167,14 +167,16 @@ unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_i
     })
 }
 
-/// Of a filter's flags: whether it is to be undone.
+/// Filter flag: the call is for reading (`H5Z_FLAG_REVERSE`).
 pub(crate) const REVERSE: c_uint = 0x100;
-/// Of a filter's flags: whether it may be left out where it fails.
+/// Filter flag: the filter may be skipped if it fails (`H5Z_FLAG_OPTIONAL`).
 pub(crate) const OPTIONAL: c_uint = 1;
 
+/// Computes the chunk of a stub.
+///
 /// # Safety
-/// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of which
-/// `bytes` are used, allocated by HDF5.
+/// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of
+/// which `bytes` are used, allocated by HDF5.
 unsafe extern "C" fn filter(
     flags: c_uint,
     words: usize,
@@ -185,7 +187,7 @@ unsafe extern "C" fn filter(
     caller: usize,
 ) -> usize {
     if flags & (REVERSE | OPTIONAL) == OPTIONAL {
-        // HDF5 leaves the filter out of this chunk of a copy.
+        // HDF5 skips the filter for this chunk of a copy.
         return 0;
     }
     guard(caller, 0, |library| {
@@ -199,7 +201,8 @@ unsafe extern "C" fn filter(
     })
 }
 
-/// What HDF5 gives a filter: its client data, and the buffer with a chunk, which is replaced by another one.
+/// The arguments of a filter call: its client data, and the buffer of a chunk, which is replaced by another
+/// one.
 pub(crate) struct Given {
     pub(crate) words: usize,
     pub(crate) client: *const c_uint,
@@ -209,12 +212,13 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Puts what `make` makes of the chunk, and of the client data, in its place. Returns its bytes. Where there is an error, all is left as
-    /// it was.
+    /// Replaces the chunk by the result of `make` on the chunk and the client data. Returns its size in
+    /// bytes. On an error, nothing is changed.
     ///
     /// # Safety
-    /// HDF5's contract for filters: `client` has `words` numbers; `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes
-    /// of which `bytes` are used, allocated by this library. Nobody else has them.
+    /// HDF5's contract for filters: `client` has `words` numbers; `buffer` and `buffer_size` are live,
+    /// `*buffer` has `*buffer_size` bytes of which `bytes` are used, allocated by this library. The caller
+    /// has exclusive access to them.
     pub(crate) unsafe fn replaced<E>(
         self,
         library: &'static Library,
@@ -239,14 +243,14 @@ impl Given {
     }
 }
 
-/// A buffer of HDF5's allocator.
+/// A buffer from HDF5's allocator.
 pub(crate) struct ChunkBuffer {
     library: &'static Library,
     pointer: *mut c_void,
     pub(crate) bytes: usize,
 }
 
-/// From this size on, huge pages save more than they cost.
+/// Minimum size in bytes at which huge pages save more than they cost.
 const HUGE: usize = 8 << 20;
 
 impl ChunkBuffer {
@@ -271,13 +275,13 @@ impl ChunkBuffer {
         Ok(ChunkBuffer { library, pointer, bytes })
     }
 
-    /// The bytes, which hold nothing yet.
+    /// Returns the uninitialised bytes.
     pub(crate) fn uninitialised(&mut self) -> &mut [std::mem::MaybeUninit<u8>] {
         // SAFETY: the buffer is ours alone and has that many bytes.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.bytes) }
     }
 
-    /// The buffer, for HDF5 to free.
+    /// Releases the buffer; HDF5 frees it.
     pub(crate) fn release(self) -> *mut c_void {
         let pointer = self.pointer;
         std::mem::forget(self);
@@ -285,13 +289,14 @@ impl ChunkBuffer {
     }
 }
 
-/// Keeps a block behind the highest chunk buffer on the heap.
+/// Keeps an allocated block above the highest chunk buffer on the heap.
 ///
-/// HDF5 frees the chunks of a dataset together when it is closed. Lying at the end of the heap, they would be given back to
-/// the system, and the next read would fault every page in again, which costs as much as copying a chunk.
+/// HDF5 frees the chunks of a dataset together when it is closed. At the top of the heap, they would be
+/// returned to the system, and the next read would page-fault on every page again, which costs as much as
+/// copying a chunk.
 ///
-/// A small block would come from what lies free below, of which a program in Python has plenty. Of this one, only the page
-/// with its header is ever touched.
+/// A small block would be taken from free memory below, of which a program in Python has plenty. Of this
+/// block, only the page with its header is ever touched.
 fn hold_the_heap(chunk: *mut c_void) {
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
     const BLOCK: usize = 64 << 10;
@@ -302,7 +307,7 @@ fn hold_the_heap(chunk: *mut c_void) {
     }
     // SAFETY: 0 asks where the heap ends and changes nothing.
     let end = unsafe { libc::sbrk(0) } as usize;
-    // One that lies elsewhere is a mapping of its own, or on the heap of a thread.
+    // A chunk elsewhere is a mapping of its own, or on the heap of a thread.
     let tries = if (chunk as usize) < end { TRIES } else { 1 };
     let mut blocks = [std::ptr::null_mut(); TRIES];
     let mut higher = std::ptr::null_mut();
@@ -319,7 +324,7 @@ fn hold_the_heap(chunk: *mut c_void) {
         && HIGHEST.compare_exchange(before, higher as usize, Ordering::Relaxed, Ordering::Relaxed).is_ok();
     let unused = if taken { before as *mut c_void } else { higher };
     for block in blocks.into_iter().chain([unused]) {
-        // SAFETY: null, or a block of this function that nobody else has.
+        // SAFETY: null, or a block allocated and used only by this function.
         unsafe { libc::free(block) };
     }
 }

@@ -1,4 +1,4 @@
-//! The one guard for every entry from C: no panic gets out, and every failure is on HDF5's error stack.
+//! The guard around every entry from C: panics are caught, and every failure goes to HDF5's error stack.
 
 use crate::Result;
 use crate::errors::{self, Area};
@@ -8,7 +8,8 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// Runs `body` of the filter and reports its failure to the library at `address`, the caller's, and to people whose program may not show it.
+/// Runs `body` of the filter and reports its failure to the library at `address`, the caller's, and to the
+/// user if the program may not show it.
 pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Library) -> Result<T>) -> T {
     let library = match catch_unwind(|| Library::that_contains(address)) {
         Ok(Ok(library)) => library,
@@ -23,16 +24,17 @@ pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Lib
     guard_in(library, Area::Live, failed, || body().map_err(Some))
 }
 
-/// Says on standard error why nothing can be computed for this program, whose error stack cannot be reached.
+/// Writes once to standard error why nothing can be computed for this program, whose error stack cannot be
+/// reached.
 fn say_once(error: &crate::Error) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Nobody is left to tell if this fails.
+        // There is no other way to report it if this fails.
         let _ = writeln!(std::io::stderr(), "{}cannot compute live datasets here: {error}", errors::PREFIX);
     });
 }
 
-/// Runs `body` and reports its failure to `library`; `None` is a failure that is on its error stack already.
+/// Runs `body` and reports its failure to `library`; `None` is a failure that is already on its error stack.
 pub(crate) fn guard_in<T, E: std::fmt::Display>(
     library: &'static Library,
     area: Area,
@@ -42,7 +44,8 @@ pub(crate) fn guard_in<T, E: std::fmt::Display>(
     guarded(failed, body, |error| errors::push(library, area, error))
 }
 
-/// As [`guard_in`], for what HDF5 calls while it tries one way after another, where failures may be for nobody to see.
+/// Like [`guard_in`], for calls that HDF5 makes while it tries alternatives, whose failures it may not
+/// report.
 pub(crate) fn guard_within<T, E: std::fmt::Display>(
     library: &'static Library,
     area: Area,

@@ -1,4 +1,4 @@
-//! HDF5 identifiers that close themselves, and the calls on them that we need.
+//! HDF5 identifiers that close themselves, and wrappers for calls on them.
 
 use crate::errors::failure;
 use crate::library::Library;
@@ -17,12 +17,12 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the identifier is ours and open. Closing cannot be undone, so its failure is nobody's business.
+        // SAFETY: the identifier is ours and open. A failed close cannot be handled, so it is ignored.
         unsafe { (self.close)(self.id) };
     }
 }
 
-/// A NUL-terminated copy of a name.
+/// Returns a NUL-terminated copy of a name.
 pub(crate) fn c_name(name: &str) -> Result<CString> {
     match CString::new(name) {
         Ok(name) => Ok(name),
@@ -56,7 +56,8 @@ impl Library {
         self.own(unsafe { (self.f.id_file)(object) }, self.f.file_close, "the dataset's file")
     }
 
-    /// The reader's own identifier of the file whose datasets `object` is one of, for a program without `H5Iget_file_id`.
+    /// Returns the application's own identifier of the file that contains `object`, for a program without
+    /// `H5Iget_file_id`.
     fn file_that_lists(&'static self, object: Hid) -> Result<Handle> {
         unsafe extern "C" fn keep(_: Hid) -> Herr {
             0
@@ -71,7 +72,7 @@ impl Library {
         }
     }
 
-    /// The open identifiers of a kind in a file, or in all.
+    /// Returns the open identifiers of a kind in a file, or in all files.
     pub(crate) fn open_ids(&self, file: Hid, kind: u32) -> Vec<Hid> {
         // SAFETY: no pointers.
         let n = unsafe { (self.f.file_object_count)(file, kind) };
@@ -82,7 +83,7 @@ impl Library {
         ids
     }
 
-    /// The flags that a file was opened with; those of writing when they are not known.
+    /// Returns the flags that a file was opened with; if they are unknown, the flags for writing.
     pub(crate) fn intent(&self, file: &Handle) -> u32 {
         let mut intent = 0;
         // SAFETY: one live integer.
@@ -129,7 +130,7 @@ impl Library {
         self.own(id, self.f.space_close, "a dataspace")
     }
 
-    /// A dataspace that may grow.
+    /// Creates a dataspace that may grow.
     pub(crate) fn growing_space(&'static self, dims: &[u64], largest: &[u64]) -> Result<Handle> {
         if largest.len() != dims.len() {
             return self.space(dims);
@@ -176,12 +177,12 @@ impl Library {
         self.own(id, self.f.object_close, what)
     }
 
-    /// The shape of a dataspace.
+    /// Returns the shape of a dataspace.
     pub(crate) fn dims(&self, space: Hid) -> Result<Vec<u64>> {
         Ok(self.extent(space)?.0)
     }
 
-    /// The dimensions, and the largest that they may have.
+    /// Returns the dimensions and the maximum dimensions.
     pub(crate) fn extent(&self, space: Hid) -> Result<(Vec<u64>, Vec<u64>)> {
         let (mut dims, mut largest) = ([0; MAX_RANK], [0; MAX_RANK]);
         // SAFETY: any identifier may be asked.
@@ -200,7 +201,7 @@ impl Library {
         Ok((dims.to_vec(), largest.to_vec()))
     }
 
-    /// The path of an object, or of a file, as the library tells it.
+    /// Returns the path of an object or of a file, as the library reports it.
     pub(crate) fn name_of(
         &self,
         id: Hid,
@@ -213,7 +214,7 @@ impl Library {
         String::from_utf8_lossy(buffer.get(..end).unwrap_or_default()).into_owned()
     }
 
-    /// The client data of our filter in a creation list: `None` when the list has another pipeline than ours alone.
+    /// Returns the client data of our filter in a creation list; `None` if our filter is not the only one.
     pub(crate) fn live_filter(&self, plist: Hid) -> Option<Vec<u32>> {
         // SAFETY: any identifier may be asked.
         if unsafe { (self.f.plist_filters)(plist) } != 1 {
@@ -222,7 +223,7 @@ impl Library {
         self.live_filter_of_copy(plist).map(|(_, words)| words)
     }
 
-    /// The flags and the client data of our filter in a creation list, whatever other filters are there.
+    /// Returns the flags and the client data of our filter in a creation list, even if it has other filters.
     pub(crate) fn live_filter_of_copy(&self, plist: Hid) -> Option<(u32, Vec<u32>)> {
         // SAFETY: any identifier may be asked.
         let filters = unsafe { (self.f.plist_filters)(plist) };
@@ -230,7 +231,7 @@ impl Library {
             let (mut flags, mut config, mut n) = (0, 0, 8usize);
             let mut words = [0u32; 8];
             let mut name: [c_char; 1] = [0];
-            // SAFETY: all buffers are live and of the sizes that are told.
+            // SAFETY: all buffers are live and of the sizes that are passed.
             let id = unsafe {
                 (self.f.plist_filter)(
                     plist,
@@ -248,19 +249,20 @@ impl Library {
         })
     }
 
-    /// The chunk shape of a creation list.
+    /// Returns the chunk shape of a creation list.
     pub(crate) fn chunk_shape(&self, plist: Hid) -> Option<Vec<u64>> {
         // SAFETY: any identifier may be asked.
         if unsafe { (self.f.plist_layout)(plist) } != crate::symbols::LAYOUT_CHUNKED {
             return None;
         }
         let mut dims = [0; MAX_RANK];
-        // SAFETY: room for 32 dimensions, the most that HDF5 has.
+        // SAFETY: room for 32 dimensions, HDF5's maximum.
         let rank = unsafe { (self.f.plist_get_chunk)(plist, 32, dims.as_mut_ptr()) };
         usize::try_from(rank).ok().and_then(|r| dims.get(..r)).map(<[u64]>::to_vec)
     }
 
-    /// The library's own number for an open file: the same for every handle of it, never used twice, whatever the driver.
+    /// Returns the library's serial number of an open file: the same for every handle of it, never reused,
+    /// whatever the driver.
     pub(crate) fn instance(&self, file: &Handle) -> Result<u64> {
         type FileNumber = unsafe extern "C" fn(Hid, *mut c_ulong) -> i32;
         type ObjectInfo = unsafe extern "C" fn(Hid, *mut [c_ulong; 64]) -> i32;
@@ -291,7 +293,7 @@ impl Library {
                 return Ok(number);
             }
         }
-        // A static program without either: no number is used twice, so nothing is taken for the same file.
+        // A static program without either: no number is used twice, so no two files are taken for the same.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         Ok(NEXT.fetch_add(1, Ordering::Relaxed))
     }

@@ -1,7 +1,7 @@
-//! The one room where hyperchunk meets libhdf5.
+//! The only crate that calls libhdf5.
 //!
-//! libhdf5 is never linked: a plugin finds the library that called it, and what edits an existing file loads one at run
-//! time. Every entry from C goes through [`guard`].
+//! libhdf5 is never linked: a plugin finds the library that called it, and the code that edits existing files
+//! loads one at run time. Every entry from C goes through [`guard`].
 //!
 //! **Invariant:** no `H5*` symbol is undefined in anything we ship, and no panic crosses into C.
 
@@ -27,7 +27,7 @@ pub mod vol;
 pub use hyperchunk_udf::error::{Error, ErrorKind, Result};
 pub use library::Library;
 
-/// `Err` of `kind` with a formatted message.
+/// Returns an `Err` of `kind` with a formatted message.
 macro_rules! fail {
     ($kind:ident, $($arg:tt)*) => {
         return Err($crate::Error::new($crate::ErrorKind::$kind, format!($($arg)*)))

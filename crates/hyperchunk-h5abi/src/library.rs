@@ -1,4 +1,4 @@
-//! Finding a libhdf5: the one that called us, or one to load.
+//! Finding a libhdf5: the calling one, or one to load.
 
 use crate::errors::{Area, Ids};
 use crate::static_symbols::{Symbols, prefix_in};
@@ -12,29 +12,30 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// One libhdf5 of this process. A process can have several (h5py's and netCDF4's, say); each has its own identifiers.
+/// One libhdf5 of this process. A process can have several (h5py's and netCDF4's, say); each has its own
+/// identifiers.
 #[allow(missing_debug_implementations, reason = "a table of function pointers")]
 pub struct Library {
     pub(crate) f: Functions,
     base: usize,
     symbols: Symbols,
     path: PathBuf,
-    /// Where optional functions are, looked up once: 0 is not yet, 1 is absent.
+    /// Cached addresses of optional functions: 0 is not yet looked up, 1 is absent.
     pub(crate) fileno: AtomicUsize,
     pub(crate) error_ids: Mutex<Vec<(Area, Ids)>>,
 }
 
 static LIBRARIES: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
 thread_local! {
-    /// The last answer of [`Library::that_contains`] in this thread: an address and its library.
+    /// The last result of [`Library::that_contains`] in this thread: an address and its library.
     static LAST: Cell<Option<(usize, &'static Library)>> = const { Cell::new(None) };
 }
 
 impl Library {
-    /// The library whose code contains `address`, such as the return address of a callback.
+    /// Finds the library whose code contains `address`, such as the return address of a callback.
     ///
     /// # Errors
-    /// `NotFound` when it is no libhdf5, or lacks a function that we need.
+    /// `NotFound` when it is not a libhdf5, or lacks a function that we need.
     pub fn that_contains(address: usize) -> Result<&'static Library> {
         if let Some((last, library)) = LAST.get()
             && last == address
@@ -49,7 +50,7 @@ impl Library {
         }
         // SAFETY: a NUL-terminated string of the loader.
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
-        // The loader may know it by a path that leads nowhere from the working directory of now.
+        // The loader's path may be relative to an earlier working directory.
         let file = || object_path(name, address);
         let library = Library::register(info.dli_fbase as usize, name, file, || {
             let path = file().and_then(|p| CString::new(p.into_os_string().into_vec()).ok());
@@ -96,7 +97,7 @@ impl Library {
     fn open(path: &Path) -> Result<&'static Library> {
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| Error::new(ErrorKind::NotFound, "a path with a NUL".to_owned()))?;
-        // SAFETY: a NUL-terminated path; libhdf5's constructors are those of a library that the user chose.
+        // SAFETY: a NUL-terminated path; the user chose this library, so its constructors may run.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             fail!(NotFound, "{}", last_dl_error())
@@ -136,23 +137,23 @@ impl Library {
             fileno: AtomicUsize::new(0),
             error_ids: Mutex::default(),
         }));
-        // SAFETY: no arguments; initialises the library if nobody has.
+        // SAFETY: no arguments; initialises the library if that has not happened yet.
         unsafe { (library.f.open)() };
         list.push(library);
         Ok(library)
     }
 
-    /// Its file.
+    /// Returns the path of the library's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A number that no other libhdf5 of this process has.
+    /// Returns the load address, which is unique among the libhdf5 of this process.
     pub(crate) fn base(&self) -> usize {
         self.base
     }
 
-    /// Its version.
+    /// Returns the library's version.
     pub fn version(&self) -> (c_uint, c_uint, c_uint) {
         let (mut a, mut b, mut c) = (0, 0, 0);
         // SAFETY: three live integers.
@@ -160,15 +161,15 @@ impl Library {
         (a, b, c)
     }
 
-    /// A function or global that not every version has.
+    /// Looks up a function or global that not every version has.
     pub(crate) fn optional(&self, name: &CStr) -> *mut c_void {
         self.symbols.look_up(name)
     }
 
-    /// The value of a global identifier such as `H5T_NATIVE_FLOAT_g`.
+    /// Returns the value of a global identifier such as `H5T_NATIVE_FLOAT_g`.
     ///
-    /// A program that names the global owns the live variable (a COPY relocation), and the library's own stays -1; so
-    /// the program is asked first, if its `H5open` is this library's.
+    /// A program that names the global owns the live variable (a COPY relocation), and the library's own
+    /// stays -1. So the program's is read first, if its `H5open` is this library's.
     ///
     /// # Errors
     /// `NotFound`.
@@ -192,7 +193,7 @@ impl Library {
     }
 }
 
-/// Every libhdf5 that this process has loaded, whoever loaded it.
+/// Returns every libhdf5 loaded in this process.
 pub fn loaded() -> Vec<&'static Library> {
     unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: usize, names: *mut c_void) -> i32 {
         // SAFETY: dl_iterate_phdr passes a live row and our own vector.
@@ -223,13 +224,13 @@ pub fn loaded() -> Vec<&'static Library> {
         if !inside.is_null() {
             return Library::that_contains(inside as usize).ok();
         }
-        // One whose names have a prefix.
+        // A libhdf5 whose symbols have a prefix.
         let prefix = prefix_in(Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()))).ok()??;
         let open = CString::new(format!("{prefix}H5open")).ok()?;
         // SAFETY: as above.
         Library::that_contains(unsafe { libc::dlsym(handle, open.as_ptr()) } as usize).ok()
     });
-    // One that others need is found through them, too.
+    // The search also finds a libhdf5 through libraries that depend on it.
     let mut libraries: Vec<&'static Library> = Vec::new();
     for library in found {
         if !libraries.iter().any(|known| known.base == library.base) {
@@ -239,7 +240,7 @@ pub fn loaded() -> Vec<&'static Library> {
     libraries
 }
 
-/// Makes `folder` the first place where each loaded libhdf5 looks for plugins; returns how many there are.
+/// Prepends `folder` to the plugin search path of each loaded libhdf5; returns the number of libraries.
 pub fn prepend_plugin_folder(folder: &CStr) -> usize {
     type Prepend = unsafe extern "C" fn(*const c_char) -> i32;
     let told = loaded().into_iter().filter(|library| {

@@ -1,5 +1,5 @@
-//! One line on standard error for a read that failed, where a program or its library swallows HDF5's error stack: netCDF says
-//! "HDF error", PyTables "can't read data", VTK nothing.
+//! One line on standard error for a failed read, for programs or libraries that drop HDF5's error stack:
+//! netCDF reports "HDF error", PyTables "can't read data", VTK nothing.
 
 use crate::errors::PREFIX;
 use crate::library::Library;
@@ -8,20 +8,20 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Set to this, nothing is said.
+/// The environment variable that disables these lines, and its value.
 const SETTING: (&str, &str) = ("HYPERCHUNK_ERRORS", "quiet");
-/// In one period, the same line is said once, and so many lines at most.
+/// The period within which a line is not repeated, and at most `MAX_LINES` lines are written.
 const PERIOD: Duration = Duration::from_secs(60);
 const MAX_LINES: usize = 10;
 
 static SAID: Mutex<Vec<(Instant, String)>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// How many evaluations are going on in this thread: a live dataset may read another.
+    /// Number of nested evaluations in this thread: a live dataset may read another.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// An evaluation. The outermost one of a thread tells of its failure.
+/// Guard for an evaluation. Only the outermost one of a thread reports its failure.
 pub(crate) struct Evaluation;
 
 impl Evaluation {
@@ -30,8 +30,8 @@ impl Evaluation {
         Evaluation
     }
 
-    /// Says why it failed, unless the program learns it: from HDF5, which prints its stack unless it was told not to, or from h5py, which
-    /// puts the reason into its exceptions.
+    /// Reports the failure, unless the program shows it: HDF5 prints its stack unless that was switched off,
+    /// and h5py puts the reason into its exceptions.
     pub(crate) fn failed(&self, library: &'static Library, error: &dyn std::fmt::Display) {
         let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: 0 is the default stack; both pointers are live.
@@ -44,7 +44,7 @@ impl Evaluation {
         }
         let line = format!("{PREFIX}{error}").replace(['\n', '\r'], " ");
         if is_due(&line, Instant::now()) {
-            // Nobody is left to tell if this fails.
+            // There is no other way to report it if this fails.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
@@ -56,9 +56,9 @@ impl Drop for Evaluation {
     }
 }
 
-/// Whether a line may be said now; then it counts as said.
+/// Returns whether a line may be written now, and records it.
 fn is_due(line: &str, now: Instant) -> bool {
-    // After a fork, the lock of a thread that is not there any more would be waited for for ever.
+    // After a fork, the lock may be held by a thread that no longer exists; waiting would be for ever.
     let Ok(mut said) = SAID.try_lock() else { return false };
     said.retain(|(at, _)| now.saturating_duration_since(*at) < PERIOD);
     if said.len() >= MAX_LINES || said.iter().any(|(_, known)| known == line) {

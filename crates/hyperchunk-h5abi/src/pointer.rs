@@ -1,22 +1,22 @@
 //! Link files: a name on this machine for a file over a network, for programs that take no URLs.
 //!
-//! Such a file begins as every HDF5 file does, since programs look at that by themselves; then comes a version of the
-//! superblock that no HDF5 has, so that who does not know links fails, `hyperchunk link 1`, and the URL, each with the end of a
-//! line.
+//! A link file begins with the HDF5 signature, since programs check that themselves. Then comes a superblock
+//! version that HDF5 does not have, so that programs which do not know links fail; then `hyperchunk link 1`
+//! and the URL, each followed by a newline.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// HDF5's signature, no version of a superblock, ours.
+/// HDF5's signature, an invalid superblock version, and our own version.
 const START: &[u8] = b"\x89HDF\r\n\x1a\n\xffhyperchunk link 1\n";
-/// No link is longer.
+/// Maximum size of a link file, in bytes.
 const LONGEST: usize = 4096;
 
-/// The bytes of a link to a URL.
+/// Returns the contents of a link file for a URL.
 ///
 /// # Errors
-/// A message, if no link can say it.
+/// A message, if the URL cannot be stored in a link.
 pub fn encode(url: &str) -> Result<Vec<u8>, String> {
     if !url.contains("://") || url.chars().any(char::is_control) {
         return Err(format!("`{}` is no URL", url.escape_debug()));
@@ -25,13 +25,13 @@ pub fn encode(url: &str) -> Result<Vec<u8>, String> {
     if bytes.len() > LONGEST { Err("the URL is too long".into()) } else { Ok(bytes) }
 }
 
-/// The URL that these bytes are a link to.
+/// Returns the URL in the contents of a link file.
 fn decode(bytes: &[u8]) -> Option<&str> {
     let url = std::str::from_utf8(bytes.strip_prefix(START)?.strip_suffix(b"\n")?).ok()?;
     (!url.chars().any(char::is_control)).then_some(url)
 }
 
-/// The URL that a file is a link to, if it is one.
+/// Returns the URL in a link file, or `None` if the file is not one.
 pub(crate) fn read(path: &Path) -> Option<String> {
     let look = || -> io::Result<Vec<u8>> {
         let about = path.metadata()?;
@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path) -> Option<String> {
         File::open(path)?.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    // What cannot be read fails natively, with the words that everybody knows.
+    // An unreadable file fails later in native HDF5, with its usual messages.
     let bytes = look().ok().filter(|bytes| bytes.len() <= LONGEST)?;
     decode(&bytes).map(str::to_owned)
 }

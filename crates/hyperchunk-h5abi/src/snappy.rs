@@ -12,13 +12,13 @@ use std::panic::catch_unwind;
 
 /// Its registered number.
 const FILTER_ID: c_int = 32003;
-/// Of a filter's flags: a chunk that it does not make smaller may be stored without it.
+/// Filter flag: a chunk that does not become smaller may be stored without the filter.
 const OPTIONAL: c_uint = 1;
-/// The most bytes of a chunk that HDF5 filters.
+/// Maximum size in bytes of a chunk that HDF5 filters.
 const MOST: usize = u32::MAX as usize;
 
 thread_local! {
-    /// What came out of the last chunk, kept for its room.
+    /// Output buffer, kept for its capacity.
     static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -34,7 +34,7 @@ static CLASS: FilterClass = FilterClass {
     filter: entry,
 };
 
-/// The filter, for HDF5, which may keep it for ever.
+/// Returns the filter for HDF5, which may keep it for ever.
 #[must_use]
 pub fn class() -> *const c_void {
     keep_loaded();
@@ -43,8 +43,10 @@ pub fn class() -> *const c_void {
 
 filter_entry!(entry, filter);
 
+/// Compresses or decompresses one chunk.
+///
 /// # Safety
-/// As of the filter of live datasets: HDF5's contract for filters.
+/// HDF5's contract for filters, as for the filter of live datasets.
 unsafe extern "C" fn filter(
     flags: c_uint,
     words: usize,
@@ -59,7 +61,7 @@ unsafe extern "C" fn filter(
     guard_in(library, Area::Snappy, 0, || {
         let given = Given { words, client, bytes, buffer_size, buffer };
         let make = |input: &[u8], parameters: &[c_uint]| {
-            // Where a chunk does not become smaller, nothing is wrong.
+            // A chunk that does not become smaller is no error.
             filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None::<Error>)
         };
         // SAFETY: by HDF5's contract.
@@ -67,7 +69,7 @@ unsafe extern "C" fn filter(
     })
 }
 
-/// What a chunk becomes; `None` if it may be stored without the filter, and had better be.
+/// Returns the filtered chunk; `None` if it should be stored without the filter, which must be optional then.
 fn filtered(
     library: &'static Library,
     flags: c_uint,
@@ -88,7 +90,7 @@ fn filtered(
     })
 }
 
-/// Applies the filter or undoes it; how many bytes of `output` are the result.
+/// Applies or reverses the filter; returns the number of result bytes in `output`.
 fn apply(flags: c_uint, parameters: &[c_uint], input: &[u8], output: &mut Vec<u8>) -> Result<Option<usize>> {
     if flags & REVERSE == 0 {
         let context = EncodeContext { parameters, optional: flags & OPTIONAL != 0 };

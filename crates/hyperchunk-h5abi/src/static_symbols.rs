@@ -1,12 +1,13 @@
-//! Finding libhdf5's functions: by the loader, under the names that the build gave them, or in the symbol table of a program that has
-//! libhdf5 inside.
+//! Finding libhdf5's functions: by the loader, under the names that the build gave them, or in the symbol
+//! table of a program that has libhdf5 inside.
 //!
-//! VTK, ParaView and ITK have their own libhdf5, whose functions have a prefix (`vtkhdf5_H5Dopen2`, `itk_H5Dopen2`), so that it is not
-//! mixed up with another. The prefix is in the object's dynamic symbols: that of `H5open`.
+//! VTK, ParaView and ITK have their own libhdf5, whose functions have a prefix (`vtkhdf5_H5Dopen2`,
+//! `itk_H5Dopen2`) to prevent conflicts with another libhdf5. The prefix is taken from the name of `H5open`
+//! in the object's dynamic symbols.
 //!
-//! A program that was linked with `libhdf5.a` (as Debian's `h5cc` does) does not export its functions, so the loader does
-//! not know them, unless it was linked with `-rdynamic`; then those that it does not use are left out. If it was not stripped, its
-//! file has them in its symbol table.
+//! A program that was linked with `libhdf5.a` (as Debian's `h5cc` does) does not export its functions, so the
+//! loader does not know them, unless it was linked with `-rdynamic`; even then, functions that it does not
+//! use are left out. If it was not stripped, its file has them in its symbol table.
 
 use crate::{Error, ErrorKind, Result, fail};
 use object::read::elf::ElfFile64;
@@ -16,27 +17,27 @@ use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// No program is read whose file is larger.
+/// Maximum size in bytes of a program file whose symbols are read.
 const MAX_PROGRAM: u64 = 1 << 30;
-/// What nothing works without; of the rest, the linker has left out what the program does not use.
+/// Functions without which nothing works. The linker may have left out others that the program does not use.
 const ESSENTIAL: [&CStr; 4] = [c"H5open", c"H5allocate_memory", c"H5free_memory", c"H5Dread"];
 
-/// Where a library's functions are looked up.
+/// The method of looking up a library's functions.
 pub(crate) enum Symbols {
     /// In a shared library, by the loader, with this handle.
     Loader(usize),
-    /// The same, with this before each name.
+    /// In a shared library, with this prefix before each name.
     Prefixed(usize, String),
     /// In the program, which has libhdf5 inside.
     Program(Program),
 }
 
-/// A program with libhdf5 inside. What it exports (`-rdynamic`), the loader knows; the rest is in its own table, if that was not
-/// stripped.
+/// A program with libhdf5 inside. The loader knows the symbols that it exports (`-rdynamic`); the others are
+/// in its own symbol table, if that was not stripped.
 pub(crate) struct Program {
     handle: usize,
     base: usize,
-    /// Names that begin with `H5`, and where they are; read when the loader does not know one.
+    /// Addresses of names that begin with `H5`; read when the loader does not know one.
     table: OnceLock<HashMap<String, usize>>,
 }
 
@@ -44,7 +45,7 @@ impl Program {
     fn look_up(&self, name: &CStr) -> *mut c_void {
         // SAFETY: a live handle and a NUL-terminated name.
         let exported = unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) };
-        // The loader goes on to other libraries, of which one may be another libhdf5.
+        // The loader also searches other libraries, which may include another libhdf5.
         if !exported.is_null() && base_of(exported) == Some(self.base) {
             return exported;
         }
@@ -54,7 +55,7 @@ impl Program {
     }
 }
 
-/// Where the object with this address begins.
+/// Returns the base address of the object that contains this address.
 fn base_of(address: *const c_void) -> Option<usize> {
     // SAFETY: all-zero is a valid Dl_info; any address may be asked about.
     unsafe {
@@ -63,32 +64,34 @@ fn base_of(address: *const c_void) -> Option<usize> {
     }
 }
 
-/// Where the program begins.
+/// Returns the base address of the program.
 fn program_base() -> Option<usize> {
     // SAFETY: no pointers; the program's headers are in its first page.
     base_of(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
 }
 
-/// Stands for a function that a static program does not have. Every function of the table answers failure with a negative
-/// number, and this ignores its arguments, which the caller owns in the C calling conventions of our machines.
+/// Placeholder for a function that a static program does not have. Every function of the table reports
+/// failure with a negative number, and this ignores its arguments, which the caller owns in the C calling
+/// conventions of our machines.
 extern "C" fn absent() -> i64 {
     -1
 }
 
-/// One address for it, wherever it is named.
+/// A single address for it, since the function itself may have several.
 static ABSENT: extern "C" fn() -> i64 = absent;
 
-/// Whether a function of the table is missing in a static program.
+/// Returns whether a function of the table is missing in a static program.
 pub(crate) fn is_absent(function: *const c_void) -> bool {
     function == ABSENT as *const c_void
 }
 
 impl Symbols {
-    /// For the object of this file that the loader knows as `handle` and that begins at `base`.
+    /// Opens the symbols of the object with this file, which the loader knows as `handle` and which is loaded
+    /// at `base`.
     pub(crate) fn of(handle: *mut c_void, base: usize, file: Option<&Path>) -> Result<Self> {
         if program_base() != Some(base) {
             let plain = Symbols::Loader(handle as usize);
-            // The loader goes on to the libraries that the object needs, of which one may be another libhdf5.
+            // The loader also searches the object's dependencies, which may include another libhdf5.
             if base_of(plain.look_up(c"H5open")) == Some(base) {
                 return Ok(plain);
             }
@@ -106,12 +109,12 @@ impl Symbols {
         }
     }
 
-    /// Whether libhdf5 is in the program.
+    /// Returns whether libhdf5 is inside the program.
     pub(crate) fn is_program(&self) -> bool {
         matches!(self, Symbols::Program(_))
     }
 
-    /// A function or global, or null.
+    /// Returns the address of a function or global, or null.
     pub(crate) fn look_up(&self, name: &CStr) -> *mut c_void {
         match self {
             // SAFETY: a live handle and a NUL-terminated name.
@@ -127,12 +130,12 @@ impl Symbols {
         }
     }
 
-    /// A function for the table of functions; `name` ends with a NUL.
+    /// Looks up a function for the table of functions; `name` ends with a NUL.
     pub(crate) fn look_up_for_table(&self, name: &str) -> *mut c_void {
         CStr::from_bytes_with_nul(name.as_bytes()).map_or(std::ptr::null_mut(), |n| self.look_up(n))
     }
 
-    /// What stands in the table for a function that is not there; null if all must be.
+    /// Returns the table's placeholder for a missing function; null if none may be missing.
     pub(crate) fn absent(&self) -> *mut c_void {
         match self {
             Symbols::Program(_) => ABSENT as *mut c_void,
@@ -141,7 +144,7 @@ impl Symbols {
     }
 }
 
-/// What stands before the names of a libhdf5 in the dynamic symbols of a file, if anything does.
+/// Finds the prefix of a libhdf5's names in the dynamic symbols of a file.
 pub(crate) fn prefix_in(file: &Path) -> Result<Option<String>> {
     const LAST: &str = "H5open";
     let bad = |e: &dyn std::fmt::Display| {

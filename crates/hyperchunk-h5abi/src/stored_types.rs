@@ -1,4 +1,5 @@
-//! Types that outputs have in the file and functions do not see: floats of 16 bits, bools, integers whose values have names.
+//! File types of outputs that functions do not see: floats of 16 bits, bools, and integers whose values have
+//! names.
 
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
@@ -19,7 +20,7 @@ type SetBias = unsafe extern "C" fn(Hid, usize) -> c_int;
 const BIG: c_int = 1;
 
 impl Library {
-    /// A function by its name, which programs that link libhdf5 statically may lack.
+    /// Looks up a function by its name, which programs that link libhdf5 statically may lack.
     fn function(&self, name: &CStr) -> Result<*mut c_void> {
         let symbol = self.optional(name);
         if symbol.is_null() {
@@ -28,7 +29,7 @@ impl Library {
         Ok(symbol)
     }
 
-    /// The little-endian float of 16 bits, which only the newest libraries have under a name.
+    /// Creates the little-endian float of 16 bits, which only the newest libraries have as a predefined type.
     pub(crate) fn half_type(&'static self) -> Result<Handle> {
         let made = self.file_type(&ElementType::Float32.into())?;
         let (fields, bias) = (self.function(c"H5Tset_fields")?, self.function(c"H5Tset_ebias")?);
@@ -41,7 +42,7 @@ impl Library {
         if set { Ok(made) } else { Err(failure(self, "a float of 16 bits")) }
     }
 
-    /// The little-endian enumeration with these names.
+    /// Creates the little-endian enumeration with these names.
     pub(crate) fn enumeration_type(
         &'static self,
         base: ElementType,
@@ -54,8 +55,8 @@ impl Library {
         let made = self.wrap_type(id, "an enumeration")?;
         for (name, value) in names {
             let (name, value) = (c_name(name)?, value.to_le_bytes());
-            // SAFETY: H5Tenum_insert has had this signature since 1.4; a terminated name, and as many bytes as the largest
-            // integer has, the lowest first, as the base type has them.
+            // SAFETY: H5Tenum_insert has had this signature since 1.4; a terminated name, and as many bytes
+            // as the largest integer has, in little-endian order as the base type.
             let done = unsafe {
                 std::mem::transmute::<*mut c_void, Insert>(insert)(
                     made.id,
@@ -70,8 +71,8 @@ impl Library {
         Ok(made)
     }
 
-    /// What an output must be called to be as a dataset of this type is in the file, but for byte order and layout. `None` for
-    /// what outputs cannot be.
+    /// Returns the output type that is stored like a dataset of this type, except for byte order and layout.
+    /// `None` for types that outputs cannot have.
     pub(crate) fn stored_type(&'static self, file_type: Hid) -> Option<Datatype> {
         // SAFETY: any identifier may be asked.
         let (class, size) = unsafe { ((self.f.type_class)(file_type), (self.f.type_size)(file_type)) };
@@ -110,14 +111,14 @@ impl Library {
 
     fn is_half(&'static self, file_type: Hid) -> bool {
         let Ok(half) = self.half_type() else { return false };
-        // SAFETY: open types; the byte order of ours is made the other's.
+        // SAFETY: open types; the byte order of our type is set to the other's.
         unsafe {
             let order = (self.f.type_order)(file_type);
             (self.f.type_set_order)(half.id, order) >= 0 && (self.f.type_equal)(half.id, file_type) > 0
         }
     }
 
-    /// The names and values of an enumeration.
+    /// Returns the names and values of an enumeration.
     fn named_values(&'static self, file_type: Hid) -> Option<Datatype> {
         let value_of = self.function(c"H5Tget_member_value").ok()?;
         // SAFETY: H5Tget_member_value has had this signature since 1.4.
@@ -148,7 +149,7 @@ impl Library {
             let value = if value > most { value - (1 << (8 * element.size())) } else { value };
             Some((self.member_name(file_type, n).ok()?, value))
         });
-        // More than there may be are not looked at.
+        // Values beyond the maximum number are ignored.
         Datatype::enumeration(element, names.take(1 << 16).collect::<Option<Vec<_>>>()?).ok()
     }
 }

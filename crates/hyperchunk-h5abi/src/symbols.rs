@@ -1,4 +1,4 @@
-//! The functions of libhdf5 that we call, with the signatures that HDF5 1.10 to 2.2 share.
+//! Declarations of the libhdf5 functions that we call, with the signatures that HDF5 1.10 to 2.2 share.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 pub(crate) type Hid = i64;
 /// HDF5's status: negative is failure.
 pub(crate) type Herr = c_int;
-/// `H5L_iterate_t`; the link's information is not looked at.
+/// `H5L_iterate_t`; the link's information is not used.
 pub(crate) type LinkVisitor = unsafe extern "C" fn(Hid, *const c_char, *const c_void, *mut c_void) -> Herr;
 /// `H5E_walk2_t`.
 pub(crate) type ErrorVisitor = unsafe extern "C" fn(c_uint, *const ErrorRow, *mut c_void) -> Herr;
@@ -28,7 +28,8 @@ pub(crate) struct ErrorRow {
     pub(crate) description: *const c_char,
 }
 
-/// A table of functions: what the field is called, its names in libhdf5 from the oldest on, its signature.
+/// Declares a table of functions. Each entry has the field's name, its symbols in libhdf5 from the oldest on,
+/// and its signature.
 macro_rules! functions {
     ($(#[$about:meta])* $table:ident: $($name:ident = $($symbol:literal)|+ : fn($($argument:ty),*) -> $result:ty;)*) => {
         $(#[$about])*
@@ -38,8 +39,8 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks every function up; `absent` stands for those that are missing, and where it is null, the error is the name of
-            /// the first of them.
+            /// Looks up every function. Missing ones are replaced by `absent`; if that is null, the name of
+            /// the first missing one is the error.
             pub(crate) fn load(
                 mut look_up: impl FnMut(&'static str) -> *mut std::ffi::c_void,
                 absent: *mut std::ffi::c_void,
@@ -182,7 +183,7 @@ functions! {
     filter_register = "H5Zregister": fn(*const c_void) -> Herr;
 }
 
-/// `H5E_WALK_UPWARD`: from the innermost cause.
+/// `H5E_WALK_UPWARD`: starts at the innermost error.
 pub(crate) const WALK_UPWARD: c_int = 0;
 /// `H5F_OBJ_ALL` as the file: every open file.
 pub(crate) const ALL_FILES: Hid = 0x1f;

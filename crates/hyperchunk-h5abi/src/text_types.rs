@@ -1,4 +1,4 @@
-//! What strings of a fixed length are padded with, and their character set.
+//! Padding and character set of fixed-length string types.
 
 use crate::errors::failure;
 use crate::handles::Handle;
@@ -8,7 +8,8 @@ use crate::symbols::Hid;
 use crate::{Result, fail};
 use std::ffi::{c_int, c_void};
 
-/// Of an encoded type: what it begins with, and the byte with the padding (its lower half) and the character set.
+/// Layout of an encoded string type: its first bytes, and the offset of the byte with the padding (its lower
+/// half) and the character set.
 const HEADER: [u8; 2] = [3, 0];
 const CLASS_AT: usize = 2;
 const FLAGS_AT: usize = 3;
@@ -20,8 +21,8 @@ type Decode = unsafe extern "C" fn(*const c_void) -> Hid;
 impl Library {
     /// Sets the character set and the padding of a string type of ours.
     ///
-    /// A program with libhdf5 inside has the functions for that only if it uses them, but always those that encode types: the type is then
-    /// made of its encoded form.
+    /// A program with libhdf5 inside may lack the functions for this if it does not use them, but always has
+    /// the functions that encode types: the type is then created from a modified encoded form.
     pub(crate) fn set_text(
         &'static self,
         text: &mut Handle,
@@ -50,7 +51,7 @@ impl Library {
         padding: Option<c_int>,
     ) -> Result<Handle> {
         let (encode, decode) = (self.optional(c"H5Tencode"), self.optional(c"H5Tdecode"));
-        // Newer releases have other functions of that name.
+        // In newer releases, the name refers to a function with another signature.
         let decode = if decode.is_null() { self.optional(c"H5Tdecode1") } else { decode };
         if encode.is_null() || decode.is_null() {
             fail!(
@@ -71,7 +72,7 @@ impl Library {
             return Err(failure(self, "encoding a string type"));
         }
         let mut bytes = vec![0_u8; size];
-        // SAFETY: the buffer has the size that it was told to need.
+        // SAFETY: the buffer has the size that the call above returned.
         if unsafe { encode(text.id, bytes.as_mut_ptr().cast(), &raw mut size) } < 0 {
             return Err(failure(self, "encoding a string type"));
         }
@@ -85,7 +86,7 @@ impl Library {
         let half =
             |value: Option<c_int>, now: u8| value.and_then(|v| u8::try_from(v).ok()).unwrap_or(now) & 0x0f;
         *flags = half(padding, *flags) | half(cset, *flags >> 4) << 4;
-        // SAFETY: bytes that H5Tencode made, of which one was changed within what a string type may have there.
+        // SAFETY: bytes from H5Tencode, with one changed to a valid value for a string type.
         self.wrap_type(unsafe { decode(bytes.as_ptr().cast()) }, "a string type")
     }
 }

@@ -1,4 +1,4 @@
-//! Where libhdf5 looks for the file that a source of a virtual dataset is in.
+//! The search path of libhdf5 for source files of virtual datasets.
 
 use std::ffi::{OsStr, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// `H5D_VIRTUAL`.
 pub(crate) const VIRTUAL: i32 = 3;
 
-/// What a function writes that takes a buffer and its size and answers the length.
+/// Returns the output of a function that takes a buffer and its size and returns the length.
 pub(crate) fn text(ask: &dyn Fn(*mut c_char, usize) -> isize) -> Option<OsString> {
     let length = usize::try_from(ask(std::ptr::null_mut(), 0)).ok().filter(|length| *length > 0)?;
     let mut bytes = vec![0_u8; length.saturating_add(1)];
@@ -16,8 +16,8 @@ pub(crate) fn text(ask: &dyn Fn(*mut c_char, usize) -> isize) -> Option<OsString
     Some(OsString::from_vec(bytes))
 }
 
-/// The places where a file may be that a source names: libhdf5 takes the first that it can open. `folder` is that of the virtual
-/// dataset's file, `prefix` that of its access list.
+/// Returns the paths at which libhdf5 looks for a source file, in its order: it uses the first that it can
+/// open. `folder` contains the virtual dataset's file, `prefix` is from its access list.
 pub(crate) fn places(folder: &Path, prefix: Option<&OsStr>, name: &Path) -> Vec<PathBuf> {
     const ORIGIN: &[u8] = b"${ORIGIN}";
     let environment = std::env::var_os("HDF5_VDS_PREFIX");
@@ -29,7 +29,7 @@ pub(crate) fn places(folder: &Path, prefix: Option<&OsStr>, name: &Path) -> Vec<
     });
     let folders: Vec<_> = prefixes.chain([folder.to_owned(), PathBuf::new()]).collect();
     let mut found: Vec<PathBuf> = Vec::new();
-    // Of an absolute path that does not lead anywhere, the last part is looked for.
+    // If an absolute path does not exist, its last component is searched for.
     for name in [Some(name.as_os_str()), name.file_name()].into_iter().flatten() {
         for place in folders.iter().map(|folder| folder.join(name)) {
             if !found.contains(&place) {

@@ -1,18 +1,20 @@
-//! The plugin, beside the filters, by which HDF5 finds the connector `hyperchunk` where `HDF5_VOL_CONNECTOR` names it.
+//! The plugin in the filters' folder by which HDF5 finds the connector `hyperchunk` if `HDF5_VOL_CONNECTOR`
+//! names it.
 //!
-//! HDF5 asks every connector in its plugin folders about each file that it cannot open. Programs that named none must not meet
-//! ours: for them this library is a filter that no file can name. Where the connector is named, it is loaded from its own folder.
+//! HDF5 asks every connector in its plugin folders about each file that it cannot open. Programs that did not
+//! name our connector must not get it: for them this library is a filter that no file can name. If the
+//! connector is named, it is loaded from its own folder.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs, mem, ptr};
 
-// HDF5 takes a plugin of no type for an error.
+// HDF5 treats any other plugin type as an error.
 const H5PL_TYPE_FILTER: c_int = 0;
 const H5PL_TYPE_VOL: c_int = 1;
 
-/// The connector's library, from the folder of this one: as packages have it, and as cargo builds it.
+/// The connector's library, relative to the folder of this one: in packages, and in cargo's build folder.
 const PLACES: [&str; 2] = ["../connector/libhyperchunk_vol.so", "libhyperchunk_vol.so"];
 
 /// `H5Z_class2_t`.
@@ -26,7 +28,7 @@ struct FilterClass {
     functions: [*const c_void; 3],
 }
 
-// SAFETY: its pointers lead to a text that is never written, or nowhere.
+// SAFETY: its pointers are null, or point to a constant string.
 unsafe impl Sync for FilterClass {}
 
 /// A filter whose number no file can have.
@@ -39,20 +41,20 @@ static NO_FILTER: FilterClass = FilterClass {
     functions: [ptr::null(); 3],
 };
 
-/// Whether the connector was asked for.
+/// Returns whether the environment names the connector.
 fn is_named() -> bool {
     let named = env::var_os("HDF5_VOL_CONNECTOR").unwrap_or_default();
     named.as_bytes().split(u8::is_ascii_whitespace).find(|word| !word.is_empty()) == Some(b"hyperchunk")
 }
 
-/// Tells HDF5 that this is a VOL connector, if it was asked for.
+/// Returns the plugin type of a VOL connector, if the environment names it.
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_type() -> c_int {
     if is_named() { H5PL_TYPE_VOL } else { H5PL_TYPE_FILTER }
 }
 
-/// Hands HDF5 the connector's class; the connector's own function is jumped to, which learns from where the call came which libhdf5
-/// asks.
+/// Returns the connector's class to HDF5. It jumps to the connector's own function, which identifies the
+/// calling libhdf5 by the return address.
 ///
 /// # Safety
 /// Called as C calls a function without arguments that returns a pointer.
@@ -63,8 +65,8 @@ pub unsafe extern "C" fn H5PLget_plugin_info() {
     std::arch::naked_asm!("sub rsp, 8", "call {find}", "add rsp, 8", "jmp rax", find = sym connector)
 }
 
-/// Hands HDF5 the connector's class; the connector's own function is jumped to, which learns from where the call came which libhdf5
-/// asks.
+/// Returns the connector's class to HDF5. It jumps to the connector's own function, which identifies the
+/// calling libhdf5 by the return address.
 ///
 /// # Safety
 /// Called as C calls a function without arguments that returns a pointer.
@@ -81,17 +83,18 @@ pub unsafe extern "C" fn H5PLget_plugin_info() {
     )
 }
 
-/// What a plugin without anything answers.
+/// Returns null, for a plugin that cannot be loaded.
 extern "C" fn nothing() -> *const c_void {
     ptr::null()
 }
 
-/// What HDF5 gets when it looks for a filter.
+/// Returns the filter's class, when HDF5 searches for a filter.
 extern "C" fn no_filter() -> *const c_void {
     (&raw const NO_FILTER).cast()
 }
 
-/// The function that answers HDF5: of the connector's library, which hands out its class, or one of this library.
+/// Returns the function that answers HDF5: the one in the connector's library, which returns its class, or
+/// one of this library.
 #[expect(clippy::print_stderr, reason = "HDF5 says only that a plugin has no class")]
 extern "C" fn connector() -> *const c_void {
     if !is_named() {
@@ -108,7 +111,7 @@ extern "C" fn connector() -> *const c_void {
     }
 }
 
-/// Loads the connector's library, for good: HDF5 keeps pointers into it.
+/// Loads the connector's library permanently: HDF5 keeps pointers into it.
 fn load() -> Result<*const c_void, String> {
     let own = own_path().ok_or("this library does not know where it lies")?;
     let own = fs::canonicalize(&own).map_err(|error| format!("{}: {error}", own.display()))?;
@@ -127,7 +130,7 @@ fn load() -> Result<*const c_void, String> {
     if function.is_null() { Err(last_error()) } else { Ok(function.cast_const()) }
 }
 
-/// The path that this library was loaded by.
+/// Returns the path from which this library was loaded.
 fn own_path() -> Option<PathBuf> {
     // SAFETY: all zeros is a value of this type: null pointers.
     let mut info: libc::Dl_info = unsafe { mem::zeroed() };
@@ -137,7 +140,7 @@ fn own_path() -> Option<PathBuf> {
     text(info.dli_fname).filter(|_| found != 0).map(|path| PathBuf::from(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Why the last call of the dynamic linker failed.
+/// Returns the error of the last call of the dynamic linker.
 fn last_error() -> String {
     // SAFETY: it takes nothing, and its text lives until the next such call of this thread.
     let message = unsafe { libc::dlerror() };

@@ -54,6 +54,11 @@ impl Permissions {
     }
 }
 
+/// Whether what is open belongs to this process's user, who may then write it anew.
+pub(crate) fn is_own(opened: &LocalFile) -> bool {
+    opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
+}
+
 /// Returns the effective user of this process.
 #[cfg(unix)]
 pub(crate) fn reader() -> u32 {
@@ -143,9 +148,23 @@ impl Trust {
     /// # Errors
     /// As [`Trust::open`].
     pub fn folder(&self, path: &Path) -> Result<bool> {
+        self.look(path)
+            .and_then(|found| found.map_or(Ok(false), |found| self.check(path, &found).map(|()| true)))
+    }
+
+    /// As [`Trust::folder`], but others may write to it.
+    ///
+    /// # Errors
+    /// As [`Trust::open`].
+    pub(crate) fn folder_of_owner(&self, path: &Path) -> Result<bool> {
+        let found = self.look(path)?;
+        found.map_or(Ok(false), |found| self.check_owner_of(path, &found).map(|()| true))
+    }
+
+    fn look(&self, path: &Path) -> Result<Option<Metadata>> {
         let metadata = match std::fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
-            Err(error) if is_absent(&error) => return Ok(false),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => {
                 let message = format!("cannot look at the folder: {error}");
                 return Err(Error::new(ErrorKind::Io, message).file(path.display()));
@@ -161,7 +180,7 @@ impl Trust {
         if !metadata.is_dir() {
             return Err(unfit(path, "a folder", "something else"));
         }
-        self.check(path, &metadata).map(|()| true)
+        Ok(Some(metadata))
     }
 
     /// Makes a folder beside the file at `of`, unless there is a trusted one.
@@ -173,7 +192,9 @@ impl Trust {
         if self.folder(path)? {
             return Ok(());
         }
-        match std::fs::create_dir(path) {
+        // Not below a folder link that another user planted.
+        let made = crate::output::Folder::of(path).and_then(|(folder, name)| folder.make(&name, 0o777));
+        match made {
             Ok(()) => tighten(path, of),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
@@ -304,6 +325,32 @@ pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
     let folder = log.parent()?;
     let name = folder.file_name()?.to_str()?.strip_suffix(".d").filter(|name| !name.is_empty())?;
     Some(folder.with_file_name(name))
+}
+
+/// Refuses to replace a file in the place of a companion that is none: one that does not begin with
+/// `signature`. A symbolic link is replaced, not written through.
+///
+/// # Errors
+/// Exists, with `one` as the name of such a companion with its article, and `way` out.
+pub(crate) fn check_replaced(path: &Path, signature: &[u8], one: &str, way: &str) -> Result<()> {
+    use std::io::Read as _;
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if found.is_symlink() {
+        return Ok(());
+    }
+    let mut start = Vec::new();
+    let read = open(path).and_then(|file| file.take(signature.len() as u64).read_to_end(&mut start));
+    let got = match read {
+        _ if !found.is_file() => "a folder, a pipe, a socket or a device".to_owned(),
+        Ok(_) if start == signature => return Ok(()),
+        Ok(_) => "a file that is something else".to_owned(),
+        Err(error) => format!("a file that cannot be read ({error})"),
+    };
+    let message = format!(
+        "cannot write {}: expected {one}, which is made anew, or nothing there, got {got}; {way}",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::Exists, message).with_os_code(crate::io::local::EXISTS))
 }
 
 /// Start of the messages about companions that are not trusted.

@@ -6,9 +6,9 @@ use crate::io::{LocalFile, Source, rounds};
 use crate::live;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of other files that one file keeps open.
 const KEPT: usize = 64;
@@ -21,12 +21,14 @@ pub(crate) struct ExternalFiles {
     policy: ExternalPolicy,
     hdf5: Mutex<HashMap<PathBuf, File>>,
     raw: Mutex<HashMap<PathBuf, Arc<dyn Source>>>,
+    /// Where all of them were found that were ever opened, also by those files themselves.
+    read: OnceLock<Arc<Mutex<HashSet<PathBuf>>>>,
 }
 
 impl ExternalFiles {
     pub(crate) fn new(path: Option<&Path>, policy: ExternalPolicy) -> Self {
         let folder = path.map(|path| path.parent().unwrap_or(Path::new("")).to_owned());
-        Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default() }
+        Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default(), read: OnceLock::new() }
     }
 
     /// Releases the locks of the open ones.
@@ -34,6 +36,15 @@ impl ExternalFiles {
         let files: Vec<File> =
             self.hdf5.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         files.iter().for_each(File::release_locks);
+    }
+
+    /// Where the files were found that were read through this one.
+    pub(crate) fn read(&self) -> Vec<PathBuf> {
+        self.found().lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn found(&self) -> &Arc<Mutex<HashSet<PathBuf>>> {
+        self.read.get_or_init(Arc::default)
     }
 
     /// Returns the current policy: stricter while a function's inputs are read.
@@ -49,6 +60,10 @@ impl ExternalFiles {
             Some(found) => found,
             None => self.find(name, &self.hdf5, |path| File::open(path, from.options())),
         };
+        if let Ok(file) = &found {
+            // What it reads in turn is read through this one, too.
+            drop(file.0.external.read.set(Arc::clone(self.found())));
+        }
         found.map_err(|error| from.name(error))
     }
 
@@ -155,6 +170,7 @@ impl ExternalFiles {
             }
             match open(&path) {
                 Ok(file) => {
+                    self.found().lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
                     keep(kept, path, &file);
                     return Ok(file);
                 }

@@ -5,6 +5,7 @@ use crate::heap::GlobalHeaps;
 use crate::index::{self, Index, IndexOption, IndexState, Indexed};
 use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
+use crate::output::same_file;
 use crate::read::ChunkCache;
 use crate::restructure::Layouts;
 use crate::store::{Home, Store, Stores};
@@ -204,6 +205,14 @@ impl File {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
+    }
+
+    /// Whether the file at a path is this one, or one that was read through it so far: by external links, as a source of
+    /// virtual datasets, as raw data.
+    #[must_use]
+    pub fn has_read(&self, path: &Path) -> bool {
+        let own = self.path().filter(|_| !self.is_remote()).map(Path::to_owned);
+        own.into_iter().chain(self.0.external.read()).any(|read| same_file(&read, path))
     }
 
     /// Returns its superblock.

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod companion;
+mod contents;
 mod dataset;
 pub mod digest;
 mod external;

@@ -1,4 +1,6 @@
-"""A CSV file as a dataset: its columns are the members. The file lies beside the HDF5 file, and is read when it is."""
+"""A CSV file as a dataset: its columns are the members. The file is beside the HDF5 file, and is read at each read of
+the dataset.
+"""
 
 import csv
 from pathlib import Path

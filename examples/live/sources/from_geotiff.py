@@ -1,4 +1,6 @@
-"""A GeoTIFF beside the HDF5 file as two datasets: its pixels, and the numbers that lead from them to coordinates."""
+"""A GeoTIFF beside the HDF5 file as two datasets: its pixels, and the numbers that convert their indices to
+coordinates.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a weather service says now. The dataset `server` names the service, the reader's profile grants it."""
+"""Current data of a weather service. The dataset `server` names the service; the reader's profile grants it."""
 
 import json
 

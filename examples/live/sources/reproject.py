@@ -9,7 +9,7 @@ def dynamic_dataset():
     x, y = np.meshgrid(lib.array("x"), lib.array("y"))
     there = pyproj.Transformer.from_crs("EPSG:32633", "EPSG:4326", always_xy=True)
     longitude, latitude = there.transform(x, y)
-    # Where each point lies between the rows and columns of the grid, which are regular.
+    # Position of each point between the rows and columns of the regular grid.
     column = (longitude - lon[0]) / (lon[1] - lon[0])
     row = (latitude - lat[0]) / (lat[1] - lat[0])
     left = np.clip(column.astype(int), 0, lon.size - 2)

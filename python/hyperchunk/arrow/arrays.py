@@ -1,4 +1,4 @@
-"""Columns of pyarrow as NumPy arrays."""
+"""Columns of pyarrow tables as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EXTENSION = b"ARROW:extension:name"
 
 
 def to_numpy(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    """A NumPy array for each column; without copying where values lie in one piece as NumPy has them."""
+    """Returns a NumPy array for each column, without a copy of contiguous values in NumPy's representation."""
     return {
         field.name: _array(_in_one_piece(column), field)
         for field, column in zip(table.schema, table.columns, strict=True)
@@ -50,3 +50,14 @@ def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
     if extension == b"h5.complex" and array.dtype.kind == "f" and array.dtype.itemsize in (4, 8):
         array = array.view(f"c{2 * array.dtype.itemsize}")[..., 0]
     return array
+
+
+def with_plain_truth(table: Any) -> Any:
+    """A :class:`pyarrow.Table` with Arrow's own truth values where it has ``arrow.bool8``, which pandas takes for
+    integers."""
+    bool8 = getattr(pa, "bool8", None)
+    for number, field in enumerate(table.schema):
+        if bool8 is not None and field.type == bool8():
+            chunks = [chunk.storage.cast(pa.bool_()) for chunk in table.column(number).chunks]
+            table = table.set_column(number, field.name, pa.chunked_array(chunks, pa.bool_()))
+    return table

@@ -1,4 +1,4 @@
-"""A table as a dataset of pyarrow: whoever scans it says which columns and rows he wants, and only those are read."""
+"""Tables as pyarrow datasets: a scan names columns and rows, and only these are read."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ if TYPE_CHECKING:
 class TableDataset(ds.Dataset):  # type: ignore[misc]
     """A :class:`pyarrow.dataset.Dataset` over a :class:`hyperchunk.Table`.
 
-    It is one fragment without partitions. Comparisons of columns of numbers with numbers, and what they are joined to,
-    are evaluated where the values lie; all other filters by pyarrow, row by row. Rows that they rule out by what is
-    known of the values are not read."""
+    It is a single fragment without partitions. Hyperchunk evaluates comparisons of numeric columns with numbers, and
+    their combinations, directly on the stored values; pyarrow evaluates all other filters, row by row. Zones whose
+    statistics rule out a match are not read.
+    """
 
     def __init__(self, table: Table, chosen: ds.Expression | None = None) -> None:
-        # pyarrow's own has a C++ object, which this has not: all that would look at it is replaced below.
+        # pyarrow's class has a C++ object, which this one has not: every method that would use it is overridden
+        # below.
         self._table = table
         self._schema = table.schema
-        # Only rows for which this is true are there.
+        # Filter of this dataset; only rows for which it is true exist.
         self._filter = chosen
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """Schema of the columns."""
         return self._schema
 
     @property
     def scanned(self) -> Scanned | None:
-        """What the last scan with a filter looked at."""
+        """Report of the last scan with a filter."""
         return self._table.scanned
 
     @property
     def partition_expression(self) -> ds.Expression:
-        """What holds for all rows: nothing."""
+        """Expression that holds for all rows: ``true``, since there are no partitions."""
         return ds.scalar(True)
 
     def scanner(
@@ -53,12 +55,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         batch_size: int | None = None,
         **options: Any,
     ) -> ds.Scanner:
-        """A scanner over some columns, or expressions by name, of the rows for which a filter is true."""
+        """Returns a scanner over columns, or named expressions, of the rows for which a filter is true."""
         known = {name: value for name, value in options.items() if name in _OPTIONS}
         filter = self._both(filter)
         plain = isinstance(columns, list | tuple) and all(map(self._schema.names.__contains__, columns))
         if plain and len(set(columns)) == len(columns):
-            # Nothing is left to do for pyarrow.
+            # pyarrow has nothing left to evaluate.
             names = list(columns)
             return TableScanner(self._schema, names, lambda: self._reader(names, filter, batch_size), known)
         if batch_size is not None:
@@ -67,7 +69,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return ds.Scanner.from_batches(self._reader(names, filter, batch_size), columns=columns, **known)
 
     def _reader(self, names: list[str], filter: ds.Expression | None, batch_size: int | None) -> pa.RecordBatchReader:
-        """Columns of the rows for which a filter is true."""
+        """Reads columns of the rows for which a filter is true."""
         if filter is None:
             return self._table.select(names).to_reader(batch_size)
         condition = self._condition(filter)
@@ -77,7 +79,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return pa.RecordBatchReader.from_batches(schema, self._chosen(names, filter))
 
     def _condition(self, filter: ds.Expression) -> Condition | None:
-        """The condition that a filter is, if it is known to be one."""
+        """Converts a filter to a condition; None if it is not supported."""
         try:
             written = filter.__reduce__()[1][0]
         except (pa.ArrowException, TypeError):
@@ -90,8 +92,9 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return Condition(text, "unordered", columns) if known else None
 
     def _chosen(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
-        """Columns of the rows for which a filter is true. What the filter needs is read first; the others only where it
-        is true for a row."""
+        """Reads columns of the rows for which a filter is true: first the columns that the filter needs, then the
+        others, only for matching rows.
+        """
         first = self._needed([], filter)
         zones = Zones.of(self._table, first)
         may = None if zones is None else kept(zones, self._schema, filter)
@@ -101,13 +104,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
                 yield pa.record_batch(part.chosen(mask.__arrow_c_array__()))
 
     def _both(self, filter: ds.Expression | None) -> ds.Expression | None:
-        """A filter, and the one that this has."""
+        """Combines a filter with the dataset's own."""
         if self._filter is None:
             return filter
         return self._filter if filter is None else self._filter & filter
 
     def _needed(self, columns: Any, filter: ds.Expression | None) -> list[str]:
-        """The columns that must be read, in their order."""
+        """Returns the columns that must be read, in their order."""
         names: list[str] = self._schema.names
         if columns is None:
             return names
@@ -118,18 +121,18 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         if expressions:
             text = " ".join(map(str, expressions))
             mentioned = wanted | {name for name in names if name in text}
-            # Columns that are meant by their number must stay where they are.
+            # Columns referred to by number must keep their positions.
             if "FieldPath" in text or not self._binds(mentioned, expressions):
                 return names
             for name in mentioned - wanted if len(mentioned) <= _FEW else ():
-                # A text may hold the name of a column that is not meant.
+                # A string literal may contain the name of a column that is not used.
                 if self._binds(mentioned - {name}, expressions):
                     mentioned = mentioned - {name}
             wanted = mentioned
         return [name for name in names if name in wanted]
 
     def _binds(self, names: set[str], expressions: list[ds.Expression]) -> bool:
-        """Whether expressions mean something for these columns alone."""
+        """True if expressions bind to a schema of these columns alone."""
         schema = pa.schema([field for field in self._schema if field.name in names])
         columns = {str(number): expression for number, expression in enumerate(expressions)}
         try:
@@ -139,52 +142,52 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return True
 
     def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a scan, batch by batch."""
+        """Scans, and returns the batches."""
         batches: Iterator[pa.RecordBatch] = self.scanner(columns=columns, filter=filter, **options).to_batches()
         return batches
 
     def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
-        """The rows of a scan."""
+        """Scans, and returns a table."""
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
     def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:
-        """How many rows there are for which a filter is true."""
+        """Counts the rows for which a filter is true."""
         if self._both(filter) is None:
             return self._table.num_rows
         return int(self.scanner(columns=[], filter=filter, **options).count_rows())
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
-        """The first rows of a scan."""
+        """Returns the first rows of a scan."""
         if self._both(filter) is None:
             return TableDataset(self._table.slice(0, num_rows)).to_table(columns=columns, **options)
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
     def take(self, indices: Any, columns: Any = None, **options: Any) -> pa.Table:
-        """Rows by their numbers."""
+        """Returns rows by their numbers."""
         return self.to_table(columns=columns, **options).take(indices)
 
     def filter(self, expression: ds.Expression) -> TableDataset:
-        """The rows for which an expression is true, as a dataset."""
+        """Returns a dataset of the rows for which an expression is true."""
         return TableDataset(self._table, self._both(expression))
 
     def get_fragments(self, filter: ds.Expression | None = None) -> NoReturn:
-        """Not here: an HDF5 table has no fragments of pyarrow's."""
+        """Unsupported: an HDF5 table has no pyarrow fragments."""
         raise NotImplementedError("a table of Hyperchunk has no fragments")
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Not here."""
+        """Unsupported."""
         raise NotImplementedError("a table of Hyperchunk has the schema that its data have")
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
-        """All rows in another order, in memory."""
+        """Returns all rows sorted, in memory."""
         return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
 
     def join(self, right_dataset: Any, keys: Any, **options: Any) -> ds.InMemoryDataset:
-        """A join, in memory."""
+        """Joins in memory."""
         return ds.InMemoryDataset(self.to_table().join(right_dataset.to_table(), keys, **options))
 
     def join_asof(self, right_dataset: Any, **options: Any) -> ds.InMemoryDataset:
-        """A join by the nearest, in memory."""
+        """Joins by the nearest key, in memory."""
         return ds.InMemoryDataset(self.to_table().join_asof(right_dataset.to_table(), **options))
 
     def __reduce__(self) -> NoReturn:
@@ -195,13 +198,14 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
 
 class TableScanner(ds.Scanner):  # type: ignore[misc]
-    """A :class:`pyarrow.dataset.Scanner` over columns as they are, of rows that are chosen already: its reader is the
-    table's."""
+    """A :class:`pyarrow.dataset.Scanner` over unmodified columns of rows that are already filtered; it uses the
+    table's reader.
+    """
 
     def __init__(
         self, schema: pa.Schema, names: list[str], open: Callable[[], pa.RecordBatchReader], options: dict[str, Any]
     ) -> None:
-        # As of the dataset: there is no C++ object.
+        # As in the dataset, there is no C++ object.
         self._schema = schema
         self._names = names
         self._open = open
@@ -209,35 +213,35 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
 
     @property
     def dataset_schema(self) -> pa.Schema:
-        """The columns of the dataset."""
+        """Schema of the dataset."""
         return self._schema
 
     @property
     def projected_schema(self) -> pa.Schema:
-        """The columns that come."""
+        """Schema of the result."""
         return pa.schema([self._schema.field(name) for name in self._names], self._schema.metadata)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """A reader of the rows."""
+        """Returns a reader of the rows."""
         return self._open()
 
     def _theirs(self) -> ds.Scanner:
         return ds.Scanner.from_batches(self._open(), **self._options)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch."""
+        """Returns the rows, batch by batch."""
         return iter(self._open())
 
     def scan_batches(self) -> Any:
-        """The rows, batch by batch, with where they come from."""
+        """Returns the batches, each with its fragment."""
         return self._theirs().scan_batches()
 
     def to_table(self) -> pa.Table:
-        """All rows."""
+        """Returns all rows."""
         return self._open().read_all()
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+        """Returns the first rows."""
         reader, found, left = self._open(), [], num_rows
         while left > 0 and (batch := next(reader, None)) is not None:
             found.append(batch.slice(0, left))
@@ -245,11 +249,11 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
         return pa.Table.from_batches(found, self.projected_schema)
 
     def count_rows(self) -> int:
-        """How many rows there are."""
+        """Counts the rows."""
         return sum(map(len, self._open()))
 
     def take(self, indices: Any) -> pa.Table:
-        """Rows by their numbers."""
+        """Returns rows by their numbers."""
         return self.to_table().take(indices)
 
     def __repr__(self) -> str:
@@ -257,13 +261,13 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
 
 
 def _evaluated(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanArray:
-    """For each row, whether an expression is true."""
+    """Evaluates a boolean expression for each row."""
     found = ds.Scanner.from_batches(
         [batch], schema=batch.schema, columns={"": expression}, use_threads=False
     ).to_table()[0]
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 
-# Of more columns that a text may mention, all are read.
+# If a text may mention more columns than this, all are read.
 _FEW = 64
 _OPTIONS = frozenset(("batch_size", "batch_readahead", "fragment_readahead", "use_threads", "memory_pool"))

@@ -1,4 +1,4 @@
-"""Files that are HDF5 and Arrow IPC at once."""
+"""Dual files, which are HDF5 and Arrow IPC at once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from hyperchunk.write.opened import Writing
 
 
 class DualFile(WritableFile):
-    """A new file that is HDF5 and Arrow at once: each column is a dataset, and what HDF5 stores of it, Arrow reads.
+    """A new file that is HDF5 and Arrow at once: each column is a dataset whose stored bytes Arrow can read in place.
 
-    `columns` says what the columns are: a pyarrow schema, a table, whatever has ``__arrow_c_schema__``, or a mapping
-    of names to arrays or dtypes; without it, that is what the first :meth:`append` brings. `group` is where the
-    datasets lie. `row_group` is the number of rows that are stored together; without it, what comes first is stored in
-    one piece. `growable`: HDF5 programs may add rows (which Arrow sees when ``hyperchunk arrow fix`` was run).
+    `columns` defines the columns: a pyarrow schema, a table, any object with ``__arrow_c_schema__``, or a mapping of
+    names to arrays or dtypes; without it, the first :meth:`append` defines them. `group` is the group of the
+    datasets. `row_group` is the number of rows that are stored together; without it, the rows of the first append are
+    stored contiguously. With `growable`, HDF5 programs may add rows (Arrow sees them after ``hyperchunk arrow fix``).
 
-    It is an HDF5 file that is being written, too: groups, attributes and further datasets are made as in any other, as
-    soon as it has columns. Attributes of the columns' group and of columns are in Arrow's metadata."""
+    The file can be written like any other HDF5 file: as soon as it has columns, you can add groups, attributes and
+    further datasets. Attributes of the columns and of their group are also stored in Arrow's metadata.
+    """
 
     __slots__ = ("_dual", "_options", "_path")
 
@@ -68,7 +69,7 @@ class DualFile(WritableFile):
             "waiting_bytes": 64 << 20,
             "user_block": userblock_size or 0,
         }
-        # Nothing of the file is there until its columns are known.
+        # The file is created only when its columns are known.
         self._opened = _Columnless(None, Recipe(self._path, "sec2", self._options))
         if columns is not None:
             self._start(columns)
@@ -101,10 +102,11 @@ class DualFile(WritableFile):
         return self._dual
 
     def append(self, rows: Any) -> int:
-        """Adds rows; returns how many. `rows` is whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables
-        and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to arrays of equal length. Values go
-        straight from their memory to the file. Others find them there after the next :meth:`flush` or
-        :meth:`close`."""
+        """Appends rows and returns their number. `rows` is any object with ``__arrow_c_stream__`` or
+        ``__arrow_c_array__`` (tables and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to
+        arrays of equal length. Values go straight from their memory to the file. Readers see them after the next
+        :meth:`flush` or :meth:`close`.
+        """
         if isinstance(rows, Mapping):
             return self._append_arrays({str(name): np.asarray(array) for name, array in rows.items()})
         stream = _stream(rows)
@@ -141,16 +143,17 @@ class DualFile(WritableFile):
 
     @property
     def num_rows(self) -> int:
-        """How many rows were written."""
+        """Number of rows written."""
         return 0 if self._dual is None else self._begun_dual().rows
 
     def flush(self) -> None:
-        """Commits what was written so far: HDF5 and Arrow programs that open the file from now on find this state.
-        While rows are added after it, Arrow programs find no Arrow file, until the next commit."""
+        """Commits the data written until now: HDF5 and Arrow programs that open the file from now on see this state.
+        While further rows are being appended, the file is no valid Arrow file until the next commit.
+        """
         self._begun_dual().flush()
 
     def discard(self) -> None:
-        """Gives the file up: what was not committed is nowhere."""
+        """Discards the file, with all uncommitted data."""
         if isinstance(self._opened, _Dual):
             self._opened.discard()
         else:
@@ -165,14 +168,14 @@ class DualFile(WritableFile):
             self.close()
 
     def close(self) -> None:
-        """Commits the file and closes it."""
+        """Commits and closes the file."""
         if isinstance(self._opened, _Columnless) and self._opened.is_open:
             raise InvalidError(f"the file has no columns: append rows, or say columns= (file {self._path})")
         self._opened.close()
 
 
 class _Columnless(Opened):
-    """A file that nobody knows the columns of."""
+    """A file whose columns are not known yet."""
 
     __slots__ = ()
 
@@ -185,7 +188,7 @@ class _Columnless(Opened):
         return not self._closed
 
     def need_open(self) -> None:
-        """It, or an error if it is closed."""
+        """Raises an error if the file is closed."""
         if self._closed:
             super().need()
 
@@ -195,7 +198,7 @@ class _Columnless(Opened):
 
 
 class _Dual(Writing):
-    """A file with columns: closing it commits both formats."""
+    """A file with columns; closing it commits both formats."""
 
     __slots__ = ("_dual", "_end")
 
@@ -217,13 +220,13 @@ class _Dual(Writing):
 
 
 def _commit(dual: _core.DualWriter, process: int) -> None:
-    # A copy of the process must not commit what its parent still writes.
+    # A forked child must not commit a file that its parent is still writing.
     if os.getpid() == process:
         dual.close()
 
 
 def _stream(rows: Any) -> _core.ArrowStream:
-    """The batches of something."""
+    """Returns the record batches of an Arrow object."""
     if hasattr(rows, "__arrow_c_stream__"):
         return _core.ArrowStream(rows.__arrow_c_stream__())
     if hasattr(rows, "__arrow_c_array__"):
@@ -232,7 +235,7 @@ def _stream(rows: Any) -> _core.ArrowStream:
 
 
 def _empty(columns: Any) -> _core.ArrowStream:
-    """No batches, with the columns of something."""
+    """Returns an empty stream with the columns of an Arrow object or mapping."""
     if hasattr(columns, "__arrow_c_schema__"):
         return _core.ArrowStream.of_schema(columns.__arrow_c_schema__())
     if hasattr(columns, "schema"):
@@ -241,7 +244,7 @@ def _empty(columns: Any) -> _core.ArrowStream:
 
 
 def _described(name: Any, array: Any) -> tuple[_core.Datatype, list[int]]:
-    """The datatype of a column's elements, and the extent of a row."""
+    """Returns the datatype of a column's elements, and the extent of a cell."""
     if not isinstance(array, np.ndarray):
         array = np.empty(0, np.dtype(array)) if isinstance(array, str | type | np.dtype) else np.asarray(array)
     try:

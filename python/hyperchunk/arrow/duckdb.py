@@ -1,9 +1,10 @@
-"""How DuckDB asks a table: which columns it wants, and which of its filters are evaluated here.
+"""DuckDB's pushdown interface: the columns and filters that it passes to a table.
 
-Of what knows Arrow's PyCapsule interface, DuckDB takes all columns and rows and chooses itself. Of its own sources
-(DuckDB 2.0: ``duckdb._sources``) it asks for what a query needs, and does not look again at rows that a source has
-chosen. A :class:`hyperchunk.Table` is such a source where DuckDB is loaded and asks as it is known here; else it is a
-stream."""
+From an object with Arrow's PyCapsule interface, DuckDB reads all columns and rows and filters them itself. To its own
+sources (DuckDB 2.0: ``duckdb._sources``) it passes the columns and filters of a query, and it does not check again
+the rows that a source returns. A :class:`hyperchunk.Table` is such a source if DuckDB is loaded and has the interface
+known here; otherwise it is a stream.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from hyperchunk.arrow.zones import Condition, chosen
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
 
-#: What DuckDB asks of a source, with the parameters that are known here.
+#: Methods that DuckDB calls on a source, with the parameters known here.
 _ASKED = {"rows": ["self"], "accepts": ["self", "predicate"], "stream": ["self", "columns", "filters"]}
-#: All that a source has.
+#: All members of a source.
 NAMES = frozenset((*_ASKED, "obj", "one_shot", "pull_under_gil", "schema_is_stable"))
 
 _INTEGERS = {
@@ -36,18 +37,19 @@ _INTEGERS = {
 }
 _FLOATS = {"FLOAT": "Float32", "DOUBLE": "Float64"}
 _COMPARISONS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-# Of more values in a list, DuckDB has better ways.
+# DuckDB is faster for longer lists of values.
 _FEW = 16
-# Filters that are longer than this are DuckDB's.
+# Maximum number of nodes of a filter that is evaluated here.
 _NODES = 256
 
-#: The class that a table is for DuckDB, by the class of DuckDB's.
+#: Class of a table for DuckDB, by DuckDB's own class.
 _classes: dict[type, type | None] = {}
 
 
 def source_class(table: type[Table]) -> type | None:
-    """The class that a table says it has while DuckDB is loaded: a table, and a source of DuckDB's. None if DuckDB is
-    not, or does not ask as it is known here."""
+    """Returns the class that a table reports while DuckDB is loaded: both a table and a DuckDB source. None if DuckDB
+    is not loaded, or its interface is not the one known here.
+    """
     sources = sys.modules.get("duckdb._sources")
     theirs = getattr(sources, "ArrowScanSource", None)
     if not isinstance(theirs, type):
@@ -66,7 +68,7 @@ def _parameters(function: Any) -> list[str] | None:
 
 
 class TableSource:
-    """What DuckDB asks of a table."""
+    """DuckDB's source interface of a table."""
 
     one_shot = False
     pull_under_gil = False
@@ -76,15 +78,17 @@ class TableSource:
         self.obj = table
 
     def rows(self) -> int:
-        """How many rows it has."""
+        """Returns the number of rows."""
         return self.obj.num_rows
 
     def accepts(self, predicate: Any) -> bool:
-        """Whether a filter is evaluated here."""
+        """Returns whether a filter is evaluated here."""
         return _condition(self.obj, [predicate]) is not None
 
     def stream(self, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[object, bool]:
-        """The rows for which all filters are true, with some columns by their numbers; whether these are all it has."""
+        """Returns the rows for which all filters are true, with columns selected by number, and whether columns were
+        selected.
+        """
         names = self.obj.column_names
         wanted = names if columns is None else [names[number] for number in columns]
         if not filters:
@@ -96,7 +100,7 @@ class TableSource:
 
 
 def _condition(table: Table, filters: Sequence[Any]) -> Condition | None:
-    """The condition that all of DuckDB's filters are; None if one of them is not known here."""
+    """Converts DuckDB's filters to a condition; None if one of them is not supported."""
     types = dict(table._core.types)
     left = iter(range(_NODES))
     try:
@@ -104,17 +108,17 @@ def _condition(table: Table, filters: Sequence[Any]) -> Condition | None:
     except _UnknownError:
         return None
     text = json.dumps(tree)
-    # As polars, DuckDB has NaN for the largest number.
+    # DuckDB, like polars, orders NaN as the largest number.
     found = Condition(text, "largest", [name for name in types if name in _columns(tree)])
     return found if found.columns and table._core.chooses(text, found.nan) else None
 
 
 class _UnknownError(Exception):
-    """A filter that is not known here."""
+    """An unsupported filter."""
 
 
 def _tree(node: Any, types: dict[str, str], left: Iterator[int]) -> Any:
-    """A filter of DuckDB's as a predicate of ours."""
+    """Converts a DuckDB filter to a predicate."""
     if next(left, None) is None:
         raise _UnknownError
     match _parts(node):
@@ -134,7 +138,7 @@ def _tree(node: Any, types: dict[str, str], left: Iterator[int]) -> Any:
 
 
 def _parts(node: Any) -> tuple[Any, ...]:
-    """What a node of DuckDB's is, and what it is made of."""
+    """Returns the kind of a DuckDB node and its fields."""
     fields = {
         "Binary": ("op", "left", "right"),
         "Unary": ("op", "operand"),
@@ -158,7 +162,7 @@ def _column(node: Any, types: dict[str, str]) -> str:
 
 
 def _value(node: Any, column: str) -> Any:
-    """A number of a column's own type."""
+    """Returns a number of the column's own type."""
     match _parts(node):
         case ("Lit", int(value), str(kind)) if _INTEGERS.get(kind) == column and not isinstance(value, bool):
             return value
@@ -168,7 +172,7 @@ def _value(node: Any, column: str) -> Any:
 
 
 def _columns(tree: Any) -> set[str]:
-    """The columns that a predicate looks at."""
+    """Returns the columns that a predicate uses."""
     match tree:
         case {"and": parts} | {"or": parts}:
             return {name for part in parts for name in _columns(part)}

@@ -1,8 +1,8 @@
-"""Which rows a filter of pyarrow can be true of: pyarrow itself says it.
+"""Zone pruning for pyarrow filters, done by pyarrow itself.
 
-Each stretch of rows is a fragment of a dataset that is never read, with a guarantee made of what is known of its
-values. pyarrow leaves out fragments whose guarantee contradicts a filter, with the rules by which it evaluates the
-filter."""
+Each zone becomes a fragment of a dataset that is never read, with a guarantee made of its statistics. pyarrow drops
+fragments whose guarantee contradicts a filter, by the rules with which it evaluates the filter.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import pyarrow.fs as fs
 
 from hyperchunk.arrow.zones import Column, Truths, Zones
 
-# A value that is not a number, in a filter's text.
+# NaN in the text of a filter.
 _NAN = re.compile(r"\bnan\b")
-# So many stretches are looked at together before each by itself.
+# Number of zones that are tested together before each is tested by itself.
 _GROUP = 32
-# A stretch is not taken apart into more cases than these: a number or not, for each column.
+# Maximum number of cases for a zone: a number or NaN, for each column.
 _CASES = 8
 
 
 def kept(zones: Zones, schema: pa.Schema, expression: ds.Expression) -> Truths | None:
-    """For each stretch, whether a filter may be true of a row; None if pyarrow does not say it."""
+    """Returns for each zone whether a filter may be true of a row; None if pyarrow cannot decide."""
     if _NAN.search(str(expression)):
-        # pyarrow's rules for guarantees take it for a number.
+        # pyarrow's rules for guarantees treat NaN as a number.
         return None
     levels = [zones.columns]
     while len(next(iter(levels[-1].values())).known) > _GROUP:
@@ -63,13 +63,13 @@ def _satisfiable(columns: dict[str, Column], schema: pa.Schema, expression: ds.E
         for fragment in ds.FileSystemDataset(fragments, schema, kind, nowhere).get_fragments(filter=expression):
             found[int(fragment.path)] = True
     except (pa.ArrowException, TypeError, ValueError):
-        # What is wrong with the filter is told by who evaluates it.
+        # An invalid filter is reported when it is evaluated.
         return None
     return found
 
 
 def _guarantees(number: int, columns: dict[str, Column], schema: pa.Schema) -> list[ds.Expression]:
-    """What holds for the rows of a stretch: one of these for each row."""
+    """Returns the guarantees of a zone: each of its rows satisfies one of them."""
     cases: list[list[ds.Expression]] = []
     room = _CASES
     for name, column in columns.items():

@@ -1,4 +1,4 @@
-"""Packages that tables are for, and that need not be installed."""
+"""Optional packages that tables are used with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def needed(name: str) -> Any:
-    """A package, or an error that says how to get it."""
+    """Imports a package, or raises an error that tells how to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

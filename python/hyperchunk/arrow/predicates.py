@@ -1,7 +1,8 @@
-"""Which rows a predicate of polars can be true of, and which predicates are evaluated here.
+"""Zone pruning and evaluation of polars predicates.
 
-It is read as polars writes it down after it optimised the query: comparisons of columns with values of the same type.
-What is not known here may be anything."""
+Reads the serialized form of a predicate after polars has optimized the query: comparisons of columns with values of
+the same type. Any other expression is treated as unknown.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class May(NamedTuple):
-    """Whether some rows may be so, and whether some may be not."""
+    """Possible results of a predicate for the rows of a zone: true, and false."""
 
     yes: Truths | bool
     no: Truths | bool
@@ -45,29 +46,29 @@ _SAME = {"EqValidity": "Eq", "NotEqValidity": "NotEq"}
 
 
 _COMPARISONS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
-# Of more values in a list, polars has better ways.
+# polars is faster for longer lists of values.
 _FEW = 16
 
 
 def condition(table: Table, predicate: pl.Expr) -> Condition | None:
-    """The condition that a predicate is; None if it is not known to be one."""
+    """Converts a predicate to a condition; None if it is not supported."""
     types = dict(table._core.types)
     try:
         tree = _tree(json.loads(predicate.meta.serialize(format="json")), types)
     except (_UnknownError, RecursionError):
         return None
     names = set(predicate.meta.root_names())
-    # NaN is the largest number for polars.
+    # polars orders NaN as the largest number.
     found = Condition(json.dumps(tree), "largest", [name for name in types if name in names])
     return found if found.columns and table._core.chooses(found.text, found.nan) else None
 
 
 class _UnknownError(Exception):
-    """A predicate that is not known here."""
+    """An unsupported predicate."""
 
 
 def _tree(tree: Any, types: dict[str, str]) -> Any:
-    """A predicate of polars' as one of ours."""
+    """Converts a polars predicate to one of ours."""
     match tree:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
             return {"and": [_tree(left, types), _tree(right, types)]}
@@ -114,7 +115,7 @@ def _comparison(value: Any, operator: str, given: Any, types: dict[str, str]) ->
 
 
 def _column_of(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any]]:
-    """A column of numbers, and their type."""
+    """Returns a numeric column and its dtype."""
     match tree:
         case {"Column": str(name)} if types.get(name) in _TYPES:
             return name, np.dtype(_TYPES[types[name]])
@@ -126,7 +127,7 @@ def _written(number: Any) -> Any:
 
 
 def kept(zones: Zones, predicate: pl.Expr) -> Truths:
-    """For each stretch, whether a predicate may be true of a row."""
+    """Returns for each zone whether a predicate may be true of a row."""
     tree = json.loads(predicate.meta.serialize(format="json"))
     found = _Judge(zones).judge(tree)
     return np.broadcast_to(np.asarray(found.yes), len(zones))
@@ -137,7 +138,7 @@ class _Judge:
         self._zones = zones
 
     def judge(self, tree: Any) -> May:
-        """What can be said of an expression that is true or false."""
+        """Judges a boolean expression."""
         match tree:
             case {"Literal": {"Scalar": {"Boolean": bool(truth)}}}:
                 return May(truth, not truth)
@@ -156,7 +157,7 @@ class _Judge:
                 return self._compared(left, operator, right)
             case {"Ternary": {"predicate": asked, "truthy": truthy, "falsy": falsy}}:
                 asked, one, other = self.judge(asked), self.judge(truthy), self.judge(falsy)
-                # Nothing is decided by what is neither true nor false.
+                # The condition may be null, so the otherwise branch is always possible.
                 return May((asked.yes & one.yes) | other.yes, (asked.yes & one.no) | other.no)
             case {"Function": {"input": list(given), "function": {"Boolean": function}}}:
                 return self._function(function, given)
@@ -178,7 +179,7 @@ class _Judge:
                 if column is None:
                     return _ANYTHING
                 unknown = ~column.known
-                # Numbers of HDF5 are never null.
+                # HDF5 numbers are never null.
                 if function == "IsNull":
                     return May(unknown, True)
                 if function == "IsNotNull":
@@ -190,7 +191,7 @@ class _Judge:
         return _ANYTHING
 
     def _compared(self, left: Any, operator: str, right: Any) -> May:
-        """What can be said of a comparison of a column with a value."""
+        """Judges a comparison of a column with a value."""
         column = self._column(left)
         if column is None:
             return _ANYTHING
@@ -198,7 +199,7 @@ class _Judge:
         if value is None:
             return _ANYTHING
         numbers, low, high = column.numbers, column.low, column.high
-        # What is not a number is larger than all that are.
+        # NaN is larger than every number.
         match operator:
             case "Gt":
                 yes, no = (numbers & (high > value)) | column.nan, numbers & (low <= value)
@@ -217,7 +218,7 @@ class _Judge:
         return May(yes | ~column.known, no | ~column.known)
 
     def _among(self, value: Any, stored: bytes) -> May:
-        """What can be said of a column whose values are looked up in a list."""
+        """Judges a membership test of a column in a list of values."""
         column, values = self._column(value), _list(stored)
         if column is None or values is None or values.dtype != column.low.dtype or (values != values).any():
             return _ANYTHING
@@ -226,7 +227,7 @@ class _Judge:
         return May((column.numbers & some) | ~column.known, True)
 
     def _column(self, tree: Any) -> Column | None:
-        """A column of which something is known, or its values in a type that keeps their order."""
+        """Returns the statistics of a column, also through a cast that preserves the order of its values."""
         match tree:
             case {"Column": str(name)}:
                 return self._zones.columns.get(name)
@@ -242,7 +243,7 @@ class _Judge:
 
 
 def _literal(tree: Any, dtype: np.dtype[Any]) -> Any:
-    """A number of a type; None if it is not one of that type."""
+    """Returns a literal number of a dtype; None if it has another type."""
     match tree:
         case {"Literal": {"Scalar": dict(scalar)}} if len(scalar) == 1:
             ((kind, value),) = scalar.items()
@@ -254,7 +255,7 @@ def _literal(tree: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _list(stored: bytes) -> npt.NDArray[Any] | None:
-    """The values of a list, which is stored as a stream of Arrow's."""
+    """Decodes the values of a list, which is stored as an Arrow stream."""
     import polars as pl
 
     try:

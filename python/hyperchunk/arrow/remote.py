@@ -12,21 +12,22 @@ from hyperchunk.arrow.table import LOOKS, bounds
 
 
 class RemoteTable:
-    """A table on a Flight server (``hyperchunk serve --flight``): columns, rows and filters are applied there, and
-    only what is left comes over the network.
+    """A table on a Flight server (``hyperchunk serve --flight``). The server selects columns, rows and filters, and
+    only the result crosses the network.
 
     Example:
         >>> from hyperchunk.arrow import RemoteTable
         >>> t = RemoteTable("grpc://host:8815/run.h5", "/particles", where=[["px", ">", 32]])  # doctest: +SKIP
         >>> t.select(["x", "y"]).to_pyarrow()  # doctest: +SKIP
 
-    `url` names the file, `table` the dataset or group in it. `columns` are those wanted, `rows` the first and the
-    one behind the last. `where` chooses rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``,
-    ``<=``, ``>``, ``>=``, ``in``, ``is null`` and ``is not null``; a list of them is true where all are, and there are
-    ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by what they are, whatever their types.
-    `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of certificates to trust),
-    ``domain`` (the name in the server's certificate) and ``local``; without a token, ``$HYPERCHUNK_TOKEN`` is shown.
-    `looks` are as for :meth:`Group.table`."""
+    `url` names the file, `table` the dataset or group in it. `columns` selects columns; `rows` is the first row and
+    the end (exclusive). `where` filters rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``,
+    ``<=``, ``>``, ``>=``, ``in``, ``is null`` and ``is not null``; a list of conditions is their conjunction, and
+    there are ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of
+    their types. `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of trusted
+    certificates), ``domain`` (the name in the server's certificate) and ``local``; without a token,
+    ``$HYPERCHUNK_TOKEN`` is sent. `looks` are as for :meth:`Group.table`.
+    """
 
     __slots__ = ("_core",)
 
@@ -71,40 +72,41 @@ class RemoteTable:
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has; of those, `where` chooses."""
+        """Number of rows before `where` filters them."""
         return self._core.num_rows
 
     @property
     def column_names(self) -> list[str]:
-        """The names of its columns."""
+        """Names of the columns."""
         return self._core.column_names
 
     @property
     def schema(self) -> Any:
-        """Its columns as a :class:`pyarrow.Schema`."""
+        """Columns as a :class:`pyarrow.Schema`."""
         return needed("pyarrow").schema(self)
 
     @property
     def is_local(self) -> bool:
-        """Whether its rows are looked at where they lie: the server's file is on this machine, may be opened, has each
-        column in one piece, and no `where` chooses rows. Nothing is sent then; the setting ``local="no"`` in
-        `storage_options` asks for the rows all the same."""
+        """True if the rows are mapped directly: the server's file is on this machine and may be opened, each column
+        is contiguous, and there is no `where`. Nothing is transferred then; ``local="no"`` in `storage_options`
+        requests the rows from the server anyway.
+        """
         return self._core.is_local
 
     @property
     def query(self) -> dict[str, Any]:
-        """What the server is asked for: a ticket of its own format."""
+        """Query sent to the server: a ticket in its own format."""
         found: dict[str, Any] = json.loads(self._core.query)
         return found
 
     def select(self, columns: Sequence[str]) -> RemoteTable:
-        """Some of its columns, in this order."""
+        """Returns the table with the given columns, in this order."""
         if isinstance(columns, str):
             raise TypeError("select() takes a list of names")
         return self._of(self._core.select(list(columns)))
 
     def __getitem__(self, key: slice | str | Sequence[str]) -> RemoteTable:
-        """``t[a:b]`` are rows, ``t["x"]`` and ``t[["x", "y"]]`` columns."""
+        """Selects rows with ``t[a:b]``, columns with ``t["x"]`` and ``t[["x", "y"]]``."""
         if isinstance(key, slice):
             return self._of(self._core.slice(*bounds(key, self.num_rows)))
         return self.select([key] if isinstance(key, str) else key)
@@ -119,11 +121,11 @@ class RemoteTable:
         return self._core.stream_capsule()
 
     def to_reader(self) -> Any:
-        """A :class:`pyarrow.RecordBatchReader`: batches as they come."""
+        """Returns a :class:`pyarrow.RecordBatchReader` that yields batches as they arrive."""
         return needed("pyarrow").RecordBatchReader.from_stream(self)
 
     def to_pyarrow(self) -> Any:
-        """A :class:`pyarrow.Table` with all of it."""
+        """Reads everything into a :class:`pyarrow.Table`."""
         return needed("pyarrow").table(self)
 
     def __repr__(self) -> str:

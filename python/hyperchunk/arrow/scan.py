@@ -1,4 +1,4 @@
-"""Tables for polars, lazily."""
+"""Lazy tables for polars."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def scan_hyperchunk(
     rows: slice | tuple[int, int] | range | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """A :class:`polars.LazyFrame` over a table of an HDF5 file: polars says which columns and rows it wants, and only
-    those are read. Rows that a filter rules out by what is known of their values (statistics of a store, or those that
-    ``hyperchunk analyze`` made) are not; :attr:`Table.scanned` says how much was looked at.
+    """Returns a :class:`polars.LazyFrame` over a table of an HDF5 file. Only the columns and rows that polars
+    requests are read. Zones whose statistics (of a store, or from ``hyperchunk analyze``) rule out a match are
+    skipped; :attr:`Table.scanned` tells the number of bytes scanned.
 
-    `source` is what :func:`hyperchunk.open` takes (a path, a URL), a file that is open, or a :class:`Table`; `table`
-    the path of a group or a dataset. `columns`, `rows` and the looks (``strings=``, ``enums=`` …) are as for
-    :meth:`Group.table`, but rows of several dimensions are arrays (``cells="list"``); all else goes to
+    `source` is an argument of :func:`hyperchunk.open` (a path, a URL), an open file, or a :class:`Table`; `table` is
+    the path of a group or a dataset. `columns`, `rows` and the conversion options (``strings=``, ``enums=`` …) are as
+    for :meth:`Group.table`, but multi-dimensional cells are arrays (``cells="list"``). All other options go to
     :func:`hyperchunk.open`.
 
     >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
@@ -41,7 +41,7 @@ def scan_hyperchunk(
 
     view = _view(source, table, columns, rows, options)._looking(cells="list")
     if view.is_zero_copy and not view._core.keeps_zones():
-        # All is in memory as it is: polars looks at what it needs.
+        # Everything is mapped without a copy: polars touches only the pages that it needs.
         return view.to_polars().lazy()  # type: ignore[no-any-return]
     schema = to_frame(view[:0]).schema
 
@@ -78,8 +78,9 @@ def scan_hyperchunk(
 
 
 def to_frame(arrow: Any) -> pl.DataFrame:
-    """What knows Arrow's PyCapsule interface as polars computes with it: truth values are its own, and types that only
-    HDF5 has are what they are stored as."""
+    """Converts an object with Arrow's PyCapsule interface to polars: booleans become polars' own, and types that
+    exist only in HDF5 become their storage types.
+    """
     needed("polars")
     import polars as pl
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from hyperchunk import _core
+from hyperchunk._printable import printable
 from hyperchunk.arrow.installed import needed
 from hyperchunk.exceptions import UnsupportedError
 
@@ -25,21 +26,21 @@ Half = Literal["float16", "float32"]
 Enums = Literal["values", "dictionary"]
 Compounds = Literal["columns", "struct"]
 
-#: What a table's columns look like where there is a choice, and the default of each.
+#: Conversion options of a table's columns, and the default of each.
 LOOKS = {"cells": "tensor", "strings": "text", "half": "float16", "enums": "values", "compounds": "columns"}
 
 
 class Table:
-    """A table over data of an HDF5 file: columns of equal length, and nothing of them in memory.
+    """A table over data of an HDF5 file: columns of equal length, none of them in memory.
 
-    Where values lie in a file of this machine as Arrow has them, whoever asks gets them where they lie (*zero copy*, by
-    a mapping of the file); all else is read and decoded on all processors, only the columns and rows that are asked
-    for. A mapping shows what the file has when it is looked at; a file that becomes shorter meanwhile ends the process
-    (``mapped=False`` is safe from that).
+    Values stored in a local file in Arrow's representation are used in place (*zero copy*, by mapping the file). All
+    others are read and decoded on all processors, but only the requested columns and rows. A mapping shows the file's
+    contents at the moment of access; if the file is truncated meanwhile, the process is killed (``mapped=False``
+    avoids that).
 
-    It is made by :meth:`Group.table`, :meth:`Dataset.arrow` and :func:`scan_hyperchunk`, and taken as it is by whatever
-    knows Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from
-    t")``."""
+    Made by :meth:`Group.table`, :meth:`Dataset.arrow` and :func:`scan_hyperchunk`, and accepted by every user of
+    Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from t")``.
+    """
 
     __slots__ = ("__weakref__", "_core", "_looks", "_scans")
 
@@ -49,12 +50,13 @@ class Table:
         # Shared by all parts of a table.
         self._scans: deque[Scanned] = deque(maxlen=1) if scans is None else scans
 
-    # --- For DuckDB ---
+    # --- DuckDB ---
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Table]:
-        """Its class. Where DuckDB is loaded, it says that it is one of DuckDB's sources as well: then it is asked for
-        what a query needs."""
+        """Class of the object. While DuckDB is loaded, it reports to be a DuckDB source as well, so that DuckDB
+        requests only the columns and rows of a query.
+        """
         found = _duckdb().source_class(Table) if "duckdb._sources" in sys.modules else None
         return Table if found is None else found
 
@@ -63,74 +65,73 @@ class Table:
             return getattr(_duckdb().TableSource(self), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
-    # --- What it is ---
+    # --- Properties ---
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         return self._core.num_rows
 
     @property
     def num_columns(self) -> int:
-        """How many columns it has."""
+        """Number of columns."""
         return len(self._core.column_names)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns it has."""
+        """Number of rows and number of columns."""
         return self.num_rows, self.num_columns
 
     @property
     def column_names(self) -> list[str]:
-        """The names of its columns."""
+        """Names of the columns."""
         return self._core.column_names
 
     @property
     def schema(self) -> Any:
-        """Its columns as a :class:`pyarrow.Schema`."""
+        """Columns as a :class:`pyarrow.Schema`."""
         return needed("pyarrow").schema(self)
 
     @property
     def is_zero_copy(self) -> bool:
-        """Whether all its values are looked at where they lie."""
+        """True if all values are used in place."""
         return all(copied == 0 for _, _, copied in self._core.storage())
 
     @property
     def copied_rows(self) -> dict[str, int]:
-        """For each column, how many of its rows are read or copied when somebody asks for them; 0 for those that are
-        looked at where they lie."""
+        """Number of rows of each column that are read or copied on access; 0 for columns that are used in place."""
         return {name: copied for name, _, copied in self._core.storage()}
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its values have as they are stored, without compression."""
+        """Size in bytes of the values as stored, before compression."""
         return self._core.nbytes
 
     @property
     def scanned(self) -> Scanned | None:
-        """What the last scan with a filter looked at, of this table or a part of it, by whomever."""
+        """Report of the last scan with a filter, of this table or any part of it."""
         return self._scans[-1] if self._scans else None
 
     def __len__(self) -> int:
         return self._core.num_rows
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {kind}" for name, kind in self._core.types)
+        columns = ", ".join(f"{printable(name)}: {printable(kind)}" for name, kind in self._core.types)
         return f"<hyperchunk.Table: {self.num_rows} rows of ({columns})>"
 
-    # --- Parts of it ---
+    # --- Parts ---
 
     def _with(self, core: _core.Table) -> Table:
         return Table(core, self._looks, self._scans)
 
     def select(self, columns: Sequence[str]) -> Table:
-        """Some of its columns, in this order."""
+        """Returns the table with the given columns, in this order."""
         if isinstance(columns, str):
             raise TypeError("select() takes a list of names")
         return self._with(self._core.select(list(columns)))
 
     def slice(self, offset: int = 0, length: int | None = None) -> Table:
-        """Its rows from `offset` on: `length` of them at most."""
+        """Returns at most `length` rows, from `offset` on."""
         if offset < 0 or (length is not None and length < 0):
             raise ValueError("offset and length are not negative")
         start = min(offset, self.num_rows)
@@ -139,12 +140,12 @@ class Table:
         )
 
     def __getitem__(self, key: builtins.slice | str | Sequence[str]) -> Table:
-        """``t[a:b]`` are rows, ``t["x"]`` and ``t[["x", "y"]]`` columns."""
+        """Selects rows with ``t[a:b]``, columns with ``t["x"]`` and ``t[["x", "y"]]``."""
         if isinstance(key, slice):
             return self._with(self._core.slice(*bounds(key, self.num_rows)))
         return self.select([key] if isinstance(key, str) else key)
 
-    # --- As others have it ---
+    # --- Conversions ---
 
     def __arrow_c_schema__(self) -> object:
         return self._core.schema_capsule()
@@ -156,28 +157,32 @@ class Table:
         return self._core.array_capsules(requested_schema)
 
     def batches(self, rows: int | None = None) -> Iterator[_core.Batch]:
-        """Its rows in parts, of `rows` rows at most: objects that know Arrow's PyCapsule interface."""
+        """Iterates over batches of at most `rows` rows, each with Arrow's PyCapsule interface."""
         core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
         return core.batches()
 
     def to_reader(self, rows: int | None = None) -> Any:
-        """A :class:`pyarrow.RecordBatchReader` over it, with batches of `rows` rows at most."""
+        """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows."""
         core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
         return needed("pyarrow").RecordBatchReader.from_stream(self._with(core))
 
     def to_pyarrow(self) -> Any:
-        """A :class:`pyarrow.Table`. Of what lies in one piece, a column is one chunk."""
+        """Returns a :class:`pyarrow.Table`. A contiguous column is one chunk."""
         return needed("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
 
     def to_pandas(self, **options: Any) -> Any:
-        """A :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Rows of several dimensions are
-        lists."""
+        """Returns a :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Multi-dimensional
+        cells are lists.
+        """
         needed("pandas")
-        return self._looking(cells="list").to_pyarrow().to_pandas(**options)
+        from hyperchunk.arrow.arrays import with_plain_truth
+
+        return with_plain_truth(self._looking(cells="list").to_pyarrow()).to_pandas(**options)
 
     def to_polars(self) -> Any:
-        """A :class:`polars.DataFrame`. Rows of several dimensions are arrays, unless the table was made with
-        ``cells="tensor"``; types that only HDF5 has are what they are stored as."""
+        """Returns a :class:`polars.DataFrame`. Multi-dimensional cells are arrays, unless the table was made with
+        ``cells="tensor"``; types that exist only in HDF5 become their storage types.
+        """
         needed("polars")
         from hyperchunk.arrow.scan import to_frame
 
@@ -185,21 +190,22 @@ class Table:
         return to_frame(table._with(table._core.with_batch_rows(2**63)))
 
     def to_numpy(self) -> dict[str, np.ndarray[Any, Any]]:
-        """A NumPy array for each column; of rows of several dimensions, one with as many dimensions."""
+        """Returns a NumPy array for each column; multi-dimensional cells add dimensions."""
         from hyperchunk.arrow.arrays import to_numpy
 
         return to_numpy(self.to_pyarrow())
 
     def to_dataset(self) -> Any:
-        """A :class:`pyarrow.dataset.Dataset`: what DuckDB, ``polars.scan_pyarrow_dataset`` and pyarrow ask of it,
-        columns and filters, is what is read."""
+        """Returns a :class:`pyarrow.dataset.Dataset`, which reads only the columns and rows that DuckDB,
+        ``polars.scan_pyarrow_dataset`` or pyarrow request.
+        """
         needed("pyarrow")
         from hyperchunk.arrow.dataset import TableDataset
 
         return TableDataset(self)
 
     def _looking(self, **looks: str) -> Table:
-        """With another look where nobody said which."""
+        """Returns the table with other conversion options, except where the caller has chosen."""
         wanted = {**looks, **self._looks}
         if wanted == self._looks:
             return self
@@ -213,7 +219,7 @@ def _duckdb() -> Any:
 
 
 def bounds(rows: slice, count: int) -> tuple[int, int]:
-    """The first row of a slice, and that behind the last."""
+    """Returns the first row and the end (exclusive) of a slice."""
     start, stop, step = rows.indices(count)
     if step != 1:
         raise ValueError("rows of a table come one after the other: no step but 1")
@@ -229,7 +235,7 @@ def table_of(
     batch_rows: int | None = None,
     **looks: str | None,
 ) -> Table:
-    """The table that a group or a dataset is: see :meth:`Group.table`."""
+    """Returns the table of a group or a dataset: see :meth:`Group.table`."""
     found._opened.need()
     core = found._object
     if not isinstance(core, _core.Object):

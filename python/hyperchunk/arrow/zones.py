@@ -1,7 +1,8 @@
-"""What is known of a table's values without looking at them, and which rows a filter can be true of.
+"""Zone statistics of tables, and the zones in which a filter may be true.
 
-It comes from the writers of a store (``statistics=True``) or from ``hyperchunk analyze``. Rows are left out only where
-no value can be what is asked for."""
+The statistics come from the writers of a store (``statistics=True``) or from ``hyperchunk analyze``. Zones are
+skipped only if none of their values can match.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +23,31 @@ _WIDE = {"i": np.int64, "u": np.uint64, "f": np.float64}
 
 
 class Condition(NamedTuple):
-    """A filter that is evaluated where the values are, by Hyperchunk itself."""
+    """A filter that Hyperchunk itself evaluates on the stored values."""
 
-    #: It as JSON, as ``where`` of a Flight server.
+    #: The filter as JSON, in the form of a Flight server's ``where``.
     text: str
-    #: How NaN compares: not at all (``unordered``), or as the ``largest`` number.
+    #: Order of NaN: ``unordered``, or the ``largest`` number.
     nan: str
-    #: The columns that it looks at.
+    #: Columns that the filter uses.
     columns: list[str]
 
 
 class Column(NamedTuple):
-    """What is known of a column, stretch by stretch."""
+    """Statistics of a column, by zone."""
 
-    #: Whether anything is.
+    #: True where there are statistics.
     known: Truths
-    #: Whether there are numbers, and between which two all of them are.
+    #: True where there are numbers; `low` and `high` bound them.
     numbers: Truths
     low: npt.NDArray[Any]
     high: npt.NDArray[Any]
-    #: Whether there may be values that are not a number.
+    #: True where there may be NaN.
     nan: Truths
 
     def grouped(self, firsts: npt.NDArray[np.intp]) -> Column:
-        """The same of groups of stretches, which begin with those of these numbers."""
-        # Where there are no numbers, none is smaller or larger.
+        """Merges zones into groups, given the first zone of each."""
+        # Without numbers, the bounds are the neutral elements of minimum and maximum.
         least, most = _ends(self.low.dtype)
         low = np.where(self.numbers, self.low, most)
         high = np.where(self.numbers, self.high, least)
@@ -59,7 +60,7 @@ class Column(NamedTuple):
         )
 
     def of(self, chosen: npt.NDArray[np.intp]) -> Column:
-        """The same of some stretches."""
+        """Returns the statistics of some zones."""
         return Column(*(part[chosen] for part in self))
 
 
@@ -70,15 +71,15 @@ def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 
 class Zones:
-    """What is known of columns of a table: stretch by stretch of its rows."""
+    """Statistics of a table's columns, by zone."""
 
     def __init__(
         self, found: tuple[bytes, list[tuple[str, bytes, bytes, bytes]], int, bytes | None], types: dict[str, str]
     ) -> None:
         ends, columns, self.looked_at, may = found
-        #: For each stretch, whether the condition may be true of a row, if there is one.
+        #: For each zone, whether the condition may be true of a row; None without a condition.
         self.may = None if may is None else np.frombuffer(may, np.bool_)
-        #: The row behind each stretch. The first one begins with the first row.
+        #: End row (exclusive) of each zone. The first zone starts at row 0.
         self.ends = np.frombuffer(ends, np.uint64).astype(np.int64)
         self.columns: dict[str, Column] = {}
         for name, known, low, high in columns:
@@ -89,7 +90,7 @@ class Zones:
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[str], condition: Condition | None = None) -> Zones | None:
-        """What is known of these columns; None if that is nothing."""
+        """Reads the statistics of columns; None if there are none."""
         asked = () if condition is None else (condition.text, condition.nan)
         found = table._core.zones(columns, *asked)
         return None if found is None else cls(found, dict(table._core.types))
@@ -98,13 +99,13 @@ class Zones:
         return len(self.ends)
 
     def rows(self, kept: Truths) -> Rows:
-        """The rows of some stretches, those that follow each other as one."""
+        """Returns the row ranges of some zones, with adjacent ones merged."""
         starts = np.concatenate([[0], self.ends[:-1]])
         edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
         return [(int(starts[first]), int(self.ends[end - 1])) for first, end in edges.reshape(-1, 2).tolist()]
 
     def unknown(self, kept: Truths, columns: Sequence[str]) -> int:
-        """In how many rows of some stretches there is a column of which nothing is known."""
+        """Counts the rows of some zones in which one of the columns has no statistics."""
         known = np.ones(len(self), np.bool_)
         for name in columns:
             known &= self.columns[name].known if name in self.columns else False
@@ -113,25 +114,25 @@ class Zones:
 
 
 class Scanned:
-    """What a scan with a filter looked at, in bytes of elements as they are without compression."""
+    """Report of a scan with a filter, in bytes of uncompressed elements."""
 
     def __init__(
         self, scan: _core.Scan, statistics: int, left: int, unknown: int, total: int, fused: bool = False
     ) -> None:
         self._scan = scan
         self._statistics = statistics
-        #: How many the rows have that what is known of the values did not rule out.
+        #: Bytes of the rows that the statistics did not rule out.
         self.left = left
-        #: How many of them lie where of some column that the filter needs nothing is known.
+        #: Bytes of those rows for which a column of the filter has no statistics.
         self.unknown = unknown
-        #: Whether the filter was evaluated by Hyperchunk itself.
+        #: True if Hyperchunk itself evaluated the filter.
         self.fused = fused
-        #: How many all rows have, in the columns that were asked for and those that the filter needs.
+        #: Bytes of all rows, in the requested columns and those of the filter.
         self.total = total
 
     @property
     def looked_at(self) -> int:
-        """How many bytes were looked at until now: statistics, and elements."""
+        """Bytes scanned until now: statistics and elements."""
         return self._statistics + self._scan.looked_at
 
     def __repr__(self) -> str:
@@ -147,7 +148,7 @@ def scan(
     *,
     fused: bool = False,
 ) -> _core.Scan:
-    """A scan of the rows of stretches, or of all."""
+    """Starts a scan of the rows of some zones, or of all."""
     names = [*first, *(name for name in wanted if name not in first)]
     whole = table._core.select(names).nbytes
     each = whole // max(len(table), 1)
@@ -164,7 +165,7 @@ def scan(
 
 
 def chosen(table: Table, condition: Condition, wanted: list[str], rows: int | None = None) -> _core.Chosen:
-    """Columns of the rows for which a condition is true, in batches of so many rows at most."""
+    """Reads columns of the rows for which a condition is true, in batches of at most `rows` rows."""
     zones = Zones.of(table, condition.columns, condition)
     found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.may, fused=True)
     reader = found.chosen(condition.text, condition.nan, rows)

@@ -1,13 +1,13 @@
 """Sharded stores: any number of processes write one logical HDF5 file, without locks and without MPI-IO.
 
-Each process has a log of its own beside the file; a commit makes them one file, which plain HDF5 reads::
+Each process has its own log beside the file; a commit merges the logs into one file, which plain HDF5 reads::
 
     from hyperchunk import store
 
     run = store.create("run.h5", {"/energy": store.Dataset((8_000_000,), "f4")})
     with run.writer() as writer:            # in each process: `run` pickles
         writer["/energy"][start:stop] = values
-    run.commit()                            # once, by anybody
+    run.commit()                            # once, in any process
 """
 
 from __future__ import annotations

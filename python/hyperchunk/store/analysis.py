@@ -1,4 +1,4 @@
-"""Analyses: functions that see what is written to a store, while it is written."""
+"""Analyses: functions that compute results from the data of a store as they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from hyperchunk import _core
 
-#: What a function may find under a key.
+#: Result value of a key.
 Value = int | float | str | list[int | float]
 
 _SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
@@ -21,45 +21,45 @@ _TIMES = {"ms": 1.0, "s": 1e3, "min": 6e4}
 
 @dataclass(frozen=True)
 class Analysis:
-    """A function that sees what is written to `datasets`: the source of it, in a file that ends in ``.lua``, ``.py`` or
-    ``.cpp``, defines ``on_write(dataset, box, array)``, which gives keys with values, and may define ``merge(a, b)``,
-    which makes one result of two.
+    """A function that sees the data written to `datasets`. Its source, a file with the suffix ``.lua``, ``.py`` or
+    ``.cpp``, defines ``on_write(dataset, box, array)``, which returns keys with values, and may define
+    ``merge(a, b)``, which merges two results.
 
-    It runs in the sandbox of live datasets, and its record is signed as theirs is (:mod:`hyperchunk.trust`). One call
-    may take `time`, `memory` beside the data, and give `bytes`. If it fails, the data are written all the same, and
-    `failure` says what else happens: nothing (``"skip"``), a note with the reason (``"mark"``), or also an exception
-    once the data are written (``"raise"``). `merge` says for each key how values become one without the function:
-    ``"max"``, ``"min"``, ``"sum"``, ``"first"``, ``"last"``, or ``"with KEY"``, the one beside the largest or smallest
-    of another key.
+    It runs in the sandbox of live datasets, and its record is signed like theirs (:mod:`hyperchunk.trust`). One call
+    may take `time`, use `memory` in addition to the data, and return `bytes`. If it fails, the data are written
+    anyway, and `failure` selects the reaction: none (``"skip"``), a note with the reason (``"mark"``), or also an
+    exception after the data are written (``"raise"``). `merge` gives for each key the rule that merges its values
+    without the function: ``"max"``, ``"min"``, ``"sum"``, ``"first"``, ``"last"``, or ``"with KEY"``, the value that
+    accompanies the largest or smallest of another key.
 
     >>> Analysis("waves.lua", ["/ocean/h"], merge={"max": "max", "at": "with max"})  # doctest: +SKIP
     """
 
-    #: The file with the source.
+    #: File of the source.
     source: str | os.PathLike[str]
-    #: The datasets that it looks at.
+    #: Paths of the datasets that it reads.
     datasets: Sequence[str]
-    #: Its name; that of the file, if there is none.
+    #: Name; by default the name of the file.
     name: str | None = None
-    #: Its version, as its author counts.
+    #: Version, assigned by its author.
     version: str = "1"
-    #: What one call may take: ``"50ms"``, ``"2s"``, or seconds.
+    #: Time limit of a call: ``"50ms"``, ``"2s"``, or seconds.
     time: str | float = "1s"
-    #: Memory beside the data: ``"64MiB"``, or bytes.
+    #: Memory limit in addition to the data: ``"64MiB"``, or bytes.
     memory: str | int = "256MiB"
-    #: Bytes that the results of one call may have.
+    #: Maximum size of a call's results in bytes.
     bytes: int = 4096
-    #: What happens if it fails.
+    #: Reaction to a failure.
     failure: str = "skip"
-    #: How the values of a key become one.
+    #: Rule that merges the values of a key.
     merge: Mapping[str, str] = field(default_factory=dict)
-    #: Not signed: it runs in the profile ``untrusted`` everywhere.
+    #: If set, the record is not signed and runs in the profile ``untrusted`` everywhere.
     unsigned: bool = False
-    #: ``"wasm"`` for C++ that is compiled to WebAssembly (``pip install ziglang``), which runs on every machine.
+    #: ``"wasm"`` for C++ compiled to WebAssembly (``pip install ziglang``), which runs on every machine.
     backend: str | None = None
 
     def record(self) -> builtins.bytes:
-        """Its record, as stores have it: the source is tried in the sandbox, and signed with the user's key."""
+        """Makes the record that stores hold: tries the source in the sandbox, and signs it with the user's key."""
         path = Path(self.source)
         names = [self.datasets] if isinstance(self.datasets, str) else list(self.datasets)
         return _core.analysis_make(
@@ -80,13 +80,13 @@ class Analysis:
 
 @dataclass(frozen=True)
 class StoredAnalysis:
-    """An analysis that a store has."""
+    """An analysis of a store."""
 
-    #: Its identity: half of the SHA-256 of its record.
+    #: Id: half of the SHA-256 of its record.
     id: str
-    #: Whether it looks at what is written from now on.
+    #: True if it runs on data written from now on.
     runs: bool
-    #: Why its record does not hold; the rest is empty then.
+    #: Reason why its record is invalid; the other fields are empty then.
     damage: str | None
     name: str = ""
     version: str = ""
@@ -98,96 +98,96 @@ class StoredAnalysis:
     failure: str = ""
     merge: dict[str, str] = field(default_factory=dict)
     source: str = ""
-    #: The fingerprint of the key that signed it, and the label that the signature has.
+    #: Fingerprint of the signing key, and label of the signature.
     signer: str | None = None
     signed_by: str | None = None
-    #: The profile that it runs in here, or why it does not run.
+    #: Profile in which it runs here, or reason why it does not run.
     profile: str | None = None
     refused: str | None = None
-    #: Its record.
+    #: Record of the analysis.
     record: Any = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an analysis found in a box, or why it found nothing."""
+    """Results of an analysis for a box, or the reason of its failure."""
 
-    #: The first element and the extent.
+    #: First element and extent.
     start: tuple[int, ...]
     count: tuple[int, ...]
-    #: Who wrote it, or looked at it later, and the epoch in which that was committed.
+    #: Writer, or process that ran the analysis later, and the epoch of the commit.
     writer: str
     epoch: int
-    #: The keys with their values.
+    #: Keys with their values.
     values: dict[str, Value] | None
-    #: Why there are none.
+    #: Reason of the failure.
     failure: str | None
 
 
 @dataclass(frozen=True)
 class Part:
-    """What an analysis found of one writer, from one flush to the next."""
+    """Results of an analysis for one writer, between two flushes."""
 
     writer: str
     epoch: int
-    #: How many boxes.
+    #: Number of boxes.
     boxes: int
-    #: All of it in one, if there are rules or the function made one.
+    #: Merged results, if there are rules or the function has merged them.
     values: dict[str, Value] | None
 
 
 @dataclass(frozen=True)
 class Results:
-    """What an analysis found in a dataset."""
+    """Results of an analysis for a dataset."""
 
     #: The analysis.
     id: str
     name: str | None
     version: str | None
-    #: All of it in one, by the rules of the analysis; None without any.
+    #: Merged results, by the rules of the analysis; None without rules.
     values: dict[str, Value] | None
-    #: Writer by writer.
+    #: Results by writer.
     parts: list[Part]
-    #: Box by box.
+    #: Results by box.
     boxes: list[Found]
-    #: How many bytes were read for it.
+    #: Bytes read for the results.
     looked_at: int
-    #: Why the record of the analysis does not hold.
+    #: Reason why the record of the analysis is invalid.
     damage: str | None
 
     @property
     def failures(self) -> list[Found]:
-        """The boxes of which nothing was found, with the reasons."""
+        """Boxes for which the analysis failed, with the reasons."""
         return [found for found in self.boxes if found.failure is not None]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of an analysis in a writer."""
+    """Execution statistics of an analysis in a writer."""
 
     id: str
     name: str
-    #: How often it was called, and how often it failed or was not let run.
+    #: Number of calls, and of failed or refused ones.
     calls: int
     failures: int
-    #: How long the calls took.
+    #: Total time of the calls.
     seconds: float
-    #: Why it failed last.
+    #: Reason of the last failure.
     reason: str | None
 
 
 def records(analyses: Sequence[Analysis | bytes]) -> tuple[bytes, ...]:
-    """The records of analyses."""
+    """Returns the records of analyses."""
     return tuple(one if isinstance(one, bytes) else one.record() for one in analyses)
 
 
 def listed(path: str, epoch: int | None) -> list[StoredAnalysis]:
-    """The analyses of an epoch."""
+    """Lists the analyses of an epoch."""
     return [StoredAnalysis(**row) for row in _core.store_analyses(path, epoch)]
 
 
 def results(path: str, dataset: str | bytes, epoch: int | None, run: bool) -> list[Results]:
-    """What analyses found in a dataset."""
+    """Returns the results of analyses for a dataset."""
     name = dataset if isinstance(dataset, bytes) else dataset.encode("utf-8", "surrogateescape")
     found = []
     for row in _core.store_results(path, b"/" + name.strip(b"/"), epoch, run):
@@ -199,7 +199,7 @@ def results(path: str, dataset: str | bytes, epoch: int | None, run: bool) -> li
 
 
 def size(given: str | int) -> int:
-    """So many bytes: ``"64MiB"``."""
+    """Parses a size in bytes: ``"64MiB"``."""
     if isinstance(given, int):
         return given
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", given)
@@ -209,7 +209,7 @@ def size(given: str | int) -> int:
 
 
 def milliseconds(given: str | float) -> int:
-    """So many milliseconds: ``"50ms"``, ``"2s"``; a number is seconds."""
+    """Parses a duration and returns milliseconds: ``"50ms"``, ``"2s"``; a number is seconds."""
     if not isinstance(given, str):
         return round(given * 1000)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", given)

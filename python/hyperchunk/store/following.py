@@ -1,4 +1,4 @@
-"""Standing queries: what writers flush is looked at as it comes."""
+"""Standing queries, which examine data as writers flush them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hyperchunk import _core
 
 @dataclass(frozen=True)
 class Seen:
-    """Values that a writer flushed."""
+    """Matching values of a flush."""
 
-    #: The index of each, a row each.
+    #: Indices of the values, a row each.
     indices: npt.NDArray[np.uint64]
     values: npt.NDArray[Any]
-    #: Who wrote them.
+    #: Id of the writer.
     writer: str
-    #: Whether they are rows that go behind what is there: indices count from the writer's first one.
+    #: True for rows to be appended: their indices count from the writer's first row.
     appended: bool
 
 
@@ -38,8 +38,8 @@ def follow(
     until_done: bool = False,
     timeout: float | None = None,
 ) -> Iterator[Seen]:
-    """See :meth:`hyperchunk.store.Store.follow`."""
-    # At once: what is committed from now on is what is followed.
+    """Implements :meth:`hyperchunk.store.Store.follow`."""
+    # Created before the first iteration, so that commits from now on are followed.
     core = _core.StoreFollow(os.fspath(path), "/" + dataset.strip("/"), predicate)
     return _polled(core, dtype, rank, interval, until_done, timeout)
 

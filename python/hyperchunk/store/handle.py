@@ -1,4 +1,4 @@
-"""Stores: what all processes share."""
+"""Store handles, shared by all processes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 class StoreWarning(UserWarning):
-    """A commit made an epoch that lacks something: a log was set aside, or writers did not agree."""
+    """A commit made an incomplete epoch: a log was set aside, or writers had conflicts."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two writers of one epoch wrote different things."""
+    """A conflict: two writers of one epoch wrote different data."""
 
-    #: The path of the object.
+    #: Path of the object.
     path: str
-    #: What the conflict is about.
+    #: Subject of the conflict.
     what: str
-    #: Where, in a dataset: the first element and the extent.
+    #: In a dataset: first element and extent.
     start: tuple[int, ...]
     count: tuple[int, ...]
-    #: The writer whose data are seen, and the one whose are not.
+    #: Writer whose data are visible, and writer whose data are hidden.
     kept: str
     other: str
 
@@ -53,36 +53,36 @@ class Conflict:
 class Epoch:
     """A commit."""
 
-    #: Its number, from 1.
+    #: Number, from 1.
     number: int
-    #: The writers that it has something new of.
+    #: Writers with new data in it.
     writers: list[str]
-    #: Where they did not agree.
+    #: Conflicts between writers.
     conflicts: list[Conflict]
-    #: Writers with something that is not committed.
+    #: Writers with uncommitted data.
     left: list[str]
-    #: Datasets that plain HDF5 reads, and, with the reason, those that it does not.
+    #: Datasets that plain HDF5 can read, and the others with the reasons.
     linked: list[str]
     unlinked: dict[str, str]
-    #: Writers whose logs cannot be committed because of what they hold, with the reasons.
+    #: Writers whose logs cannot be committed because of their contents, with the reasons.
     set_aside: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Store:
-    """A store, for everybody who writes to it: small, and it pickles. Made by :func:`create` or :func:`open`."""
+    """A store, shared by all its writers: small and picklable. Made by :func:`create` or :func:`open`."""
 
-    #: The HDF5 file: a path, or the URL of an object.
+    #: Path or URL of the HDF5 file.
     path: str
     _known: schema.Known | None = None
-    # Paths and definitions of the datasets when it was made or opened.
+    # Paths and definitions of the datasets, as of the creation or opening.
     _definitions: tuple[tuple[bytes, bytes], ...] = ()
     _options: dict[str, Any] = field(default_factory=dict)
-    # The records of analyses that its writers run, beside those that the store has.
+    # Records of analyses that the writers run in addition to the store's own.
     _analyses: tuple[bytes, ...] = ()
-    # For the process that made it: the first commit need not look at anything then.
+    # In the process that made the store: with it, the first commit need not scan the folder.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
-    # How a URL is reached: what :func:`hyperchunk.open` is told.
+    # Options of :func:`hyperchunk.open` for reaching a URL.
     _reach: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -94,7 +94,7 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # In the process that made it, as in the first rank of a broadcast, a copy is as good.
+        # A copy unpickled in the process that made the store, as in a broadcast's first rank, gets the handle back.
         if (made := _MADE.get((self.path, self._known))) is not None:
             self.__dict__["_fresh"] = made._fresh
 
@@ -111,15 +111,22 @@ class Store:
         memory: int | None = None,
         analyses: bool = True,
     ) -> Writer:
-        """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
-        sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
-        is given), ``"never"`` or ``"record"``. With ``codec="filters"`` chunks that are written whole go through their
-        filters at once, on all processors, and not only when the store is packed (``"raw"``): less is written, but
-        plain HDF5 cannot read them before that. Where writers of one epoch write to the same place, the higher
-        `priority` counts. With ``segments="arrow"``, rows go to Arrow IPC files (:func:`fragments`). With `memory`, so
-        many bytes of what is written stay in shared memory until the writer flushes or closes, or they are taken: that
-        is faster at first, and they are lost if the process is killed before. The analyses of the store look at what is
-        written, as far as this user trusts those who signed them (:class:`Analysis`), unless `analyses` is false."""
+        """Starts a writer in this process.
+
+        `checksum` and `statistics` (minimum and maximum with their indices, sum, number of NaN) are computed while
+        data are written. `sync` is ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or
+        ``"record"``. With ``codec="filters"``, whole chunks are filtered at once, on all processors, instead of when
+        the store is packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing. If
+        writers of one epoch write to the same place, the higher `priority` wins. With ``segments="arrow"``, rows go
+        to Arrow IPC files (:func:`fragments`). With `memory`, up to that number of bytes stay in shared memory until
+        the writer flushes, closes or exceeds it: this is faster at first, and they are lost if the process is killed
+        before. The store's analyses run on the data, as far as this user trusts their signers (:class:`Analysis`),
+        unless `analyses` is false.
+
+        Example:
+            >>> with run.writer() as writer:  # doctest: +SKIP
+            ...     writer["/energy"][start:stop] = values
+        """
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
         return self._begin(
             **{key: value for key, value in given.items() if value is not None},
@@ -130,13 +137,13 @@ class Store:
         )
 
     def _begin(self, **given: Any) -> Writer:
-        """A writer; `analyses` are records, and with `alone` those of the store do not run."""
+        """Starts a writer; `analyses` are records, and with `alone` the store's own do not run."""
         options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
         options |= {"session": None, "priority": 0, "memory": None, "analyses": None, "alone": False}
         options |= self._options | given
         known, network = self._known, self._network
         core = _core.StoreWriter.create(self.path, truncates=False, known=known, network=network, **options)
-        # Others may have committed since: the newest epoch says what there is.
+        # Other processes may have committed since; the newest epoch has the current definitions.
         committed = core.base_datasets()
         return Writer(self, core, self._defined() if committed is None else committed)
 
@@ -154,16 +161,23 @@ class Store:
         link: str = "absolute",
         sync: str | None = None,
     ) -> Epoch | None:
-        """Makes an epoch of what was written: of the writers that gave `tickets`, or of all that are done. None if
-        there is nothing new. Anybody may do it, in any process.
+        """Commits an epoch of the written data: of the writers that returned `tickets`, or of all closed ones.
+        Returns None if there is nothing new. Any process may commit.
 
-        If two writers wrote different things to one place, nothing is committed, and the error names the dataset, the
+        If two writers wrote different data to one place, nothing is committed, and the error names the dataset, the
         place and both writers; with ``on_conflict="warn"`` the epoch is made, the writer of the higher priority or id
-        counts, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of what it
-        holds is set aside with a warning, and the others are committed; of such logs, `data_only` takes the raw data.
-        `flushed` takes writers that go on, up to their last flush; `salvage` those that were stopped, up to the last
-        thing that is whole. `link` says how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
-        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``."""
+        wins, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of its
+        contents is set aside with a warning, and the others are committed; `data_only` commits the raw data of such
+        logs. `flushed` includes active writers, up to their last flush; `salvage` includes killed ones, up to their
+        last complete record. `link` sets how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
+        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+
+        Raises:
+            ValueError: `on_conflict` is neither ``"error"`` nor ``"warn"``.
+
+        Example:
+            >>> epoch = run.commit(tickets)  # doctest: +SKIP
+        """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
         made, set_aside = _core.store_commit(
@@ -202,24 +216,27 @@ class Store:
         return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked), dict(set_aside))
 
     def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
-        """The Arrow files that are a table (:func:`fragments`)."""
+        """Returns the Arrow files that form a table (:func:`fragments`)."""
         return fragments(self.path, table, epoch)
 
     def restructure(self, dataset: str, **options: Any) -> Restructured:
-        """Makes another layout of a dataset as the newest epoch has it, or another `epoch`: see
-        :func:`hyperchunk.restructure`. It serves later epochs, too, as long as they have nothing new of the dataset."""
+        """Makes another layout of a dataset, as of the newest or another `epoch`: see :func:`hyperchunk.restructure`.
+        Later epochs use it, too, until they change the dataset.
+        """
         from hyperchunk.layouts import restructure
 
         return restructure(self.path, dataset, **options)
 
     def query(self, path: str, predicate: str, box: BoxLike = None, *, epoch: int | None = None) -> Query:
-        """Where the committed values of a dataset lie that `predicate` asks for (:func:`hyperchunk.query`), in all of
-        it or in a box. Nothing is read of what writers' statistics rule out."""
+        """Finds the committed values of a dataset, or of a box of it, that satisfy `predicate`
+        (:func:`hyperchunk.query`). Data that the writers' statistics rule out are not read.
+        """
         return self._dataset(path, epoch).query(predicate, box)
 
     def shards(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Shards:
-        """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)``
-        tells the largest value, where it is, and who wrote it."""
+        """Returns the zones of a dataset: the boxes of single writes, or parts of them of about a megabyte.
+        ``shards(path).top(1)`` returns the largest value, its index, and its writer.
+        """
         return self._dataset(path, epoch).zones(box)
 
     def follow(
@@ -231,11 +248,12 @@ class Store:
         until_done: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Seen]:
-        """A standing query: yields values that `predicate` asks for as writers flush them, before anybody commits, and
-        without locks. What was committed before is not among them: that is :meth:`query`'s. Without `predicate`, `path`
-        is one that names its dataset, ``"max(h) > 12"``. It looks every `interval` seconds, and ends after `timeout`
-        seconds, or with `until_done` when all writers are done that have begun; one that nobody asks for the next
-        values does nothing."""
+        """Yields the values that satisfy `predicate` as writers flush them: a standing query, without locks and
+        before any commit. Values committed before its start are not included; use :meth:`query` for them. Without
+        `predicate`, `path` is a predicate that names its dataset, ``"max(h) > 12"``. Polls every `interval` seconds;
+        ends after `timeout` seconds, or with `until_done` when all writers that have started are closed. It works
+        only while the caller iterates.
+        """
         if predicate is None:
             path, predicate = _core.predicate_of_dataset(path)
         definitions = self._defined()
@@ -260,23 +278,25 @@ class Store:
         return found
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
-        """The analyses that an epoch has; the newest if none is named."""
+        """Lists the analyses of an epoch, by default the newest."""
         return analysis.listed(self.path, epoch)
 
     def results(self, dataset: str | bytes, epoch: int | None = None, *, run: bool = False) -> list[Results]:
-        """What analyses found in a dataset, of an epoch or the newest. Nothing is run for it: results of several
-        writers become one by the rules that the analysis has (``merge=``). With `run`, those without rules become one
-        by the analysis' own function, in the sandbox, if this user trusts who signed it."""
+        """Returns the results of analyses for a dataset, in an epoch, by default the newest. No function runs:
+        results of several writers are merged by the rules of the analysis (``merge=``). With `run`, an analysis
+        without rules merges them by its own function, in the sandbox, if this user trusts its signer.
+        """
         return analysis.results(self.path, dataset, epoch, run)
 
     def add_analysis(self, added: Analysis | bytes) -> Epoch | None:
-        """Lets an analysis look at what is written from now on; makes an epoch. What was written before it does not
-        see: :meth:`backfill`."""
+        """Adds an analysis that runs on all data written from now on; makes an epoch. For earlier data, use
+        :meth:`backfill`.
+        """
         (record,) = analysis.records([added])
         return self._announce(record, runs=True)
 
     def remove_analysis(self, removed: str) -> Epoch | None:
-        """Lets an analysis, by its name or identity, look at nothing more; makes an epoch. What it found stays."""
+        """Stops an analysis, given by its name or id; makes an epoch. Its results stay."""
         return self._announce(bytes(self._analysis(removed).record), runs=False)
 
     def _announce(self, record: bytes, *, runs: bool) -> Epoch | None:
@@ -299,12 +319,12 @@ class Store:
         executor: Any = None,
         workers: int | None = None,
     ) -> int | None:
-        """Lets an analysis look at what was written before it was there: at what the newest epoch has in the boxes that
-        were written in `epochs` (the first and the last; all if none are named) and of which it has no results. `looks`
-        is an analysis, or the name or identity of one that the store has. Uses up to `threads` threads, each with a
-        worker; 0 for one a processor. With an `executor`, that does it, as for :func:`hyperchunk.executors.run`: a Dask
-        client, ``"processes"``, anything with ``submit``. Returns the number of the epoch that has what was found; None
-        if there was nothing to look at."""
+        """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that were written
+        in `epochs` (first and last; by default all) and have no results of it. `looks` is an analysis, or the name or
+        id of one in the store. Uses up to `threads` threads, each with a worker; 0 means one per processor. An
+        `executor` distributes the work, as for :func:`hyperchunk.executors.run`: a Dask client, ``"processes"``, any
+        object with ``submit``. Returns the number of the epoch with the results; None if there was nothing to do.
+        """
         if isinstance(looks, str):
             record = bytes(self._analysis(looks).record)
         else:
@@ -321,7 +341,7 @@ class Store:
     def _analysis(self, name: str) -> StoredAnalysis:
         all_of_them = self.analyses()
         found = [one for one in all_of_them if name in (one.id, one.name) and one.damage is None]
-        # Of versions with one name, the one that runs.
+        # Of several versions with one name, the active one.
         found = [one for one in found if one.runs] or found
         if len(found) != 1:
             known = ", ".join(f"{one.name} ({one.id})" for one in all_of_them) or "none"
@@ -329,7 +349,7 @@ class Store:
         return found[0]
 
     def open(self, **options: Any) -> Any:
-        """The committed file, for reading (:func:`hyperchunk.open`)."""
+        """Opens the committed file for reading (:func:`hyperchunk.open`)."""
         import hyperchunk
 
         return hyperchunk.open(self.path, **self._reach | options)
@@ -341,7 +361,7 @@ class Store:
 def _network(
     path: str, storage_options: dict[str, Any] | None = None, network: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """How a URL is reached, for `_core`; None for a path."""
+    """Returns the network options of a URL for `_core`; None for a path."""
     if is_url(path):
         return (network or {}) | {"store": store_options(storage_options or {})}
     if storage_options or network:
@@ -350,8 +370,9 @@ def _network(
 
 
 def _target(path: str | os.PathLike[str], made: bool = False) -> str:
-    """A URL as it is, and a path whatever the working folder becomes: that of the file itself, symbolic links being
-    followed; for what is made, another user's link is an error."""
+    """Returns a URL as it is, or an absolute path with symbolic links resolved, independent of the working directory.
+    For a file to be created or changed, a link owned by another user is an error.
+    """
     name = os.fspath(path)
     if is_url(name):
         return name
@@ -363,7 +384,7 @@ def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | Non
     return {name: value for name, value in given.items() if value is not None}
 
 
-# What this process made.
+# Stores made by this process.
 _MADE: WeakValueDictionary[tuple[str, schema.Known | None], Store] = WeakValueDictionary()
 
 
@@ -384,24 +405,24 @@ def create(
     network: dict[str, Any] | None = None,
     _tell: Callable[[Store], None] | None = None,
 ) -> Store:
-    """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
-    attributes.
+    """Creates a store with `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
 
-    The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What
-    is there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit
-    shows the new store alone. `checksum`, `statistics`, `sync`, `codec` and `segments` are what its writers do unless
-    they say otherwise (:meth:`Store.writer`).
+    The file exists at once and shows the future structure; until the first commit, reading data from it is an error.
+    An existing file is an error, unless `overwrite`: then its readers keep the version that they opened, and the
+    first commit replaces it by the new store. `checksum`, `statistics`, `sync`, `codec` and `segments` are the
+    defaults of its writers (:meth:`Store.writer`).
 
-    With ``segments="arrow"``, whole rows of datasets of one group with equally many rows go to Arrow IPC files, one for
-    each writer and group, that Arrow's tools read as they are (:func:`fragments`). That needs little-endian numbers or
-    strings of fixed length, and no filters; everything else goes to the logs, as without it.
+    With ``segments="arrow"``, whole rows of datasets of one group with equal numbers of rows go to Arrow IPC files,
+    one for each writer and group, which Arrow's tools read directly (:func:`fragments`). That needs little-endian
+    numbers or fixed-length strings, and no filters; all other data go to the logs, as without it.
 
-    `analyses` look at what is written (:class:`Analysis`); until the first commit, only those who have the store from
-    here know them.
+    `analyses` run on the written data (:class:`Analysis`); until the first commit, only writers of this handle know
+    them.
 
     The `path` may be the URL of an object (``"s3://bucket/run.h5"``), with `storage_options` and `network` as for
-    :func:`hyperchunk.open`: then all of the store is in the bucket. What a writer wrote is there when it flushes or
-    closes, and not before; the store must write objects on condition that there is none of their name.
+    :func:`hyperchunk.open`: then the whole store is in the bucket. A writer's data arrive there when it flushes or
+    closes, and not before; the object store must support conditional creation (only if no object of that name
+    exists).
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -410,7 +431,7 @@ def create(
     datasets = dict(datasets or {})
     definitions = []
     paths = [schema.absolute(name) for name in datasets]
-    # Else the definitions say all that will be in the file.
+    # Otherwise the definitions alone describe the file.
     more = bool(groups or attrs) or len(set(paths)) < len(paths) or any(path.count(b"/") > 1 for path in paths)
     for where, (name, dataset) in zip(paths, datasets.items(), strict=True):
         description, _, shown, _ = structure._type(dataset.dtype, None)
@@ -436,7 +457,7 @@ def create(
         structure.attrs.update(attrs or {})
         structure.flush()
         image = structure.getbuffer()
-    # Writers may begin before the file is there.
+    # Writers may start before the file exists.
     begun = _core.StoreBegun.begin(target, overwrite, how) if _tell is not None else None
     if _tell is not None and begun is not None:
         _tell(Store(target, begun.known, encoded, options, given, None, reach))
@@ -463,12 +484,12 @@ def open(
     storage_options: dict[str, Any] | None = None,
     network: dict[str, Any] | None = None,
 ) -> Store:
-    """The store of a file, to write more to it.
+    """Opens the store of a file, to write more to it.
 
-    Its writers know its datasets: those of the newest epoch, or, before the first one, those that :func:`create` was
-    given. `analyses` look at what they write, beside those that the store has.
+    Its writers know the datasets of the newest epoch or, before the first commit, the ones given to :func:`create`.
+    `analyses` run on their data, in addition to the store's own.
     """
-    target = _target(path)
+    target = _target(path, made=True)
     if not is_url(target) and not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     reach = _reach(storage_options, network)
@@ -478,5 +499,5 @@ def open(
 
 
 def _look(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
-    """Some of the boxes that an analysis has not seen, in whatever process this is."""
+    """Runs an analysis on some of the boxes that it has not seen, in any process."""
     return _core.store_look(path, record, epochs, epoch, (first, end))

@@ -23,7 +23,7 @@ _WRITERS: dict[tuple[str, schema.Known | None, int], Writer] = {}
 _LOCK = threading.Lock()
 
 
-# Of messages that are the store's own.
+# Message tag reserved for stores.
 _TAG = 0x4843
 _NAP = 5e-5
 
@@ -31,10 +31,10 @@ _NAP = 5e-5
 def create_all(
     comm: Any, path: str | os.PathLike[str], datasets: Mapping[str, Dataset] | None = None, **options: Any
 ) -> Store:
-    """Makes a store for all ranks of an mpi4py communicator; `options` are those of :func:`create`. Collective. Rank 0
-    makes it; the others get it as soon as it has a name, and may write while the file is still being made. What stands
-    in its way (a file of that name, a folder that cannot be made) all ranks raise; an error after that, rank 0 alone.
-    Ranks that wait sleep: those of MPI's own calls take the cores from who works.
+    """Creates a store for all ranks of an mpi4py communicator; `options` are as for :func:`create`. Collective. Rank
+    0 creates it; the other ranks get it as soon as it has an id, and may write while the file is still being created.
+    An obstacle (an existing file, a folder that cannot be created) is raised on all ranks; a later error on rank 0
+    only. Waiting ranks sleep: MPI's own calls would busy-wait and take cores from working ranks.
 
     >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -62,8 +62,8 @@ def create_all(
 
 
 def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch | None:
-    """Commits what all ranks of an mpi4py communicator wrote: one gather of a ticket a rank, then rank 0 commits.
-    Collective; returns when the epoch is there, the same on all ranks.
+    """Commits the data of all ranks of an mpi4py communicator: gathers a ticket from each rank, then rank 0 commits.
+    Collective; returns the epoch on all ranks when it is committed.
 
     >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
     """
@@ -73,7 +73,7 @@ def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch 
     if comm.rank == 0:
         try:
             epoch = store.commit(tickets, **options)
-        except Exception as error:  # it is raised on all ranks
+        except Exception as error:  # raised on all ranks
             failed = error
     epoch, failed = comm.bcast((epoch, failed), root=0)
     if failed is not None:
@@ -92,12 +92,12 @@ def to_hyperchunk(
     options: Mapping[str, Any] | None = None,
     **store_options: Any,
 ) -> Any:
-    """Writes Dask arrays to one HDF5 file, from all workers at once: each block by the task that computes it, to the
-    log of the worker's process. The tickets are the tasks' results, and the last task commits.
+    """Writes Dask arrays to one HDF5 file, from all workers in parallel: the task that computes a block writes it to
+    the log of the worker's process. Tasks return tickets, and the last task commits.
 
-    `arrays` is one array (`name` is its path) or several by their paths; `options` are those of ``create_dataset``;
-    `store_options` are those of :func:`create`. With ``compute=False``, a delayed object whose result is the
-    :class:`Epoch`.
+    `arrays` is one array (`name` is its path) or a mapping of paths to arrays; `options` are as for
+    ``create_dataset``; `store_options` are as for :func:`create`. With ``compute=False``, returns a delayed object
+    whose result is the :class:`Epoch`.
 
     >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
     """
@@ -126,7 +126,7 @@ def to_hyperchunk(
 
 def _write_block(store: Store, name: str, start: tuple[int, ...], block: Any) -> bytes:
     if is_url(store.path):
-        # What was flushed is an object of its own: one of a writer of its own is found at once.
+        # In an object store, each flush makes an object; a commit finds the object of a separate writer at once.
         with store.writer() as writer:
             writer.write(name, start, block)
             return writer.close()
@@ -136,7 +136,7 @@ def _write_block(store: Store, name: str, start: tuple[int, ...], block: Any) ->
 
 
 def _commit(store: Store, tickets: list[bytes]) -> Epoch | None:
-    # Of one writer's tickets, the one that leads furthest says it all: the offset lies behind the writer's 16 bytes.
+    # A writer's ticket with the largest offset includes its others; the offset follows the writer's 16-byte id.
     last: dict[bytes, bytes] = {}
     for ticket in tickets:
         writer = ticket[:16]
@@ -150,7 +150,7 @@ def _offset(ticket: bytes) -> int:
 
 
 def _writer(store: Store) -> Writer:
-    """The writer of this process for a store: all tasks of a worker share it."""
+    """Returns the writer of this process for a store, shared by all tasks of a worker."""
     key = (store.path, store._known, os.getpid())
     with _LOCK:
         found = _WRITERS.get(key)

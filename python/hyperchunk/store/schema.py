@@ -1,4 +1,4 @@
-"""What the datasets of a store are."""
+"""Definitions of the datasets of a store."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from hyperchunk.dtypes import Description, Dtype
 from hyperchunk.write import creation
 from hyperchunk.write.file import WritableFile
 
-#: A store: its id, its newest epoch, and the inode, size in bytes and time of modification in ns of its file.
+#: A store: its id, its newest epoch, and the inode, size in bytes and modification time in ns of its file.
 Known = tuple[str, int, tuple[int, int, int] | None]
 
 
 class Dataset:
-    """What a dataset of a store will be: for :func:`hyperchunk.store.create`.
+    """Definition of a dataset, for :func:`hyperchunk.store.create`.
 
-    `shape` and `dtype` are NumPy's; `options` are those of ``create_dataset`` (``maxshape``, ``chunks``,
-    ``compression``, ``filters``, ``fillvalue``, ...); `attrs` are its attributes. Strings of any length, sequences and
-    references are no data of a store: write them with :attr:`Writer.structure`.
+    `shape` and `dtype` are NumPy's; `options` are as for ``create_dataset`` (``maxshape``, ``chunks``,
+    ``compression``, ``filters``, ``fillvalue``, ...); `attrs` are its attributes. Variable-length strings, sequences
+    and references cannot be stored as datasets of a store: write them with :attr:`Writer.structure`.
 
     >>> Dataset((100, 20), "f8", maxshape=(None, 20), chunks=(10, 20), attrs={"units": "K"})
     Dataset((100, 20), 'float64')
@@ -46,7 +46,7 @@ class Dataset:
 
 
 def absolute(name: str | bytes) -> bytes:
-    """The absolute path that a name means."""
+    """Returns the absolute path of a name."""
     text = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
     parts = [part for part in text.split(b"/") if part not in (b"", b".")]
     if not parts:
@@ -55,7 +55,7 @@ def absolute(name: str | bytes) -> bytes:
 
 
 def is_diverted(description: Description, shape: tuple[int, ...] | None) -> bool:
-    """Whether elements of a dataset go to the log: those that do not are in the writer's own file."""
+    """True if elements of a dataset go to the log; otherwise they go to the writer's own file."""
     return bool(shape) and not dtypes._has_handle(description)
 
 
@@ -68,7 +68,7 @@ def define(
     options: dict[str, Any],
     incarnation: int = 0,
 ) -> _core.StoreDefinition:
-    """The definition of a dataset."""
+    """Makes the definition of a dataset."""
     keywords = creation.keywords(structure._writing.writer, description, None, shown, shape, options)
     if keywords["layout"] not in ("contiguous", "chunked"):
         raise ValueError(f"a dataset of a store is contiguous or chunked, not {keywords['layout']}")
@@ -76,7 +76,7 @@ def define(
 
 
 def show(structure: WritableFile, definition: _core.StoreDefinition, track_order: bool = False) -> Any:
-    """Makes a dataset in a writer's own file that stands for one of the store."""
+    """Makes a dataset in a writer's own file that represents one of the store."""
     parent, last = structure._place(definition.path)
     return parent.create_dataset(
         last,
@@ -96,5 +96,5 @@ def show(structure: WritableFile, definition: _core.StoreDefinition, track_order
 
 
 def empty() -> WritableFile:
-    """A writer's own file: it lies in memory until it goes to the log."""
+    """Creates a writer's own file, in memory until it goes to the log."""
     return WritableFile("structure.h5", "w", driver="core", journal=False, sync="never")

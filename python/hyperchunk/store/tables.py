@@ -1,4 +1,4 @@
-"""Tables of a store: groups whose datasets are columns, and the Arrow files that hold them."""
+"""Tables of a store: groups whose datasets are columns, and the Arrow files with their rows."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fragments:
-    """The Arrow IPC files that are a table of a store: all of its rows, and nothing else. Made by :func:`fragments`."""
+    """Arrow IPC files that form a table of a store: exactly its rows. Made by :func:`fragments`."""
 
-    #: The group whose datasets are the columns, and their names.
+    #: Group of the columns, and their names.
     group: str
     columns: list[str]
-    #: How many rows there are.
+    #: Number of rows.
     rows: int
-    #: The epoch.
+    #: Number of the epoch.
     epoch: int
-    #: The files, by their first row. The rows of one need not follow each other.
+    #: Files, ordered by their first row. The rows of a file need not be consecutive.
     files: list[str]
-    #: The batches, by their rows: the first row, how many, the number of the file, and the number of the batch in it.
+    #: Batches, ordered by rows: first row, number of rows, number of the file, number of the batch in the file.
     batches: list[tuple[int, int, int, int]]
 
     def dataset(self) -> Any:
-        """The files as a ``pyarrow.dataset.Dataset``. Its rows are in the order of the files."""
+        """Returns the files as a ``pyarrow.dataset.Dataset``. Its rows are in the order of the files."""
         import pyarrow.dataset
 
         return pyarrow.dataset.dataset(self.files, format="ipc")
 
     def to_pyarrow(self) -> Any:
-        """The table, its rows in order, mapped: nothing is copied."""
+        """Returns the table with its rows in order, mapped: nothing is copied."""
         import pyarrow as pa
 
         readers = [pa.ipc.open_file(pa.memory_map(file)) for file in self.files]
@@ -52,12 +52,14 @@ class Fragments:
 
 
 def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None = None) -> Fragments:
-    """The Arrow IPC files that are the table of a group, in an epoch of the store of a file; the newest if none is
-    named. Where a group has datasets of different numbers of rows, `table` is ``"/group@ROWS"``.
+    """Returns the Arrow IPC files that form the table of a group, in an epoch of the store of a file, by default the
+    newest. If a group has datasets of different numbers of rows, `table` is ``"/group@ROWS"``.
 
-    They are exactly what was committed. It is a ``ValueError`` if files alone are not the table: if rows of them were
-    written anew later or are not committed, if some lie in a log, or were never written. ``hyperchunk.open`` reads the
-    table in any case.
+    The files hold exactly the committed rows.
+
+    Raises:
+        ValueError: Files alone do not form the table: some rows were overwritten later, are not committed, are in a
+            log, or were never written. ``hyperchunk.open`` reads the table in any case.
 
     >>> polars.scan_ipc(fragments("run.h5", "/particles").files)  # doctest: +SKIP
     """
@@ -73,7 +75,7 @@ def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None 
 
 
 def columns_of(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDataset, npt.NDArray[Any]]]:
-    """The columns of a batch as arrays, each with its dataset."""
+    """Returns the columns of a batch as arrays, each with its dataset."""
     prefix = "/" + group.strip("/") + "/" if group.strip("/") else "/"
     if isinstance(batch, Mapping):
         named = {str(name): np.asarray(values) for name, values in batch.items()}
@@ -88,7 +90,7 @@ def columns_of(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDatas
 
 
 def _array(name: str, column: Any) -> npt.NDArray[Any]:
-    """The values of an Arrow column, as NumPy has them."""
+    """Converts an Arrow column to a NumPy array."""
     import pyarrow as pa
 
     if column.null_count:

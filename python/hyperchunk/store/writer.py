@@ -1,4 +1,4 @@
-"""Writers of stores: one for each process."""
+"""Writers of stores, one for each process."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.store.handle import Store
 
-# No array has it.
+# Dtype that no array has.
 _OTHER = np.dtype([("nobody's", "V1")])
 
 
 class Writer:
-    """Writes to a store; made by :meth:`Store.writer`. It may be used from many threads, and belongs to its process: a
-    process that is forked from it makes its own.
+    """Writer of a store; made by :meth:`Store.writer`. Thread-safe, but bound to its process: a forked child must
+    make its own.
 
-    ``writer[name]`` is a dataset; what is assigned to parts of it goes to the log of this process. :attr:`structure` is
-    an HDF5 file of the writer's own, for groups, attributes, links and small data; those of all writers become one at
-    the commit."""
+    ``writer[name]`` is a dataset; assignments to selections of it go to the log of this process. :attr:`structure` is
+    an HDF5 file of the writer's own, for groups, attributes, links and small data; the commit merges the files of all
+    writers.
+    """
 
     def __init__(self, store: Store, core: _core.StoreWriter, definitions: list[_core.StoreDefinition]) -> None:
         self._store = store
         self._core = core
-        # No datasets, which hold their writer: its log would stay open until the next collection of cycles.
+        # No dataset objects: they refer to the writer, and the reference cycle would keep its log open until garbage
+        # collection.
         self._datasets: dict[bytes, tuple[int, _core.StoreDefinition, Dtype]] = {}
-        # By the names that were used: the number, and the dtype of arrays that are written as they are.
+        # Cache by name: the dataset's number, and the dtype of arrays that need no conversion.
         self._named: dict[str | bytes, tuple[int, Dtype]] = {}
         self._structure: WritableFile | None = None
         self._ticket: bytes | None = None
@@ -49,24 +51,25 @@ class Writer:
 
     @property
     def id(self) -> str:
-        """Its name: 32 hexadecimal digits."""
+        """Id of the writer: 32 hexadecimal digits."""
         return self._core.id
 
     @property
     def structure(self) -> WritableFile:
-        """This writer's own HDF5 file: h5py's way to make groups, attributes, links, and datasets that are not data of
-        the store (scalars, strings)."""
+        """The writer's own HDF5 file, with h5py's interface for groups, attributes, links, and datasets that a store
+        cannot hold (scalars, strings).
+        """
         if self._structure is None:
             self._structure = schema.empty()
         return self._structure
 
     @property
     def attrs(self) -> AttributeManager:
-        """The attributes of the root group."""
+        """Attributes of the root group."""
         return self.structure.attrs
 
     def create_group(self, name: str) -> Any:
-        """Makes a group."""
+        """Creates a group."""
         return self.structure.require_group(name)
 
     def create_dataset(
@@ -77,9 +80,10 @@ class Writer:
         data: Any = None,
         **options: Any,
     ) -> Any:
-        """Makes a dataset, as h5py does. All writers that make it alike make one dataset, without asking each other;
-        those that make it differently have a conflict, which the commit names. Scalars and strings of any length go to
-        :attr:`structure`."""
+        """Creates a dataset, as h5py does. Writers that create it identically create one dataset, without
+        communication; different definitions are a conflict, which the commit reports. Scalars and variable-length
+        strings go to :attr:`structure`.
+        """
         path = schema.absolute(name)
         if path in self._datasets:
             raise ValueError(f"Unable to create dataset (name already exists): {path.decode(errors='replace')}")
@@ -97,7 +101,11 @@ class Writer:
         return made
 
     def __getitem__(self, name: str | bytes) -> StoredDataset:
-        """The dataset of that name."""
+        """Returns the dataset of that name.
+
+        Raises:
+            KeyError: This writer has no such dataset.
+        """
         path = schema.absolute(name)
         try:
             return StoredDataset(self, *self._datasets[path])
@@ -109,8 +117,8 @@ class Writer:
         return schema.absolute(name) in self._datasets
 
     def write(self, name: str | bytes, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Writes an array where it begins at `start`."""
-        # Between large writes nothing of this is in the processor's cache: each call that is saved counts.
+        """Writes an array to a dataset, with its first element at the indices `start`."""
+        # Between large writes, this code drops out of the processor's cache: every call saved counts.
         known = self._named.get(name)
         if known is not None and type(values) is np.ndarray and values.dtype == known[1] and values.flags.c_contiguous:
             first = (start,) if type(start) is int else start
@@ -125,35 +133,37 @@ class Writer:
 
     @property
     def fragments(self) -> list[str]:
-        """The Arrow files that it has written (``segments="arrow"``)."""
+        """Arrow files that it has written (``segments="arrow"``)."""
         return [str(path) for path in self._core.fragments]
 
     def write_batch(self, group: str, batch: Any, row: int) -> None:
-        """Writes rows of the datasets of a group, from `row` on: columns with their names, in a dictionary or anything
-        of Arrow's (a batch, a table, a data frame of polars)."""
+        """Writes rows of the datasets of a group, from `row` on: a dictionary of columns, or an Arrow object (a
+        batch, a table, a polars data frame).
+        """
         columns = tables.columns_of(self, group, batch)
         for dataset, values in columns:
             dataset.write((row, *(0 for _ in dataset.shape[1:])), values)
 
     def append(self, group: str, batch: Any) -> None:
-        """Puts rows of the datasets of a group behind what is there when this is committed
-        (:meth:`StoredDataset.append`)."""
+        """Appends rows to the datasets of a group; their position is assigned by the commit
+        (:meth:`StoredDataset.append`).
+        """
         columns = tables.columns_of(self, group, batch)
         for dataset, values in columns:
             dataset.append(values)
 
     @property
     def analyses(self) -> list[Report]:
-        """What became of the analyses that look at what it writes."""
+        """Execution statistics of the analyses that run on its data."""
         return [Report(*report) for report in self._core.analyses]
 
     def flush(self) -> bytes:
-        """Writes out what waits; returns a ticket, with which what was written until now can be committed."""
+        """Writes all pending data; returns a ticket, with which everything written until now can be committed."""
         self._put_structure()
         return self._core.flush()
 
     def close(self) -> bytes:
-        """Writes out what waits and ends the log; returns the ticket."""
+        """Writes all pending data and ends the log; returns the ticket."""
         if self._ticket is None:
             self._put_structure()
             self._ticket = self._core.close()
@@ -177,7 +187,7 @@ class Writer:
 
 
 class StoredDataset:
-    """A dataset of a store, in one of its writers."""
+    """A dataset of a store, for one of its writers."""
 
     __slots__ = ("_core", "_definition", "_number", "_shown", "_writer")
 
@@ -190,33 +200,33 @@ class StoredDataset:
 
     @property
     def name(self) -> str:
-        """Its path."""
+        """Path of the dataset."""
         return self._definition.path.decode("utf-8", "surrogateescape")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extent, as this writer has it."""
+        """Extent, as this writer sees it."""
         return tuple(self._core.shape(self._number))
 
     @property
     def maxshape(self) -> tuple[int | None, ...]:
-        """How far each dimension may grow; None for any extent."""
+        """Maximum extent; None in an unlimited dimension."""
         return tuple(self._definition.max_shape)
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The extent of its chunks, if it has any."""
+        """Extent of a chunk; None if the layout is contiguous."""
         chunks = self._definition.chunks
         return None if chunks is None else tuple(chunks)
 
     @property
     def dtype(self) -> Dtype:
-        """The dtype of its elements."""
+        """Dtype of the elements."""
         return self._shown
 
     @property
     def attrs(self) -> AttributeManager:
-        """Its attributes: what is set here is this writer's, and merged at the commit."""
+        """Attributes set by this writer; the commit merges them."""
         structure = self._writer.structure
         path: Any = self._definition.path
         if path not in structure:
@@ -252,7 +262,7 @@ class StoredDataset:
         return self._shown if self._shown.subdtype is None else self._shown.subdtype[0]
 
     def write(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Writes an array where it begins at `start`."""
+        """Writes an array with its first element at the indices `start`."""
         array = np.asarray(values, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         count = array.shape[: array.ndim - len(inner)]
@@ -260,9 +270,13 @@ class StoredDataset:
         self._core.write_box(self._number, [int(at) for at in first], list(count), _flat(array))
 
     def append(self, rows: npt.ArrayLike) -> None:
-        """Puts rows behind what is there when this is committed, wherever that ends: writers need not agree who writes
-        where. Rows of one writer stay in their order; those of several follow each other, in the order of priority and
-        id. The dataset must be without a bound along its first dimension."""
+        """Appends rows after the existing ones, at a position assigned by the commit: writers need not coordinate.
+        Rows of one writer keep their order; writers follow each other by priority and id. The first dimension must be
+        unlimited.
+
+        Raises:
+            TypeError: The shape of the rows does not match the dataset's.
+        """
         array = np.asarray(rows, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         outer = array.shape[: array.ndim - len(inner)]
@@ -272,12 +286,13 @@ class StoredDataset:
         self._core.append(self._number, _flat(array))
 
     def write_chunk(self, offset: tuple[int, ...], data: Any, filter_mask: int = 0) -> None:
-        """Writes a chunk as it is to be stored, through the filters that the mask does not leave out (h5py's
-        ``write_direct_chunk``)."""
+        """Writes a chunk in its stored form, encoded by the filters whose bits are clear in the mask (h5py's
+        ``write_direct_chunk``).
+        """
         self._core.write_chunk(self._number, [int(at) for at in offset], filter_mask, data)
 
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
-        """Gives it another extent. The committed extent is the largest that any writer gave it."""
+        """Changes the extent. The committed extent is the largest that any writer has set."""
         dims = list(self.shape)
         if axis is not None:
             dims[axis] = int(size)  # type: ignore[arg-type]
@@ -286,7 +301,7 @@ class StoredDataset:
         self._core.resize(self._number, dims)
 
     def look_at(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Lets the analyses look at elements that were written earlier, where they begin at `start`."""
+        """Runs the analyses on elements that were written earlier, at the offset `start`."""
         array = np.asarray(values, self._base)
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
         self._core.look_at(self._number, [int(at) for at in first], list(array.shape), _flat(array))
@@ -299,5 +314,5 @@ class StoredDataset:
 
 
 def _flat(array: npt.NDArray[Any]) -> Any:
-    """The bytes of an array, in C order."""
+    """Returns the bytes of an array in C order."""
     return np.ascontiguousarray(array).reshape(-1).view("u1")

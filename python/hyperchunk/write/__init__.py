@@ -1,1 +1,1 @@
-"""Writing new files: what is read back of them while they are written is read by the classes for reading."""
+"""Writing of new files. The classes for reading also read a file that is still being written."""

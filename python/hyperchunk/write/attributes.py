@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class WritableAttributes(MutableNames, AttributeManager):
-    """The attributes of an object, to be changed: ``attrs[name] = value``."""
+    """Attributes of an object, writable: ``attrs[name] = value``."""
 
     __slots__ = ()
 
@@ -50,8 +50,7 @@ class WritableAttributes(MutableNames, AttributeManager):
         shape: int | tuple[int, ...] | None = None,
         dtype: npt.DTypeLike | Datatype | None = None,
     ) -> None:
-        """Sets an attribute, in the place of one that is there; `shape` and `dtype` where they are not those of
-        `data`."""
+        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
         writer = writing(self._opened).writer
         committed = None
         if isinstance(dtype, Datatype):
@@ -82,7 +81,7 @@ class WritableAttributes(MutableNames, AttributeManager):
         )
 
     def modify(self, name: str | bytes, value: Any) -> None:
-        """Changes the value of an attribute, which keeps its type and shape; makes it where there is none."""
+        """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
         found = self._object.attribute(encode(name))
         if found is None:
             self.create(name, value)

@@ -1,17 +1,17 @@
-"""Extents of chunks, where a program does not say them."""
+"""Default chunk shapes."""
 
 from __future__ import annotations
 
 import math
 
-# A chunk has at least and at most so many bytes, and there are about so many chunks.
+# Minimum and maximum size of a chunk in bytes, and approximate number of chunks.
 _LEAST, _MOST, _COUNT = 16 << 10, 1 << 20, 64
-# What a dimension that can grow is taken for while it is empty.
+# Assumed length of an empty dimension that can grow.
 _EMPTY = 1024
 
 
 def guess(shape: tuple[int, ...], maxshape: tuple[int | None, ...] | None, size: int) -> tuple[int, ...]:
-    """Chunks for elements of `size` bytes: all dimensions are halved in turn until a chunk is small enough."""
+    """Guesses chunks for elements of `size` bytes: halves all dimensions in turn until a chunk is small enough."""
     dims = [dim or _EMPTY for dim in shape]
     bounds = maxshape or shape
     wanted = min(_MOST, max(_LEAST, math.prod(dims) * size // _COUNT))

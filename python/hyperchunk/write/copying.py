@@ -20,7 +20,7 @@ from hyperchunk.write import creation, elements
 from hyperchunk.write.dataset import WritableDataset
 from hyperchunk.write.group import WritableGroup
 
-# Values that are copied are held in pieces of about so many bytes.
+# Approximate size in bytes of the pieces in which values are copied.
 _PIECE = 64 << 20
 _HARD, _SOFT, _EXTERNAL = 0, 1, 2
 
@@ -34,7 +34,7 @@ def copy(
     follow: tuple[bool, bool],
     attributes: bool,
 ) -> None:
-    """Copies an object, and what is below it, to a new name in a group."""
+    """Copies an object and everything below it to a new name in a group."""
     if not isinstance(target, WritableGroup):
         message = "copies go to a group of a file that is being written, or to a path from one"
         raise also(ReadOnlyError(message), TypeError)
@@ -46,7 +46,7 @@ def copy(
 
 
 class _Copier:
-    """One copy: what more than one link leads to is copied once."""
+    """State of one copy: an object with several links is copied once."""
 
     def __init__(self, target: WritableGroup, follow: tuple[bool, bool], attributes: bool) -> None:
         self.opened = target._opened
@@ -77,12 +77,12 @@ class _Copier:
         if self.with_attributes:
             self.attributes(source, node)
         if isinstance(source, Group) and depth:
-            # The copy itself may lie below what is copied: not what is there by now.
+            # The destination may be below the source, so the members were listed before the copy.
             for called, link in members:
                 self.link(source, called, link, node, depth - 1)
 
     def link(self, source: Group, name: str, link: Description, node: _core.Node, depth: int) -> None:
-        """Copies one link of a group, or what it leads to."""
+        """Copies one link of a group, or its target."""
         last = encode(name)
         expand = (link[0] == _SOFT and self.soft) or (link[0] == _EXTERNAL and self.external)
         if link[0] == _HARD or (expand and source.get(name) is not None):
@@ -97,7 +97,7 @@ class _Copier:
     # --- Values ---
 
     def stays(self, source: HLObject) -> bool:
-        """Whether references mean the same in the copy."""
+        """True if references stay valid in the copy."""
         return source._opened is self.opened
 
     def dataset(self, source: Dataset, parent: _core.Node, name: bytes) -> _core.Node:
@@ -145,7 +145,7 @@ class _Copier:
             made._write((index,), self.kept(source, source[index]))
 
     def kept(self, source: HLObject, values: Array) -> Array:
-        """Values without references that would lead nowhere."""
+        """Returns values without references that would dangle."""
         return values if self.stays(source) else _without_references(values)
 
     def attributes(self, source: HLObject, node: _core.Node) -> None:

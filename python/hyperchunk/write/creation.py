@@ -1,4 +1,4 @@
-"""How datasets are made from what h5py's arguments say."""
+"""Creation of datasets from h5py's arguments."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 _FILTERS = ("filters", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset")
-# What h5py takes and what changes nothing in the file.
+# h5py options without effect on the file.
 _IGNORED = frozenset(("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
 
 
 def extent(shape: Any, array: Array | None, shown: Dtype) -> Shape:
-    """The extent of a dataset: as asked for, which must suit the data."""
+    """Returns the requested extent of a dataset, checked against the data."""
     own = None
     if array is not None:
         inner = shown.subdtype[1] if shown.subdtype is not None else ()
@@ -58,7 +58,7 @@ def create(
     shape: Shape | None,
     options: dict[str, Any],
 ) -> _core.Node:
-    """Makes a dataset; `shape` is None for one without a dataspace."""
+    """Creates a dataset; `shape` is None for a null dataspace."""
     given = dict(options)
     track_times = given.pop("track_times", None)
     if track_times not in (None, True, False):
@@ -77,7 +77,7 @@ def keywords(
     shape: Shape | None,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """How `_core` says what a dataset is."""
+    """Returns `_core`'s keywords for a dataset."""
     given = dict(options)
     base = shown if shown.subdtype is None else shown.subdtype[0]
     wanted = filters_of(base, **{key: given.pop(key) for key in _FILTERS if key in given})
@@ -122,7 +122,7 @@ def keywords(
 
 
 def virtual(parent: _core.Node, name: bytes, **options: Any) -> _core.Node:
-    """Makes a virtual dataset."""
+    """Creates a virtual dataset."""
     rest: dict[str, Any] = {
         "chunks": [],
         "external": [],
@@ -192,7 +192,7 @@ def _chunks(chunks: Any, shape: Shape | None, bounds: tuple[int | None, ...] | N
 
 
 def _check_external(files: list[tuple[bytes, int, int | None]], shape: Shape | None, size: int) -> None:
-    """External files must have room for all elements."""
+    """Checks that external files have space for all elements."""
     wanted = int(np.prod(shape or (), dtype=object)) * size
     if files and all(room is not None for _, _, room in files):
         room = sum(room or 0 for _, _, room in files)
@@ -233,7 +233,7 @@ def fill(writer: _core.Writer, description: Description, shown: Dtype, value: An
 
 
 def like(other: Dataset) -> dict[str, Any]:
-    """The options that make a dataset like another one."""
+    """Returns the options that make a dataset like another one."""
     data = other._data
     found: dict[str, Any] = {"maxshape": None, "track_order": other.track_order}
     if other.shape is not None and other.maxshape != other.shape:
@@ -249,7 +249,7 @@ def like(other: Dataset) -> dict[str, Any]:
     return found
 
 
-# Which of the stored parameters of a filter are a user's: from where on, and how many at most.
+# Stored filter parameters that come from the user: index of the first, and maximum number.
 _OWN = {1: (0, 1), 2: (0, 0), 3: (0, 0), 4: (0, 2), 5: (0, 0), 6: (0, 2), 32000: (0, 0), 32008: (3, 3)}
 
 
@@ -272,7 +272,7 @@ def write_many(group: WritableGroup, values: Any) -> None:
 
 
 def elsewhere(opened: Writing, filename: str, path: str) -> _core.Object:
-    """The object of another file that a link leads to."""
+    """Returns the object in another file that an external link points to."""
     from hyperchunk.file import File
 
     beside = Path(opened.filename).parent / filename

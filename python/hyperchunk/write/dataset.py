@@ -20,12 +20,12 @@ from hyperchunk.write import elements
 from hyperchunk.write.dimensions import WritableDimensions, make_scale
 from hyperchunk.write.objects import WritableObject
 
-# Values that are broadcast are spread out in pieces of about so many bytes.
+# Approximate size in bytes of the pieces in which broadcast values are expanded.
 _SPREAD = 64 << 20
 
 
 def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
-    """Numbers from 0 on, one behind the other."""
+    """Returns non-negative integers as a contiguous array."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"integers are needed, not {array.dtype}")
@@ -35,8 +35,9 @@ def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
 
 
 class WritableDataset(WritableObject, Dataset):
-    """A dataset of a file that is being written: ``dataset[index] = values``, with h5py's rules for what an index may
-    be, for broadcasting and for conversion."""
+    """A dataset of a file that is being written: ``dataset[index] = values``, with h5py's rules for the index, for
+    broadcasting and for conversion.
+    """
 
     __slots__ = ()
 
@@ -56,7 +57,7 @@ class WritableDataset(WritableObject, Dataset):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Its extent; None without a dataspace. Setting it is :meth:`resize`."""
+        """Extent; None for a null dataspace. Setting it calls :meth:`resize`."""
         return self._data.shape
 
     @shape.setter
@@ -65,7 +66,7 @@ class WritableDataset(WritableObject, Dataset):
 
     @property
     def dims(self) -> WritableDimensions:
-        """Its dimensions, with their labels and scales."""
+        """Dimensions, with their labels and scales."""
         self._opened.need()
         return WritableDimensions(self)
 
@@ -87,7 +88,7 @@ class WritableDataset(WritableObject, Dataset):
         self._write(args, array)
 
     def _put(self, array: Array) -> None:
-        """Writes all elements, of a new dataset, whatever the shape of the array."""
+        """Writes all elements of a new dataset, whatever the shape of the array."""
         made = self._ready(array)
         self._out.write(_core.Choice.all(), made.memory_type, elements.flat(made.array))
 
@@ -127,7 +128,7 @@ class WritableDataset(WritableObject, Dataset):
     def _write_spread(
         self, selection: Selection, source: Array, inner: tuple[int, ...], memory: _core.Datatype | None
     ) -> None:
-        """Spreads out values piece by piece along the first dimension."""
+        """Expands broadcast values piece by piece along the first dimension."""
         assert selection.axes is not None
         (start, stride, count, block), *rest = selection.axes
         if block != 1 or count == 1:
@@ -138,7 +139,7 @@ class WritableDataset(WritableObject, Dataset):
         step = max(1, _SPREAD // max(row, 1))
         chunks = self._out.chunks
         if chunks is not None and stride == 1:
-            # Whole chunks need not wait for their rest.
+            # Whole chunks need not wait in memory for their rest.
             step = max(step // chunks[0] * chunks[0], chunks[0]) if start % chunks[0] == 0 else step
         for first in range(0, count, step):
             some = min(step, count - first)
@@ -159,7 +160,7 @@ class WritableDataset(WritableObject, Dataset):
         return selections.everything(dims) if whole else selections.select(dims, args)
 
     def _write_fields(self, names: list[str], args: tuple[Any, ...], values: Any, *, whole: bool = False) -> None:
-        """Changes some members of elements, and leaves the others as they are."""
+        """Changes some members of elements, and leaves the others unchanged."""
         dtype = self._reading().dtype
         if dtype.names is None:
             raise also(InvalidError("Field names only allowed for compound types"), TypeError)
@@ -184,28 +185,28 @@ class WritableDataset(WritableObject, Dataset):
         self._write(args or (...,), now)
 
     def write_direct(self, source: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
-        """Writes from an array; the selections are what ``numpy.s_[…]`` makes."""
+        """Writes from an array; the selections are made by ``numpy.s_[…]``."""
         if not source.flags.c_contiguous:
             raise TypeError("Array must be C-contiguous")
         self[... if dest_sel is None else dest_sel] = source if source_sel is None else source[source_sel]
 
     def write_future(self, index: Any, values: Any) -> Future[None]:
-        """``dataset[index] = values`` in the background. The values must not change before it is done."""
+        """Does ``dataset[index] = values`` in the background. The values must not change until it is done."""
         from hyperchunk.batches import submit
 
         return submit(lambda pair: self.__setitem__(*pair), (index, values))
 
     async def write_async(self, index: Any, values: Any) -> None:
-        """``dataset[index] = values`` for asyncio."""
+        """Does ``dataset[index] = values`` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
         await wrap_future(self.write_future(index, values))
 
-    # --- Chunks as they are stored ---
+    # --- Stored chunks ---
 
     @property
     def _chunked(self) -> _core.DatasetWriter:
-        """What writes chunks; its extent does not matter here."""
+        """The `_core` object that writes chunks; a stale extent does not matter here."""
         data = self._core_data
         if data is None:
             return self._out
@@ -214,10 +215,17 @@ class WritableDataset(WritableObject, Dataset):
         return data
 
     def write_chunk(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> None:
-        """Writes a chunk as it will be stored: `data`, any object with contiguous memory, is what its filters made of
-        it, and is neither looked at nor copied. `offset` has the indices of the chunk's first element. A bit of
-        `filter_mask` says that the filter of that number was left out for this chunk: 0 if none was. Nothing of `data`
-        is needed when this returns. Other threads may write other chunks at the same time."""
+        """Writes a chunk in its stored form: `data`, any object with contiguous memory, is the output of the filters,
+        and is neither checked nor copied. `offset` holds the indices of the chunk's first element. A set bit of
+        `filter_mask` means that the filter of that number was skipped for this chunk; 0 means none. `data` is no
+        longer needed when this returns. Threads may write different chunks at the same time.
+
+        Raises:
+            ValueError: `offset` or `filter_mask` is out of range.
+
+        Example:
+            >>> dataset.write_chunk((0, 0), zlib.compress(block.tobytes()))  # doctest: +SKIP
+        """
         try:
             self._chunked.write_chunk(offset, data, filter_mask)
         except OverflowError:
@@ -231,13 +239,14 @@ class WritableDataset(WritableObject, Dataset):
         filter_masks: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
     ) -> None:
-        """As :meth:`write_chunk`, many at once, which is far cheaper where chunks are small. One that cannot be written
-        is an error before any is.
+        """Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. If one cannot
+        be written, an error is raised before any is.
 
-        Either tuples of an offset, the bytes and, if it is not 0, a filter mask; or an array of offsets, a row for each
-        chunk, and `data`: a list with the bytes of each, or one object with contiguous memory that has them one behind
-        the other. `filter_masks` has a mask for each, or one for all; `sizes` says how many bytes each has, where they
-        are in one object and do not all have the same number."""
+        `chunks` holds either tuples of an offset, the bytes and, if it is not 0, a filter mask; or an array of
+        offsets, a row for each chunk, with `data`: a list with the bytes of each, or one object with contiguous
+        memory that holds them one after another. `filter_masks` has a mask for each, or one for all; `sizes` is the
+        size of each in bytes, if they are in one object and not equal.
+        """
         out = self._chunked
         try:
             if data is None:
@@ -268,7 +277,7 @@ class WritableDataset(WritableObject, Dataset):
             raise ValueError("an offset or mask out of range") from None
 
     def write_chunk_future(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> Future[None]:
-        """:meth:`write_chunk` in the background. `data` must not change before it is done."""
+        """Does :meth:`write_chunk` in the background. `data` must not change until it is done."""
         from hyperchunk.batches import submit
 
         return submit(lambda chunk: self.write_chunk(*chunk), (offset, data, filter_mask))
@@ -276,8 +285,14 @@ class WritableDataset(WritableObject, Dataset):
     # --- Extent ---
 
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
-        """Changes the extent; with `axis`, of that dimension only. What is outside is lost; what is new has the fill
-        value."""
+        """Changes the extent; with `axis`, of that dimension only. Elements outside the new extent are lost; new ones
+        have the fill value.
+
+        Raises:
+            TypeError: The layout is not chunked, or `size` has another number of dimensions.
+            ValueError: `axis` is out of range.
+            ExtentError: The new extent exceeds `maxshape`.
+        """
         data = self._out
         if data.chunks is None:
             raise TypeError("Only chunked datasets can be resized")
@@ -305,7 +320,11 @@ class WritableDataset(WritableObject, Dataset):
         data.resize(new)
 
     def append(self, values: Any, axis: int = 0) -> None:
-        """Makes the dataset longer along `axis` by `values`, and writes them there."""
+        """Extends the dataset along `axis` by the length of `values`, and writes them there.
+
+        Example:
+            >>> dataset.append(rows)  # doctest: +SKIP
+        """
         plan = self._reading()
         array = elements.as_array(values, plan.dtype)
         shape = self._out.shape
@@ -330,7 +349,7 @@ class WritableDataset(WritableObject, Dataset):
     # --- Dimension scales ---
 
     def make_scale(self, name: str = "") -> None:
-        """Makes it a dimension scale."""
+        """Makes the dataset a dimension scale."""
         make_scale(self, name)
 
     def flush(self) -> None:

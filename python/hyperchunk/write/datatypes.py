@@ -1,4 +1,4 @@
-"""From NumPy dtypes to HDF5 datatypes: the inverse of :mod:`hyperchunk.dtypes`."""
+"""Conversion of NumPy dtypes to HDF5 datatypes: the inverse of :mod:`hyperchunk.dtypes`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hyperchunk.dtypes import Description, Dtype
 from hyperchunk.references import RegionReference
 from hyperchunk.values import float_description, order_of
 
-# What leads to a string or a sequence: its length, an address, a number.
+# Size of a handle of a string or a sequence: its length, an address, a number.
 HANDLE = 16
 
 
 @lru_cache(maxsize=1024)
 def _plain(text: str) -> Description:
-    """The datatype of numbers, by the dtype's text."""
+    """Returns the datatype of numbers, given the dtype's text."""
     dtype = np.dtype(text)
     size, order = dtype.itemsize, order_of(dtype)
     match dtype.kind:
@@ -32,7 +32,7 @@ def _plain(text: str) -> Description:
 
 
 def stored(dtype: Dtype) -> Description:
-    """The datatype that values of a dtype are stored as: what h5py chooses."""
+    """Returns the datatype in which values of a dtype are stored: h5py's choice."""
     if dtype.subdtype is not None:
         base, dims = dtype.subdtype
         element = stored(base)
@@ -74,7 +74,7 @@ def _sequence(element: Any) -> Description:
 
 
 def enum(dtype: Dtype, values: dict[Any, int]) -> Description:
-    """An enumeration of names with their values."""
+    """Returns the datatype of an enumeration."""
     members = tuple(
         (name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogateescape"), int(value))
         for name, value in values.items()
@@ -83,7 +83,9 @@ def enum(dtype: Dtype, values: dict[Any, int]) -> Description:
 
 
 def _compound(dtype: Dtype) -> Description:
-    """Members where NumPy has them; what lies in a heap has another size in files, and moves those behind it."""
+    """Returns a compound with NumPy's offsets; heap-allocated members have another size in files, which shifts the
+    following ones.
+    """
     assert dtype.names is not None
     assert dtype.fields is not None
     found, grown = {}, 0

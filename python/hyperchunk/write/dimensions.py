@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hyperchunk.write.dataset import WritableDataset
 
 _REFERENCES = ("vlen", 16, ("reference", 8, 0))
-# Where a scale is used: the dataset, and the number of the dimension.
+# Type of an entry in REFERENCE_LIST: the dataset that uses a scale, and the number of its dimension.
 _USES = (
     "compound",
     16,
@@ -52,7 +52,7 @@ class WritableDimension(DimensionProxy):
 
     @property
     def label(self) -> str:
-        """Its label; empty without one."""
+        """Label of the dimension; empty without one."""
         return super().label
 
     @label.setter
@@ -65,7 +65,7 @@ class WritableDimension(DimensionProxy):
         dataset.attrs.create("DIMENSION_LABELS", values, dtype=string_dtype("ascii" if _is_ascii(labels) else "utf-8"))
 
     def attach_scale(self, dset: Dataset) -> None:
-        """Makes a dataset a scale of this dimension."""
+        """Attaches a scale to this dimension."""
         dataset = self._dataset
         scale = _scale(dset)
         if "DIMENSION_LIST" in scale.attrs:
@@ -83,7 +83,7 @@ class WritableDimension(DimensionProxy):
         _set_uses(scale, [*((use[0], int(use[1])) for use in uses), (dataset.ref, self._dimension)])
 
     def detach_scale(self, dset: Dataset) -> None:
-        """Takes a scale from this dimension."""
+        """Detaches a scale from this dimension."""
         scale = _scale(dset)
         lists = self._lists()
         if scale.ref not in lists[self._dimension]:
@@ -139,7 +139,7 @@ def _set_uses(scale: WritableDataset, uses: list[tuple[Any, int]]) -> None:
 
 
 class WritableDimensions(DimensionManager):
-    """The dimensions of a dataset that is being written."""
+    """Dimensions of a dataset that is being written."""
 
     _dataset: WritableDataset
 

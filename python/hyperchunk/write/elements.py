@@ -1,8 +1,8 @@
-"""From NumPy values to stored elements: the inverse of :mod:`hyperchunk.values`.
+"""Conversion of NumPy values to stored elements: the inverse of :mod:`hyperchunk.values`.
 
-Numbers, strings of fixed length and what is made of them are handed over as they lie in memory: `_core` converts them
-while it writes. Strings and sequences of any length are stored first; in their places are the handles that lead to
-them."""
+Numbers, fixed-length strings and compositions of them are passed in their memory layout: `_core` converts them while
+it writes. Variable-length strings and sequences are stored first, and replaced by the handles that point to them.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Lower = Callable[["_core.Writer", Array], Array]
 
 
 class Part(NamedTuple):
-    """How elements of a dtype become elements of a datatype."""
+    """Conversion of elements from a dtype to a datatype."""
 
-    #: The dtype of the array that is handed over.
+    #: Dtype of the array passed to `_core`.
     wire: Dtype
-    #: The datatype of the same.
+    #: Datatype of that array.
     memory: Description
-    #: Makes that array; None where it is there.
+    #: Makes that array; None if it is the input itself.
     lower: Lower | None
 
 
-# --- Values of unknown type ---
+# --- Values without a dtype ---
 
 
 def _item_type(value: Any) -> type | None:
-    """The type of all items of nested lists; None if there are several."""
+    """Returns the type of all items of nested lists; None if there are several."""
     if isinstance(value, list | tuple):
         kinds = {_item_type(item) for item in value}
         return kinds.pop() if len(kinds) == 1 else None
@@ -50,7 +50,7 @@ def _item_type(value: Any) -> type | None:
 
 
 def guess(value: Any) -> Dtype | None:
-    """The dtype of values that NumPy has none for."""
+    """Returns the dtype of values for which NumPy has none."""
     if isinstance(value, RegionReference):
         return dtypes.regionref_dtype
     if isinstance(value, Reference):
@@ -66,7 +66,7 @@ def guess(value: Any) -> Dtype | None:
 
 
 def as_new(value: Any, dtype: Dtype | None) -> Array:
-    """The array for a new dataset or attribute; `dtype` is what was asked for."""
+    """Returns the array for a new dataset or attribute; `dtype` is the requested one."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
         return value
     if dtype is not None and dtype.metadata is not None and dtype.kind == "O":
@@ -82,7 +82,7 @@ def as_new(value: Any, dtype: Dtype | None) -> Array:
 
 
 def objects(value: Any, dtype: Dtype) -> Array:
-    """An array of Python objects, each of which is a value."""
+    """Returns an array of Python objects, each of which is a value."""
     if isinstance(value, str | bytes | Reference):
         array = np.empty((), dtype)
         array[()] = value
@@ -91,7 +91,7 @@ def objects(value: Any, dtype: Dtype) -> Array:
 
 
 def as_array(value: Any, dtype: Dtype) -> Array:
-    """The array of values for elements that are shown as `dtype`."""
+    """Returns the array of values for elements that are shown as `dtype`."""
     if isinstance(value, Empty):
         raise TypeError("an Empty has no values")
     base = dtype if dtype.subdtype is None else dtype.subdtype[0]
@@ -114,7 +114,7 @@ def as_array(value: Any, dtype: Dtype) -> Array:
 
 
 def _fixed(value: Any, dtype: Dtype) -> Array:
-    """Strings of fixed length, as UTF-8."""
+    """Encodes fixed-length strings as UTF-8."""
     array = np.asarray(value)
     if array.dtype.kind in "UOT":
         encoded = [item if isinstance(item, bytes) else str(item).encode("utf-8") for item in array.flat]
@@ -123,14 +123,14 @@ def _fixed(value: Any, dtype: Dtype) -> Array:
 
 
 def objects_of(value: Any, dtype: Dtype) -> Array:
-    """An array without dimensions of one Python object."""
+    """Returns a zero-dimensional array of one Python object."""
     array: Array = np.empty((), dtype)
     array[()] = value
     return array
 
 
 def _sequences_of(value: Any, dtype: Dtype, element: Dtype) -> Array:
-    """An array of sequences: rows of an array of numbers, or what nested lists hold."""
+    """Returns an array of sequences: rows of a numeric array, or items of nested lists."""
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
         try:
             plain = np.asarray(value, dtype=element)
@@ -157,7 +157,7 @@ def _sequences_of(value: Any, dtype: Dtype, element: Dtype) -> Array:
 
 
 def part(target: Description, dtype: Dtype) -> Part:
-    """How elements of `dtype` become elements of `target`; arrays of arrays are the caller's."""
+    """Describes the conversion of elements of `dtype` to `target`; the caller handles arrays of arrays."""
     kind = target[0]
     if dtype.subdtype is not None:
         base, dims = dtype.subdtype
@@ -189,14 +189,14 @@ def part(target: Description, dtype: Dtype) -> Part:
 
 
 def element_of(target: Description) -> Description:
-    """The innermost element of arrays."""
+    """Returns the innermost element of arrays."""
     while target[0] == "array":
         target = target[3]
     return target
 
 
 def dims_of(target: Description) -> tuple[tuple[int, ...], ...]:
-    """The dimensions of each array of arrays, from the outside."""
+    """Returns the dimensions of each array of arrays, outermost first."""
     found = []
     while target[0] == "array":
         found.append(target[2])
@@ -205,7 +205,7 @@ def dims_of(target: Description) -> tuple[tuple[int, ...], ...]:
 
 
 def array_of(nested: Iterable[tuple[int, ...]], memory: Description) -> Description:
-    """Arrays of arrays of an element."""
+    """Returns the datatype of arrays of arrays of an element."""
     for level in reversed(list(nested)):
         size = memory[1]
         for dim in level:
@@ -263,7 +263,7 @@ def _strings(writer: _core.Writer, array: Array) -> Array:
 
 def _text(value: Any) -> bytes:
     if value is None or (isinstance(value, int | float) and value == 0):
-        # An element of a new array of objects.
+        # An unset element of an object array.
         return b""
     text: bytes = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
     if b"\0" in text:
@@ -287,7 +287,7 @@ def _sequences(writer: _core.Writer, array: Array, element: Description) -> Arra
     plain = [row for row in rows if len(row)]
     joined = _joined(plain, shown)
     data = to_stored(writer, element, joined)
-    # HDF5 takes an empty sequence in memory for none at all.
+    # An empty sequence in memory is a null sequence for HDF5.
     return _handles(writer.store(counts, element[1], data, True), array.shape)
 
 
@@ -322,7 +322,7 @@ def _references(writer: _core.Writer, array: Array, target: Description) -> Arra
 
 
 def _region(writer: _core.Writer, value: Reference) -> bytes:
-    """The element for a part of a dataset of the same file, which is stored first."""
+    """Stores a selection of a dataset in the same file, and returns its region reference."""
     address = int.from_bytes(value._raw, "little")
     extent = writer.object(address).dataset().shape or ()
     return writer.store_region(address, extent, value._region.choice)
@@ -334,23 +334,23 @@ def _datatype(description: Description) -> _core.Datatype:
 
 
 class Ready(NamedTuple):
-    """Elements in memory, to be written."""
+    """Elements in memory, ready to be written."""
 
-    #: In one piece.
+    #: Contiguous array.
     array: Array
-    #: The shape of the elements: without the dimensions of elements that are arrays.
+    #: Shape of the elements: without the inner dimensions of array elements.
     shape: tuple[int, ...]
-    #: The datatype of what is in memory; None if it is as stored.
+    #: Datatype in memory; None if it is the stored one.
     memory: Description | None
 
     @property
     def memory_type(self) -> _core.Datatype | None:
-        """The same for `_core`."""
+        """Datatype in memory, for `_core`."""
         return None if self.memory is None else _datatype(self.memory)
 
 
 def ready(writer: _core.Writer, target: Description, array: Array) -> Ready:
-    """Makes the elements of an array what `target` can be made of."""
+    """Converts the elements of an array to a form that `_core` converts to `target`."""
     nested = dims_of(target)
     dims = sum(nested, ())
     shape = array.shape
@@ -366,12 +366,12 @@ def ready(writer: _core.Writer, target: Description, array: Array) -> Ready:
 
 
 def to_stored(writer: _core.Writer, target: Description, array: Array) -> bytes:
-    """The elements of an array as they are stored."""
+    """Returns the elements of an array in their stored form."""
     return stored_bytes(ready(writer, target, array), target)
 
 
 def stored_bytes(found: Ready, target: Description) -> bytes:
-    """Elements in memory as they are stored."""
+    """Returns elements in memory in their stored form."""
     data = flat(found.array)
     if found.memory is None:
         return data.tobytes()
@@ -383,5 +383,5 @@ def stored_bytes(found: Ready, target: Description) -> bytes:
 
 
 def flat(array: Array) -> Array:
-    """The bytes of an array, one element behind the other."""
+    """Returns the bytes of an array as a contiguous array."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

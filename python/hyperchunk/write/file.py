@@ -14,7 +14,7 @@ from hyperchunk.objects import Recipe
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
 
-# The oldest release of HDF5 that must be able to read a file, by h5py's names for bounds.
+# Oldest release of HDF5 that must be able to read a file, by h5py's names.
 _OLDEST = {
     "earliest": "v18",
     "v108": "v18",
@@ -24,11 +24,11 @@ _OLDEST = {
     "v200": "v200",
     "latest": "v200",
 }
-# h5py's strategies for free space of which there is no equivalent.
+# Free-space strategies of h5py without an equivalent.
 _OTHER_STRATEGIES = ("aggregate", "none")
-# libhdf5's page size, where nothing else is said.
+# libhdf5's default page size.
 _FS_PAGE = 4096
-# The first page of a file for object stores, where nothing else is said.
+# Default size of the first page of a file for object stores.
 _PAGE = 1 << 20
 _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write", False: "never", True: "commit"}
 
@@ -36,24 +36,30 @@ _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write",
 class WritableFile(WritableGroup, File):
     """A new HDF5 file, and its root group.
 
-    `name` is a path, or a binary file-like object that gets the bytes at the end. The file is whole when it is flushed
-    or closed, and has its name from then on; before that it is ``NAME.partial``. ``"w"`` replaces a file that is
-    there, ``"x"`` (or ``"w-"``) does not.
+    `name` is a path, or a binary file-like object that gets the bytes at the end. A flush or close makes the file
+    complete and gives it its name; until then it is ``NAME.partial``. ``"w"`` replaces an existing file, ``"x"`` (or
+    ``"w-"``) does not.
 
-    `libver` is the oldest release of HDF5 that must be able to read it: ``"v108"``, ``"v110"``, ``"v200"`` or
-    ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for what no format of 1.8 has, such as chunks
-    of 4 GiB and more: then a :class:`NewerFormatWarning` says so. A pair has that oldest release, and the newest whose
-    format may be used where it is needed. `sync` says when data must have reached the disk: ``"commit"``,
-    ``"never"`` or ``"write"`` (each write). ``layout="cloud"`` puts all structure into a first page of `page_size`
-    bytes, so that a reader over a network fetches it with one request. Chunks begin at multiples of `alignment` bytes.
-    `threads` bounds how many processors compress. `journal` keeps what ``hyperchunk recover`` needs if this program is
-    killed. `locking` says whether it is locked, as for reading: others can read what was flushed, and not write it.
-    `waiting_bytes` bounds what waits in memory of chunks that are written in part.
+    Options:
+
+    - `libver`: oldest release of HDF5 that must be able to read the file: ``"v108"``, ``"v110"``, ``"v200"`` or
+      ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for features that no format of 1.8 has,
+      such as chunks of 4 GiB and more, which cause a :class:`NewerFormatWarning`. A pair gives the oldest release,
+      and the newest whose format may be used where it is needed.
+    - `sync`: time at which data must have reached the disk: ``"commit"``, ``"never"`` or ``"write"`` (each write).
+    - ``layout="cloud"``: put all structure into a first page of `page_size` bytes, so that a reader over a network
+      fetches it with one request.
+    - `alignment`: chunks begin at multiples of this number of bytes.
+    - `threads`: maximum number of compressing threads.
+    - `journal`: keep the data that ``hyperchunk recover`` needs if this program is killed.
+    - `locking`: as for reading; others can read the flushed state of a locked file, but not write it.
+    - `waiting_bytes`: maximum memory for partially written chunks.
 
     Of h5py's options, `track_order`, `track_times`, `userblock_size`, `fs_strategy="page"` with `fs_page_size`,
-    `alignment_threshold` and `alignment_interval` do what they do there; ``driver="core"`` keeps the file in memory,
-    and with ``backing_store=True`` on disk. Those that tune libhdf5's caches (``rdcc_nbytes`` and others) are checked,
-    and change nothing in a file. All others are errors that name them."""
+    `alignment_threshold` and `alignment_interval` have h5py's meaning; ``driver="core"`` keeps the file in memory,
+    and with ``backing_store=True`` on disk. Options that tune libhdf5's caches (``rdcc_nbytes`` and others) are
+    checked, and change nothing in a file. All others are errors that name them.
+    """
 
     __slots__ = ()
 
@@ -157,39 +163,42 @@ class WritableFile(WritableGroup, File):
 
     @property
     def mode(self) -> str:
-        """Always ``"r+"``, as h5py has it for what can be changed."""
+        """Always ``"r+"``, as h5py has it for writable files."""
         self._opened.need()
         return "r+"
 
     @property
     def libver(self) -> tuple[str, str]:
-        """The oldest release of HDF5 that can read it, and the newest whose format may be used where that is needed."""
+        """Oldest release of HDF5 that can read the file, and newest whose format may be used where it is needed."""
         self._opened.need()
         options = self._opened.recipe.options
         return ({"v18": "earliest"}.get(options["oldest"], options["oldest"]), options["newest"])
 
     @property
     def swmr_mode(self) -> bool:
-        """Never: see :meth:`flush`."""
+        """Always False: see :meth:`flush`."""
         self._opened.need()
         return False
 
     def flush(self) -> None:
-        """Commits what was written so far: whoever opens the file from now on finds this state, whole, until the next
-        commit, also if this program is killed. Costs space for the structure each time."""
+        """Commits the data written until now: readers that open the file from now on find this complete state, until
+        the next commit, even if this program is killed. Each commit takes space for the structure.
+        """
         self._writing.writer.flush()
 
     def close(self) -> None:
-        """Commits the file and closes it; nothing that comes from it can be used after that."""
+        """Commits the file and closes it; no object of it can be used after that."""
         self._opened.close()
 
     def stored(self) -> tuple[int, str | None] | None:
-        """The size and ETag of the object that a file in a store became; None before it is closed, and for others."""
+        """Returns the size and ETag of the object made of a file in a store; None before it is closed, and for other
+        files.
+        """
         assert isinstance(self._opened, Writing)
         return self._opened.stored()
 
     def getbuffer(self) -> bytes:
-        """The bytes of a file in memory (``driver="core"``) as they were last committed."""
+        """Returns the bytes of a file in memory (``driver="core"``) as of its last commit."""
         data = self._writing.writer.bytes()
         if data is None:
             raise UnsupportedError("the file does not lie in memory")
@@ -213,7 +222,7 @@ class WritableFile(WritableGroup, File):
 
 
 def _paged(strategy: str | None, persist: bool, threshold: int, size: int | None) -> int | None:
-    """The size of the pages that h5py's options for free space ask for."""
+    """Returns the page size for h5py's free-space options."""
     if strategy in _OTHER_STRATEGIES:
         raise UnsupportedError(f"fs_strategy={strategy!r}: files are written with 'fsm' or 'page'")
     if strategy not in (None, "fsm", "page"):

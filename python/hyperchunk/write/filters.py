@@ -1,4 +1,4 @@
-"""Filters, as h5py's arguments say them, or by one name."""
+"""Filters given by h5py's arguments, or by a preset name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hyperchunk.dtypes import Dtype
 
 _SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _SNAPPY = 2, 3, 4, 6, 32003
 _NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
-# Of szip's option mask.
+# Bits of szip's option mask.
 _SZIP_MASKS = {"ec": 4, "nn": 32}
 
 
 class Filters(NamedTuple):
-    """The filters of a dataset."""
+    """Filters of a dataset."""
 
-    #: The number of each, and its options.
+    #: Number and options of each filter.
     filters: list[tuple[int, list[int]]]
-    #: Their name, if they have one.
+    #: Name of the preset, if any.
     preset: str | None
 
     def __bool__(self) -> bool:
@@ -36,7 +36,7 @@ def filters_of(
     fletcher32: bool | None = None,
     scaleoffset: int | bool | None = None,
 ) -> Filters:
-    """What the arguments of ``create_dataset`` mean."""
+    """Converts the arguments of ``create_dataset`` to filters."""
     if filters is not None:
         if any(argument not in (None, False) for argument in (compression, compression_opts, shuffle, scaleoffset)):
             raise TypeError("filters says it all: compression, shuffle and scaleoffset cannot be given with it")
@@ -63,7 +63,7 @@ def filters_of(
 
 
 def _one(item: Any) -> tuple[int, list[int]]:
-    """A filter by its number; with its options; or as a package of plugins has it."""
+    """Converts a filter given by its number, with its options, or as an object of a plugin package."""
     if isinstance(item, Mapping):
         return int(item["compression"]), _numbers(item.get("compression_opts", ()))
     if isinstance(item, str):

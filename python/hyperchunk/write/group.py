@@ -26,7 +26,7 @@ from hyperchunk.write.opened import Writing
 
 
 class WritableDatatype(WritableObject, Datatype):
-    """A datatype that is an object of a file that is being written."""
+    """A committed datatype of a file that is being written."""
 
     __slots__ = ()
 
@@ -41,8 +41,10 @@ class WritableGroup(MutableNames, WritableObject, Group):
     def create_group(
         self, name: str | bytes | None, track_order: bool | None = None, *, track_times: bool | None = None
     ) -> WritableGroup:
-        """Makes a group, and those that its path names. Without a name, no link leads to it yet. `track_order` keeps
-        the order in which links and attributes are made, `track_times` when the group was made."""
+        """Creates a group, and the missing groups of its path. Without a name, it is anonymous: no link points to it
+        yet. `track_order` stores the creation order of links and attributes, `track_times` the creation time of the
+        group.
+        """
         parent, last = self._place(name)
         made = parent.create_group(last, bool(track_order))
         if track_times:
@@ -59,14 +61,15 @@ class WritableGroup(MutableNames, WritableObject, Group):
         data: Any = None,
         **options: Any,
     ) -> WritableDataset:
-        """Makes a dataset: of `shape` and `dtype`, or those of `data`.
+        """Creates a dataset of `shape` and `dtype`, by default the ones of `data`.
 
         `options` are h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
         ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
         ``track_order``, ``track_times``, ``external``, ``allow_unknown_filter``; and two of our own. ``filters`` is a
-        preset (``"deflate"``, ``"fast"``,
-        ``"small"``, ``"snappy"``, ``"none"``), or a list of filters: names, numbers with their options, or objects of
-        hdf5plugin. ``layout`` is ``"compact"``, ``"contiguous"`` or ``"chunked"``."""
+        preset (``"deflate"``, ``"fast"``, ``"small"``, ``"snappy"``, ``"none"``), or a list of filters: names,
+        numbers with their options, or objects of hdf5plugin. ``layout`` is ``"compact"``, ``"contiguous"`` or
+        ``"chunked"``.
+        """
         if isinstance(data, Empty):
             dtype, shape_of = data.dtype if dtype is None else dtype, None
         else:
@@ -83,7 +86,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         return dataset
 
     def _type(self, dtype: Any, data: Any) -> tuple[Description, _core.Node | None, Dtype, npt.NDArray[Any] | None]:
-        """The datatype that is stored, by itself and committed, the dtype that is shown, and the array of `data`."""
+        """Returns the stored datatype, its committed object, the dtype for readers, and the array of `data`."""
         committed = None
         if isinstance(dtype, Datatype):
             node = dtype._object
@@ -105,7 +108,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
     def create_virtual_dataset(
         self, name: str | bytes | None, layout: VirtualLayout, fillvalue: Any = None
     ) -> WritableDataset:
-        """Makes a virtual dataset of what was put into a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it."""
+        """Creates a virtual dataset from a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it."""
         description, committed, shown, _ = self._type(layout.dtype, None)
         parent, last = self._place(name)
         made = creation.virtual(
@@ -129,14 +132,15 @@ class WritableGroup(MutableNames, WritableObject, Group):
         maxshape: int | tuple[int | None, ...] | None = None,
         fillvalue: Any = None,
     ) -> Iterator[VirtualLayout]:
-        """Makes a virtual dataset of what is put into a layout: ``with group.build_virtual_dataset(…) as layout``."""
+        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout."""
         layout = VirtualLayout(shape, dtype, maxshape, self._opened.filename)
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)
 
     def create_dataset_like(self, name: str | bytes | None, other: Dataset, **options: Any) -> WritableDataset:
-        """Makes a dataset with the type, shape, chunks and filters of another one, which may be of another file;
-        `options` say what is different."""
+        """Creates a dataset with the type, shape, chunks and filters of another one, which may be in another file;
+        `options` override them.
+        """
         given = creation.like(other) | options
         shape, dtype = given.pop("shape", other.shape), given.pop("dtype", None)
         if dtype is None and shape is not None:
@@ -153,7 +157,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
     # --- Links ---
 
     def __setitem__(self, name: str | bytes, value: Any) -> None:
-        """Makes a link to an object of this file, a soft or an external link, a committed datatype, or a dataset."""
+        """Creates a link to an object of this file, a soft or external link, a committed datatype, or a dataset."""
         if isinstance(value, HLObject):
             if value._opened is not self._opened:
                 raise ValueError("Unable to create link (the object is of another file)")
@@ -177,7 +181,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             parent.link_hard(last, dataset._node)
 
     def __delitem__(self, name: str | bytes) -> None:
-        """Removes a link; an object that no link leads to is gone when the file is closed."""
+        """Removes a link; an object without links is deleted when the file is closed."""
         if name not in self:
             near = self._near(encode(name))
             raise ObjectNotFoundError(f"Couldn't delete link (no link of the name {name!r}){near}")
@@ -185,7 +189,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         parent.unlink(last)
 
     def move(self, source: str | bytes, dest: str | bytes) -> None:
-        """Gives a link another name."""
+        """Renames a link."""
         link = self.get(source, getlink=True)
         if source not in self:
             near = self._near(encode(source))
@@ -193,28 +197,28 @@ class WritableGroup(MutableNames, WritableObject, Group):
         self[dest] = self[source] if isinstance(link, HardLink) else link
         del self[source]
 
-    # --- Many at once ---
+    # --- Batches ---
 
     def write_many(self, values: Any) -> None:
-        """Writes to many datasets: a mapping of paths to values, or to pairs of an index and values."""
+        """Writes to several datasets: a mapping of paths to values, or to pairs of an index and values."""
         creation.write_many(self, values)
 
     def write_many_future(self, values: Any) -> Any:
-        """:meth:`write_many` in the background."""
+        """Does :meth:`write_many` in the background."""
         from hyperchunk.batches import submit
 
         return submit(self.write_many, values)
 
     async def write_many_async(self, values: Any) -> None:
-        """:meth:`write_many` for asyncio."""
+        """Does :meth:`write_many` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
         await wrap_future(self.write_many_future(values))
 
-    # --- How names become places ---
+    # --- Resolution of names ---
 
     def _place(self, name: str | bytes | None, *, make: bool = True) -> tuple[_core.Node, bytes]:
-        """The group that a path's last name belongs to, and that name; groups on the way are made."""
+        """Returns the parent group of a path, creating missing groups, and the last name."""
         node = self._node
         if name is None:
             return node, b""
@@ -238,7 +242,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         return node, parts[-1]
 
     def _made(self, name: str | bytes | None) -> str | None:
-        """The name of an object that was made here."""
+        """Returns the full name of an object created here."""
         if name is None:
             return None
         return self._join(name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"))

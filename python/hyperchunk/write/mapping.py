@@ -1,4 +1,4 @@
-"""What groups and attributes that are being written have of a mutable mapping."""
+"""Mutable-mapping methods of writable groups and attributes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class MutableNames(MutableMapping[Any, Any]):
-    """Names that lead to something, to be changed. What is removed is not opened: a broken link goes as well."""
+    """Mutable mapping of names. Removal does not open the object, so dangling links can be removed."""
 
     __slots__ = ()
 
     def setdefault(self, name: Any, default: Any = None) -> Any:
-        """What the name leads to; made of `default` if there is nothing."""
+        """Returns the object of a name; creates it from `default` if it does not exist."""
         if name not in self:
             self[name] = default
         return self[name]

@@ -1,4 +1,4 @@
-"""What groups, datasets and committed datatypes of a file that is being written have in common."""
+"""Common base of groups, datasets and committed datatypes in a file that is being written."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class WritableObject(HLObject):
     def _writing(self) -> Writing:
         opened = self._opened
         assert isinstance(opened, Writing)
-        opened.writer  # noqa: B018 - an error if it is closed
+        opened.writer  # noqa: B018 - raises an error if the file is closed
         return opened
 
     @property
     def _node(self) -> _core.Node:
-        """What `_core` has of it."""
+        """The `_core` object."""
         self._writing  # noqa: B018
         assert isinstance(self._found, _core.Node)
         return self._found
 
     @property
     def file(self) -> File:
-        """The file that it lies in."""
+        """File of the object."""
         from hyperchunk.write.file import WritableFile
 
         return WritableFile._of(self._writing)
 
     @property
     def attrs(self) -> WritableAttributes:
-        """Its attributes."""
+        """Attributes of the object."""
         self._opened.need()
         return WritableAttributes(self)
 
     @property
     def ref(self) -> Reference:
-        """A reference to it."""
+        """Reference to the object."""
         return Reference(OBJECT1, self._node.pin().to_bytes(8, "little"))
 
     @property
     def regionref(self) -> RegionProxy:
-        """``regionref[index]`` makes a reference to a part of a dataset."""
+        """Region references: ``regionref[index]`` makes one to a selection of a dataset."""
         return _WritableRegions(self)
 
 
@@ -62,5 +62,5 @@ class _WritableRegions(RegionProxy):
 
 
 def track(track_order: bool | None) -> bool:
-    """Whether order is tracked, where nothing is said."""
+    """Returns the default for order tracking."""
     return bool(track_order)

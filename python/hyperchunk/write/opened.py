@@ -12,8 +12,9 @@ from hyperchunk.objects import Opened, Recipe
 
 
 class Writing(Opened):
-    """A file that is being written, shared by all objects that come from it. It is committed when it is closed; at the
-    latest when nothing of it is used any more, or the program ends."""
+    """A file that is being written, shared by all its objects. Closing commits it; this happens at the latest when no
+    object of it is used any more, or the program ends.
+    """
 
     __slots__ = ("_close", "_stored")
 
@@ -24,7 +25,7 @@ class Writing(Opened):
 
     @property
     def writer(self) -> _core.Writer:
-        """What `_core` has of it, or an error if it is closed."""
+        """The `_core` writer; raises an error if the file is closed."""
         core = self._core
         if core is None:
             raise ClosedError(f"the file is closed (file {self.filename})")
@@ -32,11 +33,13 @@ class Writing(Opened):
         return core
 
     def need(self) -> _core.Writer:
-        """The same."""
+        """Returns the writer."""
         return self.writer
 
     def close(self) -> None:
-        """Commits and closes it. If that fails, it stays open, and is not tried again when the program ends."""
+        """Commits and closes the file. If that fails, the file stays open, and there is no new attempt at the
+        program's end.
+        """
         if self._closed:
             return
         writer = self.writer
@@ -47,41 +50,41 @@ class Writing(Opened):
         super().close()
 
     def discard(self) -> None:
-        """Gives the file up, and closes it."""
+        """Discards the file and closes it."""
         self._close.detach()
         self._stored = None
         self.writer.discard()
         super().close()
 
     def stored(self) -> tuple[int, str | None] | None:
-        """What the store says about the object that it became."""
+        """Returns the size and ETag of the object made of the file."""
         return self._stored if self._closed else self.writer.stored()
 
     def renew(self) -> None:
-        """What is written is what it is."""
+        """Does nothing but check that the file is open: a file being written is always current."""
         self.need()
 
     def portable(self) -> Recipe:
-        """Files that are being written stay where they are."""
+        """Raises an error: a file that is being written cannot move to another process."""
         raise TypeError("files that are being written cannot be pickled")
 
 
 def _commit(writer: _core.Writer, target: Any, process: int) -> None:
-    # A copy of the process must not commit what its parent still writes.
+    # A forked child must not commit a file that its parent is still writing.
     if os.getpid() == process:
         writer.close()
         _deliver(writer, target)
 
 
 def _give_up(writer: _core.Writer, target: Any, process: int) -> None:
-    # What is streamed to a store and was never closed may lack anything.
+    # A file streamed to a store and never closed may be incomplete.
     del target
     if os.getpid() == process:
         writer.discard()
 
 
 def _deliver(writer: _core.Writer, target: Any) -> None:
-    """Gives a file that was made in memory to the object that wants it."""
+    """Writes a file made in memory to its target object."""
     data = writer.bytes()
     if data is None or target is None:
         return
@@ -91,12 +94,12 @@ def _deliver(writer: _core.Writer, target: Any) -> None:
 
 
 def same_file(opened: Opened, other: Opened) -> bool:
-    """Whether objects of both are of one file."""
+    """True if both are the same file."""
     return opened is other
 
 
 def writing(opened: Opened) -> Writing:
-    """It, where it is being written."""
+    """Returns the file as one that is being written, or raises an error."""
     if not isinstance(opened, Writing):
         raise UnsupportedError("the object is of a file that is not being written")
     return opened

@@ -1,4 +1,5 @@
-//! DLPack: how libraries of arrays hand memory to each other. Source: DLPack 1.1, its header and its Python specification.
+//! DLPack: exchange of memory between array libraries. Source: DLPack 1.1, its header and its
+//! Python specification.
 
 use hyperchunk_cuda::DeviceMemory;
 use pyo3::exceptions::PyBufferError;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 /// `kDLCUDA`.
 const CUDA: i32 = 2;
-/// The version of the form that has one.
+/// Version of the versioned tensor.
 const VERSION: Version = Version { major: 1, minor: 1 };
 /// `DLPACK_FLAG_BITMASK_IS_COPIED`.
 const IS_COPIED: u64 = 2;
@@ -18,7 +19,7 @@ const IS_COPIED: u64 = 2;
 const NAME: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 
-/// What an element is.
+/// Type of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Element {
     code: u8,
@@ -26,7 +27,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Of NumPy's kind and its size in bytes, where DLPack has it.
+    /// Makes the element type of a NumPy kind and size in bytes, if DLPack has it.
     pub(super) fn new(kind: char, size: usize) -> Option<Self> {
         let (code, sizes): (u8, &[usize]) = match kind {
             'i' => (0, &[1, 2, 4, 8]),
@@ -40,7 +41,7 @@ impl Element {
         Some(Self { code, bits })
     }
 
-    /// Whether it is that of NumPy's kind and so many bytes.
+    /// True if this is the type of a NumPy kind and size in bytes.
     pub(super) fn is(self, kind: char, size: u64) -> bool {
         usize::try_from(size).ok().and_then(|size| Self::new(kind, size)) == Some(self)
     }
@@ -95,7 +96,7 @@ struct ManagedVersioned {
     tensor: Plain,
 }
 
-/// What a capsule keeps.
+/// A tensor owned by a capsule.
 #[derive(Debug)]
 pub(super) struct Tensor {
     memory: Arc<DeviceMemory>,
@@ -105,7 +106,7 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// Memory with the elements of an array in row-major order.
+    /// Makes a tensor of an array's elements in row-major order.
     pub(super) fn new(memory: Arc<DeviceMemory>, shape: &[i64], element: Element) -> Self {
         let mut stride = 1_i64;
         let mut strides: Vec<i64> = shape
@@ -121,7 +122,7 @@ impl Tensor {
         Self { memory, shape: shape.to_vec(), strides, element }
     }
 
-    /// As others see it. The pointers are to what this value has on the heap.
+    /// Returns the C structure. Its pointers point to heap memory of this value.
     fn plain(&mut self) -> Plain {
         let address = if self.memory.bytes() == 0 { 0 } else { self.memory.address() };
         Plain {
@@ -136,15 +137,15 @@ impl Tensor {
     }
 }
 
-/// A capsule with a tensor, of the form with a version or of the older one. Who takes it gives it another name and calls its deleter
-/// when he is done; nobody else does.
+/// Makes a capsule with a tensor, versioned or of the older form. The consumer renames it and calls
+/// its deleter when done; otherwise the capsule's destructor deletes it.
 pub(super) fn capsule(
     py: Python<'_>,
     tensor: Tensor,
     versioned: bool,
     copied: bool,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    // The shape and the strides stay where they are on the heap when their owner moves there.
+    // The shape and strides stay in place on the heap when their owner moves into the box.
     let mut owner = Box::new(tensor);
     let plain = owner.plain();
     let owner = Box::into_raw(owner).cast::<c_void>();
@@ -165,22 +166,23 @@ pub(super) fn capsule(
     // SAFETY: the pointer is not null and the name is constant. The interpreter is attached.
     let made = unsafe { ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destructor)) };
     if made.is_null() {
-        // SAFETY: made above, and nobody else has it.
+        // SAFETY: made above, and not shared.
         unsafe { if versioned { delete_versioned(pointer.cast()) } else { delete(pointer.cast()) } }
         return Err(PyErr::take(py).unwrap_or_else(|| PyBufferError::new_err("no capsule could be made")));
     }
-    // SAFETY: a new reference that is ours.
+    // SAFETY: a new reference, owned here.
     let made = unsafe { Bound::from_owned_ptr(py, made) };
     Ok(made.cast_into::<PyCapsule>()?)
 }
 
 /// # Safety
-/// DLPack's contract: called once, with what [`capsule`] made. By any thread, with or without the interpreter.
+/// DLPack's contract: called once, with a tensor from [`capsule`], by any thread, with or without
+/// the GIL.
 unsafe extern "C" fn delete(managed: *mut Managed) {
     if managed.is_null() {
         return;
     }
-    // SAFETY: made by `capsule`, and nobody uses it any more.
+    // SAFETY: made by `capsule`, and no longer used.
     let managed = unsafe { Box::from_raw(managed) };
     // SAFETY: as above.
     drop(unsafe { Box::from_raw(managed.owner.cast::<Tensor>()) });
@@ -192,18 +194,18 @@ unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
     if managed.is_null() {
         return;
     }
-    // SAFETY: made by `capsule`, and nobody uses it any more.
+    // SAFETY: made by `capsule`, and no longer used.
     let managed = unsafe { Box::from_raw(managed) };
     // SAFETY: as above.
     drop(unsafe { Box::from_raw(managed.owner.cast::<Tensor>()) });
 }
 
-/// Frees what nobody took.
+/// Frees a tensor that was never consumed.
 ///
 /// # Safety
 /// CPython's contract for destructors of capsules.
 unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
-    // SAFETY: a live capsule; one that was taken has another name.
+    // SAFETY: a live capsule; a consumed one has another name.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
             delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());

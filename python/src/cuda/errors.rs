@@ -4,10 +4,10 @@ use crate::errors::exception;
 use hyperchunk_cuda::{Error, ErrorKind};
 use pyo3::prelude::*;
 
-/// Why a dataset could not be read to a GPU.
+/// Reason why a dataset could not be read to a GPU.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It could not be read.
+    /// The dataset could not be read.
     Read(hyperchunk::Error),
     /// The GPU failed, or there is none.
     Cuda(Error),
@@ -25,7 +25,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The exception for an error.
+/// Converts an error to an exception.
 #[cold]
 pub(super) fn cuda_error(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error.kind() {

@@ -1,4 +1,4 @@
-//! What kernels of live datasets compute, kept on the GPU.
+//! Live datasets computed by kernels, with results kept on the GPU.
 
 use super::errors::Failure;
 use super::read::Wanted;
@@ -9,7 +9,8 @@ use hyperchunk_live::device::{Computed, Device, compute};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Computes to memory on a GPU, if the dataset is one whose kernels can. `Err` within with why not.
+/// Computes into memory on a GPU, if the dataset's kernels can; otherwise the inner `Err` gives the
+/// reason.
 pub(super) fn computed_there(
     wanted: &Wanted<'_>,
     context: &Arc<Context>,
@@ -42,12 +43,12 @@ pub(super) fn computed_there(
     })
 }
 
-/// Where a live dataset goes.
+/// Destination of a live dataset.
 struct Array<'a> {
     wanted: &'a Wanted<'a>,
     context: &'a Arc<Context>,
     memory: &'a DeviceMemory,
-    /// What the worker has, and what copies from it.
+    /// Memory of the worker, and the kernel that copies from it.
     lent: Option<(DeviceMemory, Placing)>,
 }
 
@@ -61,7 +62,7 @@ impl Device for Array<'_> {
     type Error = Failure;
 
     fn lend(&mut self, bytes: u64) -> Result<Result<(OwnedFd, u64), String>, Failure> {
-        // That of workers.
+        // Workers use GPU 0 only.
         if self.context.ordinal() != 0 {
             return Ok(Err("kernels compute on GPU 0".to_owned()));
         }

@@ -20,7 +20,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An array on a GPU: all that is given to others of it keeps its memory.
+/// An array on a GPU. Everything exported from it keeps its memory alive.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct DeviceArray {
@@ -33,32 +33,33 @@ pub(crate) struct DeviceArray {
 
 #[pymethods]
 impl DeviceArray {
-    /// Its extent.
+    /// Extent of the array.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.shape)
     }
 
-    /// The number of its GPU.
+    /// Ordinal of the GPU.
     #[getter]
     fn device(&self) -> u32 {
         self.memory.context().ordinal()
     }
 
-    /// Where it lies; 0 if it has no elements.
+    /// Device address; 0 if the array is empty.
     #[getter]
     fn address(&self) -> u64 {
         if self.memory.bytes() == 0 { 0 } else { self.memory.address() }
     }
 
-    /// How many bytes it has.
+    /// Size in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// How it came there, if its chunks went there as they are stored: bytes stored, bytes copied, bytes read by cuFile; chunks that the
-    /// GPU decoded, that the processor did, and with which the GPU had failed; blocks that kernels computed; seconds of reading, and on the GPU, of copying,
+    /// Report of the transfer, if chunks were copied as stored. Counts: bytes stored, bytes copied,
+    /// bytes read by cuFile; chunks decoded by the GPU, by the processor, and by the processor
+    /// after the GPU failed; blocks computed by kernels. Seconds: reading, and on the GPU copying,
     /// decompressing and arranging.
     #[getter]
     fn report(&self) -> Option<([u64; 7], [f64; 4])> {
@@ -71,13 +72,13 @@ impl DeviceArray {
         })
     }
 
-    /// Why its elements went through the memory of this machine, if they did.
+    /// Reason why the elements passed through host memory, if they did.
     #[getter]
     fn through_host(&self) -> Option<&str> {
         self.through_host.as_deref()
     }
 
-    /// Copies it into memory of this machine that has exactly its size.
+    /// Copies the array into host memory of exactly its size.
     fn download(&self, py: Python<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
         fill(out, |out| {
             let copied = py.detach(|| {
@@ -88,7 +89,7 @@ impl DeviceArray {
         })
     }
 
-    /// It in a capsule of DLPack: the form with a version if that is wanted, a copy on the GPU if that is.
+    /// Exports a DLPack capsule: versioned if requested, of a copy on the GPU if requested.
     fn dlpack<'py>(&self, py: Python<'py>, versioned: bool, copy: bool) -> PyResult<Bound<'py, PyCapsule>> {
         let memory = if copy {
             let copied = py.detach(|| {
@@ -106,8 +107,8 @@ impl DeviceArray {
     }
 }
 
-/// Reads a selection into the memory of a GPU. `kind` and `size` are those of the elements that come out of the conversion, `shape` is their
-/// extent.
+/// Reads a selection into the memory of a GPU. `kind` and `size` describe the elements after the
+/// conversion; `shape` is their extent.
 #[pyfunction]
 pub(crate) fn read_to_device(
     py: Python<'_>,
@@ -139,7 +140,7 @@ pub(crate) fn read_to_device(
     }
 }
 
-/// The file of NVIDIA's driver and the version of CUDA that it can do.
+/// Returns the path of NVIDIA's driver and the CUDA version that it supports.
 #[pyfunction]
 fn cuda_driver(py: Python<'_>) -> PyResult<(PathBuf, (u32, u32))> {
     let driver = py.detach(Driver::load).map_err(|error| cuda_error(py, &error))?;
@@ -149,7 +150,7 @@ fn cuda_driver(py: Python<'_>) -> PyResult<(PathBuf, (u32, u32))> {
 /// A GPU: name, compute capability, bytes of memory, UUID.
 type Gpu<'py> = (String, (u32, u32), u64, Bound<'py, PyBytes>);
 
-/// The GPUs that this process may use.
+/// Lists the GPUs that this process may use.
 #[pyfunction]
 fn cuda_devices(py: Python<'_>) -> PyResult<Vec<Gpu<'_>>> {
     let found = py.detach(|| Driver::load()?.devices()).map_err(|error| cuda_error(py, &error))?;

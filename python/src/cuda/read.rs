@@ -1,4 +1,4 @@
-//! From a file to the memory of a GPU.
+//! Transfers from a file to the memory of a GPU.
 
 use super::dlpack::Element;
 use super::errors::Failure;
@@ -17,29 +17,30 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// About so many bytes are read and decoded at once, and copied while the next ones are.
+/// Approximate bytes read and decoded at a time, while the previous slab is copied.
 const SLAB: usize = 64 << 20;
 
-/// What is to be read: elements of a dataset, in the order of a selection, and what becomes of each.
+/// A read request: a dataset, a selection, and the conversion of its elements.
 pub(super) struct Wanted<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) choice: &'a Choice,
     pub(super) conversion: Option<&'a Conversion>,
-    /// What comes out of the conversion.
+    /// Element type after the conversion.
     pub(super) element: Element,
-    /// How many bytes that are.
+    /// Size of the result in bytes.
     pub(super) bytes: usize,
 }
 
-/// An array on a GPU, and how it came there.
+/// An array on a GPU, and the report of its transfer.
 pub(super) struct Arrived {
     pub(super) memory: DeviceMemory,
     pub(super) report: Option<Report>,
-    /// Why its elements went through the memory of this machine, if they did.
+    /// Reason why the elements passed through host memory, if they did.
     pub(super) through_host: Option<String>,
 }
 
-/// Reads to memory on a GPU. What stored chunks of a file are, it decodes; what kernels compute stays there; all else is decoded here.
+/// Reads to memory on a GPU. The GPU decodes stored chunks if it can, results of kernels stay
+/// there, and everything else is decoded by the processor.
 pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure> {
     let context = Context::of(device)?;
     let name = || wanted.dataset.object().path().unwrap_or("(no name)").to_owned();
@@ -61,7 +62,7 @@ pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure>
     Ok(Arrived { memory, report: None, through_host: Some(why) })
 }
 
-/// As the chunks are stored, if that is possible.
+/// Copies the chunks as they are stored and decodes them on the GPU, if possible.
 fn decoded_there(
     wanted: &Wanted<'_>,
     context: &Context,
@@ -92,7 +93,7 @@ fn decoded_there(
     }
 }
 
-/// A box as it is stored, and what its elements are.
+/// A box in its stored form, with the layout of its elements.
 struct StoredAs<'a> {
     found: &'a StoredBox,
     element: usize,
@@ -100,7 +101,7 @@ struct StoredAs<'a> {
 }
 
 impl StoredAs<'_> {
-    /// Makes elements of some pieces.
+    /// Decodes some of the pieces.
     fn ingest(
         &self,
         input: Input<'_>,
@@ -133,7 +134,7 @@ impl StoredAs<'_> {
         Ok(ingest(&request, memory, 0, options)?)
     }
 
-    /// Fetches chunks over a network, group by group: while one is fetched, the GPU has the one before.
+    /// Fetches chunks over a network, group by group, while the GPU processes the previous group.
     fn fetched(
         &self,
         dataset: &Dataset,
@@ -148,7 +149,7 @@ impl StoredAs<'_> {
                 done.map(|done| report += done)
             };
             for group in self.groups() {
-                // On this thread, which hears of interrupts.
+                // Done on this thread, which receives interrupts.
                 let start = Instant::now();
                 let chunks = self.fetch(dataset, group.clone())?;
                 let reading = start.elapsed();
@@ -167,7 +168,7 @@ impl StoredAs<'_> {
         Ok(report)
     }
 
-    /// Pieces that are fetched together.
+    /// Groups pieces that are fetched together.
     fn groups(&self) -> Vec<Range<usize>> {
         let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0_u64);
         for (number, piece) in self.found.pieces.iter().enumerate() {
@@ -203,14 +204,14 @@ impl StoredAs<'_> {
     }
 }
 
-/// Chunks that were fetched, and where they lie in the file, in that order.
+/// Fetched chunks with their file offsets, in order.
 struct Fetched(Vec<(u64, Vec<u8>)>);
 
 impl Fetched {
-    /// The bytes from `offset` on, which lie in one of them.
+    /// Copies the bytes from `offset` on, which must be inside one chunk.
     fn read(&self, offset: u64, to: &mut [u8]) -> hyperchunk_cuda::Result<()> {
         let before = self.0.partition_point(|(start, _)| *start <= offset);
-        // The nearest that begins before; only in damaged files do chunks lie over each other.
+        // The nearest chunk that starts before; chunks overlap only in damaged files.
         let found = self.0.get(..before).unwrap_or_default().iter().rev().find_map(|(start, bytes)| {
             let from = usize::try_from(offset - start).ok()?;
             bytes.get(from..from.checked_add(to.len())?)
@@ -228,7 +229,7 @@ impl Fetched {
     }
 }
 
-/// nvCOMP, if it is there, looked for once. (Without it, processors decompress: nothing is wrong.)
+/// Loads nvCOMP once, if it is available. Without it, processors decompress; that is no error.
 fn nvcomp(context: &Context) -> Option<&'static Nvcomp> {
     static FOUND: OnceLock<Option<Nvcomp>> = OnceLock::new();
     let load = || {
@@ -240,14 +241,15 @@ fn nvcomp(context: &Context) -> Option<&'static Nvcomp> {
     FOUND.get_or_init(load).as_ref()
 }
 
-/// cuFile, where it reads straight into the memory of GPUs. Where it would copy, our own way is as good.
+/// Loads cuFile, if it reads straight into GPU memory. If it would copy, our own path is as good.
 fn cufile(context: &Context) -> Option<&'static CuFile> {
     static FOUND: OnceLock<Option<CuFile>> = OnceLock::new();
     let load = || CuFile::load(context, None).ok().filter(|cufile| cufile.mode() == Mode::Direct);
     FOUND.get_or_init(load).as_ref()
 }
 
-/// Of how many bytes the numbers are that must be reversed, and nothing else, to make elements of those that are stored.
+/// Returns the size of the numbers whose bytes must be reversed, if that alone turns stored
+/// elements into the wanted ones.
 fn reversed(stored: &Datatype, wanted: Element) -> Option<usize> {
     match &stored.class {
         Class::Array { base, .. } => reversed(base, wanted),
@@ -305,7 +307,7 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
     Ok(())
 }
 
-/// A selection that can be cut into slabs.
+/// Converts a selection to steps along each axis, if it can be cut into slabs.
 fn steps(choice: &Choice, dims: &[u64]) -> Option<Vec<Steps>> {
     match choice {
         Choice::All => Some(dims.iter().map(|extent| Steps { start: 0, step: 1, count: *extent }).collect()),

@@ -1,7 +1,8 @@
-"""Compares HDF5 files with what became of them by way of Arrow.
+"""Compares HDF5 files with the results of a round trip through Arrow.
 
 `python roundtrip.py FOLDER FILE…` exports each file, imports it again and compares the two with h5py. Prints a JSON
-line before and after each file. A process of its own: libhdf5 crashes on some damaged files."""
+line before and after each file. Runs as a separate process, since libhdf5 crashes on some damaged files.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ with contextlib.suppress(ImportError):
 
 #: The command, from the environment or beside this Python.
 HYPERCHUNK = os.environ.get("HYPERCHUNK_COMMAND") or shutil.which("hyperchunk", path=str(Path(sys.executable).parent))
-#: Datasets of more bytes are not exported.
+#: Maximum size in bytes of an exported dataset.
 MOST = 64 << 20
 
 
 class Comparison:
-    """What differs between two files."""
+    """Comparison of two files."""
 
     def __init__(self, old: h5py.File, new: h5py.File, missing: set[str]) -> None:
         self.old, self.new, self.missing = old, new, missing
@@ -84,12 +85,12 @@ class Comparison:
                     self.differ(below, f"link {one!r} / {other!r}")
 
     def is_missing(self, path: str, name: bytes) -> bool:
-        """Whether it was left out, by this name or another."""
+        """True if the object was left out, under this name or another."""
         below = f"{path.rstrip('/')}/{name.decode('utf-8', 'surrogateescape')}"
         return below in self.missing or self.place(below) in {self.place(other) for other in self.missing}
 
     def place(self, path: str) -> Any:
-        """Where an object is, also of one that cannot be opened."""
+        """Returns the address of an object, also of one that cannot be opened."""
         parent, _, name = path.rpartition("/")
         with contextlib.suppress(Exception):
             return self.old[parent or "/"].id.links.get_info(name.encode("utf-8", "surrogateescape")).u
@@ -170,7 +171,7 @@ class Comparison:
             self.differ(where, difference)
 
     def difference(self, old: Any, new: Any) -> str | None:
-        """What is not the same, in a word."""
+        """Describes the difference of two values."""
         if isinstance(old, h5py.Empty):
             return None if isinstance(new, h5py.Empty) else "not empty"
         if isinstance(old, h5r.Reference):
@@ -202,7 +203,7 @@ class Comparison:
             return None
         found = h5r.dereference(new, self.new.id)
         if name is not None and h5r.get_name(new, self.new.id) != name:
-            # Another name of the same object.
+            # A second link to the same object.
             expected = h5o.get_info(self.new[name].id).addr
             if h5o.get_info(found).addr != expected:
                 return f"reference to {name!r} / {h5r.get_name(new, self.new.id)!r}"
@@ -223,7 +224,7 @@ def same_bytes(old: Any, new: Any) -> bool:
 
 
 def risky(kind: Any) -> bool:
-    """h5py crashes on sequences of region references."""
+    """True for sequences of region references, on which h5py crashes."""
     try:
         dtype = kind.dtype
     except Exception:
@@ -233,7 +234,7 @@ def risky(kind: Any) -> bool:
 
 
 def command(*words: str | Path, folder: Path | None = None) -> dict[str, Any]:
-    """What `hyperchunk arrow` says, as JSON, or its error."""
+    """Returns the JSON output of `hyperchunk arrow`, or its error."""
     assert HYPERCHUNK, "no hyperchunk command"
     told = subprocess.run(
         [HYPERCHUNK, "arrow", *map(str, words), "--json"],

@@ -1,7 +1,8 @@
-"""Each file of the corpus by way of Arrow.
+"""Round trip of each file of the corpus through Arrow.
 
-What comes back is equal to what was there, in values, types, extents, attributes and links; what Arrow has nothing for
-is a clear error, counted by its reason."""
+The result equals the original in values, types, extents, attributes and links; features that Arrow lacks are clear
+errors, counted by reason.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = Path(os.environ.get("HYPERCHUNK_CORPUS", ROOT.parent / "shared" / "corpus"))
-#: How many processes compare.
+#: Number of comparing processes.
 AT_ONCE = 2
 
-#: Differences that are right: (file, difference, reason).
+#: Accepted differences: (file, difference, reason).
 KNOWN: list[tuple[str, str, str]] = [
     (r"vlen_string_dset_utc.h5$", r"datatype", "its strings are of big-endian bytes: one byte has no order"),
     (r"cve-2021-46243.h5$", r"links", "another name of a damaged dataset, which was left out"),
@@ -31,7 +32,7 @@ KNOWN: list[tuple[str, str, str]] = [
 
 
 def compare(paths: list[str], folder: Path) -> dict[str, Any]:
-    """What `roundtrip.py` tells of each file; None where h5py ends its process."""
+    """Returns the output of `roundtrip.py` for each file; None if h5py crashes its process."""
     found: dict[str, Any] = {}
     waiting = paths
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,14 +56,14 @@ def compare(paths: list[str], folder: Path) -> dict[str, Any]:
 
 
 def reason(text: str) -> str:
-    """An error without the names and numbers that are those of one file."""
+    """Returns an error without file-specific names and numbers."""
     text = re.sub(r" \((file|object|in|at) .*", "", text.removeprefix("hyperchunk: "))
     text = re.sub(r"^(column|attribute|member) .*?: ", "", text)
     return re.sub(r"\d+", "N", text)[:120]
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a run, and what differs."""
+    """Returns the statistics of a run, and the differences."""
     told = [entry for entry in found.values() if entry]
     compared = [entry for entry in told if "differences" in entry]
     refused = Counter(

@@ -1,4 +1,4 @@
-"""Files that are HDF5 and Arrow: every reader finds the same values; after h5py changed one, the right ones or none."""
+"""Dual files (HDF5 and Arrow): every reader finds the same values; after an edit by h5py, the correct ones or none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DTYPES = ["i1", "u2", "<i4", "<u8", "<f2", "<f4", "<f8", "?", "<c8", "<c16", "S5
 
 
 def some(dtype: str, rows: int, cell: tuple[int, ...] = ()) -> Any:
-    """Values of a dtype."""
+    """Returns test values of a dtype."""
     size = rows * int(np.prod(cell, dtype=int))
     numbers = np.arange(size) % 100
     kind = np.dtype(dtype).kind
@@ -42,7 +42,7 @@ def some(dtype: str, rows: int, cell: tuple[int, ...] = ()) -> Any:
 
 
 def stored(column: Any) -> bytes:
-    """The bytes of an Arrow column's values."""
+    """Returns the bytes of an Arrow column's values."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -57,7 +57,7 @@ def stored(column: Any) -> bytes:
 
 
 def as_arrow(path: Path) -> pa.Table:
-    """What pyarrow reads, of a mapping."""
+    """Reads a mapped file with pyarrow."""
     table = ipc.open_file(pa.memory_map(str(path))).read_all()
     table.validate(full=True)
     return table
@@ -69,7 +69,7 @@ def command(*arguments: object) -> int:
 
 
 def same(path: Path, group: str, *, all_of_it: bool = True) -> None:
-    """All readers find what h5py finds."""
+    """Checks that all readers find the same values as h5py."""
     table = as_arrow(path)
     polars = pl.read_ipc(path)
     assert polars.columns == table.schema.names
@@ -83,7 +83,7 @@ def same(path: Path, group: str, *, all_of_it: bool = True) -> None:
             values = found[name][()]
             assert len(values) == table.num_rows
             assert stored(table[name]) == values.tobytes(), name
-            # Bytes of fixed size are any bytes to polars.
+            # polars accepts any bytes in binary columns of fixed size.
             if values.dtype.kind not in "SV":
                 assert stored(polars[name].to_arrow()) == values.tobytes(), name
     assert command("check", path) == 0
@@ -108,7 +108,7 @@ def test_every_type(tmp_path: Path, options: dict[str, Any], rows: int) -> None:
         stream.seek(8)
         assert ipc.open_stream(stream).read_all().num_rows == rows
     if rows:
-        # DuckDB finds it by its name.
+        # DuckDB finds it by the variable's name.
         numbers = as_arrow(path).select(["<i4 2"])  # noqa: F841
         assert duckdb.sql('select count(*), max("<i4 2") from numbers').fetchall() == [(rows, min(rows, 100) - 1)]
         addresses = [column.chunk(0).buffers()[-1].address % 64 for column in as_arrow(path).columns[:8]]
@@ -176,7 +176,7 @@ def test_values_in_place_are_seen(tmp_path: Path) -> None:
 
 
 def edit(rng: random.Random, file: h5py.File, path: str) -> None:
-    """Something that programs do to HDF5 files."""
+    """Makes a random edit of the kind that programs make to HDF5 files."""
     group = file.get(path, file)
     names = [name for name in group if isinstance(group[name], h5py.Dataset)]
     if not names:
@@ -230,7 +230,7 @@ def edit(rng: random.Random, file: h5py.File, path: str) -> None:
 
 
 def right_or_refused(path: Path, group: str) -> None:
-    """A reader of Arrow finds what HDF5 has, or no Arrow file."""
+    """Checks that an Arrow reader finds the contents of the HDF5 file, or no Arrow file."""
     with h5py.File(path) as file:
         for read in (as_arrow, lambda path: pl.read_ipc(path).to_arrow()):
             try:

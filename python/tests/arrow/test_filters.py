@@ -1,4 +1,6 @@
-"""Filters that are evaluated where the values are: what pyarrow and DuckDB find in memory, and that it was done so."""
+"""Filters evaluated on stored values: the results equal those of pyarrow and DuckDB in memory, and the fast path was
+used.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from hyperchunk.arrow import duckdb as ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-# More than one block of rows, and a rest.
+# More than one block of rows, and a remainder.
 ROWS = 50_001
 TYPES = ["<f4", ">f4", "<f8", ">f8", "i1", "<i2", ">i2", "<i4", "<i8", ">i8", "u1", "<u2", "<u4", "<u8", ">u8"]
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -38,7 +40,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def made(dtype: str, seed: int) -> Any:
-    """Few values that come again and again, and stretches of one."""
+    """Makes few distinct values with repeats, and runs of equal values."""
     random, kind = np.random.default_rng(seed), np.dtype(dtype)
     if kind.kind == "f":
         info = np.finfo(kind)
@@ -83,7 +85,7 @@ def memory(path: Path) -> pa.Table:
 
 
 def numbers(dtype: str) -> st.SearchStrategy[Any]:
-    """Numbers that a type has."""
+    """Draws numbers of a type."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         exact = st.floats(width=8 * kind.itemsize, allow_nan=False)  # type: ignore[arg-type]
@@ -95,7 +97,7 @@ def numbers(dtype: str) -> st.SearchStrategy[Any]:
 
 @st.composite
 def terms(draw: st.DrawFn) -> Any:
-    """Comparisons of columns with numbers of their types, and what they are joined to."""
+    """Draws comparisons of columns with numbers of their types, and logical combinations of them."""
     columns = st.integers(0, len(TYPES) - 1)
     leaf = columns.flatmap(
         lambda number: st.tuples(st.just(f"c{number}"), st.sampled_from(sorted(OPERATORS)), numbers(TYPES[number]))
@@ -124,7 +126,7 @@ def types_of(name: str) -> str:
 
 
 def expression(term: Any) -> Any:
-    """It as a filter of pyarrow, with values of the columns' types."""
+    """Converts a term to a pyarrow filter, with values of the columns' types."""
 
     def leaf(name: str, kind: str, value: Any) -> Any:
         own = pa.from_numpy_dtype(np.dtype(types_of(name)).newbyteorder("="))
@@ -194,7 +196,7 @@ def test_as_polars_finds(path: Path, memory: pa.Table, term: Any) -> None:
         found = hyperchunk.scan_hyperchunk(packed).filter(predicate).select("row", "c0", "c14").collect()
         assert found.equals(expected, null_equal=True), term
         if packed.scanned is not None:
-            # Infinity is written as null, which is not known here.
+            # Infinity is serialized as null, which is not supported here.
             assert packed.scanned.fused or "inf" in str(term), term
 
 
@@ -227,7 +229,7 @@ def test_what_polars_leaves_to_the_table(path: Path, predicate: pl.Expr, here: b
 
 @pytest.mark.parametrize("number", range(len(TYPES)))
 def test_duckdb_leaves_comparisons_to_the_table(table: hyperchunk.Table, memory: pa.Table, number: int) -> None:
-    """All of them: `>` and `!=` of floating-point numbers as well."""
+    """DuckDB pushes down every comparison, including `>` and `!=` of floating-point numbers."""
     t, m = table, memory
     for kind in OPERATORS:
         value = 7 if "f" not in TYPES[number] else f"7::{'float' if 'f4' in TYPES[number] else 'double'}"
@@ -317,7 +319,7 @@ def test_what_is_evaluated_here(table: hyperchunk.Table, filter: Any, here: bool
     try:
         expected = whole.filter(filter)["row"].to_pylist()
     except pa.ArrowException as error:
-        # What it refuses is refused.
+        # Filters that pyarrow refuses are refused.
         with pytest.raises(type(error)):
             table.to_dataset().to_table(columns=["row"], filter=filter)
     else:
@@ -328,7 +330,7 @@ def test_what_is_evaluated_here(table: hyperchunk.Table, filter: Any, here: bool
 def test_rows_that_are_all_wanted_are_not_copied(path: Path) -> None:
     with hyperchunk.open(path) as file:
         table = file.table("t")
-        # `c0` is 7 in the middle, and elsewhere now and then.
+        # `c0` is 7 throughout the middle, and occasionally elsewhere.
         reader = table.to_dataset().scanner(columns=["c0", "row"], filter=pc.field("c0") == 7).to_reader()
         batches = list(reader)
         maps = table._core.mapped_memory()
@@ -344,7 +346,7 @@ def test_rows_that_are_all_wanted_are_not_copied(path: Path) -> None:
 
 
 def test_batches_that_are_kept_stay_as_they_are(tmp_path: Path) -> None:
-    """Memory is used again when nobody has it any more, and not before."""
+    """Buffers are reused only after the last reference to them is gone."""
     count = 1_000_000
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.arange(count, dtype="i4")
@@ -394,7 +396,7 @@ def test_duckdb_stops_when_it_has_enough(table: hyperchunk.Table) -> None:
         assert one.sql(both).fetchall() == [(expected,)]
 
 
-# --- What a table is ---
+# --- The class of a table ---
 
 
 def test_a_table_is_a_table(table: hyperchunk.Table) -> None:
@@ -408,7 +410,7 @@ def test_a_table_is_a_table(table: hyperchunk.Table) -> None:
 
 
 def test_the_protocol_is_the_one_that_is_known() -> None:
-    """If DuckDB asks otherwise, tables are streams for it: this test says so then."""
+    """If DuckDB's interface changes, tables become streams for it; this test detects the change."""
     from duckdb._sources import ArrowScanSource, nodes
 
     assert ours.source_class(hyperchunk.Table) is not None
@@ -435,7 +437,7 @@ def test_a_duckdb_that_asks_otherwise(table: hyperchunk.Table, monkeypatch: pyte
 
 
 def test_without_duckdb(path: Path) -> None:
-    """It is not loaded for the question."""
+    """Using a table does not import DuckDB."""
     code = f"""
 import sys, hyperchunk
 t = hyperchunk.open({str(path)!r}).table("t", half="float32")

@@ -1,4 +1,4 @@
-"""Arrow Flight: tables and files over a network, to any client."""
+"""Arrow Flight: tables and files over a network, for any client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOKEN = "s3cret-t0ken"
 
 
 def make(path: Path) -> None:
-    """A file with something of everything."""
+    """Makes a file with many kinds of columns."""
     random = np.random.default_rng(1)
     with h5py.File(path, "w") as file:
         group = file.create_group("particles")
@@ -58,7 +58,7 @@ def make(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder to serve, beside which something lies that is not served."""
+    """A folder to serve, with a file outside it that must not be served."""
     base = tmp_path_factory.mktemp("flight")
     folder = base / "served"
     (folder / "sub").mkdir(parents=True)
@@ -85,21 +85,21 @@ def server(folder: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[fl.FlightClient]:
-    """A client of it."""
+    """A client of the server."""
     with server.client() as client:
         yield client
 
 
 def action(client: fl.FlightClient, kind: str, **body: Any) -> list[bytes]:
-    """What an action gives."""
+    """Returns the results of an action."""
     return [result.body.to_pybytes() for result in client.do_action(fl.Action(kind, json.dumps(body).encode()))]
 
 
-# What is there.
+# Listing.
 
 
 def test_list(client: fl.FlightClient) -> None:
-    """All tables of all files, and those that criteria name."""
+    """Lists all tables of all files, or the ones that match the criteria."""
     found = {"/".join(part.decode() for part in info.descriptor.path): info for info in client.list_flights()}
     assert found["a.h5/particles"].total_records == ROWS
     assert found["a.h5/particles"].schema.names == ["id", "px", "x", "y"]
@@ -117,7 +117,7 @@ def test_list(client: fl.FlightClient) -> None:
 
 
 def test_info_and_schema(client: fl.FlightClient, folder: Path) -> None:
-    """By a path, and by a command."""
+    """Flight info by path equals flight info by command."""
     by_path = client.get_flight_info(fl.FlightDescriptor.for_path("a.h5", "particles"))
     by_command = client.get_flight_info(fl.FlightDescriptor.for_command(ticket().ticket))
     assert by_path.schema == by_command.schema == client.get_schema(by_path.descriptor).schema
@@ -125,12 +125,12 @@ def test_info_and_schema(client: fl.FlightClient, folder: Path) -> None:
     assert by_path.ordered
     about = json.loads(by_path.app_metadata)
     assert about["rows"] == ROWS
-    # Whoever is on this machine may map the columns.
+    # A client on the same machine may map the columns.
     place = about["local"]["columns"]["x"]
     stored = np.fromfile(about["local"]["path"], "<f4", ROWS, offset=place["offset"])
     with h5py.File(folder / "a.h5") as file:
         assert np.array_equal(stored, file["particles/x"][...])
-    # The ticket is what was asked for.
+    # The ticket contains the command.
     command = json.dumps({"file": "a.h5", "table": "particles", "columns": ["y"], "rows": [5, 9]})
     info = client.get_flight_info(fl.FlightDescriptor.for_command(command))
     assert info.schema.names == ["y"]
@@ -139,7 +139,7 @@ def test_info_and_schema(client: fl.FlightClient, folder: Path) -> None:
 
 
 def test_all_tables_as_h5py_has_them(client: fl.FlightClient, folder: Path) -> None:
-    """Every kind of column."""
+    """Tables with every kind of column equal h5py's values."""
     with h5py.File(folder / "a.h5") as file:
         table = client.do_get(ticket()).read_all()
         for name in table.column_names:
@@ -161,7 +161,7 @@ def test_all_tables_as_h5py_has_them(client: fl.FlightClient, folder: Path) -> N
 
 
 def test_projection_and_rows(client: fl.FlightClient, folder: Path) -> None:
-    """Only what is asked for, in the order asked for."""
+    """Only the requested columns and rows are returned, in the requested order."""
     table = client.do_get(ticket(columns=["y", "id"], rows=[10, 99_990])).read_all()
     assert table.column_names == ["y", "id"]
     assert np.array_equal(table["id"].to_numpy(), np.arange(10, 99_990))
@@ -172,11 +172,11 @@ def test_projection_and_rows(client: fl.FlightClient, folder: Path) -> None:
     assert sum(chunk.data.num_rows for chunk in batches) == ROWS
 
 
-# Which rows.
+# Filters.
 
 
 def columns() -> pa.Table:
-    """Columns with what makes comparing hard."""
+    """Columns with values that are hard to compare."""
     floats = np.array([0.0, -0.0, 1.5, np.nan, np.inf, -np.inf, 0.1, 1e30, 16777217.0, 32.0], dtype="f8")
     with np.errstate(over="ignore"):
         narrow, half = floats.astype("f4"), floats.astype("f2")
@@ -188,7 +188,7 @@ def columns() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def compared(folder: Path) -> pa.Table:
-    """The same, served as `compared.h5`."""
+    """The same columns, served as `compared.h5`."""
     table = columns()
     with h5py.File(folder / "compared.h5", "w") as file:
         for name in table.column_names:
@@ -228,7 +228,7 @@ PREDICATES = st.recursive(
 
 
 def holds(predicate: Any, row: dict[str, Any]) -> bool:
-    """What Python says of a row: it compares numbers of any kind exactly."""
+    """Evaluates a predicate in Python, which compares numbers of any type exactly."""
     if isinstance(predicate, dict):
         ((word, parts),) = predicate.items()
         if word == "not":
@@ -245,7 +245,7 @@ def holds(predicate: Any, row: dict[str, Any]) -> bool:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(predicate=PREDICATES)
 def test_predicates_are_exact(client: fl.FlightClient, compared: pa.Table, predicate: Any) -> None:
-    """Numbers are compared by what they are; pyarrow's own casts would not."""
+    """Numbers are compared by value, unlike with pyarrow's casts."""
     found = client.do_get(ticket("compared.h5", "t", where=predicate, columns=["i1"])).read_all()
     rows = compared.to_pylist()
     for row in rows:
@@ -265,7 +265,7 @@ def test_predicates_are_exact(client: fl.FlightClient, compared: pa.Table, predi
 def test_predicates_as_pyarrow_has_them(
     client: fl.FlightClient, folder: Path, name: str, operator: str, value: float, rows: list[int]
 ) -> None:
-    """Over many rows, in parts of the table."""
+    """Predicates over many rows, in slices of the table."""
     with h5py.File(folder / "a.h5") as file:
         table = pa.table({key: file["particles"][key][...] for key in ("id", "x", "px")}).slice(
             rows[0], rows[1] - rows[0]
@@ -279,7 +279,7 @@ def test_predicates_as_pyarrow_has_them(
 
 
 def test_where_makes_no_sense(client: fl.FlightClient, compared: pa.Table) -> None:
-    """It is an error, and says why."""
+    """An invalid filter is an error with a reason."""
     for where, message in (
         ([["nope", ">", 1]], "nope"),
         ([["f8", "~", 1]], "operator"),
@@ -299,7 +299,7 @@ def test_where_makes_no_sense(client: fl.FlightClient, compared: pa.Table) -> No
 
 
 def same(one: Any, other: Any) -> None:
-    """Two files have the same objects, values and attributes."""
+    """Checks that two files have the same objects, values and attributes."""
     assert list(one) == list(other)
     assert dict(one.attrs) == dict(other.attrs)
     for name in other:
@@ -317,7 +317,7 @@ def same(one: Any, other: Any) -> None:
 
 
 def test_files_are_what_they_are(server: Server, folder: Path) -> None:
-    """`hyperchunk.open` gives all of HDF5."""
+    """`hyperchunk.open` reads a served file completely."""
     with hyperchunk.open(f"{server.url}/a.h5") as file, h5py.File(folder / "a.h5") as expected:
         same(file, expected)
         assert file[file["reference"][()]].name == "/particles"
@@ -332,7 +332,7 @@ def test_files_are_what_they_are(server: Server, folder: Path) -> None:
 
 
 def test_external_links_stay_within(server: Server, client: fl.FlightClient) -> None:
-    """A file that is served leads to nothing that is not."""
+    """A served file cannot reach files that are not served."""
     with hyperchunk.open(f"{server.url}/sub/b.h5") as file:
         assert file["z"][3] == 3
         for name in ("elsewhere", "absolute"):
@@ -344,13 +344,13 @@ def test_external_links_stay_within(server: Server, client: fl.FlightClient) -> 
 
 
 def test_command(server: Server) -> None:
-    """`hyperchunk ls` and `get` take such URLs."""
+    """`hyperchunk ls` and `get` accept Flight URLs."""
     done = subprocess.run([HYPERCHUNK, "ls", f"{server.url}/a.h5"], capture_output=True, text=True, check=True)
     assert "particles" in done.stdout
 
 
 def test_bytes(client: fl.FlightClient, folder: Path) -> None:
-    """`hyperchunk.read` gives what the file has, `hyperchunk.stat` how much."""
+    """`hyperchunk.read` returns the bytes of a file, `hyperchunk.stat` its size."""
     whole = (folder / "a.h5").read_bytes()
     stat, head = action(client, "hyperchunk.stat", file="a.h5", head=100)
     assert json.loads(stat)["size"] == len(whole)
@@ -364,7 +364,7 @@ def test_bytes(client: fl.FlightClient, folder: Path) -> None:
 
 
 def test_files_that_change(server: Server, client: fl.FlightClient, folder: Path) -> None:
-    """Bytes of two versions never meet; who asks anew gets what is there."""
+    """Bytes of two versions are never mixed; a new request gets the current version."""
     path = folder / "changing.h5"
     with h5py.File(path, "w") as file:
         file["x"] = np.zeros(100_000)
@@ -382,7 +382,7 @@ def test_files_that_change(server: Server, client: fl.FlightClient, folder: Path
 
 
 def test_stores(tmp_path: Path) -> None:
-    """A sharded store is read over the network, too, by both ways."""
+    """A sharded store can be read over the network by both methods."""
     path = tmp_path / "store.h5"
     with (made := store.create(path, {"/x": store.Dataset((1000,), "f8")})).writer() as writer:
         writer["/x"][...] = np.arange(1000.0)
@@ -393,7 +393,7 @@ def test_stores(tmp_path: Path) -> None:
         assert client.do_get(ticket("store.h5", "x")).read_all()["x"].to_pylist() == list(range(1000))
 
 
-# Who may ask.
+# Access control.
 
 METHODS: dict[str, Callable[[fl.FlightClient], Any]] = {
     "Handshake": lambda client: client.authenticate_basic_token(b"me", b"wrong"),
@@ -425,7 +425,7 @@ def _exchange(client: fl.FlightClient) -> Any:
 
 @pytest.fixture(scope="module")
 def guarded(folder: Path) -> Iterator[Server]:
-    """A server that asks for a token."""
+    """A server that requires a token."""
     with Server(folder, options=("--writable",), token=TOKEN) as running:
         yield running
 
@@ -433,7 +433,7 @@ def guarded(folder: Path) -> Iterator[Server]:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper()])
 def test_nothing_without_the_token(guarded: Server, folder: Path, method: str, token: str | None) -> None:
-    """No method answers without it."""
+    """No method answers without the token."""
     with guarded.client(token) as client, pytest.raises((pa.ArrowException, OSError)) as caught:
         METHODS[method](client)
     assert "token is missing or wrong" in str(caught.value)
@@ -441,14 +441,14 @@ def test_nothing_without_the_token(guarded: Server, folder: Path, method: str, t
 
 
 def test_other_methods_and_paths_need_the_token(guarded: Server) -> None:
-    """Neither what is not served nor what no method is tells anything."""
+    """Unserved paths and unknown methods reveal nothing without the token."""
     for path in ("PollFlightInfo", "Nope", "../../etc/passwd"):
         with guarded.client() as client, pytest.raises(pa.ArrowException):
             client.do_action(fl.Action(path, b"")).__next__()
 
 
 def test_with_the_token(guarded: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a header, by a password, by an option, by the environment."""
+    """The token can be sent by a header, a password, an option, or the environment."""
     with guarded.client(TOKEN) as client:
         assert client.do_get(ticket()).read_all().num_rows == ROWS
     with guarded.client() as client:
@@ -468,7 +468,7 @@ def test_with_the_token(guarded: Server, folder: Path, monkeypatch: pytest.Monke
 
 
 def test_tokens_are_needed(tmp_path: Path, folder: Path) -> None:
-    """A server that others can reach is never started without one."""
+    """A server reachable from outside never starts without a token."""
     (tmp_path / "token").write_text(TOKEN + "\n")
     (tmp_path / "empty").write_text("\n")
     for options, message in (
@@ -490,11 +490,11 @@ def test_tokens_are_needed(tmp_path: Path, folder: Path) -> None:
     assert "--token-file" in done.stderr
 
 
-# How it is reached.
+# Transports.
 
 
 def test_unix_sockets(tmp_path: Path, folder: Path) -> None:
-    """Any client may come by a socket of the file system; it goes with the server."""
+    """The server can listen on a Unix socket, which it removes at its end."""
     path = tmp_path / "a socket"
     with Server(folder, options=(f"--listen=grpc+unix://{path}",)) as server:
         assert path.stat().st_mode & 0o777 == 0o600
@@ -524,7 +524,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tls(folder: Path, certificate: Path) -> None:
-    """Encrypted, with a certificate that the client trusts."""
+    """TLS, with a certificate that the client trusts."""
     cert = certificate / "cert.pem"
     options = ("--listen=grpc+tls://127.0.0.1:0", f"--cert={cert}", f"--key={certificate / 'key.pem'}")
     with Server(folder, options=options, token=TOKEN) as server:
@@ -543,7 +543,7 @@ def test_tls(folder: Path, certificate: Path) -> None:
 
 
 def test_single_files(tmp_path: Path) -> None:
-    """A file that is named is served by its name, and nothing beside it."""
+    """A file given on the command line is served by its name, and no other file of its folder."""
     make(tmp_path / "one.h5")
     make(tmp_path / "two.h5")
     with Server(tmp_path / "one.h5") as server, server.client() as client:
@@ -554,11 +554,11 @@ def test_single_files(tmp_path: Path) -> None:
         assert json.loads(action(client, "hyperchunk.list")[0])["files"] == ["one.h5"]
 
 
-# What goes wrong.
+# Failures.
 
 
 def bad_requests(folder: Path) -> Iterator[tuple[str, Callable[[fl.FlightClient], Any]]]:
-    """A thousand requests of which none makes sense."""
+    """Yields a thousand invalid requests."""
     random = np.random.default_rng(3)
 
     def get(body: bytes) -> Callable[[fl.FlightClient], Any]:
@@ -624,7 +624,7 @@ def bad_requests(folder: Path) -> Iterator[tuple[str, Callable[[fl.FlightClient]
 
 
 def test_a_thousand_bad_requests(folder: Path) -> None:
-    """Each is an error; the server's memory stays bounded, and it answers rightly after that."""
+    """Each invalid request is an error; the server's memory stays bounded, and it answers correctly afterwards."""
     with Server(folder) as server, server.client() as client:
         client.do_get(ticket()).read_all()
         before, count = server.resident(), 0
@@ -642,7 +642,7 @@ def test_a_thousand_bad_requests(folder: Path) -> None:
 
 
 def test_raw_bytes(folder: Path) -> None:
-    """What is no HTTP/2, or breaks off, ends its own connection alone."""
+    """Bytes that are no valid HTTP/2, or break off, end only their own connection."""
     random = np.random.default_rng(4)
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     with Server(folder) as server, server.client() as client:
@@ -663,7 +663,7 @@ def test_raw_bytes(folder: Path) -> None:
 
 
 def test_clients_that_go(folder: Path) -> None:
-    """Whoever leaves in the middle of an answer costs nothing that stays."""
+    """A client that disconnects in the middle of a response leaves no resources in use."""
     with h5py.File(folder / "large.h5", "w") as file:
         file.create_dataset("x", data=np.zeros((200_000, 40)), chunks=(1000, 40))
     with Server(folder, options=("--streams=4",)) as server:
@@ -679,7 +679,7 @@ def test_clients_that_go(folder: Path) -> None:
 
 
 def test_many_clients(server: Server) -> None:
-    """At once, each with an answer of its own."""
+    """Many concurrent clients each get their own results."""
     wrong: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -702,7 +702,7 @@ def test_many_clients(server: Server) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_stopping(folder: Path, how: signal.Signals) -> None:
-    """A signal ends it, soon and well, also while somebody reads."""
+    """A signal stops the server soon and cleanly, even during a read."""
     server = Server(folder)
     with server.client() as client:
         reader = client.do_get(ticket("a.h5", "particles", batch_rows=10))
@@ -712,11 +712,11 @@ def test_stopping(folder: Path, how: signal.Signals) -> None:
         assert time.monotonic() - started < 12
 
 
-# What is written is followed.
+# Following growing tables.
 
 
 def test_following(server: Server, folder: Path) -> None:
-    """A client gets what a table has, then what comes, until it wants no more."""
+    """A client gets the existing rows of a table, then new ones, until it stops."""
     path = folder / "growing.h5"
 
     def write(rows: int) -> None:

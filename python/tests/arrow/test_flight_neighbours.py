@@ -1,4 +1,4 @@
-"""A server among others: what lies around its files, clients that show nothing, clients that are slow."""
+"""Isolation of a Flight server: files around the served ones, clients without a token, slow clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEADS = {"raw": "inside.bin", "hidden": ".hidden/key", "up": "../outside.bin"}
 
 
 def leading(path: Path) -> None:
-    """A file that leads to others in every way."""
+    """Makes a file that refers to others in every way."""
     with h5py.File(path, "w") as file:
         file["good"] = np.arange(4)
         for name, target in {**LEADS, "absolute": str(path.parent / "inside.bin")}.items():
@@ -42,7 +42,7 @@ def leading(path: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with files that lead to each other and to what is hidden."""
+    """A folder with files that refer to each other and to hidden ones."""
     folder = tmp_path / "home"
     (folder / ".hidden").mkdir(parents=True)
     for path in (folder / "inside.bin", folder / ".hidden" / "key", tmp_path / "outside.bin"):
@@ -55,12 +55,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def get(client: fl.FlightClient, table: str, file: str = "a.h5") -> pa.Table:
-    """A table."""
+    """Reads a table."""
     return client.do_get(fl.Ticket(json.dumps({"file": file, "table": table}))).read_all()
 
 
 def test_a_file_by_itself_leads_nowhere(folder: Path) -> None:
-    """Not even beside itself; whoever opens it here is led there."""
+    """A file served alone cannot reach others, not even its neighbours; opened locally, it can."""
     file = hyperchunk.open(folder / "a.h5")
     for name in LEADS:
         assert bytes(file[name][...]) == b"sixteen letters.", name
@@ -73,7 +73,7 @@ def test_a_file_by_itself_leads_nowhere(folder: Path) -> None:
 
 
 def test_a_folder_leads_to_what_it_serves(folder: Path) -> None:
-    """And to nothing that it does not list."""
+    """Files of a served folder can reach each other, and no unlisted file."""
     with Server(folder) as server, server.client() as client:
         assert bytes(get(client, "raw")["raw"].to_pylist()) == b"sixteen letters."
         assert get(client, "link_other")["link_other"].to_pylist() == [42, 43, 44, 45]
@@ -90,7 +90,7 @@ def test_a_folder_leads_to_what_it_serves(folder: Path) -> None:
 
 
 def test_functions_learn_the_name_that_is_served(folder: Path) -> None:
-    """Not where the file lies on the server."""
+    """Functions see the served name, not the file's path on the server."""
     source = (
         "function dynamic_dataset() local o, p = lib.getData('out'), lib.getFilePath() "
         "for i = 1, 64 do o[i] = p:byte(i) or 0 end end"
@@ -107,7 +107,7 @@ def test_functions_learn_the_name_that_is_served(folder: Path) -> None:
 
 
 def asked(server: Server) -> int:
-    """How many rows somebody gets who has the token."""
+    """Reads a table with the token; returns the number of rows."""
     with server.client(TOKEN) as client:
         return get(client, "good").num_rows
 
@@ -115,7 +115,7 @@ def asked(server: Server) -> int:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("start", [b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"], ids=["silent", "http2"])
 def test_who_shows_no_token_locks_nobody_out(folder: Path, start: bytes) -> None:
-    """And is cut off after a while, whatever else it sends."""
+    """A connection without a token does not block others, and is closed after a while, whatever it sends."""
     with Server(folder, token=TOKEN) as server, contextlib.ExitStack() as stack:
         address = server.url.removeprefix("grpc://").rsplit(":", 1)
         idle = []
@@ -134,7 +134,7 @@ def test_who_shows_no_token_locks_nobody_out(folder: Path, start: bytes) -> None
 
 @pytest.mark.timeout(120)
 def test_slow_clients_take_little_memory(folder: Path) -> None:
-    """A client that reads nothing holds a few megabytes."""
+    """A client that does not read occupies only a few megabytes."""
     with h5py.File(folder / "big.h5", "w") as file:
         values = np.random.default_rng(1).random(1 << 23)
         file.create_dataset("big", data=values, chunks=(1 << 16,), compression="gzip", compression_opts=1)
@@ -157,7 +157,7 @@ def test_slow_clients_take_little_memory(folder: Path) -> None:
 
 
 def processor_seconds(server: Server) -> float:
-    """Processor time of a server and the processes below it."""
+    """Returns the processor time of a server and its descendants."""
     ticks, family = 0, {server.process.pid}
     for folder in sorted((one for one in Path("/proc").iterdir() if one.name.isdigit()), key=lambda one: int(one.name)):
         with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ def processor_seconds(server: Server) -> float:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("what", ["all", "where", "live"])
 def test_a_request_that_is_given_up_ends(folder: Path, what: str) -> None:
-    """Soon, whatever it was about to read or compute."""
+    """A cancelled request soon stops its reads and computations."""
     with h5py.File(folder / "huge.h5", "w") as file:
         file.create_dataset("huge", (1 << 40,), "f8", chunks=(1 << 20,), compression="gzip")
     (folder / "long.lua").write_text("function dynamic_dataset() local n = 0 while true do n = n + 1 end end")

@@ -1,4 +1,4 @@
-"""Arrow Flight: what clients write, and what of it is read."""
+"""Arrow Flight: writing by clients, and reading the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="servers are stopped 
 
 @pytest.fixture
 def writable(tmp_path: Path) -> Iterator[tuple[Path, fl.FlightClient, str]]:
-    """A folder, and a client that may write there."""
+    """A writable served folder, and a client for it."""
     folder = tmp_path / "written"
     (folder / "sub").mkdir(parents=True)
     with Server(folder, options=("--writable",)) as server, server.client() as client:
@@ -32,7 +32,7 @@ def writable(tmp_path: Path) -> Iterator[tuple[Path, fl.FlightClient, str]]:
 
 
 def put(client: fl.FlightClient, data: pa.Table, /, **command: Any) -> dict[str, Any]:
-    """Writes a table; how it was committed."""
+    """Writes a table; returns the result of the commit."""
     writer, results = client.do_put(fl.FlightDescriptor.for_command(json.dumps(command)), data.schema)
     with writer:
         writer.write_table(data, max_chunksize=1000)
@@ -41,7 +41,7 @@ def put(client: fl.FlightClient, data: pa.Table, /, **command: Any) -> dict[str,
 
 
 def rows_of(count: int, start: int = 0) -> pa.Table:
-    """A table of numbers."""
+    """Returns a table of numbers."""
     numbers = np.arange(start, start + count)
     cells = pa.FixedSizeListArray.from_arrays(pa.array(np.repeat(numbers, 3).astype("i2")), 3)
     return pa.table({"id": numbers, "x": numbers.astype("f4") / 2, "cell": cells})
@@ -50,7 +50,7 @@ def rows_of(count: int, start: int = 0) -> pa.Table:
 @pytest.mark.parametrize("kind", [None, "arrow", "hdf5", "store"])
 @pytest.mark.parametrize("group", ["", "a/b"])
 def test_new_files(writable: tuple[Path, fl.FlightClient, str], kind: str | None, group: str) -> None:
-    """A table becomes a file that h5py reads, and that is served at once."""
+    """A written table becomes a file that h5py reads, and that is served at once."""
     folder, client, _ = writable
     table = rows_of(5000)
     more = {} if kind is None else {"as": kind}
@@ -77,7 +77,7 @@ def test_new_files(writable: tuple[Path, fl.FlightClient, str], kind: str | None
 
 
 def test_texts_and_no_rows(writable: tuple[Path, fl.FlightClient, str]) -> None:
-    """What Arrow's files cannot share with HDF5 becomes plain HDF5."""
+    """Columns that Arrow and HDF5 cannot share in one file become plain HDF5."""
     folder, client, _ = writable
     about = put(client, pa.table({"text": ["a", "", "é"], "n": [1, 2, 3]}), file="texts.h5")
     assert about["as"] == "hdf5"
@@ -92,7 +92,7 @@ def test_texts_and_no_rows(writable: tuple[Path, fl.FlightClient, str]) -> None:
 
 
 def test_appending(writable: tuple[Path, fl.FlightClient, str]) -> None:
-    """Rows go behind those of a store, each put as a commit; others follow it meanwhile."""
+    """Rows are appended to a store, each put as a commit, while others follow it."""
     folder, client, _ = writable
     first = put(client, rows_of(100), file="run.h5", table="t", **{"as": "store"})
     assert first["epoch"] == 1
@@ -122,7 +122,7 @@ def test_appending(writable: tuple[Path, fl.FlightClient, str]) -> None:
 
 
 def test_many_append(writable: tuple[Path, fl.FlightClient, str]) -> None:
-    """Clients need not agree: no row is lost, and columns stay together."""
+    """Clients append without coordination: no row is lost, and columns stay consistent."""
     _, client, _ = writable
     put(client, rows_of(0), file="many.h5", **{"as": "store"})
     wrong: list[BaseException] = []
@@ -146,7 +146,7 @@ def test_many_append(writable: tuple[Path, fl.FlightClient, str]) -> None:
 
 
 def test_bad_puts(writable: tuple[Path, fl.FlightClient, str]) -> None:
-    """What breaks off, or makes no sense, leaves nothing behind."""
+    """An interrupted or invalid put leaves no files."""
     folder, client, url = writable
     table = rows_of(10)
     before = sorted(folder.rglob("*"))
@@ -170,7 +170,7 @@ def test_bad_puts(writable: tuple[Path, fl.FlightClient, str]) -> None:
         for kind in ("arrow", "hdf5", "store"):
             with pytest.raises(pa.ArrowException):
                 put(client, table.rename_columns(names), file="a.h5", **{"as": kind})
-    # Broken off by the client.
+    # Interrupted by the client.
     code = """
 import json, os, sys
 import pyarrow as pa, pyarrow.flight as fl
@@ -191,7 +191,7 @@ os._exit(0)
 
 
 def test_what_cannot_be_wanted_is_not_read(writable: tuple[Path, fl.FlightClient, str]) -> None:
-    """Parts of a store in which no value is wanted are left alone: here, a damaged one is."""
+    """Parts of a store without matching values are not read, so a damaged one causes no error."""
     folder, client, _ = writable
     for turn in range(3):
         put(client, rows_of(1000, turn * 1000), file="zones.h5", **{} if turn else {"as": "store"})

@@ -1,5 +1,6 @@
-"""DuckDB, polars, pyarrow and pandas read tables over HDF5: equal answers, and no more columns and rows than they
-need."""
+"""DuckDB, polars, pyarrow and pandas read tables over HDF5: equal results, and only the needed columns and rows are
+read.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def memory(path: Path) -> pa.Table:
-    """The same in memory, by h5py."""
+    """The same columns in memory, read by h5py."""
     with h5py.File(path) as file:
         group = file["g"]
         columns = {name: group[name][()] for name in ("x", "n", "id", "be", "word", "flag")}
@@ -67,7 +68,7 @@ def table(path: Path) -> Iterator[hyperchunk.Table]:
 
 
 class Spy:
-    """Which columns and rows are read."""
+    """Records the columns and rows that are read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from hyperchunk.arrow.table import Table
@@ -105,7 +106,7 @@ def test_duckdb(query: str, table: hyperchunk.Table, memory: pa.Table) -> None:
         found = duckdb.sql(f"select {query}").fetchall()
         answers.append([tuple(str(value) for value in row) for row in found])
         assert t is not None
-    # As plain datasets of pyarrow's, whose comparisons of NaN are what ours are; DuckDB compares them itself.
+    # As plain pyarrow datasets, whose comparisons of NaN equal ours; DuckDB itself compares them differently.
     assert answers[0] == answers[1] == answers[2] == answers[3]
 
 
@@ -123,7 +124,7 @@ def test_duckdb_asks_for_what_it_needs(table: hyperchunk.Table, monkeypatch: pyt
     duckdb.sql("select sum(be) from t").fetchall()
     assert spy.selected == [["be"]]
     duckdb.sql("select sum(be) from t where n < 10 and id > 20").fetchall()
-    # What is a comparison with a number is evaluated here, and the rest by pyarrow.
+    # Comparisons with numbers are evaluated here, and the rest by pyarrow.
     assert scans == []
     assert table.scanned is not None
     assert table.scanned.fused
@@ -211,7 +212,7 @@ def test_polars_through_pyarrow(table: hyperchunk.Table, memory: pa.Table) -> No
 
 @st.composite
 def expressions(draw: st.DrawFn) -> ds.Expression:
-    """Expressions of what columns there are."""
+    """Draws expressions over the existing columns."""
     field = pc.field
     leaf = st.one_of(
         st.builds(lambda value: field("n") > value, st.integers(-10, 1010)),
@@ -286,7 +287,7 @@ def test_a_dataset_of_pyarrow(table: hyperchunk.Table, memory: pa.Table) -> None
 
 
 def test_what_an_expression_mentions(tmp_path: Path) -> None:
-    """Names of columns that are parts of other words are not read."""
+    """Columns whose names are only parts of other words are not read."""
     with h5py.File(tmp_path / "names.h5", "w") as file:
         for name in ("a", "b", "is_valid", "a b", "(a > 1)", "and", "ü"):
             file[name] = np.arange(5)
@@ -295,13 +296,13 @@ def test_what_an_expression_mentions(tmp_path: Path) -> None:
     assert dataset._needed(["a"], pc.field("(a > 1)") > 1) == ["(a > 1)", "a"]
     assert dataset._needed([], pc.field("a b") > 1) == ["a b"]
     assert dataset._needed([], pc.field("ü") > 1) == ["ü"]
-    # By their number, they must stay where they are.
+    # Columns referred to by number must keep their positions.
     assert dataset._needed(["b"], pc.field(0) > 1) == dataset.schema.names
     assert dataset.to_table(columns=["b"], filter=pc.field(0) > 3)["b"].to_pylist() == [4]
     assert dataset.to_table(columns=["ü"], filter=pc.field("and") > 3)["ü"].to_pylist() == [4]
 
 
-# --- pandas, and nothing at all ---
+# --- pandas, and no library ---
 
 
 def test_pandas(table: hyperchunk.Table, memory: pa.Table) -> None:

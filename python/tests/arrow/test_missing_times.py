@@ -1,4 +1,4 @@
-"""NaT is a null in Arrow and in all that reads through it; frames of pandas without rows have none."""
+"""NaT is a null in Arrow and for every reader through it; empty pandas frames have none."""
 
 from __future__ import annotations
 
@@ -119,11 +119,12 @@ def test_times_without_nat_have_no_bitmap(tmp_path: Path) -> None:
 
 
 def _pandas_array(group: Any, name: str, values: np.ndarray) -> None:
-    """As pandas' fixed format has it: PyTables has no arrays without elements."""
+    """Pandas' fixed format: PyTables has no empty arrays."""
     if values.size:
         group[name] = values
         return
-    data = group.create_dataset(name, data=np.zeros((1,) * values.ndim, values.dtype))
+    stored = "f8" if values.dtype.kind in "iub" else values.dtype
+    data = group.create_dataset(name, data=np.zeros((1,) * values.ndim, stored))
     data.attrs["value_type"] = str(values.dtype)
     data.attrs["shape"] = np.bytes_(repr(values.shape).encode())
 
@@ -159,3 +160,85 @@ def test_frames_of_pandas_without_rows(tmp_path: Path, columns: dict[str, str], 
     found = found_rows.to_pyarrow()
     assert found.num_rows == rows
     assert duckdb.sql("select count(*) from found_rows").fetchall() == [(rows,)]
+    assert [str(field.type) for field in found.schema] == ["int64", *(TYPES[kind] for kind in columns.values())]
+
+
+TYPES = {"f8": "double", "i8": "int64", "f4": "float"}
+
+
+def _bits(group: Any, name: str, values: list[list[bool]]) -> None:
+    """Truth as PyTables stores it."""
+    stored = np.array(values, "u1")
+    made = h5py.h5d.create(group.id, name.encode(), h5py.h5t.STD_B8LE, h5py.h5s.create_simple(stored.shape))
+    made.write(h5py.h5s.ALL, h5py.h5s.ALL, stored, mtype=h5py.h5t.NATIVE_B8)
+
+
+@pytest.mark.parametrize("unit", ["", "[s]", "[ms]", "[us]", "[ns]"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_times_and_truth_in_frames_of_pandas(tmp_path: Path, unit: str, rows: int) -> None:
+    """PyTables stores times as integers, truth as bits, and no rows of times as `(columns, 0)`."""
+    path = tmp_path / "p.h5"
+    least = np.iinfo("i8").min
+    with h5py.File(path, "w") as file:
+        group = file.create_group("k")
+        group.attrs["pandas_type"] = np.bytes_(b"frame")
+        _pandas_array(group, "axis0", np.array([b"t", b"d", b"ok", b"z"]))
+        _pandas_array(group, "axis1", np.array([10, least], "i8")[:rows])
+        group["axis1"].attrs["kind"] = np.bytes_(f"datetime64{unit}".encode())
+        for number, (name, kind) in enumerate({"t": "datetime64", "d": "timedelta64", "z": "datetime64"}.items()):
+            number += number == 2
+            group[f"block{number}_items"] = np.array([name.encode()])
+            group[f"block{number}_values"] = np.array([[least], [7]][:rows], "i8").reshape(
+                (rows, 1) if rows else (1, 0)
+            )
+            values = group[f"block{number}_values"]
+            values.attrs["value_type"] = np.bytes_(f"{kind}{unit}".encode())
+            if name == "z":
+                values.attrs["tz"] = np.bytes_(b"Europe/Berlin")
+        group["block2_items"] = np.array([b"ok"])
+        if rows:
+            _bits(group, "block2_values", [[True], [False]])
+        else:
+            _pandas_array(group, "block2_values", np.zeros((0, 1), "f8"))
+            group["block2_values"].attrs["value_type"] = np.bytes_(b"bool")
+    rows_of_it = hyperchunk.open(path).table("/k")
+    found = rows_of_it.to_pyarrow()
+    name = unit.strip("[]") or "ns"
+    assert [str(field.type) for field in found.schema if field.name != "ok"] == [
+        f"timestamp[{name}]",
+        f"timestamp[{name}]",
+        f"duration[{name}]",
+        # A zone would be lost.
+        "int64",
+    ]
+    assert rows_of_it.to_pandas()["ok"].dtype == bool
+    assert found.num_rows == rows
+    if rows:
+        assert [found[name].is_null().to_pylist() for name in ("index", "t", "d")] == [
+            [False, True],
+            [True, False],
+            [True, False],
+        ]
+        assert rows_of_it.to_pandas()["ok"].tolist() == [True, False]
+        before = pl.datetime(3000, 1, 1)
+        rows_before = hyperchunk.scan_hyperchunk(path, "/k").filter(pl.col("t") < before).select("z").collect()
+        assert rows_before["z"].to_list() == [7]
+
+
+def test_series_of_pandas(tmp_path: Path) -> None:
+    path = tmp_path / "p.h5"
+    with h5py.File(path, "w") as file:
+        for name in ("times", "texts"):
+            group = file.create_group(name)
+            group.attrs["pandas_type"] = np.bytes_(b"series")
+            group["index"] = np.arange(2)
+        file["times/values"] = np.array([np.iinfo("i8").min, 5])
+        file["times/values"].attrs["value_type"] = np.bytes_(b"datetime64[us]")
+        # An object that holds all values, pickled.
+        pickled = file["texts"].create_dataset("values", (1,), h5py.vlen_dtype("u1"))
+        pickled[0] = np.frombuffer(b"pickle", "u1")
+    found = hyperchunk.open(path).table("/times").to_pyarrow()
+    assert found.column_names == ["index", "values"]
+    assert found["values"].is_null().to_pylist() == [True, False]
+    with pytest.raises(hyperchunk.HyperchunkError, match="pickled objects"):
+        hyperchunk.open(path).table("/texts")

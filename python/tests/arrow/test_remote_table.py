@@ -1,4 +1,4 @@
-"""Tables of Flight servers, through the client of this package."""
+"""Tables of Flight servers, through this package's client."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
-    """A server of it."""
+    """A server of the folder."""
     with Server(folder) as running:
         yield running
 
 
 @pytest.mark.parametrize("options", [{}, SENT])
 def test_remote_tables(server: Server, folder: Path, options: dict[str, str]) -> None:
-    """The client of this package asks for no more than is wanted."""
+    """The client requests only the needed columns and rows."""
     url = f"{server.url}/a.h5"
     table = RemoteTable(url, "/particles", storage_options=options)
     assert table.is_local is not bool(options)
@@ -79,7 +79,7 @@ def test_remote_tables(server: Server, folder: Path, options: dict[str, str]) ->
 
 
 def test_what_lies_here_is_looked_at_here(folder: Path, tmp_path: Path) -> None:
-    """Columns that lie in a file as Arrow has them are not sent: they are there when the server is gone."""
+    """Columns stored in Arrow's representation are mapped, not sent: they stay available after the server has ended."""
     with Server(folder) as server:
         table = RemoteTable(f"{server.url}/a.h5", "/particles", ["x", "id"], rows=(10, 20))
         assert [table.is_local, table[2:4].is_local, table["x"].is_local] == [True] * 3
@@ -92,7 +92,7 @@ def test_what_lies_here_is_looked_at_here(folder: Path, tmp_path: Path) -> None:
 
 
 def test_another_file_is_not_taken_for_the_servers(tmp_path: Path) -> None:
-    """What was put in the place of the file is not looked at: the server says that the file changed, or what it has."""
+    """A file that replaced the served one is not used: the server reports the change, or returns its own data."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = np.arange(10)
     with Server(tmp_path) as server:

@@ -1,4 +1,4 @@
-"""Stores whose rows lie in Arrow files: written through the connector and from Python, read by Arrow and plain HDF5."""
+"""Stores whose rows are in Arrow files: written through the connector and from Python, read by Arrow and plain HDF5."""
 
 import http.server
 import os
@@ -27,7 +27,7 @@ from vol import helpers
 
 COLUMNS = ("x", "y", "z", "px", "py", "pz", "id_1", "id_2")
 
-#: The write pattern of VPIC-IO: each process has a range of rows of each of eight datasets.
+#: Write pattern of VPIC-IO: each process has a range of rows of each of eight datasets.
 VPIC = """
 import h5py, sys, numpy as np
 rank, size, rows = map(int, sys.argv[1:4])
@@ -55,7 +55,7 @@ with h5py.File("run.h5", "w") as file:
 
 
 def vpic(folder: Path, rows: int, order: str, **options: object) -> Path:
-    """Four processes write a store through h5py and the connector."""
+    """Writes a store from four processes through h5py and the connector."""
     options = {"segments": "arrow", "fsync": "never"} | options
     env = hyperchunk.plugins.environment(store=True, writers=4, **options)
     ranks = [helpers.start(VPIC, rank, 4, rows, order, folder=folder, env=env) for rank in range(4)]
@@ -74,7 +74,7 @@ def test_four_processes_through_h5py_and_everybody_reads_it(tmp_path: Path, orde
         native = {name: step[name][...] for name in COLUMNS}
         assert all(step[name].external for name in COLUMNS)
     np.testing.assert_array_equal(native["id_1"], np.arange(4 * rows))
-    # The second that each process draws.
+    # Each process draws two arrays; this is the second.
     drawn = [np.random.default_rng(rank).random(2 * rows, dtype="f4")[rows:] for rank in range(4)]
     np.testing.assert_array_equal(native["id_2"], np.concatenate(drawn))
     with hyperchunk.open(path) as file:
@@ -91,7 +91,7 @@ def test_four_processes_through_h5py_and_everybody_reads_it(tmp_path: Path, orde
     for name in COLUMNS:
         np.testing.assert_array_equal(mapped[name].to_numpy(), native[name])
 
-    # Arrow's tools know nothing of us: a list of files, or the folder.
+    # Arrow's tools need no knowledge of the store: a list of files, or the folder.
     folder = next((tmp_path / "run.h5.d" / "tables").iterdir())
     assert folder.name == f"Timestep_0@{4 * rows}"
     for source in (found.files, str(folder)):
@@ -114,7 +114,7 @@ def test_four_processes_through_h5py_and_everybody_reads_it(tmp_path: Path, orde
                 batch.validate(full=True)
                 for column in batch.columns:
                     assert isinstance(source, pa.OSFile) or column.buffers()[1].address % 64 == 0
-        # Buffers begin at multiples of 64 bytes of the file, and stream readers find the schema.
+        # Buffers begin at multiples of 64 bytes in the file, and stream readers find the schema.
         assert pa.ipc.open_stream(pa.OSFile(file).read_buffer().slice(8)).schema == reader.schema
 
 
@@ -137,7 +137,7 @@ def test_the_reader_of_a_later_epoch_and_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("memory", ["100K", "64M"])
 @pytest.mark.parametrize("segments", ["arrow", "log"])
 def test_what_waits_in_memory_is_there_when_files_are_closed(tmp_path: Path, memory: str, segments: str) -> None:
-    """Also where there is less memory than is written."""
+    """Data cached in memory are written at the close, even if there is less memory than data."""
     path = vpic(tmp_path, 30_000, "parts", memory=memory, segments=segments)
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["Timestep_0/id_1"][...], np.arange(120_000))
@@ -228,13 +228,13 @@ def test_python_batches_appends_and_types(tmp_path: Path) -> None:
 
 
 class Ranges(http.server.SimpleHTTPRequestHandler):
-    """A web server that knows ranges, as object stores do."""
+    """Web server with range requests, like an object store."""
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Suppresses logging."""
 
     def do_GET(self) -> None:
-        """A range of a file, or all of it."""
+        """Returns a range of a file, or all of it."""
         path = Path(self.translate_path(self.path))
         if not path.is_file():
             return self.send_error(404)
@@ -309,11 +309,11 @@ def test_writers_that_flush_and_go_on(tmp_path: Path) -> None:
     writer["x"][10:30] = np.arange(20)
     run.commit([writer.flush()])
     assert run.fragments().to_pyarrow()["x"].to_pylist() == [1] * 10 + list(range(20))
-    # Who opened it before goes on reading.
+    # A reader that opened the file earlier continues.
     assert early.read_all()["x"].to_pylist() == [1] * 10
     writer["x"][:10] = 2
     run.commit([writer.close()])
-    # Written anew as a whole: the old batch is not in the footer any more.
+    # Overwritten completely: the footer no longer lists the old batch.
     assert run.fragments().to_pyarrow()["x"].to_pylist() == [2] * 10 + list(range(20))
 
 
@@ -340,7 +340,7 @@ def test_the_command_keeps_working(tmp_path: Path) -> None:
         with h5py.File(source) as file:
             for name in COLUMNS:
                 np.testing.assert_array_equal(file["Timestep_0"][name][...], native[name])
-    # A byte of a fragment that changes is seen.
+    # A changed byte of a fragment is detected.
     fragment = Path(found.files[0])
     fragment.chmod(0o600)
     data = bytearray(fragment.read_bytes())
@@ -349,7 +349,7 @@ def test_the_command_keeps_working(tmp_path: Path) -> None:
     assert "not as they were written" in command("store", "verify", path, works=False)
 
 
-#: Writes batches until it is killed; says which are flushed.
+#: Writes batches until it is killed; prints the flushed ones.
 KILLED = """
 import sys, numpy as np
 from hyperchunk import store
@@ -383,7 +383,7 @@ def test_killed_writers_leave_whole_rows(tmp_path: Path) -> None:
         time.sleep(random.random() * 0.2)
         writer.send_signal(signal.SIGKILL)
         said = writer.communicate()[0].split()
-        # The last line may be torn.
+        # The last line may be incomplete.
         flushed.append(int(said[-2]) if len(said) > 1 else 0)
     made = store.open(path).commit(salvage=True)
     with hyperchunk.open(path) as file, h5py.File(path) as native:
@@ -398,6 +398,6 @@ def test_killed_writers_leave_whole_rows(tmp_path: Path) -> None:
                 assert there[: max(end - start, 0)].all()
             np.testing.assert_array_equal(native["t/a"][start : start + 100_000], a[:100_000])
     if made is not None:
-        # Rows are missing, and files without a footer are no table.
+        # Rows are missing, and files without a footer form no table.
         with pytest.raises(ValueError, match="files alone"):
             store.fragments(path, "t")

@@ -1,4 +1,4 @@
-"""The map of types, row by row: what h5py writes is what pyarrow reads, and comes back as the same HDF5."""
+"""Type mapping, row by row: values written by h5py are read by pyarrow, and converted back to the same HDF5."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def run(*words: object) -> None:
 
 @dataclass
 class Case:
-    """Elements of one type: as HDF5 stores them, and as Arrow has them."""
+    """Elements of one type: as stored in HDF5, and in Arrow."""
 
     kind: Any
-    #: The elements' bytes.
+    #: Bytes of the elements.
     stored: np.ndarray[Any, Any]
-    #: The type of one element in Arrow.
+    #: Arrow type of one element.
     arrow: pa.DataType | None = None
-    #: The values in Arrow, one for each element.
+    #: Arrow values, one for each element.
     values: list[Any] | None = None
     look: list[str] = field(default_factory=list)
 
 
 def void(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of elements."""
+    """Returns the bytes of elements."""
     packed = np.ascontiguousarray(array)
     return packed.view(f"V{packed.dtype.itemsize}").reshape(array.shape)
 
@@ -72,14 +72,14 @@ def read(path: Path) -> tuple[Any, np.ndarray[Any, Any]]:
 
 
 def flat(values: Any, depth: int) -> list[Any]:
-    """Values of lists in lists."""
+    """Flattens nested lists."""
     for _ in range(depth):
         values = [inner for value in values for inner in value]
     return list(values)
 
 
 def check(folder: Path, case: Case) -> None:
-    """From HDF5 to Arrow and back, in both looks of cells."""
+    """Converts from HDF5 to Arrow and back, in both representations of cells."""
     name = f"{next(COUNT)}"
     old, new, out = (folder / f"{name}{end}" for end in ("old.h5", "new.h5", ".arrow"))
     write(old, case)
@@ -93,11 +93,11 @@ def check(folder: Path, case: Case) -> None:
         if case.arrow is not None and table.num_columns == 1:
             column = table.column(0)
             kind = column.type.storage_type if isinstance(column.type, pa.FixedShapeTensorType) else column.type
-            # pyarrow does not join no chunks of lists of truth values.
+            # pyarrow cannot combine zero chunks of lists of booleans.
             column = column.combine_chunks() if column.num_chunks else pa.chunked_array([], kind)
             column = column.storage if isinstance(column.type, pa.FixedShapeTensorType) else column
             levels = 0
-            # As deep as the rows are, or all in one.
+            # Nested once per dimension, or flat.
             while kind != case.arrow and pa.types.is_fixed_size_list(kind) and levels < depth:
                 kind, levels = kind.value_type, levels + 1
             storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
@@ -144,7 +144,7 @@ def test_floats(tmp_path: Path, dtype: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_integers_of_odd_precision(tmp_path: Path, order: int, signed: bool, data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([1, 2, 4, 8]))
-    # libhdf5 makes no datasets of types with fewer.
+    # libhdf5 refuses types with fewer bits.
     bits = data.draw(st.integers(size * 4 + 1, size * 8))
     offset = data.draw(st.integers(0, size * 8 - bits))
     kind = (h5t.STD_I64LE if signed else h5t.STD_U64LE).copy()
@@ -298,14 +298,14 @@ def test_times(tmp_path: Path, unit: str, kind: str, data: st.DataObject) -> Non
     dtype = h5py.opaque_dtype(np.dtype(f"{order}{kind}[{unit}]"))
     arrow = pa.timestamp(unit) if kind == "M8" else pa.duration(unit)
     check(tmp_path, Case(h5t.py_create(dtype, logical=True), numbers, arrow))
-    # The smallest number is NaT, which is a null.
+    # The smallest number is NaT, which becomes null.
     nat = np.iinfo("i8").min
     expected = [None if number == nat else number for number in numbers.ravel().tolist()]
     assert times(tmp_path, numbers, dtype) == expected
 
 
 def times(folder: Path, numbers: np.ndarray[Any, Any], dtype: Any) -> list[int | None]:
-    """What Arrow makes of them."""
+    """Converts times to Arrow."""
     name = f"{next(COUNT)}"
     write(folder / f"{name}.h5", Case(h5t.py_create(dtype, logical=True), numbers.ravel()))
     run("export", folder / f"{name}.h5", folder / f"{name}.arrow")
@@ -347,7 +347,7 @@ def test_compounds(tmp_path: Path, data: st.DataObject) -> None:
 
 
 def fill(values: np.ndarray[Any, Any], data: st.DataObject) -> None:
-    """Numbers in all members."""
+    """Fills all members with numbers."""
     for name in values.dtype.names or ():
         member = values[name]
         if member.dtype.names:
@@ -409,7 +409,7 @@ def test_sequences_and_strings_of_any_length(tmp_path: Path, number: int, data: 
     with h5py.File(old) as one:
         if len(shape) == 1 and arrow is not None:
             assert table.schema.field(0).type == arrow
-            # Not what h5py reads: it leaves numbers in sequences in the order of bytes in which they are.
+            # Not compared with h5py, which does not swap the byte order of numbers in sequences.
             assert table.column(0).to_pylist() == [
                 value if isinstance(value, str) else value.tolist() for value in drawn
             ]
@@ -512,7 +512,7 @@ def test_named_types_spaces_layouts_and_attributes(tmp_path: Path) -> None:
 
 
 def imported(tmp_path: Path, array: pa.Array, name: str = "c") -> Any:
-    """What h5py reads of a column that never was HDF5."""
+    """Returns h5py's values of a column that originates in Arrow."""
     out, new = tmp_path / f"{next(COUNT)}.arrow", tmp_path / "new.h5"
     table = pa.table({name: array})
     with pa.OSFile(str(out), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
@@ -556,7 +556,7 @@ def test_what_never_was_hdf5(
     tmp_path: Path, array: pa.Array, as_list: Callable[[Any], list[Any]], expected: list[Any]
 ) -> None:
     assert as_list(imported(tmp_path, array)) == expected
-    # A part of it, too.
+    # A slice of it, too.
     if len(array) > 1:
         assert as_list(imported(tmp_path, array.slice(1))) == expected[1:]
 

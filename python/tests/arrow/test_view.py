@@ -1,4 +1,4 @@
-"""Tables over HDF5 data hold what h5py reads, whatever the layout; what can be looked at where it lies is."""
+"""Tables over HDF5 data equal h5py's values for every layout; values in Arrow's representation are used in place."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 
 ROWS = 5000
 COMPOUND = np.dtype([("a", "<i2"), ("b", ">f8"), ("c", "<u4", (2, 3)), ("d", "S5")])
-# Data of this many bytes and more in a piece are worth a mapping.
+# Minimum size in bytes of a contiguous piece that is mapped.
 LARGE = 1 << 14
 
 
 def mapped(array: pa.Array, memory: list[tuple[int, int]]) -> bool:
-    """Whether all values of an array lie in mapped files."""
+    """True if all values of an array are in mapped files."""
     buffers = [buffer for buffer in array.buffers() if buffer is not None and buffer.size]
     return bool(buffers) and all(
         any(start <= buffer.address and buffer.address + buffer.size <= end for start, end in memory)
@@ -37,14 +37,14 @@ def mapped(array: pa.Array, memory: list[tuple[int, int]]) -> bool:
 
 
 def chunks_of(table: hyperchunk.Table, name: str) -> list[bool]:
-    """Of each chunk of a column, whether it lies in a mapped file."""
+    """Returns for each chunk of a column whether it is in a mapped file."""
     column = table.to_pyarrow()[name]
     memory = table._core.mapped_memory()
     return [mapped(chunk, memory) for chunk in column.chunks]
 
 
 def check(table: hyperchunk.Table, expected: dict[str, np.ndarray]) -> None:
-    """A table has these values."""
+    """Checks the values of a table."""
     arrow = table.to_pyarrow()
     arrow.validate(full=True)
     assert arrow.column_names == table.column_names == list(expected)
@@ -125,7 +125,7 @@ def test_each_layout(ours: hyperchunk.File, expected: dict[str, np.ndarray]) -> 
     check(ours["g"].table(mapped=False), expected)
     assert ours["g"].table(mapped=False)._core.mapped_memory() == []
     copied = table.copied_rows
-    # Where big-endian, filtered, in small pieces, virtual or never written, values must be read.
+    # Big-endian, filtered, fragmented, virtual or unwritten values must be read.
     for name in ("contiguous", "contiguous_f8", "cells"):
         offset = h5py.File(ours.filename)[f"g/{name}"].id.get_offset()
         if offset % expected[name].dtype.itemsize == 0:
@@ -144,7 +144,7 @@ def test_chunks_that_are_mapped(tmp_path: Path) -> None:
         dataset = file.create_dataset("x", (20 * LARGE,), "f8", chunks=(LARGE,), fillvalue=-1)
         for number in (3, 2, 9, 10, 11, 19):
             dataset[number * LARGE : (number + 1) * LARGE] = values[number * LARGE : (number + 1) * LARGE]
-        # What is written one after the other lies in a row.
+        # Chunks written in sequence are contiguous in the file.
         together = file.create_dataset("y", (5 * LARGE,), "f8", chunks=(LARGE,))
         together[...] = values[: 5 * LARGE]
         expected = dataset[()]
@@ -184,7 +184,7 @@ def test_a_schema_that_is_asked_for(ours: hyperchunk.File) -> None:
         assert found.read_all().num_rows == ROWS
         batch = pa.record_batch(table, schema=wanted)
         assert batch.schema.field("cells").type == wanted.field("cells").type
-    # What is no other look is not done: the values are what they are.
+    # A requested schema that is not one of the options is ignored: the values keep their types.
     other = pa.schema([pa.field("cells", pa.string()), pa.field("contiguous", pa.float64())])
     capsule = table.__arrow_c_stream__(other.__arrow_c_schema__())
     found = pa.RecordBatchReader._import_from_c_capsule(capsule)
@@ -430,11 +430,11 @@ def test_forks_while_batches_are_made(tmp_path: Path) -> None:
 
 
 def test_opening_reads_no_data(tmp_path: Path) -> None:
-    """What a table of many large datasets costs is the size of their headers, not theirs."""
+    """A table of many large datasets costs only the reading of their headers."""
     path = tmp_path / "large.h5"
     with h5py.File(path, "w") as file:
         for name in "abcdefgh":
-            # Allocated, and never written: the file has a hole.
+            # Allocated but never written: the file has a hole.
             made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             made.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
             made.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
@@ -462,7 +462,7 @@ def test_attributes_of_schemas(ours: hyperchunk.File) -> None:
     assert not any(field.nullable for field in schema)
 
 
-# --- Tables that others keep ---
+# --- Tables written by other libraries ---
 
 
 def test_pandas_and_pytables(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_pandas_and_pytables(tmp_path: Path) -> None:
     ints = np.arange(12, dtype="i8").reshape(4, 3)
     floats = np.arange(8.0).reshape(4, 2)
     with h5py.File(path, "w") as file:
-        # As `DataFrame.to_hdf` leaves it.
+        # As `DataFrame.to_hdf` writes it.
         group = file.create_group("frame")
         group.attrs["pandas_type"] = np.bytes_(b"frame")
         group.attrs["axis0_variety"] = group.attrs["axis1_variety"] = np.bytes_(b"regular")
@@ -541,7 +541,7 @@ def test_dlpack(ours: hyperchunk.File, expected: dict[str, np.ndarray]) -> None:
         dataset = ours[f"g/{name}"]
         assert dataset.__dlpack_device__() == (1, 0)
         np.testing.assert_array_equal(np.from_dlpack(dataset), expected[name])
-        # One who does not know of memory that must not be written gets a copy.
+        # A consumer that does not support read-only memory gets a copy.
         dataset.__dlpack__()
     cells = ours["g/cells"]
     assert np.from_dlpack(cells).__array_interface__["data"][0] == cells.__array_interface__["data"][0]

@@ -1,4 +1,4 @@
-"""Tables over data elsewhere: behind links and user blocks, in external files, stores, objects of Python."""
+"""Tables over data reached through links and user blocks, external files, stores and Python objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BIG = 30_000
 
 @pytest.fixture(scope="module")
 def compressed() -> bytes:
-    """A file with columns that take some work."""
+    """A file with columns that need decoding."""
     memory = io.BytesIO()
     random = np.random.default_rng(5)
     with h5py.File(memory, "w") as file:
@@ -34,7 +34,7 @@ def compressed() -> bytes:
 
 @pytest.mark.parametrize("make", [io.BytesIO, None])
 def test_objects_of_python(make: type[io.BytesIO] | None, compressed: bytes) -> None:
-    """What makes batches calls Python, while who asks for them may hold the interpreter."""
+    """The iterator of batches calls Python, while its consumer may hold the GIL."""
     file = hyperchunk.File.from_bytes(compressed) if make is None else hyperchunk.open(make(compressed))
     table = file.table(columns=["a", "b"])
     assert not table.is_zero_copy
@@ -64,7 +64,7 @@ def test_strings(compressed: bytes) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_chunks_of_any_extent(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Mapped or read, in chunks that end where they like, behind a user block: what h5py reads."""
+    """Mapped or read, with chunks of any shape, after a user block: the values equal h5py's."""
     path = tmp_path_factory.mktemp("chunks") / "c.h5"
     rows = data.draw(st.integers(1, 3 * BIG))
     chunk = data.draw(st.integers(1, rows))
@@ -83,7 +83,7 @@ def test_chunks_of_any_extent(data: st.DataObject, tmp_path_factory: pytest.Temp
                 start, stop = sorted(data.draw(st.tuples(*2 * [st.integers(0, rows)])))
                 dataset[start:stop] = np.random.default_rng(start).random((stop - start, *cell))
         if maxshape is not None:
-            # Chunks behind the end stay where they are.
+            # Chunks beyond the end stay stored.
             for name in "xy":
                 file[name].resize(data.draw(st.integers(1, 1)) * rows, axis=0)
         expected = {name: file[name][()] for name in "xy"}
@@ -127,7 +127,9 @@ def test_links_and_other_files(tmp_path: Path) -> None:
 
 
 def test_strings_of_virtual_datasets(tmp_path: Path) -> None:
-    """Handles into the heap of a source mean nothing in the virtual dataset's own file: right, or an error."""
+    """Handles into the heap of a source file are invalid in the virtual dataset's own file: correct values, or an
+    error.
+    """
     words = np.array(["one", "zwei", "три"] * 5, dtype=object)
     with h5py.File(tmp_path / "source.h5", "w") as file:
         file["more"] = np.array(["other"] * 7, dtype=object)
@@ -148,7 +150,7 @@ def test_strings_of_virtual_datasets(tmp_path: Path) -> None:
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_stores(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Pieces of logs that are whole rows are mapped, whatever lies over what."""
+    """Segments of logs that are whole rows are mapped, whatever overlaps."""
     path = tmp_path_factory.mktemp("store") / "run.h5"
     rows, cell = 40_000, data.draw(st.sampled_from([(), (2, 3)]))
     run = store.create(path, {"/x": store.Dataset((rows, *cell), "<f8", fillvalue=-1)})

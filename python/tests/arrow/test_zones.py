@@ -1,5 +1,4 @@
-"""Filters of pyarrow, DuckDB and polars over what writers noted of their values: rows that they rule out are not read,
-and never one that is wanted."""
+"""Filters of pyarrow, DuckDB and polars over zone statistics: excluded rows are not read, no matching row is lost."""
 
 import operator
 import warnings
@@ -34,7 +33,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def numbers(dtype: np.dtype[Any]) -> st.SearchStrategy[Any]:
-    """Numbers of a type, mostly few that come again."""
+    """Draws numbers of a type, mostly from a few repeated values."""
     if dtype.kind == "f":
         exact = st.floats(width=8 * dtype.itemsize)  # type: ignore[arg-type]
         return st.one_of(st.integers(-3, 12).map(float), st.sampled_from(SPECIAL), exact)
@@ -44,7 +43,7 @@ def numbers(dtype: np.dtype[Any]) -> st.SearchStrategy[Any]:
 
 
 def make_store(path: Path, columns: dict[str, np.dtype[Any]], draw: Any) -> None:
-    """A store that several wrote to, over each other, some without statistics, with parts that nobody wrote."""
+    """Makes a store with several overlapping writers, some without statistics, and with unwritten parts."""
     fill = draw(st.sampled_from([None, 7, 100]))
     definitions = {
         f"/t/{name}": store.Dataset(
@@ -74,7 +73,7 @@ def make_store(path: Path, columns: dict[str, np.dtype[Any]], draw: Any) -> None
 
 
 def make_plain(path: Path, columns: dict[str, np.dtype[Any]], draw: Any) -> None:
-    """A plain file with statistics beside it, contiguous or in chunks of which some are not there."""
+    """Makes a plain file with statistics beside it, contiguous or chunked with some chunks missing."""
     with h5py.File(path, "w") as file:
         for name, dtype in columns.items():
             options: dict[str, Any] = {"fillvalue": draw(st.sampled_from([None, 7]))}
@@ -91,7 +90,7 @@ def make_plain(path: Path, columns: dict[str, np.dtype[Any]], draw: Any) -> None
 
 
 def literal(draw: Any, dtype: np.dtype[Any]) -> Any:
-    """What a column is compared with, which need not be of its type."""
+    """Draws a value for a comparison with a column, not necessarily of its type."""
     values = [np.array([draw(numbers(dtype))], dtype)[0].item(), draw(st.integers(-2, 12)), 0.1, 2.5]
     return draw(st.sampled_from(values))
 
@@ -109,7 +108,7 @@ def leaf(draw: Any, columns: dict[str, np.dtype[Any]]) -> tuple[str, str, Any]:
 
 
 def of(term: Any, column: Callable[[str], Any], kinds: dict[str, Callable[[Any, Any], Any]]) -> Any:
-    """A predicate in the words of a library."""
+    """Converts a predicate to the form of a library."""
     match term:
         case ("and", one, other):
             return of(one, column, kinds) & of(other, column, kinds)
@@ -135,7 +134,7 @@ POLARS = COMPARISONS | {
 
 
 def sql(term: Any) -> str:
-    """A predicate as SQL."""
+    """Converts a predicate to SQL."""
 
     def text(value: Any) -> str:
         return f"'{value}'::double" if isinstance(value, float) and not np.isfinite(value) else repr(value)
@@ -157,7 +156,7 @@ def sql(term: Any) -> str:
 
 
 def answered(ask: Callable[[], Any]) -> Any:
-    """What is found; or that the library refuses to compare such values."""
+    """Returns the result; or the error, if the library refuses to compare such values."""
     try:
         return ask()
     except (pa.ArrowException, pl.exceptions.PolarsError, duckdb.Error, OverflowError, TypeError) as error:
@@ -192,7 +191,7 @@ def test_no_row_that_is_wanted_is_left_out(
 def check(
     term: Any, memory: pa.Table, frame: pl.DataFrame, dataset: Any, scanned: pl.LazyFrame, table: hyperchunk.Table
 ) -> None:
-    """Each library finds in our table what it finds in one in memory."""
+    """Checks that each library finds in our table the same rows as in one in memory."""
     expression = answered(lambda: of(term, pc.field, ARROW))
     if isinstance(expression, pc.Expression):
         expected = answered(lambda: memory.filter(expression))
@@ -207,7 +206,7 @@ def check(
         assert found.equals(expected, null_equal=True), term
 
     def asked(t: Any) -> pa.Table:
-        # DuckDB finds it by its name.
+        # DuckDB finds it by the variable's name.
         assert t is not None
         return duckdb.sql(f"select * from t where {sql(term)}").to_arrow_table()
 
@@ -218,8 +217,9 @@ def check(
 
 
 def same(found: Any, expected: Any, term: Any) -> None:
-    """Two tables with the same values, of which NaN equals itself. Where values refuse to be compared, those may not be
-    looked at that do."""
+    """Compares two tables, with NaN equal to itself. Where the library refuses to compare values, zones with such
+    values may be skipped.
+    """
     if not isinstance(expected, pa.Table):
         return
     assert isinstance(found, pa.Table), (term, found)
@@ -229,7 +229,7 @@ def same(found: Any, expected: Any, term: Any) -> None:
 
 @pytest.fixture(scope="module")
 def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of four writers with a big wave in one place."""
+    """A store of four writers with a single high wave."""
     path = tmp_path_factory.mktemp("waves") / "run.h5"
     rows = 4_000_000
     types = {"h": "f4", "id": "i8", "t": ">f8", "word": "S4"}
@@ -263,11 +263,11 @@ def test_little_is_looked_at(waves: Path) -> None:
         assert seen.unknown == 0
         assert seen.looked_at < seen.total / 10
         assert str(seen.looked_at) in repr(dataset.scanned)
-        # Both columns know something; big-endian numbers are known as well as others.
+        # Both columns have statistics, also the one of big-endian numbers.
         both = (pc.field("h") > 0.5) & (pc.field("t") < 100.5)
         assert dataset.count_rows(both) == np.count_nonzero(file["p/h"][:100_500] > 0.5)
         assert dataset.scanned.looked_at < seen.total / 10
-        # Nothing is read where no row can be meant.
+        # Nothing is read if no row can match.
         assert dataset.count_rows(pc.field("id") < 0) == 0
         assert dataset.scanned.left == 0
         assert dataset.scanned.looked_at < 100_000, "of statistics alone"
@@ -281,7 +281,7 @@ def test_polars_looks_at_little(waves: Path) -> None:
         assert asked.collect().height == 101
         assert table.scanned is not None
         assert table.scanned.looked_at < table.scanned.total / 10
-        # What is not a number is larger than all that are, for polars.
+        # polars orders NaN as the largest number.
         found = lazy.filter(pl.col("h") > 20).select("id").collect()["id"].to_list()
         assert found == [100, 2_900_000]
         assert table.scanned.looked_at < table.scanned.total / 5
@@ -299,13 +299,13 @@ def test_duckdb_looks_at_little(waves: Path) -> None:
         assert table.scanned.looked_at < table.scanned.total / 10
         assert duckdb.sql("select id from dataset where id in (7, 3999999)").fetchall() == [(7,), (3_999_999,)]
         assert table.scanned.looked_at < table.scanned.total / 5
-        # What is not a number is larger than all that are, for DuckDB, too.
+        # DuckDB orders NaN as the largest number, too.
         t = table
         assert duckdb.sql("select id from t where h > 20 order by id").fetchall() == [(100,), (2_900_000,)]
         assert t.scanned is not None
         assert t.scanned.fused
         assert t.scanned.looked_at < t.scanned.total / 5
-        # Through pyarrow, it has its own ideas of `>` where there is NaN: who knows what he means says it to pyarrow.
+        # Through pyarrow, DuckDB compares NaN differently with `>`, so the filter is passed to pyarrow itself.
         big = dataset.filter(pc.field("h") > 20)
         assert duckdb.sql("select id from big").fetchall() == [(2_900_000,)]
         assert table.scanned.looked_at < table.scanned.total / 10
@@ -347,7 +347,7 @@ def test_a_file_that_changes_is_read(tmp_path: Path) -> None:
         assert packed.to_dataset().count_rows(pc.field("b") == 1234) == 1
         assert packed.scanned is not None
         assert packed.scanned.left == 8000
-        # Another process writes in place. What is mapped shows it at once, and so must the filter.
+        # Another process writes in place. The mapping shows that at once, and so must the filter.
         with h5py.File(path, "r+", locking=False) as other:
             other["t/a"][299_999] = 5
         assert dataset.count_rows(pc.field("a") == 5) == 2

@@ -1,4 +1,4 @@
-"""Fixtures: a real S3 server, our proxy before it, files in a bucket. What needs them skips where there is no Go."""
+"""Fixtures: a real S3 server, our proxy before it, files in a bucket. Skips where Go is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shared_proxy(server: s3server.Server) -> Iterator[s3server.Proxy]:
 
 @pytest.fixture
 def proxy(shared_proxy: s3server.Proxy) -> Iterator[s3server.Proxy]:
-    """The proxy before it, without latency or faults unless a test sets some."""
+    """The proxy before the server, without latency or faults unless a test sets some."""
     calm = {"latency": 0, "bandwidth": 0, "faults": "", "script": "", "stall": "20s", "retry_after": 0, "seed": 1}
     shared_proxy.set(**calm)
     shared_proxy.reset()
@@ -45,7 +45,7 @@ def proxy(shared_proxy: s3server.Proxy) -> Iterator[s3server.Proxy]:
 
 @pytest.fixture
 def put(server: s3server.Server, tmp_path: Path) -> Callable[..., Path]:
-    """Makes an object of a new file: ``put("a.h5", {"chunks": …}, name=array, …)``; returns it."""
+    """Makes an object of a new file: ``put("a.h5", {"chunks": …}, name=array, …)``; returns the local file."""
 
     def make(key: str, options: dict[str, Any] | None = None, **datasets: Any) -> Path:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}-{key}"
@@ -75,7 +75,7 @@ def open_s3(proxy: s3server.Proxy) -> Iterator[Callable[..., hyperchunk.File]]:
 
 @pytest.fixture(scope="session")
 def numbers() -> dict[str, np.ndarray]:
-    """Arrays of some hundred kilobytes that compress badly."""
+    """Arrays of some hundred kilobytes that compress poorly."""
     random = np.random.default_rng(4)
     return {
         "chunked": random.integers(0, 2**31, (200, 300), dtype="i4"),

@@ -1,4 +1,4 @@
-"""Unmodified programs read objects of a bucket through the VOL connector: what is right, and what it costs."""
+"""Unmodified programs read objects of a bucket through the VOL connector: correctness and cost."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ READ = """
 
 
 def environment(proxy: s3server.Proxy) -> dict[str, str]:
-    """The connector, and how AWS's own tools would reach the server."""
+    """Environment with the connector, and AWS's own variables for reaching the server."""
     keys = {"AWS_ACCESS_KEY_ID": s3server.KEY, "AWS_SECRET_ACCESS_KEY": s3server.SECRET, "AWS_REGION": s3server.REGION}
     return hyperchunk.plugins.environment() | keys | {"AWS_ENDPOINT_URL": proxy.endpoint}
 
 
 def read(proxy: s3server.Proxy, url: str, *names: str, folder: Path) -> dict[str, float]:
-    """Reads datasets into files of the folder; how long it took."""
+    """Reads datasets into files of the folder; returns the times."""
     out = helpers.finish(helpers.start(READ, url, *names, folder=folder, env=environment(proxy)))
     times: dict[str, float] = json.loads(out)
     return times
@@ -54,7 +54,7 @@ def test_objects_are_read(proxy: s3server.Proxy, put: Callable[..., Path], big: 
     times = read(proxy, "s3://tests/c.h5", *big, folder=tmp_path)
     for name, expected in big.items():
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), expected)
-    # Hundreds of reads of libhdf5's, few requests, fewer rounds: each would take its 20 ms.
+    # libhdf5 makes hundreds of reads; the requests are few and their rounds fewer, at 20 ms each.
     assert proxy.stats()["requests"] < 60
     assert times["all"] < 5
 

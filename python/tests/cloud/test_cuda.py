@@ -1,4 +1,4 @@
-"""Datasets in object stores, brought to a GPU: their chunks go there as they were fetched."""
+"""Datasets in object stores read to a GPU: their chunks go there as they were fetched."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ def values(dtype: str) -> np.ndarray:
 
 @pytest.fixture
 def made(server: s3server.Server, tmp_path: Path) -> Path:
-    """A file in the bucket, ``f.h5``, with a dataset of each kind; the same here."""
+    """A file in the bucket, ``f.h5``, with a dataset of each kind; and its local copy."""
     path = tmp_path / "f.h5"
     with h5py.File(path, "w") as file:
         for dtype in ("<i4", ">f8"):
@@ -63,7 +63,7 @@ def test_values(made: Path, open_s3: Callable[..., hyperchunk.File]) -> None:
 
 
 def test_what_is_fetched_is_what_is_stored(made: Path, open_s3: Callable[..., hyperchunk.File]) -> None:
-    """Few requests, and each chunk once."""
+    """Few requests are made, and each chunk is fetched once."""
     file = open_s3("f.h5")
     dataset = file["deflate i4"]
     dataset[0, 0]
@@ -80,7 +80,7 @@ def test_what_is_fetched_is_what_is_stored(made: Path, open_s3: Callable[..., hy
 def test_more_than_is_fetched_at_once(
     server: s3server.Server, tmp_path: Path, open_s3: Callable[..., hyperchunk.File]
 ) -> None:
-    """Group by group."""
+    """A read larger than one group is fetched group by group."""
     noise = np.random.default_rng(1).integers(0, 255, (160, 1 << 20), "u1")
     with h5py.File(tmp_path / "large.h5", "w") as file:
         file.create_dataset("d", data=noise, chunks=(3, 1 << 20))
@@ -110,7 +110,7 @@ def test_a_live_datasets_inputs(
     attach: Callable[..., Any],
     gpu: dict[str, str],
 ) -> None:
-    """Of kernels, they go to the worker as they were fetched."""
+    """Chunks for kernels go to the worker as they were fetched."""
     pytest.importorskip("nvidia.cuda_nvrtc")
     path = tmp_path / "live.h5"
     with h5py.File(path, "w") as file:
@@ -130,7 +130,7 @@ def test_a_live_datasets_inputs(
 def test_kernels_of_live_datasets(
     chunks: str | None, scene: Any, attach: Any, gpu: Any, server: s3server.Server, open_s3: Any
 ) -> None:
-    """They run here, on inputs from there, and what they compute stays on the GPU."""
+    """Kernels run locally on inputs in the object store, and the results stay on the GPU."""
     path = scene()
     attach(path, "cu", NDVI, chunks=chunks)
     server.put("tests", "live.h5", path)

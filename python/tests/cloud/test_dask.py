@@ -1,4 +1,4 @@
-"""xarray and Dask over S3: lazily, on workers that are processes."""
+"""xarray and Dask over S3: lazily, with workers in separate processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_xarray_opens_a_url(scene: np.ndarray, proxy: s3server.Proxy) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # those of Dask's own servers
+@pytest.mark.filterwarnings("default")  # from Dask's own servers
 def test_workers_that_are_processes(scene: np.ndarray, proxy: s3server.Proxy) -> None:
     options = s3server.storage_options(proxy.endpoint)
     with (

@@ -1,4 +1,4 @@
-"""What a file on a web server leads to."""
+"""References from a file on a web server to other files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SECRET = b"what only this machine may read."
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves bytes by their paths, and redirects."""
+    """Serves bytes by path, and redirects."""
 
     protocol_version = "HTTP/1.1"
     files: dict[str, bytes | str]
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Suppresses logging."""
 
     def do_GET(self) -> None:
-        """A range, or a redirect."""
+        """Returns a range, or a redirect."""
         found = self.files.get(self.path)
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
         if not isinstance(found, bytes):
@@ -46,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(files: dict[str, bytes | str]) -> ThreadingHTTPServer:
-    """A server of these."""
+    """Starts a server of these files."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Handler,), {"files": files}))
     server.asked = []  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -55,7 +55,7 @@ def serve(files: dict[str, bytes | str]) -> ThreadingHTTPServer:
 
 @pytest.fixture
 def inside() -> Iterator[ThreadingHTTPServer]:
-    """A service that only this machine reaches."""
+    """A service that only this machine can reach."""
     server = serve({"/secret": SECRET})
     yield server
     server.shutdown()
@@ -63,7 +63,7 @@ def inside() -> Iterator[ThreadingHTTPServer]:
 
 
 def leading(path: Path, target: str) -> bytes:
-    """A file whose data lie elsewhere."""
+    """Makes a file whose data are external."""
     with h5py.File(path, "w") as file:
         create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         create.set_external(target.encode(), 0, len(SECRET))
@@ -91,7 +91,7 @@ def test_redirects_do_not_lead_inside(tmp_path: Path, inside: ThreadingHTTPServe
             hyperchunk.open(f"{url}/{name}", external=external)["in"][...]
     assert inside.asked == []  # type: ignore[attr-defined]
     assert server.asked.count("/d/round") == 1  # type: ignore[attr-defined]
-    # A control: it would have been read.
+    # Control: with redirects allowed, it is read.
     file = hyperchunk.open(f"{url}/a.h5", external=external, storage_options={"redirects": "any"})
     assert bytes(file["in"][...]) == SECRET
     server.shutdown()

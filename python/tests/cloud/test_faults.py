@@ -1,4 +1,4 @@
-"""Networks that fail, by our proxy before a real S3 server: right values, or an error that says what it was."""
+"""Network failures, made by our proxy before a real S3 server: correct values, or an error that describes the cause."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Put = Callable[..., Path]
 OpenS3 = Callable[..., hyperchunk.File]
 Numbers = dict[str, np.ndarray]
 
-# What may pass if it is asked for again.
+# Transient faults, cured by a retry.
 PASSING = [
     "500",
     "503",
@@ -35,7 +35,7 @@ PASSING = [
     "no-range",
     "garbage",
 ]
-# What stays: what it is called, and how the message looks.
+# Permanent faults: the exception, and a pattern of its message.
 FINAL = {
     "expired": (errors.ReadError, r"ExpiredToken|expired"),
     "denied": (errors.HyperchunkError, r"AccessDenied|403|Forbidden|permission"),
@@ -47,7 +47,7 @@ CHUNKS = {"chunks": (20, 100)}
 
 
 def marks_of(fault: str) -> list[pytest.MarkDecorator]:
-    """What has to wait for time-outs is slow."""
+    """Marks faults that wait for time-outs as slow."""
     return [pytest.mark.slow] if fault.startswith(("stall", "trickle")) else []
 
 
@@ -63,7 +63,7 @@ def test_a_passing_fault_changes_nothing(
 ) -> None:
     proxy.set(script=f"{fault},{fault}")
     file = open_s3(key, **QUICK)
-    # Of what comes in drops, only as much as takes no minutes.
+    # For trickled data, only as much as does not take minutes.
     for name in ["small"] if fault == "trickle" else numbers:
         proxy.set(script=f"{fault},ok,{fault}")
         np.testing.assert_array_equal(file[name][...], numbers[name])
@@ -83,7 +83,7 @@ def test_a_lasting_fault_is_an_error_in_time(
         file["chunked"][...]
     assert time.monotonic() - start < 4
     assert key in str(caught.value)
-    # The file is as usable as before.
+    # The file stays usable.
     proxy.set(faults="")
     np.testing.assert_array_equal(file["chunked"][...], numbers["chunked"])
     proxy.set(faults=fault)
@@ -168,7 +168,7 @@ def test_ten_thousand_faults_and_no_wrong_byte(put: Put, open_s3: OpenS3, proxy:
         "contiguous": random.random(100_000),
     }
     put("soak.h5", {"chunks": (1, 256)}, **arrays)
-    # Many small requests: no gap is read over, and no request is large.
+    # Many small requests: no gaps are read over, and no request is large.
     small = {"gap": 0, "largest_request": 2048, "block": 2048, "first_read": 4096, "over_read": 0.0}
     options = {"retries": 60, "retry_timeout": 100, "timeout": 1, "concurrency": 64}
     passing = [fault for fault in PASSING if not fault.startswith(("stall", "trickle"))]
@@ -177,7 +177,7 @@ def test_ten_thousand_faults_and_no_wrong_byte(put: Put, open_s3: OpenS3, proxy:
     proxy.set(faults=rates, seed=20, retry_after=0)
 
     def wrong(number: int) -> int:
-        """Reads, a part of its own each time, until there were enough faults."""
+        """Reads, a different part each time, until there were enough faults."""
         count = 0
         while proxy.stats()["faulty"] < 10_000:
             name = ("chunked", "contiguous")[number % 2]

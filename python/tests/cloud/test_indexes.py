@@ -1,4 +1,4 @@
-"""Indexes and the commands on files in a real S3 server: right data, and how many requests they take."""
+"""Indexes and commands on files in a real S3 server: correct data, and the number of requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = "s3://tests/indexed.h5"
 
 
 def write(path: Path, seed: int) -> np.ndarray:
-    """A file with a dataset of many chunks, deep in groups, and one in one piece behind it."""
+    """Makes a file with a dataset of many chunks, deep in groups, followed by a contiguous one."""
     random = np.random.default_rng(seed)
     data = random.integers(0, 1000, (400, 100), dtype="<i4")
     with h5py.File(path, "w") as file:
@@ -33,7 +33,7 @@ def write(path: Path, seed: int) -> np.ndarray:
 
 @pytest.fixture
 def indexed(server: s3server.Server, tmp_path: Path) -> np.ndarray:
-    """The object, anew."""
+    """A new version of the object."""
     data = write(tmp_path / "indexed.h5", 1)
     server.put("tests", "indexed.h5", tmp_path / "indexed.h5")
     return data
@@ -41,7 +41,7 @@ def indexed(server: s3server.Server, tmp_path: Path) -> np.ndarray:
 
 @pytest.fixture
 def run(proxy: s3server.Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command, with what it needs to reach the server, in a folder of its own."""
+    """Runs the command with the server's environment, in its own folder."""
     monkeypatch.setenv("HYPERCHUNK_INDEX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3server.KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3server.SECRET)
@@ -61,7 +61,7 @@ def requests(proxy: s3server.Proxy) -> int:
 
 
 def test_one_round_trip(indexed: np.ndarray, run: Command, proxy: s3server.Proxy) -> None:
-    """With an index that is named, nothing is asked for but data; with one in the cache, one request more."""
+    """With an explicit index, only data are requested; with one in the cache, one request more."""
     assert run("index", URL, "-o", "own.hcindex").returncode == 0
     assert run("index", URL).returncode == 0
     proxy.set(latency="20ms")
@@ -90,7 +90,7 @@ def test_index_beside_the_object(
 def test_the_object_changes(
     indexed: np.ndarray, run: Command, proxy: s3server.Proxy, server: s3server.Server, tmp_path: Path
 ) -> None:
-    """An index that was found is left alone; one that was named is an error. Never other data."""
+    """After the object changes, an automatic index is ignored, and an explicit one is an error. Data never mix."""
     assert run("index", URL).returncode == 0
     assert run("index", URL, "-o", "own.hcindex").returncode == 0
     other = write(tmp_path / "other.h5", 2)

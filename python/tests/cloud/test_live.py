@@ -1,4 +1,4 @@
-"""Live datasets in object stores: computed here, of inputs that are fetched."""
+"""Live datasets in object stores: computed locally, from fetched inputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def test_values(
     again = open_s3(key)
     np.testing.assert_array_max_ulp(again["NDVI"][30:35, 7], expected[30:35, 7], maxulp=1)
     if chunks:
-        # Of the inputs, no more than the block needs: two chunks of 50 x 100 in each of three columns.
+        # Only the inputs of the block are fetched: two chunks of 50 x 100 in each of three columns.
         assert again.stats().bytes < path.stat().st_size / 2
     values, bands = again.read_many(["NDVI", "Red"])
     assert np.array_equal(bands, red)

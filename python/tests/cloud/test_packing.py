@@ -1,4 +1,4 @@
-"""``hyperchunk pack`` to an object store: nothing of the new file is stored here."""
+"""``hyperchunk pack`` to an object store, without a local copy of the new file."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import s3server
 
 @pytest.fixture
 def reach(proxy: s3server.Proxy) -> list[str]:
-    """How the command reaches the store."""
+    """Options of the command for reaching the store."""
     settings = ["allow_http=true", f"access_key_id={s3server.KEY}", f"secret_access_key={s3server.SECRET}"]
     options = [word for setting in settings for word in ("--option", setting)]
     return ["--endpoint", proxy.endpoint, "--region", s3server.REGION, *options]
@@ -21,7 +21,7 @@ def reach(proxy: s3server.Proxy) -> list[str]:
 
 @pytest.fixture
 def bucket(server: s3server.Server) -> Path:
-    """A bucket of its own, as the folder that it is."""
+    """A new bucket, as its folder."""
     folder = server.folder / f"packed-{len(list(server.folder.iterdir()))}"
     folder.mkdir()
     return folder
@@ -29,7 +29,7 @@ def bucket(server: s3server.Server) -> Path:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """20 MiB in chunks, strings, references and attributes."""
+    """A file with 20 MiB in chunks, strings, references and attributes."""
     path = tmp_path / "source.h5"
     with h5py.File(path, "w") as file:
         data = np.random.default_rng(5).integers(0, 2**32, (20, 1 << 18), dtype="u4")
@@ -63,7 +63,7 @@ def test_a_file_is_packed_to_a_store(
     assert made["verified"]["datasets"] == 4
     assert not list(source.parent.glob("*.partial"))
     same(bucket / "packed.h5", source)
-    # From one object to another; what is there stays, unless it is to be replaced.
+    # From one object to another; an existing object stays, unless it is to be replaced.
     again = command("pack", out, source, f"s3://{bucket.name}/two.h5", *reach)
     assert again.returncode == 0, again.stderr
     kept = command("pack", source, out, *reach)

@@ -1,4 +1,4 @@
-"""Statistics of files in a real S3 server: made once, in the cache folder, and asked instead of the data."""
+"""Statistics of files in a real S3 server: made once, in the cache folder, and used instead of the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ URL = "s3://tests/waves.h5"
 
 
 def write(path: Path, peak: float) -> np.ndarray:
-    """A file with a dataset of many chunks, one in one piece, and a table."""
+    """Makes a file with a dataset of many chunks, a contiguous one, and a table."""
     values = np.random.default_rng(2).random((400, 500), "f4")
     values[321, 123] = peak
     with h5py.File(path, "w") as file:
@@ -34,7 +34,7 @@ def write(path: Path, peak: float) -> np.ndarray:
 
 @pytest.fixture
 def values(server: s3server.Server, tmp_path: Path) -> np.ndarray:
-    """The object, anew."""
+    """A new version of the object."""
     found = write(tmp_path / "waves.h5", 7)
     server.put("tests", "waves.h5", tmp_path / "waves.h5")
     return found
@@ -42,14 +42,14 @@ def values(server: s3server.Server, tmp_path: Path) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of its own."""
+    """A separate cache folder."""
     monkeypatch.setenv("HYPERCHUNK_INDEX_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def run(proxy: s3server.Proxy, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command, with what it needs to reach the server."""
+    """Runs the command with the server's environment."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3server.KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3server.SECRET)
     reach = ["--endpoint", proxy.endpoint, "--region", s3server.REGION]
@@ -63,7 +63,7 @@ def run(proxy: s3server.Proxy, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """What a command printed as JSON."""
+    """Parses the JSON output of a command."""
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
@@ -84,7 +84,7 @@ def test_the_commands_analyse_and_ask(values: np.ndarray, run: Command, proxy: s
     found = answer(run("store", "query", URL, "/ocean/h", "value > 6", "--values", "5", "--json"))
     assert proxy.stats()["bytes"] < whole / 10, "one chunk, and what leads to it"
     assert found["left"] == 20 * 100 * 4
-    # No data at all.
+    # No data are read at all.
     run("store", "query", URL, "/ocean/h", "value > 8", "--json")
     nothing = proxy.stats()["bytes"]
     top = answer(run("store", "query", URL, "/ocean/h", "--top", "1", "--json"))
@@ -120,7 +120,7 @@ def test_python_asks_and_filters_tables(values: np.ndarray, proxy: s3server.Prox
     with hyperchunk.open(URL, storage_options=options) as file:
         table = file["t"].table()
         proxy.reset()
-        # Stretches that lie apart are read together.
+        # Separate zones are read together.
         asked = pc.field("id").isin([7, 90_000, 199_999])
         assert table.to_dataset().to_table(filter=asked)["x"].to_pylist() == [7, 90_000, 199_999]
         assert table.scanned is not None

@@ -19,7 +19,7 @@ CHUNKS = {"chunks": (20, 100), "compression": "gzip", "shuffle": True}
 
 
 def test_rows_of_a_contiguous_dataset_that_do_not_start_at_0(put: Put, open_s3: OpenS3) -> None:
-    # Here h5coro 1.0.7 answers with zeros.
+    # Here h5coro 1.0.7 returns zeros.
     put("rows.h5", x=np.arange(1000.0))
     dataset = open_s3("rows.h5")["x"]
     np.testing.assert_array_equal(dataset[500:510], np.arange(500.0, 510.0))
@@ -70,7 +70,7 @@ def test_what_was_asked_is_counted(put: Put, open_s3: OpenS3, proxy: s3server.Pr
     assert stats.requests == seen["requests"]
     assert stats.bytes == seen["bytes"]
     assert stats.retries == 0
-    # On a busy machine, a request of a round may start after another of it has ended.
+    # On a busy machine, a request of a round may start after another one of it has ended.
     assert 0 < stats.rounds <= stats.requests
     assert 0 < seen["chain"] <= stats.requests
 
@@ -87,9 +87,9 @@ def test_many_slices_are_one_plan(put: Put, open_s3: OpenS3, proxy: s3server.Pro
     for place, values in zip(places, dataset.read_slices(places), strict=True):
         np.testing.assert_array_equal(values, cube[place])
     stats = proxy.stats()
-    # No chunk twice, though many slices share one.
+    # No chunk is fetched twice, though slices share chunks.
     assert stats["bytes"] <= cube.nbytes
-    assert stats["chain"] <= 12  # one by one, a hundred
+    assert stats["chain"] <= 12  # a hundred without batching
 
 
 def test_eight_threads_wait_together(put: Put, open_s3: OpenS3, proxy: s3server.Proxy) -> None:
@@ -107,7 +107,7 @@ def test_eight_threads_wait_together(put: Put, open_s3: OpenS3, proxy: s3server.
         assert all(pool.map(equal, arrays))
     stats = proxy.stats()
     assert stats["max_in_flight"] >= 4
-    # One thread alone would wait at least eight times.
+    # A single thread would wait at least eight times.
     assert stats["chain"] <= 7
 
 

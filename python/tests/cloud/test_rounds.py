@@ -1,4 +1,4 @@
-"""How many round trips reads take, and what they move for it."""
+"""Round trips of reads, and the bytes transferred."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ ROWS, CHUNK = 360_000, 2000
 
 
 def values(number: int) -> np.ndarray:
-    """Numbers of which a chunk takes some 4 KB."""
+    """Returns numbers of which a chunk takes some 4 KB."""
     return np.random.default_rng(number).integers(0, 1 << 12, ROWS, dtype="i4")
 
 
 def stored(file: h5py.File, name: str) -> int:
-    """How many bytes a dataset has in the file."""
+    """Returns the stored size of a dataset in bytes."""
     return int(file[name].id.get_storage_size())
 
 
 def make(path: Path, names: list[str], *, apart: bool) -> int:
-    """Datasets whose chunks lie behind each other, or in turn; returns the bytes of the first."""
+    """Makes datasets whose chunks are contiguous, or interleaved; returns the bytes of the first."""
     with h5py.File(path, "w") as file:
         for number, name in enumerate(names):
             kind = {"chunks": (CHUNK,), "compression": "gzip", "shuffle": True}
@@ -50,7 +50,8 @@ def test_chunks_in_a_row_come_with_their_index(
     np.testing.assert_array_equal(file["a"][...], values(0))
     stats = file.stats()
     assert stats is not None
-    # The head; the leaves of the index, with the chunks where these lie in a row; else the chunks after them.
+    # Rounds: the head; the leaves of the chunk index, together with the chunks if these are in sequence; else the
+    # chunks.
     assert stats.rounds == (2 if apart else 3)
     assert stats.bytes < (1.2 if apart else 2) * size
     np.testing.assert_array_equal(file["a"][...], values(0))
@@ -75,7 +76,7 @@ def test_a_chunk_that_was_written_again(server: s3server.Server, tmp_path: Path,
     make(path, ["a", "b"], apart=True)
     expected = values(0)
     with h5py.File(path, "r+") as file:
-        # It compresses worse than before: it lies behind all others.
+        # It compresses worse than before, so it moves to the end of the file.
         expected[5 * CHUNK : 6 * CHUNK] = np.random.default_rng(9).integers(0, 1 << 31, CHUNK)
         file["a"][5 * CHUNK : 6 * CHUNK] = expected[5 * CHUNK : 6 * CHUNK]
     server.put("tests", "again.h5", path)
@@ -85,7 +86,7 @@ def test_a_chunk_that_was_written_again(server: s3server.Server, tmp_path: Path,
 def test_many_whole_datasets_take_fewer_round_trips(server: s3server.Server, tmp_path: Path, open_s3: OpenS3) -> None:
     path, names, step = tmp_path / "many.h5", [f"g{number // 5}/d{number}" for number in range(20)], 3 * CHUNK
     with h5py.File(path, "w") as file:
-        file["first"] = np.zeros(4000)  # what follows is not in the head
+        file["first"] = np.zeros(4000)  # moves the following data out of the head
         for group in range(4):
             numbers = range(5 * group, 5 * group + 5)
             for number in numbers:
@@ -95,7 +96,7 @@ def test_many_whole_datasets_take_fewer_round_trips(server: s3server.Server, tmp
                     file[names[number]][first : first + step] = number + first
     rounds = {}
     for key, index in (("many.h5", ...), ("many-rows.h5", slice(0, ROWS - 1))):
-        server.put("tests", key, path.read_bytes() + key.encode())  # another object: nothing of it is known
+        server.put("tests", key, path.read_bytes() + key.encode())  # a new object: nothing of it is cached
         file = open_s3(key)
         for number, found in enumerate(file.read_many([(name, index) for name in names])):
             expected = number + np.arange(ROWS) // step * step

@@ -1,4 +1,4 @@
-"""The server and the proxy of these tests do what they say."""
+"""Checks of the tests' own server and proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other ways to the bytes of a file: web servers, fsspec, obstore, Python file objects; and pickles of all of them."""
+"""Other sources of a file: web servers, fsspec, obstore, Python file objects; and pickles of all of them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def store(proxy: s3server.Proxy) -> S3Store:
 
 @pytest.fixture
 def web(server: s3server.Server) -> Iterator[s3server.Proxy]:
-    """A plain web server: no signatures, ranges, ETags."""
+    """A plain web server: no signatures, but ranges and ETags."""
     with s3server.Proxy(None, server.folder) as running:
         yield running
 
 
 def check(file: hyperchunk.File, numbers: Numbers) -> None:
-    """The values, read at once, one by one, and by a copy that went through a pickle."""
+    """Checks the values, read in one batch, one by one, and through a pickled copy."""
     for name, expected in numbers.items():
         np.testing.assert_array_equal(file[name][...], expected)
     np.testing.assert_array_equal(file["chunked"][3:100:7, 200], numbers["chunked"][3:100:7, 200])

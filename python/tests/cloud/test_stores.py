@@ -1,4 +1,4 @@
-"""Sharded stores in a bucket: writers in many processes, epochs by put-if-absent, faults: right, or an error."""
+"""Sharded stores in a bucket: writers in many processes, epochs by put-if-absent, faults: correct, or an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Reach = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def bucket(server: s3server.Server) -> Path:
-    """A bucket of its own, as the folder that it is."""
+    """A new bucket, as its folder."""
     folder = server.folder / f"stores-{len(list(server.folder.iterdir()))}"
     folder.mkdir()
     return folder
@@ -39,7 +39,7 @@ def bucket(server: s3server.Server) -> Path:
 
 @pytest.fixture
 def reach(proxy: s3server.Proxy) -> Reach:
-    """How stores are reached through the proxy: ``reach(timeout=1)``."""
+    """Returns the options for reaching stores through the proxy: ``reach(timeout=1)``."""
 
     def options(**network: Any) -> dict[str, Any]:
         return {"storage_options": s3server.storage_options(proxy.endpoint), "network": network}
@@ -48,7 +48,7 @@ def reach(proxy: s3server.Proxy) -> Reach:
 
 
 def value(rows: range, seed: int = 0) -> np.ndarray:
-    """What rows of a dataset are to be."""
+    """Returns the expected rows of a dataset."""
     return np.arange(rows.start * COLUMNS, rows.stop * COLUMNS, dtype="f8").reshape(-1, COLUMNS) + seed * 1e9
 
 
@@ -65,7 +65,7 @@ def write(run: store.Store, rows: range, seed: int = 0, **options: Any) -> bytes
 
 
 def in_processes(work: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
-    """Calls in processes of their own, all at once."""
+    """Runs calls in separate processes, all at once."""
     with multiprocessing.get_context("spawn").Pool(len(arguments)) as pool:
         return [call.get(120) for call in [pool.apply_async(work, each) for each in arguments]]
 
@@ -77,7 +77,7 @@ def read(run: store.Store, epoch: int | None = None) -> np.ndarray:
 
 
 def sent(bucket: Path) -> list[Path]:
-    """Parts of uploads that nobody ended."""
+    """Returns the parts of unfinished uploads."""
     return [path for path in bucket.rglob("*") if path.is_file() and ".sgwtmp" in path.parts]
 
 
@@ -100,10 +100,10 @@ def test_processes_write_and_one_commits(bucket: Path, reach: Reach, tmp_path: P
     with run.open() as file:
         assert file.attrs["made"] == "here"
     assert sent(bucket) == []
-    # Plain HDF5 fails instead of making something up.
+    # Plain HDF5 fails instead of returning made-up data.
     with h5py.File(bucket / "run.h5") as plain, pytest.raises(OSError, match=r"hyperchunk-store|external|open"):
         plain["rows"][...]
-    # A second epoch, by somebody who only knows the URL; the first one stays as it is for who reads it.
+    # A second epoch, committed through the URL alone; a reader of the first one keeps it.
     other = store.open(f"s3://{bucket.name}/run.h5", **reach())
     with run.open() as pinned:
         write(other, range(3, 5), seed=7)
@@ -116,7 +116,7 @@ def test_processes_write_and_one_commits(bucket: Path, reach: Reach, tmp_path: P
     np.testing.assert_array_equal(read(run), expected)
     np.testing.assert_array_equal(read(run, 1), value(range(ROWS)))
     assert other.commit() is None
-    # What is in the bucket is a store of files, too.
+    # The contents of the bucket form a store of files, too.
     with hyperchunk.open(bucket / "run.h5") as local:
         np.testing.assert_array_equal(local["rows"][...], expected)
     with pytest.raises(errors.ReadError, match="overwrite"):
@@ -166,7 +166,7 @@ def test_a_flush_ends_an_object(bucket: Path, reach: Reach, proxy: s3server.Prox
         (found,) = file["rows"][7:9, 5:6].T
         np.testing.assert_array_equal(found, value(range(7, 9))[:, 5])
         assert file["rows"].query("value > 1e6").boxes is not None
-    # Copied to this machine, the objects are the log as before.
+    # After a copy to this machine, the objects form the log as before.
     with hyperchunk.open(bucket / "run.h5") as local:
         np.testing.assert_array_equal(local["rows"][...], value(range(ROWS)))
     assert sent(bucket) == []
@@ -184,7 +184,7 @@ def test_conflicts_are_named(bucket: Path, reach: Reach) -> None:
     assert (conflict.path, conflict.start, conflict.count) == ("/rows", (2, 0), (2, COLUMNS))
     kept = [ticket[:16].hex() for ticket in tickets].index(conflict.kept)
     np.testing.assert_array_equal(read(run)[2:4], value(range(2, 4), kept + 1))
-    # A higher priority is no conflict.
+    # A higher priority avoids the conflict.
     tickets = [write(run, range(6, 7), 1, priority=1), write(run, range(6, 7), 2)]
     epoch = run.commit(tickets)
     assert epoch is not None
@@ -209,14 +209,14 @@ def test_who_commits_at_once_loses_nothing(latency: str, bucket: Path, reach: Re
     np.testing.assert_array_equal(read(run), value(range(ROWS)))
     made = [number for number in found if number is not None]
     assert len(set(made)) == len(made) == len([name for name in names(bucket) if name.endswith(".manifest")])
-    # What is shown is the newest.
+    # The newest epoch is visible.
     with run.open() as file:
         np.testing.assert_array_equal(file["rows"][...], value(range(ROWS)))
     assert run.commit() is None
 
 
 def test_32_commits_at_once(bucket: Path, reach: Reach, proxy: s3server.Proxy) -> None:
-    """The file is replaced while others read it: they read it again."""
+    """The file is replaced while others read it; they read it again."""
     datasets = {"/x": store.Dataset((64,), "i4", fillvalue=-1)}
     run = store.create(f"s3://{bucket.name}/run.h5", datasets, attrs={"text": "x" * 50_000}, **reach())
     begin = threading.Barrier(32)
@@ -305,7 +305,7 @@ def test_the_command(bucket: Path, reach: Reach, proxy: s3server.Proxy, command:
     with h5py.File(one) as file:
         np.testing.assert_array_equal(file["rows"][...], expected)
         assert file.attrs["made"] == "here"
-    # Overwritten, and what is old taken away.
+    # Overwritten, and the old data removed.
     again = create(bucket, reach(), overwrite=True)
     write(again, range(4), 3)
     assert again.commit() is not None
@@ -328,7 +328,7 @@ def test_the_command(bucket: Path, reach: Reach, proxy: s3server.Proxy, command:
 def test_a_store_that_failed_to_begin_is_no_obstacle(bucket: Path, reach: Reach) -> None:
     run = create(bucket, reach())
     write(run, range(4), 9)
-    # Nobody committed: a store in its place has nothing of that.
+    # Nothing was committed: a store in its place has none of those data.
     again = create(bucket, reach(), overwrite=True)
     write(again, range(4, 6))
     assert again.commit() is not None
@@ -357,7 +357,7 @@ def test_passing_faults_change_nothing(fault: str, bucket: Path, reach: Reach, p
 
 @pytest.mark.parametrize("fault", ["500", "denied", "expired", "reset-head", "garbage", "gone"])
 def test_faults_during_a_commit(fault: str, bucket: Path, reach: Reach, proxy: s3server.Proxy) -> None:
-    """At each request of it: the commit is right, or an error, and then the next one is right."""
+    """A fault at each request of a commit: the commit is correct, or an error, and then the next one is correct."""
     hasty = reach(timeout=1, retries=0, retry_timeout=1)
     run = create(bucket, hasty)
     write(run, range(2))
@@ -421,7 +421,7 @@ def test_refusals(bucket: Path, reach: Reach, proxy: s3server.Proxy, tmp_path: P
 
 
 class _Careless(BaseHTTPRequestHandler):
-    """A store that writes whatever it is told to, whether there is something or not."""
+    """An object store that ignores conditions and always writes."""
 
     objects: dict[str, bytes]
 
@@ -448,12 +448,12 @@ class _Careless(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Suppresses logging."""
 
 
 @pytest.fixture
 def careless() -> Iterator[str]:
-    """The address of such a store."""
+    """Address of such a store."""
     handler = type("Handler", (_Careless,), {"objects": {}})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()

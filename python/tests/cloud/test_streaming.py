@@ -1,4 +1,4 @@
-"""Files streamed to a real S3 server: the right object, or an error and none."""
+"""Files streamed to a real S3 server: the correct object, or an error and no object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import s3server
 from hyperchunk import exceptions as errors
 
 MIB = 1 << 20
-# What may pass if it is tried again.
+# Transient faults, cured by a retry.
 PASSING = ["500", "503", "429", "reset-head", "garbage"]
 LASTING = [*PASSING, "denied", "expired"]
 Create = Callable[..., Any]
@@ -25,7 +25,7 @@ Create = Callable[..., Any]
 
 @pytest.fixture
 def bucket(server: s3server.Server) -> Path:
-    """A bucket of its own, as the folder that it is."""
+    """A new bucket, as its folder."""
     folder = server.folder / f"streams-{len(list(server.folder.iterdir()))}"
     folder.mkdir()
     return folder
@@ -33,7 +33,7 @@ def bucket(server: s3server.Server) -> Path:
 
 @pytest.fixture
 def create(proxy: s3server.Proxy, bucket: Path) -> Create:
-    """Starts a file through the proxy: ``create("a.h5", timeout=1)``."""
+    """Creates a file through the proxy: ``create("a.h5", timeout=1)``."""
 
     def start(key: str, mode: str = "w", write: dict[str, Any] | None = None, **network: Any) -> Any:
         options = s3server.storage_options(proxy.endpoint)
@@ -45,7 +45,7 @@ def create(proxy: s3server.Proxy, bucket: Path) -> Create:
 
 @pytest.fixture(scope="module")
 def rows() -> np.ndarray:
-    """40 MiB that do not compress."""
+    """40 MiB of incompressible data."""
     return np.random.default_rng(6).integers(0, 2**32, (40, MIB // 4), dtype="u4")
 
 
@@ -65,7 +65,7 @@ def check(path: Path, rows: np.ndarray) -> None:
 
 
 def left_over(bucket: Path) -> list[Path]:
-    """Parts of uploads that nobody ended."""
+    """Returns the parts of unfinished uploads."""
     return [path for path in bucket.rglob("*") if path.is_file() and ".sgwtmp" in path.parts]
 
 
@@ -96,7 +96,7 @@ def test_a_passing_fault_changes_nothing(
         write(file, rows)
     assert proxy.stats()["faulty"] > 0
     check(bucket / "passing.h5", rows)
-    # One that is started again, because its answer was lost, leaves an upload without parts.
+    # An upload restarted after a lost response leaves an upload without parts.
     assert left_over(bucket) == []
 
 
@@ -128,7 +128,7 @@ def test_a_lasting_fault_is_an_error_and_no_object(
 
 @pytest.mark.parametrize("at", [0, 3, 6])
 def test_faults_at_the_end(at: int, create: Create, bucket: Path, proxy: s3server.Proxy, rows: np.ndarray) -> None:
-    """Also when the answer to the last request is lost: the object is there, and that is no error."""
+    """Faults at the end; if the response to the last request is lost, the object exists, and that is no error."""
     file = create("end.h5", timeout=2)
     write(file, rows)
     proxy.set(script=",".join(["ok"] * at + ["reset-head", "503"]))

@@ -44,7 +44,7 @@ def test_values_and_requests(stored: dict[str, np.ndarray], open_s3: OpenS3, pro
         np.testing.assert_array_equal(values, stored[name])
     total = sum(values.nbytes for values in stored.values())
     stats = proxy.stats()
-    # Few large requests, and nothing twice.
+    # Few large requests, and nothing is fetched twice.
     assert stats["requests"] <= 40
     assert stats["bytes"] <= 1.3 * total
 
@@ -54,7 +54,7 @@ def test_columns_and_rows_are_all_that_is_fetched(
 ) -> None:
     file = open_s3("table.h5", gap=0, over_read=0.0)
     table = file.table("g")
-    # Where its chunks are is asked for once.
+    # The chunk index is fetched once.
     table.select(["c3", "c5"])[:1].to_pyarrow()
     proxy.reset()
     part = table.select(["c3", "c5"])[100_000:120_000].to_numpy()
@@ -62,7 +62,7 @@ def test_columns_and_rows_are_all_that_is_fetched(
         np.testing.assert_array_equal(part[name], stored[name][100_000:120_000])
     stats = proxy.stats()
     assert stats["requests"] <= 6
-    # 160 kB of one that is contiguous, two or three compressed chunks of the other.
+    # 160 kB of the contiguous one, two or three compressed chunks of the other.
     assert stats["bytes"] < 700_000
 
 

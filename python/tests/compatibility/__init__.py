@@ -1,1 +1,1 @@
-"""What programs written for HDF5-UDF do, each case in each language, written anew."""
+"""Cases of HDF5-UDF programs, each in each language, newly written."""

@@ -1,4 +1,4 @@
-"""Files as the cases of HDF5-UDF read them, and how its programs are run."""
+"""Input files for the HDF5-UDF cases, and the runner of their programs."""
 
 import importlib.util
 import os
@@ -11,22 +11,22 @@ import numpy as np
 from fresh import read
 
 NATIVE = ("py", "lua", "cpp")
-#: Where Zig is, the programs in C++ run as WebAssembly, too.
+#: With Zig, the C++ programs run as WebAssembly, too.
 HAS_ZIG = "HYPERCHUNK_ZIG" in os.environ or importlib.util.find_spec("ziglang") is not None
 LANGUAGES = (*NATIVE, "wasm") if HAS_ZIG else NATIVE
 WORDS = ["fair", "is", "foul", "and", "foul", "is", "fair", "hover", "through", "the", "fog", "and", "filthy", "air"]
 ROWS = 1000
-#: name in the file: type; the hole of 16 bytes comes after the first member.
+#: name in the file: type; a gap of 16 bytes follows the first member.
 MEMBERS = {"Serial number": "i4", "Location": None, "Temperature (F)": "f8", "Pressure (inHg)": "f8"}
 
 
 def words(count: int = 100) -> list[str]:
-    """A hundred words, the last one longer than the others."""
+    """Returns a hundred words, the last one longer than the others."""
     return [WORDS[n % len(WORDS)] for n in range(count - 1)] + ["<the last of them>"]
 
 
 def strings(file: Path, kind: str, *names: str) -> None:
-    """Datasets of words: ``fixed`` in 32 bytes or ``variable``."""
+    """Makes datasets of words: ``fixed`` in 32 bytes or ``variable``."""
     with h5py.File(file, "w") as opened:
         for name in names:
             dtype = h5py.string_dtype() if kind == "variable" else "S32"
@@ -34,9 +34,9 @@ def strings(file: Path, kind: str, *names: str) -> None:
 
 
 def compounds(file: Path, location: str, layout: str) -> None:
-    """``Dataset1``: rows with a ``location`` of the kind ``none``, ``fixed`` or ``variable``.
+    """Makes ``Dataset1``: rows with a ``location`` of the kind ``none``, ``fixed`` or ``variable``.
 
-    In the layout ``mixed`` the serial number has 64 bits and a hole behind it, as in no structure of a program.
+    In the layout ``mixed`` the serial number has 64 bits and is followed by a gap, unlike any C structure.
     """
     kinds = dict(MEMBERS)
     if layout == "mixed":
@@ -59,7 +59,7 @@ def compounds(file: Path, location: str, layout: str) -> None:
 
 
 def both(file: Path, dataset: str, selection: Any = ...) -> np.ndarray:
-    """What h5py reads, which has to be what `hyperchunk.open` gives."""
+    """Reads with h5py, and checks that `hyperchunk.open` returns the same."""
     expected = read(file, dataset, selection)
     with hyperchunk.open(file) as opened:
         values = opened[dataset][selection]
@@ -69,7 +69,7 @@ def both(file: Path, dataset: str, selection: Any = ...) -> np.ndarray:
 
 
 class Programs(dict[str, str]):
-    """A program in each language; WebAssembly is made of the one in C++."""
+    """A program in each language; the WebAssembly one is made from C++."""
 
     def __missing__(self, language: str) -> str:
         if language != "wasm":
@@ -78,7 +78,7 @@ class Programs(dict[str, str]):
 
 
 def run(folder: Path, file: Path, language: str, text: str, *outputs: str, **options: Any) -> list[dict[str, Any]]:
-    """Attaches a program as ``hyperchunk udf attach`` would."""
+    """Attaches a program as ``hyperchunk udf attach`` does."""
     if language == "wasm":
         language, options = "cpp", {"backend": "wasm"} | options
     source = folder / f"case.{language}"

@@ -1,4 +1,4 @@
-"""Compounds: read, with holes and strings in them, and made."""
+"""Compounds: read, with gaps and strings in them, and computed."""
 
 import io
 from pathlib import Path
@@ -58,7 +58,7 @@ LOCATION = {
 @pytest.mark.parametrize("location", ["none", "fixed", "variable"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_compound(language: str, location: str, layout: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Names lose what is in brackets and their capitals; holes are nobody's affair."""
+    """Member names lose their brackets with contents and their capitals; gaps do not matter."""
     file = tmp_path / "compound.h5"
     compounds(file, location, layout)
     more = LOCATION["cpp" if language == "wasm" else language] if location != "none" else ("", "")
@@ -200,7 +200,9 @@ TABLE = """number,year,album,artist
 
 
 def test_csv_to_compound(tmp_path: Path) -> None:
-    """The table is in the source: functions open no files here. Members go by the names that they have, too."""
+    """The table is part of the source, since functions open no files here. Members are also accessible by their full
+    names.
+    """
     file = tmp_path / "out.h5"
     h5py.File(file, "w").close()
     text = f'''
@@ -239,7 +241,7 @@ ALL = np.dtype(
         ("class", "u2"),
     ]
 )
-#: member in the output: how each language reads it
+#: member in the output: expression that reads it in each language
 PARTS = {
     "py": {
         "flag": "a[n].Flag",
@@ -271,7 +273,7 @@ MEMBERS = "flag:int8,half:float,big:int32,x:double,b:uint8,e:int64,f:float,c:flo
 @pytest.mark.parametrize("chunks", [None, "3"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_members_of_every_kind(language: str, chunks: str | None, tmp_path: Path) -> None:
-    """Nested compounds, arrays, small floats, bools, another byte order, names that are words of a language."""
+    """Nested compounds, arrays, small floats, bools, another byte order, names that are keywords of a language."""
     rows = np.zeros(8, ALL)
     rng = np.random.default_rng(8)
     for name in ("half", "T (F)", "T (C)"):
@@ -318,7 +320,9 @@ def test_members_of_every_kind(language: str, chunks: str | None, tmp_path: Path
 
 
 def test_python_sees_numpy_arrays(tmp_path: Path) -> None:
-    """A structured array over the same memory, by the names in the file; objects for strings of variable length."""
+    """NumPy sees a structured array over the same memory, with the names in the file; objects for variable-length
+    strings.
+    """
     file = tmp_path / "a.h5"
     compounds(file, "fixed", "mixed")
     with h5py.File(file, "r+") as opened:
@@ -371,7 +375,7 @@ def test_python_errors(line: str, message: str, tmp_path: Path) -> None:
 
 
 def test_what_is_copied_from_the_inputs(tmp_path: Path) -> None:
-    """Shape and type of a compound are copied, too, but strings of variable length cannot be made."""
+    """The output takes shape and type of a compound input, too, but variable-length strings cannot be computed."""
     file = tmp_path / "a.h5"
     compounds(file, "fixed", "mixed")
     text = "function dynamic_dataset() local a, b = lib.getData('Dataset1'), lib.getData('Copy')\n"
@@ -437,7 +441,9 @@ PLACES = {"names": ["a", "x"], "formats": ["i1", "<i4"], "offsets": [0, 4], "ite
     ],
 )
 def test_an_output_in_another_layout_is_refused(description: str, kind: str, allowed: bool, tmp_path: Path) -> None:
-    """The bytes of a function are stored as they are: a type in the file that says otherwise gives no wrong values."""
+    """A function's bytes are stored as they are; if the dataset's type in the file differs, the read fails instead of
+    returning wrong values.
+    """
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()
     member = ".x" if "{" in description else ""
@@ -451,7 +457,7 @@ def test_an_output_in_another_layout_is_refused(description: str, kind: str, all
 
 
 def test_live_compounds_feed_live_datasets(tmp_path: Path) -> None:
-    """Python's compound goes through Lua into C++, with a string in it."""
+    """A compound computed in Python is the input of Lua, and Lua's of C++, with a string in it."""
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()
     first = """
@@ -495,7 +501,9 @@ def dynamic_dataset():
 
 
 def test_strings_inside_of_arrays_and_compounds(tmp_path: Path) -> None:
-    """In blocks with a halo, in chunks, linked from another file, as a file object: each string is its element's."""
+    """Strings in blocks with a halo, in chunks, linked from another file, in a file object: each belongs to its
+    element.
+    """
     file = tmp_path / "a.h5"
     inner = np.dtype([("x", ">i2"), ("title", h5py.string_dtype()), ("more", "S3")])
     kind = np.dtype([("n", "i1"), ("names", h5py.string_dtype(), (3,)), ("inner", inner)])
@@ -506,7 +514,7 @@ def test_strings_inside_of_arrays_and_compounds(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "other.h5", "w") as opened:
         opened.create_dataset("a", data=rows, chunks=(4,), compression="gzip")
     with h5py.File(file, "w") as opened:
-        # Its heap is another: a handle that were looked up here would be another string, or none.
+        # Its heap differs: a handle resolved in the wrong heap would give another string, or none.
         opened.create_dataset("own", data=["not this one"] * 50, dtype=h5py.string_dtype())
         opened["a"] = h5py.ExternalLink("other.h5", "/a")
     sizes = [min(first + 5, 11) - max(first - 1, 0) for first in (0, 4, 8)]
@@ -520,7 +528,7 @@ def test_strings_inside_of_arrays_and_compounds(tmp_path: Path) -> None:
 
 
 def test_strings_that_a_virtual_dataset_takes_from_another_file(tmp_path: Path) -> None:
-    """Their places in the heap are the other file's: libhdf5 follows them, and our reader says that it does not."""
+    """Their heap handles belong to the other file: libhdf5 resolves them, and our reader reports that it does not."""
     file, source = tmp_path / "a.h5", tmp_path / "source.h5"
     with h5py.File(source, "w") as opened:
         opened.create_dataset("texts", data=["one", "two", "three"], dtype=h5py.string_dtype())

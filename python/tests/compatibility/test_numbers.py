@@ -1,4 +1,4 @@
-"""Numbers: vectors, waves, sums of datasets, several outputs, and where the file is."""
+"""Numeric cases: vectors, waves, sums of datasets, several outputs, and the path of the file."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from compatibility.inputs import LANGUAGES, Programs, both, run
 
 
 def arrays(file: Path, **datasets: np.ndarray) -> None:
-    """A file of these."""
+    """Makes a file of these arrays."""
     with h5py.File(file, "w") as opened:
         for name, data in datasets.items():
             opened[name] = data
@@ -90,13 +90,13 @@ extern "C" void dynamic_dataset()
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_sine_wave(language: str, tmp_path: Path) -> None:
-    """Numbers are cut to integers. Lua's program is a row further, and writes behind the end, which harms nobody."""
+    """Numbers are truncated to integers. Lua's program is off by one row and harmlessly writes past the end."""
     file = tmp_path / "wave.h5"
     arrays(file)
     run(tmp_path, file, language, WAVE[language], f"Wave.{language}:100x100:int32")
     expected = np.trunc(np.sin(np.arange(10_000)) * 100).astype("i4")
     if language == "lua":
-        # Element n, from 1 on, is the sine of n; the first row is left out.
+        # Element n, from 1 on, is the sine of n; the first row is skipped.
         expected = np.concatenate([np.zeros(100, "i4"), np.trunc(np.sin(np.arange(101, 10_001)) * 100).astype("i4")])
     np.testing.assert_array_equal(both(file, f"Wave.{language}").ravel(), expected)
 
@@ -134,7 +134,7 @@ extern "C" void dynamic_dataset()
 @pytest.mark.parametrize("described", [False, True])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_multi_datasets(language: str, described: bool, tmp_path: Path) -> None:
-    """Name, shape and type are inferred, or told. The extension may be in capitals."""
+    """Name, shape and type are inferred, or given. The file extension may be in capitals."""
     file, name = tmp_path / "sum.h5", f"UserDefinedDataset.{language}"
     rows, columns = np.ogrid[:100, :50]
     one, two = (10 * rows + columns).astype("i4"), (20 * rows + columns).astype("i4")
@@ -172,7 +172,9 @@ extern "C" void dynamic_dataset()
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_filepath(language: str, tmp_path: Path) -> None:
-    """A program that names no dataset goes under any name. The path has its folder, however the file was opened."""
+    """A program without dataset names can be attached under any name. The path includes the folder, however the file
+    was opened.
+    """
     file = tmp_path / "example-filepath.h5"
     arrays(file)
     run(tmp_path, file, language, FILE_PATH[language], "Nothing:10:float")
@@ -191,7 +193,7 @@ def dynamic_dataset():
 
 
 def test_three_names_on_a_line(tmp_path: Path) -> None:
-    """HDF5-UDF sees the first call of a line only."""
+    """HDF5-UDF sees only the first call of a line."""
     file = tmp_path / "ndvi.h5"
     random = np.random.default_rng(3)
     red, nir = random.random((12, 9), "f4"), random.random((12, 9), "f4")
@@ -222,7 +224,7 @@ end
 
 
 def test_five_inputs_and_three_outputs(tmp_path: Path) -> None:
-    """Each output is a live dataset, and throws away what the function computes for the others. A size is a shape."""
+    """Each output is a live dataset, and discards the other outputs' results. A size is a shape."""
     file = tmp_path / "weather.h5"
     random = np.random.default_rng(5)
     scales = {"T2": (250, 310), "PSFC": (9e4, 1e5), "Q2": (0, 0.02), "U10": (-15, 15), "V10": (-15, 15)}

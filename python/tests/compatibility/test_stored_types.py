@@ -1,4 +1,4 @@
-"""Outputs that are floats of 16 bits, bools and enumerations in the file: NumPy's values, in both readers."""
+"""Outputs stored as 16-bit floats, bools and enumerations: NumPy's values, in both readers."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from hyperchunk.exceptions import UdfSyntaxError, UnsupportedError
 
 from compatibility.inputs import LANGUAGES, Programs, both, run
 
-#: Every half there is, what lies between two of them, ties, and what is too large or too small.
+#: Every half-precision number, values between two of them, ties, overflow and underflow.
 HALVES = np.arange(1 << 16, dtype="u2").view("f2").astype("f4")
 ORDERED = np.unique(HALVES[np.isfinite(HALVES)])
 TIES = (ORDERED[:-1] + ORDERED[1:]) / 2
@@ -48,7 +48,7 @@ extern "C" void dynamic_dataset() {
 
 
 def copy(folder: Path, data: np.ndarray, language: str, kind: str, c_type: str, **options: Any) -> np.ndarray:
-    """What a function that copies `data` gives as a dataset of type `kind`."""
+    """Returns a dataset of type `kind` computed by a function that copies `data`."""
     file = folder / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["a"] = data
@@ -71,7 +71,7 @@ def test_halves(language: str, chunks: str | None, tmp_path: Path) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("kind", ["f4", "f8"])
 def test_nans_of_any_bits(kind: str, language: str, tmp_path: Path) -> None:
-    """Erased memory is all ones, a NaN; LuaJIT would take it for its `nil`."""
+    """Erased memory is all ones, a NaN that LuaJIT would take for `nil`."""
     bits = np.dtype(kind.replace("f", "u"))
     one = np.iinfo(bits).max
     data = np.array([one, one // 2, one - 1, one - (one >> 16), 0] * 500, bits).view(kind)
@@ -102,7 +102,7 @@ end
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_bools(language: str, tmp_path: Path) -> None:
-    """All but 0 is true, as it is in NumPy; h5py gives NumPy's bools."""
+    """Every value but 0 is true, as in NumPy; h5py returns NumPy's bools."""
     data = np.array([[0, 1, 2], [-1, -128, 0], [127, 0, 64]], "i1")
     for chunks in (None, "2x2"):
         got = copy(tmp_path, data, language, "bool", "int8_t", chunks=chunks)
@@ -114,7 +114,7 @@ def test_bools(language: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("base", "c_type"), [("uint8", "uint8_t"), ("int16", "int16_t"), ("uint64", "uint64_t")])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_enumerations(language: str, base: str, c_type: str, tmp_path: Path) -> None:
-    """Names as they were given, in the file; a value without a name is a value all the same."""
+    """Names in the file are the given ones; values without a name are kept."""
     data = np.array([0, 1, 200, 77, 1], base)
     names = ",".join(f'"{name}"={value}' for name, value in CLASSES.items())
     got = copy(tmp_path, data, language, f"{base}{{{names}}}", c_type, chunks="2")
@@ -176,7 +176,7 @@ def test_members(language: str, tmp_path: Path) -> None:
 
 
 def test_what_is_copied_from_the_inputs(tmp_path: Path) -> None:
-    """Types of the file, whatever their byte order; of 16 and 32 bits together, the larger one."""
+    """Types of the file are taken, in any byte order; of 16 and 32 bits, the larger one."""
     file = tmp_path / "a.h5"
     classes = h5py.enum_dtype({"b": 2, "a": -1}, ">i2")
     with h5py.File(file, "w") as opened:
@@ -205,7 +205,7 @@ def test_what_is_copied_from_the_inputs(tmp_path: Path) -> None:
 
 
 def test_expressions(tmp_path: Path) -> None:
-    """Comparisons are bools; any number becomes what the output is."""
+    """Comparisons give bools; any number is converted to the output's type."""
     file = tmp_path / "a.h5"
     a = np.linspace(-3, 3, 50, dtype="f4").reshape(5, 10)
     with h5py.File(file, "w") as opened:
@@ -227,7 +227,7 @@ def test_expressions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunks", [None, "1000"])
 def test_doubles_of_expressions_are_rounded_once(tmp_path: Path, chunks: str | None) -> None:
-    """What is nearly a tie is none, though the nearest `float32` is one."""
+    """A double near a tie is rounded directly, though its nearest `float32` is a tie."""
     file = tmp_path / "a.h5"
     ties = TIES.astype("f8")
     edges = [65520, np.nextafter(65520, 0), -1e300]
@@ -244,7 +244,7 @@ def test_doubles_of_expressions_are_rounded_once(tmp_path: Path, chunks: str | N
 
 
 def test_live_inputs_of_live_datasets(tmp_path: Path) -> None:
-    """A mask of halves, and what is left by it: inputs are `int8` and `float`, as if they were stored."""
+    """A half-precision mask and its result: inputs are `int8` and `float`, as if they were stored."""
     file = tmp_path / "a.h5"
     a = np.linspace(-2, 2, 40, dtype="f4")
     with h5py.File(file, "w") as opened:
@@ -280,7 +280,7 @@ with h5py.File(sys.argv[1], "r+") as file:
 
 @pytest.mark.parametrize("kind", ["float16", "bool", "uint8{a=0,b=1}"])
 def test_a_dataset_of_another_type_is_refused(kind: str, tmp_path: Path) -> None:
-    """The record says what its chunks become: a file whose dataset says otherwise gives no values."""
+    """The record states the type of the chunks; if the dataset in the file differs, the read fails."""
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()
     run(tmp_path, file, "lua", "function dynamic_dataset() lib.getData('out')[1] = 1 end", f"out:1:{kind}")

@@ -1,4 +1,4 @@
-"""The HDF5 types of computed strings: those of C and of HDF5-UDF, which every reader can convert; UTF-8 where asked."""
+"""HDF5 types of computed strings: C's and HDF5-UDF's, which every reader can convert; UTF-8 on request."""
 
 import shutil
 import struct
@@ -29,7 +29,7 @@ def dynamic_dataset():
 
 
 def text_types(file: Path) -> list[tuple[int, int]]:
-    """Padding and character set of the strings of /out: 0 is null-terminated, and ASCII."""
+    """Returns padding and character set of the strings of /out: 0 is null-terminated, and ASCII."""
     with h5py.File(file) as opened:
         kind = opened["out"].id.get_type()
         kinds = [kind] if not isinstance(kind, h5py.h5t.TypeCompoundID) else []
@@ -96,7 +96,7 @@ def test_idiom_of_c_and_h5dump(tmp_path: Path, config: Path) -> None:
 
 
 def lookup3(data: bytes) -> int:
-    """Bob Jenkins' hash, by which HDF5 checks its metadata."""
+    """Bob Jenkins' hash, the checksum of HDF5 metadata."""
 
     def turned(value: int, by: int) -> int:
         return (value << by | value >> (32 - by)) & 0xFFFFFFFF
@@ -117,7 +117,7 @@ def lookup3(data: bytes) -> int:
 
 
 def seal(content: bytearray, header: int) -> None:
-    """Puts the checksum of an object header of version 2 where it belongs."""
+    """Updates the checksum of an object header of version 2."""
     flags = content[header + 5]
     at = header + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
     width = 1 << (flags & 3)
@@ -130,13 +130,13 @@ def seal(content: bytearray, header: int) -> None:
 def test_strings_as_they_once_were_made(
     padding: int, charset: int, works: bool, compound: bool, tmp_path: Path
 ) -> None:
-    """Files whose strings are UTF-8 and null-padded are read as before; blanks would show zeros."""
+    """Files with UTF-8 and null-padded strings are read as before; space padding would expose zeros."""
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()
     output = "out:{id:int32,name:string(16),b:bool}:3" if compound else "out:3:string(16)"
     source = SOURCE.replace("out[n]", "out[n].name") if compound else SOURCE
     run(tmp_path, file, "py", source, output)
-    # The datatype message of a string: version and class, padding and character set, the size.
+    # Datatype message of a string: version and class, padding and character set, size.
     now, then = (bytes([0x13, kind, 0, 0]) + (16).to_bytes(4, "little") for kind in (0, padding | charset << 4))
     content = bytearray(file.read_bytes())
     assert content.count(now) == 1

@@ -1,4 +1,4 @@
-"""Strings: read, of fixed and of variable length, and made."""
+"""Strings: read, of fixed and variable length, and computed."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ extern "C" void dynamic_dataset()
 @pytest.mark.parametrize("kind", ["fixed", "variable"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_string(language: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The dataset's name has a dot: so has C++'s name of its structure an underscore."""
+    """The dataset's name has a dot, which is an underscore in the name of the C++ structure."""
     file = tmp_path / "strings.h5"
     strings(file, kind, "Dataset1")
     run(tmp_path, file, language, READ[language], f"Temperature.{language}:1000:double")
@@ -135,7 +135,7 @@ extern "C" void dynamic_dataset()
 @pytest.mark.parametrize(("kind", "size", "count"), [("string", 32, 405), ("string(15)", 15, 1205)])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_string_output(language: str, kind: str, size: int, count: int, tmp_path: Path) -> None:
-    """A string has 32 bytes unless a size is given. What is longer is cut; elements that are not set stay empty."""
+    """A string has 32 bytes unless a size is given. Longer ones are truncated; unset elements stay empty."""
     file = tmp_path / "out.h5"
     h5py.File(file, "w").close()
     run(tmp_path, file, language, SET[language].format(verse=VERSE), f"Verse.{language}:{count}:{kind}")
@@ -228,7 +228,7 @@ TEXTS = ["", "a", "ünïcödé", "x" * 40, " spaces ", "日本語", "%s%n", "las
 
 
 def stored(file: Path, kind: str) -> None:
-    """The texts as each kind of string that HDF5 has."""
+    """Stores the texts as each kind of HDF5 string."""
     with h5py.File(file, "w") as opened:
         encoded = [text.encode() for text in TEXTS]
         if kind == "variable":
@@ -252,7 +252,7 @@ def stored(file: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["variable", "variable ASCII", "chunked", "terminated", "padded", "spaces"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_kind_of_string_is_read(language: str, kind: str, tmp_path: Path) -> None:
-    """Of a string that is padded with spaces, those at its end are no part: HDF5 converts it so."""
+    """Trailing spaces of a space-padded string are not part of it, as in HDF5's conversion."""
     file = tmp_path / "a.h5"
     stored(file, kind)
     for chunks in (None, "auto", "3"):
@@ -262,7 +262,7 @@ def test_every_kind_of_string_is_read(language: str, kind: str, tmp_path: Path) 
 
 
 def test_strings_that_fill_their_size(tmp_path: Path) -> None:
-    """They end without a zero; a neighbour's bytes are never a part of them."""
+    """Strings that fill their size have no terminating zero; bytes of a neighbour are never part of them."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["a"] = np.array([b"abcd", b"efgh", b"ij"], "S4")
@@ -282,7 +282,7 @@ def test_variable_strings_that_were_never_written(tmp_path: Path) -> None:
 
 
 def test_strings_change_between_reads(tmp_path: Path) -> None:
-    """Longer ones need another worker; the result is that of the file as it is."""
+    """Longer strings need another worker; the result follows the current file."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened.create_dataset("a", data=["x"] * 4, dtype=h5py.string_dtype())
@@ -294,7 +294,7 @@ def test_strings_change_between_reads(tmp_path: Path) -> None:
 
 
 def test_a_string_that_is_shared_many_times_is_bounded(tmp_path: Path, config: Path) -> None:
-    """A small file can name one long string a million times; the memory of the profile is the limit."""
+    """A small file can refer to one long string a million times; the profile's memory limit applies."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened.create_dataset("a", (2000,), h5py.string_dtype(), fillvalue="y" * 50_000)

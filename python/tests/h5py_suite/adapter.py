@@ -1,10 +1,11 @@
-"""A pytest plugin that runs h5py's own tests with hyperchunk in the place of what reads.
+"""Pytest plugin that runs h5py's own tests with hyperchunk as the reader.
 
-The tests make their files with h5py. Whatever they then read through h5py's high-level classes (data, attributes,
-links, properties) is answered by hyperchunk: the file is flushed, opened anew by hyperchunk, the object is found by its
-address, and hyperchunk's result, or its exception, is what the test sees. Results that can be written again (objects,
-references, links) become h5py's. `HYPERCHUNK_SUITE_REPORT` names a file for the outcome of each test and how often
-hyperchunk answered in it; with `HYPERCHUNK_SUITE_BASELINE` set, h5py is left as it is."""
+The tests make their files with h5py. Their reads through h5py's high-level classes (data, attributes, links,
+properties) are answered by hyperchunk: the file is flushed and reopened by hyperchunk, the object is found by its
+address, and the test sees hyperchunk's result or exception. Results that can be written again (objects, references,
+links) are converted to h5py's. `HYPERCHUNK_SUITE_REPORT` names a file for the outcome of each test and the number of
+hyperchunk's answers in it; with `HYPERCHUNK_SUITE_BASELINE` set, h5py stays unchanged.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ calls = 0
 
 
 def opened(identifier: Any) -> hyperchunk.File:
-    """The file of a low-level identifier, as it is now, opened by hyperchunk."""
+    """Opens the file of a low-level identifier, in its current state, with hyperchunk."""
     file_id = h5i.get_file_id(identifier)
     h5f.flush(file_id)
     name = os.fsdecode(h5f.get_name(file_id))
@@ -48,7 +49,7 @@ def opened(identifier: Any) -> hyperchunk.File:
 
 
 def closed() -> Opened:
-    """A file that was closed."""
+    """Returns a closed file."""
     file = hyperchunk.File.from_bytes(SAMPLE)
     state = file._opened
     file.close()
@@ -68,7 +69,7 @@ SAMPLE = sample()
 
 
 def wrapped(real: Any, cls: type) -> Any:
-    """hyperchunk's object for one of h5py's."""
+    """Returns hyperchunk's object for one of h5py's."""
     if not real.id:
         state = closed()
         found = hyperchunk.File.from_bytes(SAMPLE)
@@ -94,7 +95,7 @@ def _raw(cls: type, state: Opened, file: hyperchunk.File) -> Any:
 
 
 def for_hyperchunk(value: Any, owner: Any) -> Any:
-    """An argument of h5py's as hyperchunk takes it."""
+    """Converts an h5py argument for hyperchunk."""
     if isinstance(value, tuple):
         return tuple(for_hyperchunk(item, owner) for item in value)
     if isinstance(value, h5r.RegionReference):
@@ -130,11 +131,11 @@ def region_of(space: h5s.SpaceID) -> selections.Selection:
     return selections.referred(space.shape, selection)
 
 
-# --- And back ---
+# --- From hyperchunk's results to h5py's ---
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype with h5py's classes in its metadata."""
+    """Returns the dtype with h5py's classes in its metadata."""
     if dtype.subdtype is not None:
         return np.dtype((real_dtype(dtype.subdtype[0]), dtype.subdtype[1]))
     if dtype.names is not None:
@@ -153,7 +154,7 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
         metadata["ref"] = h5py.RegionReference if metadata["ref"] is hyperchunk.RegionReference else h5py.Reference
     if isinstance(metadata.get("vlen"), np.dtype):
         metadata["vlen"] = real_dtype(metadata["vlen"])
-    # Of the plain dtype: NumPy would keep what it has.
+    # Made from the plain dtype: NumPy would keep existing metadata.
     return np.dtype(dtype.str, metadata=metadata)
 
 
@@ -200,7 +201,7 @@ def real_array(array: Any, owner: Any, file: Any) -> Any:
 
 
 def for_h5py(value: Any, owner: Any, file: Any) -> Any:
-    """A result of hyperchunk's as h5py gives it."""
+    """Converts a result of hyperchunk to h5py's."""
     if isinstance(value, hyperchunk.Reference):
         return real_reference(value, owner, file)
     if isinstance(value, hyperchunk.HLObject):
@@ -229,7 +230,7 @@ def for_h5py(value: Any, owner: Any, file: Any) -> Any:
 
 
 def real_object(value: hyperchunk.HLObject, owner: Any) -> Any:
-    """h5py's object for one of hyperchunk's: opened by h5py, under the name that hyperchunk has for it."""
+    """Returns h5py's object for one of hyperchunk's: opened by h5py, under hyperchunk's name."""
     where = owner.file
     here = os.fsdecode(h5f.get_name(where.id))
     if value._opened.filename != here and Path(value._opened.filename).is_file():
@@ -247,7 +248,7 @@ def open_real(path: str) -> Any:
     return made
 
 
-# --- What is replaced ---
+# --- Replaced methods ---
 
 ORIGINAL: dict[Any, Any] = {}
 KINDS = {
@@ -327,7 +328,7 @@ ATTRIBUTES = {
 
 
 def install() -> None:
-    """Puts hyperchunk in h5py's place."""
+    """Replaces h5py's methods by hyperchunk's."""
     for (cls, mine), names in METHODS.items():
         for name in names:
             method(cls, mine, name)
@@ -381,7 +382,7 @@ def install_getitem() -> None:
 
 
 class View:
-    """A view of a dataset as it is when something is asked of it."""
+    """A view of a dataset that is created for each access, from its current state."""
 
     def __init__(self, real: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.__dict__["_now"] = real, name, args, keywords
@@ -437,7 +438,7 @@ def install_attributes() -> None:
 
 
 class Owner:
-    """Of a low-level identifier, what the functions here look at."""
+    """Attributes of a low-level identifier that the functions here use."""
 
     def __init__(self, identifier: Any) -> None:
         self.id = identifier
@@ -497,7 +498,7 @@ def install_file() -> None:
         if plain and mode == "r" and driver in (None, "sec2", "fileobj"):
             calls += 1
             position = name.tell() if hasattr(name, "tell") else None
-            # What another handle of the same process writes is no lock for h5py either.
+            # In h5py, writes through another handle of the same process take no lock either.
             locking = {"locking": keywords["locking"]} if "locking" in keywords else {}
             hyperchunk.File(name, mode, driver, ignore_locks=True, **locking).close()
             if position is not None:

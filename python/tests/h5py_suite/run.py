@@ -1,5 +1,6 @@
-"""Runs h5py's own tests twice, with h5py alone and with hyperchunk in its place, and writes the table of results:
-`python python/tests/h5py_suite/run.py docs/results/h5py-suite.md`. It takes a few minutes."""
+"""Runs h5py's own tests twice, with h5py alone and with hyperchunk as the reader, and writes the table of results:
+`python python/tests/h5py_suite/run.py docs/results/h5py-suite.md`. Takes a few minutes.
+"""
 
 import json
 import os
@@ -20,7 +21,7 @@ Report = dict[str, dict[str, Any]]
 
 
 def outcomes(baseline: bool, folder: Path) -> Report:
-    """The outcome of each test, and how often hyperchunk answered in it."""
+    """Returns the outcome of each test, and the number of hyperchunk's answers in it."""
     report, settings = folder / f"report-{baseline}.json", folder / "pytest.ini"
     settings.write_text("[pytest]\n", encoding="utf-8")
     environment = os.environ | {"HYPERCHUNK_SUITE_REPORT": str(report), "PYTHONPATH": str(HERE)}
@@ -34,7 +35,7 @@ def outcomes(baseline: bool, folder: Path) -> Report:
 
 
 def table(baseline: Report, ours: Report) -> str:
-    """The results as Markdown."""
+    """Formats the results as Markdown."""
     beyond = json.loads((HERE / "out_of_scope.json").read_text(encoding="utf-8"))
     passing = [test for test, told in baseline.items() if told["outcome"] == "passed"]
     modules: dict[str, Counter[str]] = {}
@@ -92,7 +93,7 @@ def main() -> None:
         folder = Path(name)
         text = table(outcomes(True, folder), outcomes(False, folder))
     page = Path(sys.argv[1])
-    # What tests/vol/suite.py has written stays.
+    # The part written by tests/vol/suite.py stays.
     _, heading, rest = (page.read_text(encoding="utf-8") if page.exists() else "").partition(VOL)
     page.write_text(text + heading + rest, encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""Runs in the jail: the attacks of `cases` in functions that see what is written to a store. Prints JSON.
+"""Attacks of `cases` as analyses of a store's writes; runs in the jail. Prints JSON.
 
-Arguments: parts of the names of those to run; without any, all.
+Arguments: substrings of the names to run; by default all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIME = "1s"
 DATA = np.arange(48, dtype="f4").reshape(8, 6)
 CANARY = ctypes.create_string_buffer(b"memory of the writer" * 8)
 
-#: How an attack's source becomes that of an analysis; in C++, what stands in place of `dynamic_dataset`.
+#: Conversion of an attack's source to an analysis; in C++, the replacement of `dynamic_dataset`.
 ENTRY = {
     "cpp": """
 hyperchunk::pairs on_write(const std::string &, const hyperchunk::box &, const hyperchunk::array &) {
@@ -55,7 +55,7 @@ end
 """,
 }
 
-# Results that no function of ours would give: what calls `on_write` is replaced.
+# Results that no honest function returns: the caller of `on_write` is replaced.
 FORGED = """
 local ffi = require("ffi")
 local evil = function()
@@ -69,7 +69,7 @@ end
 setmetatable(_G, {__newindex = function(t, k, v) rawset(t, k, k == "dynamic_dataset" and evil or v) end})
 on_write = function() end
 """
-#: The attack, and what the failure says.
+#: The attack, and the text of the failure.
 RESULTS = {
     "length": ("put(0xffffffff, '')", "claims 4294967295 bytes"),
     "one_too_long": ("put(room - 3, '')", "claims 4097 bytes"),
@@ -90,7 +90,7 @@ RESULTS = {
 
 
 def analysis(name: str, source: str, language: str) -> bytes:
-    """The record of an analysis that was not tried, by nobody."""
+    """Returns an unsigned record of an analysis that was never tried."""
     path = jail.WORK / f"benign.{language}"
     path.write_text("def on_write(*a): pass" if language == "py" else "function on_write() end")
     made = store.Analysis(path, ["/a"], name="evil", time=TIME, failure="mark", unsigned=True).record()
@@ -100,7 +100,7 @@ def analysis(name: str, source: str, language: str) -> bytes:
 
 
 def compiled(target: str) -> dict[str, Any]:
-    """The record of all attacks in C++, by the user's own key."""
+    """Returns the record of all C++ attacks, signed by the user's own key."""
     text = (places.SOURCES / "attacks.cpp").read_text()
     kept, found, _ = text.partition('extern "C" void dynamic_dataset()')
     assert found
@@ -112,7 +112,7 @@ def compiled(target: str) -> dict[str, Any]:
 
 
 def of_case(record: dict[str, Any], case: cases.Case, own: records.Key) -> bytes:
-    """That of one attack: its name in the object."""
+    """Returns the record of one attack, with its name patched into the object."""
     built = zlib.decompress(base64.b64decode(record["compiled"]["deflate"]), -15)
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
     data = deflate.compress(places.attack_object(built, case)) + deflate.flush()
@@ -121,7 +121,7 @@ def of_case(record: dict[str, Any], case: cases.Case, own: records.Key) -> bytes
 
 
 def attack(name: str, record: bytes) -> dict[str, Any]:
-    """Writes while an analysis attacks; what became of it, and of the data."""
+    """Writes while an analysis attacks; returns the outcome of the analysis and of the data."""
     path = places.FILES / f"{name.replace(':', '-')}.h5"
     memory = bytes(CANARY)
     start = time.monotonic()
@@ -134,7 +134,7 @@ def attack(name: str, record: bytes) -> dict[str, Any]:
         writer["/b"][...] = 5
     seconds = time.monotonic() - start
     run.commit()
-    # None, if the function gave none.
+    # None if the function returned none.
     boxes = [box for results in run.results("/a") for box in results.boxes]
     with h5py.File(path) as file, hyperchunk.open(path) as ours:
         data = all((f["a"][...] == DATA).all() and (f["b"][...] == 5).all() for f in (file, ours))
@@ -148,12 +148,12 @@ def attack(name: str, record: bytes) -> dict[str, Any]:
 
 
 def chosen() -> list[cases.Case]:
-    """The attacks: those of whom nobody knows, and in C++, which is run for nobody else, of the user."""
+    """Returns the attacks: unsigned ones, and in C++, which runs for the user only, the user's own."""
     return [c for c in cases.ALL if c.trust == ("self" if c.language == "cpp" else "unsigned")]
 
 
 def left() -> list[str]:
-    """Processes that are neither this one, nor its parents, nor the warm interpreter that forks workers."""
+    """Lists processes other than this one, its parents, and the warm interpreter that forks workers."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -168,7 +168,7 @@ def left() -> list[str]:
 
 
 def main(*only: str) -> None:
-    """Attacks, and reports."""
+    """Runs the attacks, and reports."""
     jail.require_confined()
     own = places.make()
     before = places.digest(places.HOME)

@@ -1,6 +1,6 @@
-"""Runs in the jail: every attack of `cases`, with the sandbox, and the controls, without. Prints JSON.
+"""Every attack of `cases`, with the sandbox, and the controls, without; runs in the jail. Prints JSON.
 
-Arguments: parts of the names of those to run; without any, all.
+Arguments: substrings of the names to run; by default all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(*only: str) -> None:
     chosen = [c for c in cases.ALL if not only or any(part in c.name for part in only)]
     own = places.make()
     built = places.build_cpp()
-    # The slow ones first, so that the lanes end together.
+    # Slow ones first, so that the lanes end together.
     chosen.sort(key=lambda c: c.cause != cases.LATE)
     rows = []
     for case in chosen:

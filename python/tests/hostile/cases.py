@@ -1,4 +1,4 @@
-"""The attacks of functions: who signed, in which language, when, and the cause that the error must name."""
+"""Attacks by functions: signer, language, phase, and the cause that the error must name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GONE = r"ended without a result"
 
 
 def call(*names: str) -> str:
-    """The cause: one of these system calls."""
+    """Returns the expected cause: one of these system calls."""
     return rf"stopped: tried system call ({'|'.join(names)})\b"
 
 
@@ -38,12 +38,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Its name, also that of the mark that it would leave."""
+        """Name of the case, also of the mark that it would leave."""
         return f"{self.language}-{self.trust}-{self.phase}:{self.attack}"
 
     @property
     def file(self) -> str:
-        """Its file's name."""
+        """File name of the case."""
         return self.name.replace(":", "-") + ".h5"
 
 
@@ -295,8 +295,8 @@ CPP_EARLY = {
 CPP_STATIC = ("create", "tcp", "system", "fork", "spin", "abort")
 OWN = ("read_file", "create", "tcp", "system", "fork", "execve", "kill_host", "environment", "spin")
 STRANGE = (("py", PYTHON), ("lua", LUA))
-# In a profile that grants other files to read and to write, Landlock refuses what the system call filter did not: the
-# function lives on and has gained nothing. That a path exists is no secret there.
+# In a profile that grants other files for reading and writing, Landlock refuses accesses that pass the system call
+# filter: the function continues and has gained nothing. The existence of a path is no secret there.
 GRANTED_CAUSES: dict[str, dict[str, str | None]] = {
     "py": {"subprocess": FILE},
     "lua": dict.fromkeys(

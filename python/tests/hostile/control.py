@@ -1,6 +1,6 @@
-"""Runs in the jail: one attack, here and now, without our sandbox. Arguments: language and file.
+"""One attack in this process, without our sandbox; runs in the jail. Arguments: language and file.
 
-It prints whether the attack worked. It imports nothing that makes threads: some attacks need a process with one.
+Prints whether the attack worked. Imports nothing that starts threads: some attacks need a single-threaded process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEMORY = ctypes.create_string_buffer(b"canary-in-memory-" + b"5a17" * 4)
 
 
 class Lib:
-    """What a function sees as `lib`, without anything around it."""
+    """Bare replacement of the `lib` that a function sees."""
 
     def __init__(self) -> None:
         self.slots: dict[str, Any] = {
@@ -28,12 +28,12 @@ class Lib:
         }
 
     def getData(self, name: str) -> Any:  # noqa: N802
-        """A dataset."""
+        """Returns a dataset."""
         return self.slots[name]
 
 
 class Slot(ctypes.Structure):
-    """As the C++ prelude has it."""
+    """Layout of the C++ prelude's structure."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -45,7 +45,7 @@ class Slot(ctypes.Structure):
 
 
 class Table(ctypes.Structure):
-    """As the C++ prelude has it."""
+    """Layout of the C++ prelude's structure."""
 
     _fields_ = (
         ("count", ctypes.c_uint64),
@@ -81,9 +81,9 @@ def run_cpp(path: Path, lib: Lib) -> None:
 
 
 def main(language: str, path: str) -> None:
-    """Runs one attack here and now."""
+    """Runs one attack in this process."""
     jail.require_confined()
-    # A descriptor that a careless reader left open: to find, to cut short and to punch a hole into.
+    # Descriptors that a careless reader left open: to be found, truncated and hole-punched.
     for n in range(4):
         os.open(jail.WORK / f"open-{os.getpid()}-{n}", os.O_RDWR | os.O_CREAT)
     lib = Lib()

@@ -19,7 +19,7 @@ SURVIVES = 1.0
 
 
 def run(chosen: list[cases.Case], built: bytes) -> dict[str, Any]:
-    """Runs the controls of these cases; for each whether the attack worked, and how."""
+    """Runs the controls of these cases; returns for each whether and how the attack worked."""
     jail.require_confined()
     results: dict[str, Any] = {}
     listener = socket.create_server(("127.0.0.1", 4242))
@@ -43,7 +43,7 @@ def _one(case: cases.Case, built: bytes) -> dict[str, Any]:
         path.write_bytes(places.attack_object(built, case))
     else:
         path.write_text(places.attack_source(case))
-    # What it is to remove must be there; controls remove it one after another.
+    # Files to be removed must exist; each control removes one.
     for name in ("spare.txt", f"spare-{case.language}.txt"):
         (places.HOME / name).touch()
     command = [sys.executable, "-I", Path(__file__).with_name("control.py"), case.language, path]

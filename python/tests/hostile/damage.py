@@ -1,4 +1,4 @@
-"""Files with damaged, forged, replayed and absurd records and stubs: how each is made, and what its read must say."""
+"""Files with damaged, forged, replayed and absurd records and stubs: their construction, and the expected results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Build = Callable[[h5py.File, Key], None]
 
 @dataclass(frozen=True)
 class Damage:
-    """A file: what the error of reading `dataset` in it says, or the values that it gives all the same."""
+    """A file, with the expected error of reading `dataset`, or the values that it returns nevertheless."""
 
     name: str
     build: Build
@@ -44,12 +44,12 @@ class Damage:
 
 
 def doubled(**more: Any) -> Header:
-    """An honest record, unsigned: twice its input `a`."""
+    """Returns an honest unsigned record: twice its input `a`."""
     return make(DOUBLED, "lua", Slot("out"), [Slot("a")], [Slot("rest", "int32", (2,))], **more)
 
 
 def inputs(file: h5py.File) -> None:
-    """What it computes from."""
+    """Writes its inputs."""
     file["a"] = np.arange(1.0, 5.0)
 
 
@@ -57,7 +57,7 @@ VALUES = (2.0, 4.0, 6.0, 8.0)
 
 
 def stored(change: Callable[[Header], Header | bytes], *, signed: bool = False, **more: Any) -> Build:
-    """A dataset with a changed record and stubs that fit the change, as an attacker can make them."""
+    """Builds a dataset with a changed record and matching stubs, as an attacker can make them."""
 
     def build(file: h5py.File, own: Key) -> None:
         inputs(file)
@@ -68,11 +68,11 @@ def stored(change: Callable[[Header], Header | bytes], *, signed: bool = False, 
 
 
 def edited(change: Callable[[Header], Header]) -> Build:
-    """A signed dataset whose attribute was edited afterwards."""
+    """Builds a signed dataset whose attribute was edited afterwards."""
 
     def build(file: h5py.File, own: Key) -> None:
         inputs(file)
-        # A record that nobody has read before: those that were verified are known by their digest.
+        # A record that was never read before: verified ones are cached by digest.
         honest = sign(doubled(created=f"edited {file.filename}"), own)
         store(file, honest)
         records.store_record(file["out"], encode(change(honest)))
@@ -142,7 +142,7 @@ def _tampered() -> Iterator[Damage]:
         "key not base64", stored(lambda h: changed(h, ("signature", "public_key"), "*"), signed=True), "damaged"
     )
     yield Damage("signature empty", stored(lambda h: h | {"signature": {}}), DAMAGED)
-    # Without a signature it is a stranger's: it runs with the least rights, and C++ not at all.
+    # Without a signature it counts as a stranger's: it runs with minimal rights, and C++ not at all.
     yield Damage("signature stripped", stored(lambda h: h | {"signature": None}, signed=True), value=VALUES)
     more = stored(lambda h: h | {"bytecode_size": 9}, signed=True)
     yield Damage("forged bytecode_size", more, r"bytecode_size|signature|damaged")
@@ -171,7 +171,7 @@ def _labels() -> Iterator[Damage]:
 
 
 def _later() -> Iterator[Damage]:
-    """Records of version 4: blocks with a halo, and datasets that grow."""
+    """Yields damaged records of version 4: blocks with a halo, and growing datasets."""
 
     def of_4(change: Header, **more: Any) -> Build:
         def build(file: h5py.File, own: Key) -> None:
@@ -247,7 +247,7 @@ def _malformed() -> Iterator[Damage]:
         yield Damage(f"JSON {what}", stored(lambda _, text=text: text), DAMAGED)
     yield Damage("JSON cut", stored(lambda h: encode(h)[:-100]), DAMAGED)
     yield Damage("JSON 80 MB", stored(lambda h: encode(h | {"source_code": "-" * 80_000_000})), r"80\d+ bytes")
-    # Nothing is lost where nothing was: these two may be null.
+    # No information is lost where there was none: these two may be null.
     for key in ("compiled", "signature"):
         lacking = stored(lambda h, key=key: {k: v for k, v in h.items() if k != key})
         yield Damage(f"without {key}", lacking, value=VALUES)
@@ -296,7 +296,7 @@ def _absurd() -> Iterator[Damage]:
         change = {"output_resolution": dims, "chunk": dims}
         yield Damage(f"output_resolution {what}", stored(lambda h, c=change: h | c), IMPOSSIBLE)
         rows = [{"datatype": "double", "resolution": dims}]
-        # A point is a shape that an input may have, but not the one that it has.
+        # A point is a valid shape for an input, but not the shape of this one.
         cause = IMPOSSIBLE + "|when the function was attached"
         yield Damage(f"input resolution {what}", stored(lambda h, r=rows: h | {"inputs": r}), cause)
         if what != "rank 0":
@@ -409,7 +409,7 @@ def _stubs() -> Iterator[Damage]:
         return build
 
     rng = random.Random(31300)
-    # The one whole stub among the cut ones is replaced, too.
+    # The one complete stub among the truncated ones is replaced, too.
     short = lengths(lambda good, n: good[:n] if n < len(good) else good + bytes(n - len(good) + 1))
     yield Damage("stubs cut and padded", short, r"cut short|damaged|too many", pieces=200)
     yield Damage("stubs of noise", lengths(lambda _, n: rng.randbytes(n)), r"does not hold", pieces=200)
@@ -494,7 +494,7 @@ def _names() -> Iterator[Damage]:
 
 
 def _sources() -> Iterator[Damage]:
-    """Sources that are none: bytecode, which no language may be given, and noise."""
+    """Yields invalid sources: bytecode, which no language accepts, and noise."""
     bytecode = "\x1bLJ\x02\x0a\x00\x01\x02\x00\x00\x00\x02K\x00\x01\x00\x00"
     rows = {
         "LuaJIT bytecode": ("lua", bytecode, r"mode|bytecode|unexpected symbol|near"),
@@ -517,7 +517,7 @@ def _sources() -> Iterator[Damage]:
 
 
 def _objects() -> Iterator[Damage]:
-    """Compiled forms that are none, signed by the user."""
+    """Yields invalid compiled forms, signed by the user."""
 
     def compiled(data: bytes, *, cause: str, trust: bool = True, **more: Any) -> tuple[Build, str]:
         def build(file: h5py.File, own: Key) -> None:
@@ -576,5 +576,5 @@ ALL = [
 
 
 def file_name(damage: Damage) -> str:
-    """Its file."""
+    """Returns the file name of a case."""
     return "".join(c if c.isalnum() else "-" for c in damage.name) + ".h5"

@@ -1,4 +1,4 @@
-"""ed25519 signing, after RFC 8032: an attacker signs without asking our code."""
+"""ed25519 signing, after RFC 8032: an attacker signs without our code."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def _hash(*parts: bytes) -> int:
 
 
 def public_key(seed: bytes) -> bytes:
-    """The public key of a 32-byte seed."""
+    """Returns the public key of a 32-byte seed."""
     return _encode(_times(_secret(seed)[0], BASE))
 
 
 def sign(seed: bytes, message: bytes) -> bytes:
-    """The signature of a message."""
+    """Signs a message."""
     scalar, prefix = _secret(seed)
     public = public_key(seed)
     nonce = _hash(prefix, message)
@@ -72,5 +72,5 @@ def sign(seed: bytes, message: bytes) -> bytes:
 
 
 def malleate(signature: bytes) -> bytes:
-    """Another signature of the same message: S + L, which a strict verifier refuses."""
+    """Returns another signature of the same message: S + L, which a strict verifier refuses."""
     return signature[:32] + (int.from_bytes(signature[32:], "little") + L).to_bytes(32, "little")

@@ -1,7 +1,7 @@
-"""A reading process: an ordinary h5py program that reads what it is told and reports what became of it.
+"""Reading process: an ordinary h5py program that performs given reads and reports the results.
 
-Arguments: a JSON file with a list of reads, a file with good datasets, and a descriptor. For each read, lines of JSON
-go to that descriptor. Whatever a read does, this process must live on, and read a good dataset afterwards.
+Arguments: a JSON file with a list of reads, a file with good datasets, and a descriptor, to which lines of JSON go
+for each read. Whatever a read does, this process must survive, and read a good dataset afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECRET_IN_MEMORY = b"canary-in-memory-" + b"5a17" * 4
 
 
 def descendants() -> dict[int, str]:
-    """The processes below this one, by number, with their state; without the warm Python, which stays."""
+    """Returns the descendants of this process, by number, with their state; without the warm Python, which stays."""
     parents: dict[int, tuple[int, str]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -40,7 +40,7 @@ def descendants() -> dict[int, str]:
 
 
 def is_warm_python(pid: int) -> bool:
-    """Whether it is the process that forks the workers of Python functions."""
+    """True for the process that forks the workers of Python functions."""
     try:
         return b"zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -48,12 +48,12 @@ def is_warm_python(pid: int) -> bool:
 
 
 def open_descriptors() -> int:
-    """How many descriptors this process has open."""
+    """Returns the number of open descriptors of this process."""
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 def settled(before: set[int], kept: int, seconds: float = 2.0) -> list[str]:
-    """The processes that a read left behind, if more than `kept`, after a moment to be reaped."""
+    """Returns the processes that remain after a read, if more than `kept`, after some time to be reaped."""
     end = time.monotonic() + seconds
     while True:
         left = {pid: state for pid, state in descendants().items() if pid not in before}
@@ -65,11 +65,11 @@ def settled(before: set[int], kept: int, seconds: float = 2.0) -> list[str]:
 
 
 def read(row: dict[str, Any]) -> dict[str, Any]:
-    """One read and what became of it."""
+    """Performs one read and returns its result."""
     import h5py
 
     if row.get("target"):
-        # The function is told where this process keeps its secret, as if it had guessed.
+        # Tells the function the address of this process's secret, as if it had guessed it.
         with h5py.File(row["file"], "r+") as file:
             file["target"][:] = [os.getpid(), ctypes.addressof(MEMORY)]
     result: dict[str, Any] = {"name": row["name"]}
@@ -101,7 +101,7 @@ def pieces(dataset: Any, count: int, start: float) -> dict[str, Any]:
 
 
 def good(path: str, name: str = "good") -> bool:
-    """Whether a good dataset can still be read."""
+    """Returns whether a good dataset can still be read."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -109,7 +109,7 @@ def good(path: str, name: str = "good") -> bool:
 
 
 def main(cases: str, good_file: str, descriptor: str) -> None:
-    """Reads them all."""
+    """Performs all reads."""
     jail.require_confined()
     import hyperchunk
 
@@ -118,17 +118,17 @@ def main(cases: str, good_file: str, descriptor: str) -> None:
 
     report = os.fdopen(int(descriptor), "w", buffering=1)
     os.set_inheritable(int(descriptor), False)
-    # What a function must not inherit: descriptors that do not close by themselves, and the environment.
+    # Resources that a function must not inherit: descriptors without close-on-exec, and the environment.
     os.set_inheritable(os.open(os.environ["HOSTILE_SECRET_FILE"], os.O_RDWR), True)
-    # Both are warm from here on, so that whatever comes in addition is of a hostile read.
+    # Warms up both, so that any further process comes from a hostile read.
     assert good(good_file)
     assert good(good_file, "good_python")
     for row in json.loads(Path(cases).read_text()):
         before, descriptors = set(descendants()), open_descriptors()
         report.write(json.dumps({"start": row["name"]}) + "\n")
         result = read(row)
-        # A worker that has served well may wait for the next read.
-        # The live datasets that an unfinished read did compute keep their workers, too.
+        # A worker that has served well may stay for the next read. Live datasets that an unfinished read has computed
+        # keep their workers, too.
         finished = result["outcome"] == "value" or row.get("workers", 1) > 1
         kept = row.get("workers", 1) if finished else 0
         result["left"] = settled(before, kept)

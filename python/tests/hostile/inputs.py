@@ -1,4 +1,4 @@
-"""Functions whose file leads their inputs to other files of the reader's. A program for the jail."""
+"""Functions whose file refers, for its inputs, to other files of the reader. A program for the jail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACES = {"outside": "home", "beside": "data/near"}
 
 
 def make_input(file: Any, how: str, folder: Path) -> None:
-    """Puts an input into a file that leads to `folder`."""
+    """Puts an input that refers to `folder` into a file."""
     import h5py
 
     raw, other = folder / "secret.txt", folder / "other.h5"
@@ -49,7 +49,7 @@ def make_input(file: Any, how: str, folder: Path) -> None:
 
 
 def outcome(opened: Any, path: str, name: str) -> str:
-    """What became of a read."""
+    """Returns the result of a read."""
     import hyperchunk
 
     start = time.monotonic()
@@ -63,7 +63,7 @@ def outcome(opened: Any, path: str, name: str) -> str:
 
 
 def main() -> None:
-    """Each way to each place, by both readers, as a stranger's, and the controls."""
+    """Tries every kind of reference to every place, with both readers, for a stranger's function, and the controls."""
     jail.require_confined()
     import hyperchunk
 
@@ -94,7 +94,7 @@ def main() -> None:
                 for name in ("out", "computed"):
                     results[f"{how} {place} {reader} {name}"] = outcome(opened, path, name)
                 if how not in ("environ", "fifo"):
-                    # What the reader reads itself is not a function's input.
+                    # A direct read by the reader is no function's input.
                     results[f"{how} {place} {reader} control"] = outcome(opened, path, "A")
     print(json.dumps(results))
 

@@ -1,10 +1,10 @@
-"""A jail for hostile tests: private namespaces, an ordinary user, bounded time and memory.
+"""Jail for hostile tests: private namespaces, an ordinary user, bounded time and memory.
 
-`run` starts a Python program in it. The program's file system is read-only but for a private tmpfs on `WORK`, `/tmp`
-and the other places that everybody may write; its network is a loopback of its own; it sees no process but its own.
-What runs an attack calls `require_confined` first, which raises where any of this is missing.
+`run` starts a Python program in it. The program's file system is read-only except for a private tmpfs on `WORK`,
+`/tmp` and the other world-writable places; its network is a private loopback; it sees only its own processes.
+Programs that run an attack call `require_confined` first, which raises if any of this is missing.
 
-This file is both: imported, the outside; run as a program, the inside while it still may mount.
+This file is both sides: imported, the outside; run as a program, the inside while it may still mount.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LARGEST_SPARSE_FILE = 5 << 30
 
 
 class JailError(RuntimeError):
-    """The jail is not what it must be, or what ran in it failed."""
+    """The jail is incomplete, or the program in it failed."""
 
 
 def namespaces() -> dict[str, str]:
-    """The namespaces of this process."""
+    """Returns the namespaces of this process."""
     return {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in NAMESPACES}
 
 
@@ -49,7 +49,7 @@ def require_confined() -> None:
     if 0 in os.getresuid() or 0 in os.getresgid() or 0 in os.getgroups():
         raise JailError("hostile code must not run as root")
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    # The bounding set does not matter to who cannot gain privileges, and a user namespace leaves it.
+    # The bounding set does not matter to a process that cannot gain privileges, and a user namespace leaves it full.
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         if int(status[name], 16):
             raise JailError(f"hostile code must not have capabilities ({name} is {status[name].strip()})")
@@ -66,7 +66,7 @@ def require_confined() -> None:
 
 
 def missing() -> str | None:
-    """Why there can be no jail here."""
+    """Returns the reason why a jail is impossible here, or None."""
     if sys.platform != "linux":
         return "the jail needs Linux"
     lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -82,20 +82,20 @@ def missing() -> str | None:
 
 
 def no_users() -> str | None:
-    """Why programs of several users cannot be run here."""
+    """Returns the reason why programs of several users cannot run here, or None."""
     if os.name == "posix" and os.geteuid() != 0:
         return "several users need root, who makes them in private namespaces"
     return missing()
 
 
 def run(program: Path, *arguments: str, seconds: float, users: bool = False) -> Any:
-    """The JSON that a Python program prints, run in the jail for at most `seconds`.
+    """Runs a Python program in the jail for at most `seconds`, and returns its JSON output.
 
     Args:
         program: A file below the tests' folder.
         arguments: Its arguments.
         seconds: After that, everything in the jail is killed and `JailError` raised.
-        users: Runs it as root of the jail, to start programs of several users and nothing else.
+        users: Runs it as root of the jail, only to start programs of several users.
     """
     outside = json.dumps(namespaces())
     who = "root" if users else "nobody"
@@ -127,7 +127,7 @@ def _environment() -> dict[str, str]:
     return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
 
-# From here on: inside, and still able to mount.
+# The rest runs inside the jail, while it may still mount.
 
 
 def _main(outside: str, seconds: str, who: str, program: str, *arguments: str) -> None:
@@ -146,7 +146,7 @@ def _main(outside: str, seconds: str, who: str, program: str, *arguments: str) -
             os.chown(path, NOBODY, NOBODY)
     os.chdir(WORK)
     environment = _environment() | {"HOME": str(home), OUTSIDE: outside, "PYTHONDONTWRITEBYTECODE": "1"}
-    # Beside the home, in which nothing may change.
+    # Outside the home, in which nothing may change.
     environment["HYPERCHUNK_CODE_CACHE"] = str(WORK / "code")
     if who == "root":
         if nested:
@@ -167,7 +167,7 @@ def _main(outside: str, seconds: str, who: str, program: str, *arguments: str) -
     ]
     limits += ["timeout", "--kill-after=2", seconds]
     command = [*drop, *limits, sys.executable, "-I", program, *arguments]
-    # Not exec: this is the init of the pid namespace, and must not be a process that hostile code can confuse.
+    # No exec: this process is the init of the pid namespace, and must not be one that hostile code can confuse.
     done = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL)
     sys.stdout.flush()
     os._exit(done.returncode & 0xFF)
@@ -178,17 +178,17 @@ def _mount(*arguments: str | Path) -> None:
 
 
 def _close_the_file_system() -> None:
-    """Everything read-only and without set-uid programs; nothing outside changes.
+    """Makes everything read-only and disables set-uid programs; nothing outside changes.
 
-    Where everybody may write comes a private, empty folder. A folder that only root may enter is covered by an empty
-    one. Back in both is only what is needed: the interpreter, the package and the tests.
+    World-writable places are replaced by private, empty folders. A folder that only root may enter is covered by an
+    empty one. Both get back only the necessary parts: the interpreter, the package and the tests.
     """
     keep = ("/proc", "/dev")
     rows = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for row in rows:
         point = row[4].encode().decode("unicode_escape")
         if not any(point == k or point.startswith(k + "/") for k in keep):
-            # Flags that are set stay set: a user namespace may not take them away.
+            # Flags that are set must be kept: a user namespace cannot remove them.
             kept = [o for o in row[5].split(",") if o in {"nodev", "noexec", "noatime", "nodiratime", "relatime"}]
             _mount("-o", ",".join(["remount", "bind", "ro", "nosuid", *kept]), point)
     shared = [Path(folder) for folder in filter(os.path.isdir, SHARED_FOLDERS)]
@@ -206,7 +206,7 @@ def _close_the_file_system() -> None:
 
 
 def _cover(folder: Path, paths: list[Path], options: str) -> None:
-    """Mounts an empty folder over one, and what lies at `paths` below it into it."""
+    """Mounts an empty folder over one, with the contents of `paths` below it."""
     stage = Path("/mnt")
     _mount("-t", "tmpfs", "stage", stage)
     for number, path in enumerate(paths):
@@ -220,7 +220,7 @@ def _cover(folder: Path, paths: list[Path], options: str) -> None:
 
 
 def _loopback() -> None:
-    """Switches the loopback on, so that a control can show that a connection would be made."""
+    """Enables the loopback, so that a control can show that a connection would succeed."""
     up = 1
     get_flags, set_flags = 0x8913, 0x8914
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anything:
@@ -230,7 +230,7 @@ def _loopback() -> None:
 
 
 def _resolver() -> None:
-    """Names are looked up on the jail's loopback, where a test may answer: on port 53, which is not root's here."""
+    """Redirects name lookup to the jail's loopback, where a test may answer: port 53 needs no root here."""
     conf = WORK / "resolv.conf"
     conf.write_text("nameserver 127.0.0.1\noptions timeout:5 attempts:2\n")
     there = Path("/etc/resolv.conf")
@@ -241,7 +241,7 @@ def _resolver() -> None:
 
 
 def die_with_parent() -> None:
-    """For `preexec_fn`: no process of a control outlives the one that started it."""
+    """For `preexec_fn`: kills the processes of a control when its parent dies."""
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
 
 

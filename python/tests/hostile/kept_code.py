@@ -1,4 +1,4 @@
-"""Runs in the jail: machine code that somebody put among that which is kept of WebAssembly modules. Prints JSON."""
+"""Forged machine code in the cache of compiled WebAssembly modules; runs in the jail. Prints JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hostile import jail, places
 
 
 def text_of(elf: bytes) -> slice:
-    """Where the section `.text` of a 64-bit ELF file lies."""
+    """Returns the location of the section `.text` in a 64-bit ELF file."""
     table, size = struct.unpack_from("<Q", elf, 0x28)[0], struct.unpack_from("<H", elf, 0x3A)[0]
     count, names = struct.unpack_from("<HH", elf, 0x3C)
     rows = [struct.unpack_from("<IIQQQQ", elf, table + n * size) for n in range(count)]
@@ -31,7 +31,7 @@ def text_of(elf: bytes) -> slice:
 
 
 def read(path: Path) -> str:
-    """What is read, or why it cannot be, by a worker that is started for it."""
+    """Reads with a newly started worker; returns the result or the error."""
     os.utime(path)
     try:
         with h5py.File(path) as file:
@@ -41,13 +41,13 @@ def read(path: Path) -> str:
 
 
 def call(number: int, *numbers: int) -> bytes:
-    """A system call, then an instruction that is none. (x86-64: mov to eax, edi, esi, edx; syscall; ud2)"""
+    """Encodes a system call, then an invalid instruction. (x86-64: mov to eax, edi, esi, edx; syscall; ud2)"""
     registers = zip(b"\xb8\xbf\xbe\xba", (number, *numbers, *[0] * (3 - len(numbers))), strict=True)
     return b"".join(struct.pack("<BI", *pair) for pair in registers) + b"\x0f\x05\x0f\x0b"
 
 
 def main() -> None:
-    """Puts each piece of code where a module's is kept, and tells what was not as it should be."""
+    """Puts each piece of code into a module's cache entry, and reports unexpected results."""
     jail.require_confined()
     hyperchunk.plugins.enable()
     places.make()
@@ -64,7 +64,7 @@ def main() -> None:
     head, code = whole[:40], whole[40:-32]
     place = text_of(code)
     for name, instructions, expected in [
-        # The control: it is this code that runs.
+        # Control: this code really runs.
         ("exit", call(231, 42), "exit status 42"),
         ("socket", call(41, 2, 1), "tried system call socket "),
         ("openat", call(257), "tried system call openat "),

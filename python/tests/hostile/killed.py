@@ -1,7 +1,7 @@
-"""Readers that are killed at random while strangers' functions run: nothing of them may be there 2 seconds later.
+"""Readers killed at random moments while strangers' functions run: none of their processes may exist 2 seconds later.
 
 A program for the jail. Its argument is the number of readers. Forked readers read hostile files, in threads of all
-kinds, and get SIGKILL at any moment; this process, which runs no function itself, looks at all processes of the jail.
+kinds, and get SIGKILL at any moment; this process, which runs no function itself, examines all processes of the jail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST = 1.2
 GONE_AFTER = 2.0
 PR_SET_CHILD_SUBREAPER = 36
 
-# Says that it is done, blocks all signals by the frame of a signal that never came, and sleeps.
+# Reports its end, blocks all signals through a forged signal frame, and sleeps.
 FORGED_RETURN = r"""
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -87,7 +87,7 @@ FUNCTIONS = {
 
 
 def files() -> dict[str, Path]:
-    """A file of each function."""
+    """Makes a file of each function."""
     import h5py
 
     made = {}
@@ -99,7 +99,7 @@ def files() -> dict[str, Path]:
 
 
 def read(path: Path) -> None:
-    """One read by either reader; what becomes of it does not matter."""
+    """Does one read with either reader; the result does not matter."""
     import h5py
     import hyperchunk
 
@@ -112,7 +112,7 @@ def read(path: Path) -> None:
 
 
 def reader(paths: list[Path]) -> None:
-    """Reads some, in threads that end, threads that stay and the first one, until it is killed."""
+    """Reads in threads that end, threads that stay and the main thread, until it is killed."""
     for path in paths:
         if random.random() < 0.5:
             thread = threading.Thread(target=read, args=(path,), daemon=True)
@@ -124,7 +124,7 @@ def reader(paths: list[Path]) -> None:
 
 
 def start(paths: dict[str, Path]) -> int:
-    """A reader of its own."""
+    """Forks a reader."""
     pid = os.fork()
     if pid == 0:
         random.seed()
@@ -136,7 +136,7 @@ def start(paths: dict[str, Path]) -> int:
 
 
 def others(known: set[int]) -> dict[int, str]:
-    """The processes of the jail beside those, with what they are."""
+    """Lists the processes of the jail except the known ones."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) not in known:
@@ -150,16 +150,16 @@ def others(known: set[int]) -> dict[int, str]:
 
 
 def reap() -> None:
-    """Clears away what has ended: the readers, and what they have left to this process."""
+    """Reaps ended processes: the readers, and those they left to this process."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def kill_readers(count: int) -> dict[str, object]:
-    """Starts and kills so many; tells what was left of them."""
+    """Starts and kills `count` readers; returns the remaining processes."""
     paths = files()
-    # The first process of a jail reaps nothing, and what has ended counts.
+    # The first process of a jail does not reap, and zombies count.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     known = set(others(set()))
     left: list[str] = []
@@ -178,7 +178,7 @@ def kill_readers(count: int) -> dict[str, object]:
 
 
 def workers() -> int:
-    """How many processes of the jail run functions."""
+    """Returns the number of processes of the jail that run functions."""
     texts, parents = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -194,7 +194,7 @@ def workers() -> int:
 
 
 def idle_workers() -> dict[str, int]:
-    """How many workers there are 2 seconds after each of these said that it is done; their reader does nothing."""
+    """Returns the number of workers 2 seconds after each of these functions reported its end, with an idle reader."""
     import hyperchunk
     from hyperchunk.exceptions import RefusedError
 
@@ -206,7 +206,7 @@ def idle_workers() -> dict[str, int]:
             try:
                 assert file["out"][...].tolist() == [1, 2, 3, 4]
             except RefusedError as error:
-                # What it does after it said that it is done may end it before the reader has looked.
+                # Its actions after the report may end it before the reader has looked.
                 if name != "forged_done" or "rt_sigreturn" not in str(error):
                     raise
         time.sleep(GONE_AFTER)
@@ -215,7 +215,7 @@ def idle_workers() -> dict[str, int]:
 
 
 def main(count: str) -> None:
-    """Both, as one line of JSON."""
+    """Runs both, and prints one line of JSON."""
     jail.require_confined()
     import hyperchunk
 

@@ -1,4 +1,4 @@
-"""Several reading processes side by side, watched: one that dies or hangs is told from one that gets an error."""
+"""Several reading processes in parallel, supervised: a crash or hang is distinguished from an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUNG = 10.0
 
 
 def reader_environment() -> dict[str, str]:
-    """What a careless or lured user has set: nothing of it may reach a function."""
+    """Environment of a careless or deceived user: none of it may reach a function."""
     lures = {
         "HOSTILE_CANARY": "canary-in-environment",
         "HOSTILE_SECRET_FILE": str(places.HOME / "secret.txt"),
@@ -39,9 +39,9 @@ def reader_environment() -> dict[str, str]:
 
 
 def run(rows: list[Row], *, lanes: int = 6) -> dict[str, Row]:
-    """Reads all rows (name, file, dataset and more) in a few processes; what became of each, by name."""
+    """Performs all reads (name, file, dataset and more) in a few processes; returns the result of each, by name."""
     results: dict[str, Row] = {}
-    # Here, as lanes that find none would all make it, one over the other.
+    # Made here, since lanes that find none would all create it at once.
     good = places.good_file()
 
     def work(number: int) -> None:
@@ -54,7 +54,7 @@ def run(rows: list[Row], *, lanes: int = 6) -> dict[str, Row]:
 
 
 def side_by_side(work: Callable[[Any], object], items: Iterable[Any]) -> None:
-    """Calls `work` with each, in as many threads, and raises what the first raised: a plain thread prints it."""
+    """Calls `work` with each item, in as many threads, and raises the first exception: a plain thread prints it."""
     rest = list(items)
     if not rest:
         return
@@ -64,7 +64,7 @@ def side_by_side(work: Callable[[Any], object], items: Iterable[Any]) -> None:
 
 
 def _one_host(lane: int, batch: list[Row], good: Path, results: dict[str, Row]) -> list[Row]:
-    """Runs a host until it is through or gone; what is left to do."""
+    """Runs a host until it ends; returns the remaining reads."""
     listed = WORK / f"lane-{lane}.json"
     listed.write_text(json.dumps(batch))
     ours, theirs = os.pipe()

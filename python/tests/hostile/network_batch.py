@@ -1,6 +1,6 @@
-"""Runs in the jail: every attack of `network_cases`, with listeners and a name server that lies. Prints JSON.
+"""Every attack of `network_cases`, with listeners and a spoofing name server; runs in the jail. Prints JSON.
 
-Arguments: parts of the names of those to run; without any, all.
+Arguments: substrings of the names to run; by default all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SOURCE = f'def dynamic_dataset():\n    lib.connect("127.0.0.1:{cases.GRANTED}")\
 
 
 def listen(port: int, backlog: int = 128) -> socket.socket:
-    """A listener of this test's on the jail's loopback."""
+    """Opens a listener on the jail's loopback."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("0.0.0.0", port))
@@ -34,7 +34,7 @@ def listen(port: int, backlog: int = 128) -> socket.socket:
 
 
 def heard(listener: socket.socket) -> int:
-    """How many connections it got since it was asked last."""
+    """Returns the number of connections since the last call."""
     count = 0
     while select.select([listener], [], [], 0.1)[0]:
         listener.accept()[0].close()
@@ -43,7 +43,7 @@ def heard(listener: socket.socket) -> int:
 
 
 def attach(name: str, language: str, text: str) -> Path:
-    """A file with a function that the user signed."""
+    """Makes a file with a function signed by the user."""
     source, path = places.WORK / f"{name}.{language}", places.FILES / f"net-{name}.h5"
     source.write_text(text)
     with h5py.File(path, "w"):
@@ -55,7 +55,7 @@ def attach(name: str, language: str, text: str) -> Path:
 
 
 def of_others(name: str) -> Path:
-    """The same function, signed by somebody else or nobody."""
+    """Makes a file with the same function, signed by another key or unsigned."""
     path = places.FILES / f"net-{name}.h5"
     source = cases.START + f"    {cases.FORGED}\n" if name == "forged" else SOURCE
     header = records.make(source, "py", records.Slot("out"))
@@ -65,7 +65,7 @@ def of_others(name: str) -> Path:
 
 
 def controls(listener: socket.socket, packets: socket.socket) -> dict[str, bool]:
-    """That each would work without what stops it, for the same user in the same jail."""
+    """Shows that each attack would work without its barrier, for the same user in the same jail."""
 
     def connects(host: str) -> bool:
         try:
@@ -82,7 +82,7 @@ def controls(listener: socket.socket, packets: socket.socket) -> dict[str, bool]
     results["udp"] = bool(select.select([packets], [], [], 1)[0])
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as one:
         results["netlink"] = one.fileno() >= 0
-    # A connection that is unbound and made anew goes wherever it is told.
+    # An unbound, reconnected socket goes to any address.
     with socket.create_connection(("127.0.0.1", cases.GRANTED)) as one:
         unspecified = b"\0" * 16
         libc = __import__("ctypes").CDLL(None)

@@ -1,8 +1,8 @@
-"""What functions with granted connections try, and what the error must say; `None` where they end well, with a 0."""
+"""Attempts of functions with granted connections, and the expected errors; `None` for a success with result 0."""
 
 from __future__ import annotations
 
-# The listener at FORBIDDEN must never hear of anybody; the one at GRANTED may.
+# The listener at FORBIDDEN must never get a connection; the one at GRANTED may.
 FORBIDDEN, GRANTED, FULL = 4242, 4243, 4244
 NAMES = ("loop", "private", "metadata", "nowhere", "both", "mapped", "loop6", "many", "rebind", "silent")
 GRANTS = [f"{name}.test:{FORBIDDEN}" for name in NAMES] + [f"127.0.0.1:{GRANTED}", f"127.0.0.1:{FULL}"]
@@ -13,7 +13,7 @@ LATE = "limit of 2 s"
 
 
 def call(name: str) -> str:
-    """The cause: this system call."""
+    """Returns the expected cause: this system call."""
     return rf"stopped: tried system call {name}\b"
 
 
@@ -31,7 +31,7 @@ PYTHON: dict[str, tuple[str, str | None]] = {
     "name-mapped": ('lib.connect("mapped.test:4242")', NOT_PUBLIC),
     "name-loop6": ('lib.connect("loop6.test:4242")', NOT_PUBLIC),
     "name-many": ('lib.connect("many.test:4242")', NOT_PUBLIC),
-    # The address in the public network is the only one that is tried, and there is none in the jail.
+    # Only the address in the public network is tried, and the jail has no route to it.
     "name-both": ('lib.connect("both.test:4242")', "connecting: .*unreachable"),
     "name-silent": ('lib.connect("silent.test:4242")', f"{LATE}|within the function's time"),
     "rebind": (
@@ -76,7 +76,7 @@ for n in range(17):
         "more than 16 connections",
     ),
     "flood": ("for n in range(1000): LIBC.send(3, CONNECT + b'127.0.0.1:4242', 18, 0)", "more than 16 connections"),
-    # Whether the host sees it before the result or after it; and the worker may take the answer for the next call.
+    # The host may see it before or after the result; and the worker may take the answer for the next call.
     "not-read": ("LIBC.send(3, CONNECT + b'127.0.0.1:4243', 18, 0)", "^value$|out of turn|that makes no sense"),
     "junk-text": ("LIBC.send(3, CONNECT + b'\\xff\\xfe', 6, 0); LIBC.recv(3, bytes(64), 64, 0)", "makes no sense"),
     "junk-long": ("LIBC.send(3, CONNECT + b'a' * 300, 304, 0); LIBC.recv(3, bytes(64), 64, 0)", "makes no sense"),
@@ -129,9 +129,9 @@ CPP = {
     ),
     "cpp-good": ('int fd = lib.connect("127.0.0.1:4243"); send(fd, "hello", 5, 0); close(fd);', None),
 }
-# What `lib.connect` would send, though it refuses.
+# The request of `lib.connect`, sent although `lib.connect` refuses.
 FORGED = "LIBC.send(3, CONNECT + b'127.0.0.1:4243', 18, 0); LIBC.recv(3, bytes(64), 64, 0)"
-# The same function of people whom the profile with the grants is not for.
+# The same function, signed with keys outside the profile with the grants.
 OTHERS = {
     "unsigned": "grants no connections",
     "default": "grants no connections",
@@ -141,7 +141,7 @@ OTHERS = {
 
 
 def sources() -> dict[str, tuple[str, str, str | None]]:
-    """For each case its language, source and cause."""
+    """Returns language, source and cause for each case."""
     found: dict[str, tuple[str, str, str | None]] = {}
     for name, (body, cause) in PYTHON.items():
         found[name] = ("py", START + "".join(f"    {line}\n" for line in body.strip().splitlines()), cause)

@@ -1,4 +1,4 @@
-"""The jail's folders: keys, profiles, a canary, and what a function might be lured with."""
+"""The jail's folders: keys, profiles, a canary, and lures for functions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ end
 
 
 def make() -> Key:
-    """Makes them all, and gives the user's own key."""
+    """Creates all folders, and returns the user's own key."""
     for folder in (MARKS, FILES, READER):
         folder.mkdir()
     (HOME / "secret.txt").write_text(CANARY)
@@ -87,14 +87,14 @@ def make() -> Key:
 
 
 def own_key() -> Key:
-    """The key that `hyperchunk key new` made."""
+    """Returns the key made by `hyperchunk key new`."""
     found = re.search(r"^seed (.*)$", (CONFIG / "keys" / "self.key").read_text(), re.MULTILINE)
     assert found
     return Key(b64decode(found[1]), "Me", "")
 
 
 def good_file() -> Path:
-    """A file with two good live datasets, `good` and `good_python`."""
+    """Makes a file with two good live datasets, `good` and `good_python`."""
     path = FILES / "good.h5"
     if not path.exists():
         with h5py.File(path, "w") as file:
@@ -104,27 +104,27 @@ def good_file() -> Path:
 
 
 def signed(header: records.Header, trust: str, own: Key) -> records.Header:
-    """The record signed by whom `trust` says."""
+    """Signs a record with the key that `trust` names."""
     keys = {"unsigned": None, "self": own, "default": TRUSTED, "granted": GRANTED, "stranger": STRANGER}
     key = keys[trust]
     return header if key is None else records.sign(header, key)
 
 
 def attack_source(case: cases.Case) -> str:
-    """The source of a case."""
+    """Returns the source of a case."""
     text = (SOURCES / f"attacks.{case.language}").read_text()
     return text.replace("@CASE@", f"{case.phase}:{case.attack}")
 
 
 def attack_object(built: bytes, case: cases.Case) -> bytes:
-    """The C++ object, with the case patched into it."""
+    """Returns the C++ object, with the case patched into it."""
     room = b"HOSTILE-CASE:" + b"." * 40
     assert built.count(room) == 1, "the place for the case's name is not in the object"
     return built.replace(room, f"HOSTILE-CASE:{case.phase}:{case.attack}".encode().ljust(len(room), b"\0"))
 
 
 def build_cpp(name: str = "attacks.cpp") -> bytes:
-    """Compiles a C++ source as `hyperchunk udf attach` does, and gives the object."""
+    """Compiles a C++ source as `hyperchunk udf attach` does, and returns the object."""
     import json
     import zlib
 
@@ -139,7 +139,7 @@ def build_cpp(name: str = "attacks.cpp") -> bytes:
 
 
 def write_case(case: cases.Case, own: Key, built: bytes) -> Path:
-    """Writes the file of a case: `out` is the live dataset, `target` tells it whom to attack."""
+    """Writes the file of a case: `out` is the live dataset, `target` holds the address to attack."""
     path = FILES / case.file
     compiled = attack_object(built, case) if case.language == "cpp" else None
     inputs = [Slot("target", "uint64", (2,))]
@@ -151,7 +151,7 @@ def write_case(case: cases.Case, own: Key, built: bytes) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """A digest of everything in a folder: names, kinds, modes, times of change and contents."""
+    """Returns a digest of everything in a folder: names, kinds, modes, change times and contents."""
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         meta = path.lstat()

@@ -1,4 +1,4 @@
-"""Scenarios of functions and files that are after their reader: its memory, its time, its descriptors, other data."""
+"""Scenarios of functions and files that attack their reader: its memory, its time, its descriptors, other data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ with h5py.File(sys.argv[1]) as f:
 
 
 def read_apart(path: Path, names: str, parts: int) -> list[str]:
-    """What a process prints that reads the first of these datasets in parts, with the others open: it might crash."""
+    """Returns the output of a process that reads the first of these datasets in parts, with the others open: it might
+    crash.
+    """
     words = [sys.executable, "-I", "-c", READ, str(path), names, str(parts)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr[-500:])
@@ -59,7 +61,9 @@ def read_apart(path: Path, names: str, parts: int) -> list[str]:
 def of_virtual(
     path: Path, sources: list[tuple[str, str, int] | None], chunk: int, language: str = "expression"
 ) -> None:
-    """A live dataset `out` = V + 1 in blocks, with V virtual: of which file and dataset which block, or nothing."""
+    """Makes a live dataset `out` = V + 1 in blocks, with V virtual: for each block its file, dataset and source
+    block, or None.
+    """
     size = chunk * len(sources)
     with h5py.File(path, "w", libver=("earliest", "v110")) as file:
         file["D"] = np.arange(1.0, size + 1)
@@ -84,20 +88,20 @@ def of_virtual(
 
 @scenario
 def circle_through_a_virtual_dataset(folder: Path) -> None:
-    """A live dataset of a virtual one of it: libhdf5 reads kept chunks without asking, and wrote past buffers."""
+    """A cycle of a live and a virtual dataset: libhdf5 reads cached chunks without a check, and wrote past buffers."""
     for language in ("lua", "expression"):
         for chunk in (64, 1000, 8192):
             path = folder / f"{language}{chunk}.h5"
             of_virtual(path, [None] * 7 + [(".", "out", 0)], chunk, language)
             assert read_apart(path, "out,V", 2) == ["refused"] * 2
-            # Read by the virtual one.
+            # Read through the virtual one.
             (first, *_) = read_apart(path, "V,out", 1)
             assert first == "refused"
 
 
 @scenario
 def circle_around_a_virtual_dataset(folder: Path) -> None:
-    """The same, read from its other end: the outer read was cut short and succeeded."""
+    """The same cycle, read from its other end: the outer read was truncated and succeeded."""
     path = folder / "around.h5"
     of_virtual(path, [(".", "D", 0), (".", "out", 0), (".", "D", 2), (".", "D", 3)], 16)
     assert read_apart(path, "V,out", 1) == ["refused"]
@@ -105,7 +109,7 @@ def circle_around_a_virtual_dataset(folder: Path) -> None:
 
 @scenario
 def circle_through_another_file(folder: Path) -> None:
-    """The same, by way of another file, found in each of the ways that libhdf5 knows, and by way of a link."""
+    """The same cycle through another file, found in each of libhdf5's ways, and through a link."""
     (folder / "below").mkdir()
     for name in ("other.h5", "below/other.h5", str(folder / "other.h5"), "/nowhere/other.h5", "./below/../other.h5"):
         path = folder / "this.h5"
@@ -124,7 +128,7 @@ def circle_through_another_file(folder: Path) -> None:
 
 @scenario
 def virtual_inputs_without_a_circle(folder: Path) -> None:
-    """Those are read: of this file, of others, of a live dataset that is open; nothing is fill values."""
+    """Virtual inputs without a cycle work: in this file, in others, of an open live dataset; gaps are fill values."""
     path = folder / "good.h5"
     with h5py.File(folder / "plain.h5", "w") as file:
         file["D"] = np.full(256, 10.0)
@@ -143,7 +147,7 @@ def virtual_inputs_without_a_circle(folder: Path) -> None:
 
 @scenario
 def calls_answered_and_not_taken(folder: Path) -> None:
-    """A function that answers calls which it leaves where they are: the reader would wait for room for more of them."""
+    """A function answers calls but never takes them from the queue: the reader would wait for space for more."""
     source = """
 function dynamic_dataset()
   local page = ffi.cast("uint8_t *", lib.getData("out") + 1) - 4096
@@ -165,7 +169,7 @@ end
 
 @scenario
 def an_old_answer_gives_no_more_time(folder: Path) -> None:
-    """A function that sends the answer to another call shortly before its time is over."""
+    """A late answer to another call, sent by a function, does not extend its time limit."""
     source = """
 function dynamic_dataset()
   for i = 1, %d do ffi.C.usleep(100000) end
@@ -183,7 +187,7 @@ end
 
 @scenario
 def bytes_beside_a_mapped_input(folder: Path) -> None:
-    """A function gives back its copies of the pages that an input begins and ends in, to see the file's instead."""
+    """A function discards its copies of the first and last page of an input, to see the file's own bytes there."""
     lua = """
 function dynamic_dataset()
   local a, out = ffi.cast("uint8_t *", lib.getData("a") + 1), lib.getData("out")
@@ -220,7 +224,7 @@ def dynamic_dataset():
 
 @scenario
 def half_of_a_loop(folder: Path) -> None:
-    """A loop in Lua with two stores, called where only the first can be a vector, and then where both can again."""
+    """A Lua loop with two stores, called where only the first can be vectorized, and then where both can again."""
     source = """
 local ffi = require("ffi")
 local function both(x, y, a, n)
@@ -250,7 +254,7 @@ end
 
 @scenario
 def workers_that_ended_while_idle(folder: Path) -> None:
-    """Several of them wait for the same dataset, and all are gone when the next read comes."""
+    """Several idle workers for the same dataset have all ended before the next read."""
     for language in ("lua", "py"):
         source = {
             "lua": FFI + 'function dynamic_dataset() ffi.C.usleep(300000) lib.getData("out")[1] = 7 end',
@@ -266,7 +270,7 @@ def workers_that_ended_while_idle(folder: Path) -> None:
 
 
 def open_and_read(path: Path) -> Any:
-    """Through the reader that lets many threads read at once."""
+    """Reads with the thread-parallel reader."""
     import hyperchunk
 
     with hyperchunk.open(path) as file:
@@ -274,18 +278,18 @@ def open_and_read(path: Path) -> Any:
 
 
 def below() -> set[int]:
-    """The processes of this one."""
+    """Returns the descendants of this process."""
     return set(workers_of(os.getpid()))
 
 
 def workers(pids: set[int]) -> set[int]:
-    """Those that started no other: not the warm Python."""
+    """Returns the living processes without children, which excludes the warm Python."""
     return {pid for pid in pids if is_alive(pid) and not workers_of(pid)}
 
 
 @scenario
 def text_for_a_file_of_the_readers_own(folder: Path) -> None:
-    """What a function prints does not go into a file that got the number of a standard output that was closed."""
+    """Printed text must not go into a file that reuses the number of a closed standard output."""
     path = write(
         folder, make('function dynamic_dataset() print(("#"):rep(40)) end', "lua", Slot("out", "double", (1,)))
     )
@@ -295,7 +299,7 @@ def text_for_a_file_of_the_readers_own(folder: Path) -> None:
     assert own == 1
     read(path)
     assert os.pread(own, 100, 0) == b""
-    # One that was put there is the standard output.
+    # A file put there on purpose is the standard output.
     os.dup2(os.open(folder / "log.txt", os.O_RDWR | os.O_CREAT, 0o600), 1)
     read(path)
     assert (folder / "log.txt").read_text() == "#" * 40 + "\n"
@@ -314,7 +318,7 @@ int main(int count, char **words)
 
 @scenario
 def text_for_nobody(folder: Path) -> None:
-    """A program in C whose standard output is a pipe that nobody reads reads on, whatever the function prints."""
+    """A C program whose standard output is a full pipe continues to read, whatever the function prints."""
     import hyperchunk
 
     (folder / "reader.c").write_text(C_READER)
@@ -340,7 +344,7 @@ def text_for_nobody(folder: Path) -> None:
 
 @scenario
 def no_descriptor_for_a_workers_process(folder: Path) -> None:
-    """A worker that could not be ended for sure is none."""
+    """A worker that could not be ended reliably is not started."""
     source = "import time\ndef dynamic_dataset():\n    while True: time.sleep(1)\n"
     path = write(folder, make(source, "py", Slot("out", "double", (1,))))
     assert read(write(folder, simple("py"), "warm.h5")) == [7]
@@ -353,7 +357,7 @@ def no_descriptor_for_a_workers_process(folder: Path) -> None:
             read(path)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     end = time.monotonic() + 3
-    # A warm Python may be there that has no worker any more, as there was one before.
+    # A warm Python without workers may exist, as before.
     while len(left := workers(below() - before)) > 1 and time.monotonic() < end:
         time.sleep(0.05)
     assert len(left) <= 1
@@ -361,7 +365,7 @@ def no_descriptor_for_a_workers_process(folder: Path) -> None:
 
 @scenario
 def revoked_while_it_is_open(folder: Path) -> None:
-    """A key that is revoked runs nothing more, of files that are open already either."""
+    """A revoked key runs no more functions, not even of files that are already open."""
     import hyperchunk
 
     header = make("function dynamic_dataset() lib.getData('out')[1] = 7 end", "lua", Slot("out", "double", (8,)))

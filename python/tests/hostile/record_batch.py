@@ -1,4 +1,4 @@
-"""Runs in the jail: reads every file of `damage`. Prints JSON. Arguments: parts of the names of those to run."""
+"""Reads every file of `damage`; runs in the jail. Prints JSON. Arguments: substrings of the names to run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(*only: str) -> None:
             one.build(file, own)
         row = {"name": one.name, "file": str(path), "dataset": one.dataset, "mode": one.mode, "workers": one.workers}
         rows.append(row | ({"pieces": one.pieces} if one.pieces else {}))
-    # A home that nobody can write, its owner included, is no obstacle to reading.
+    # A home that is not writable, even for its owner, does not prevent reading.
     folders = [places.CONFIG, *(p for p in places.CONFIG.rglob("*") if p.is_dir())]
     for folder in folders:
         folder.chmod(0o555 if folder.name != "keys" else 0o500)

@@ -1,4 +1,4 @@
-"""Records, stubs and signatures written from docs/formats/live-dataset.md alone, as an attacker would."""
+"""Records, stubs and signatures written from docs/formats/live-dataset.md alone, as an attacker would write them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Key:
 
     @property
     def stem(self) -> str:
-        """The name of its file in a profile."""
+        """Name of the key's file in a profile."""
         digest = hashlib.sha256(self.public).digest()
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def text(self) -> str:
-        """Its public file."""
+        """Contents of its public file."""
         key = base64.b64encode(self.public).decode()
         return f"hyperchunk-public-key-v1\nkey {key}\nname {self.name}\nemail {self.email}\n"
 
@@ -71,7 +71,7 @@ def make(
     identity: bytes | None = None,
     **more: Any,
 ) -> Header:
-    """A whole and honest record; `more` replaces or adds keys."""
+    """Returns a complete and honest record; `more` replaces or adds keys."""
 
     def described(slots: Sequence[Slot]) -> list[Header]:
         return [{"datatype": s.datatype, "resolution": list(s.dims)} for s in slots]
@@ -123,7 +123,7 @@ def _slots(names: Sequence[str], rows: Sequence[Header]) -> bytes:
 
 
 def signed_bytes(h: Header, key: bytes, name: str, email: str) -> bytes:
-    """What a signature is of."""
+    """Returns the bytes that a signature covers."""
     text = (
         b"hyperchunk-udf-sig-v1\0" + _number(h["api_version"]) + _field(bytes.fromhex(h["id"])) + _field(h["backend"])
     )
@@ -151,24 +151,24 @@ def signed_bytes(h: Header, key: bytes, name: str, email: str) -> bytes:
 
 
 def sign(header: Header, key: Key) -> Header:
-    """The same record, signed."""
+    """Returns the same record, signed."""
     value = ed25519.sign(key.seed, signed_bytes(header, key.public, key.name, key.email))
     return header | {"signature": signature(key.public, value, key.name, key.email)}
 
 
 def signature(public: bytes, value: bytes, name: str, email: str) -> Header:
-    """The signature as a record holds it."""
+    """Returns the signature in a record's form."""
     encoded = (base64.b64encode(b).decode() for b in (public, value))
     return {"email": email, "name": name, "public_key": next(encoded), "value": next(encoded)}
 
 
 def encode(header: Header) -> bytes:
-    """The bytes of a record."""
+    """Encodes a record."""
     return json.dumps(header, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def leb128(n: int) -> bytes:
-    """An unsigned number in sevens of bits."""
+    """Encodes an unsigned number in groups of seven bits."""
     out = bytearray()
     while n > 127:
         out.append(n & 127 | 128)
@@ -177,7 +177,7 @@ def leb128(n: int) -> bytes:
 
 
 def stub(identity: bytes, record: bytes, chunk: Sequence[int], **wrong: Any) -> bytes:
-    """The stub of a chunk. `wrong` replaces its parts: magic, version, rank, reserved, digest, numbers, check."""
+    """Returns a chunk's stub. `wrong` replaces its parts: magic, version, rank, reserved, digest, numbers, check."""
     digest = wrong.get("digest", hashlib.sha256(record).digest()[:16])
     head = wrong.get("magic", b"HCLD") + bytes([wrong.get("version", 1), wrong.get("rank", len(chunk))])
     body = head + wrong.get("reserved", b"\0\0") + identity + digest
@@ -186,7 +186,7 @@ def stub(identity: bytes, record: bytes, chunk: Sequence[int], **wrong: Any) -> 
 
 
 def words(identity: bytes, version: int = 1) -> tuple[int, ...]:
-    """The client data of the filter."""
+    """Returns the client data of the filter."""
     return (version, *struct.unpack(">4I", identity))
 
 
@@ -207,10 +207,10 @@ def store(
         file: The file.
         header: The record, or the bytes to store as one.
         name: The dataset's name, if not the record's.
-        like: The record that the dataset's own shape, type, chunks and id are taken from, if not `header`.
-        stubs: Stubs in place of the right ones, by chunk.
-        client: The filter's client data in place of the right ones.
-        attribute: The attribute's value in place of the record; `False` for none.
+        like: The record that gives the dataset's own shape, type, chunks and id, if not `header`.
+        stubs: Stubs instead of the correct ones, by chunk.
+        client: The filter's client data instead of the correct ones.
+        attribute: The attribute's value instead of the record; `False` for none.
         extra_filter: Put deflate into the pipeline, too.
     """
     record = header if isinstance(header, bytes) else encode(header)
@@ -242,7 +242,7 @@ def store(
 
 
 def store_record(target: h5py.Dataset, record: bytes) -> None:
-    """Writes the attribute, as a fixed string where it is short and as one of variable length else."""
+    """Writes the attribute: a short one as a fixed-length string, otherwise as a variable-length one."""
     if ATTRIBUTE in target.attrs:
         del target.attrs[ATTRIBUTE]
     if len(record) < 60_000 and record:
@@ -252,7 +252,7 @@ def store_record(target: h5py.Dataset, record: bytes) -> None:
 
 
 def changed(header: Header, path: Sequence[str | int], value: Any) -> Header:
-    """A copy of a record with one value replaced."""
+    """Returns a copy of a record with one value replaced."""
     new = copy.deepcopy(header)
     at = new
     for step in path[:-1]:

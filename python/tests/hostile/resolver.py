@@ -1,7 +1,7 @@
-"""Runs in the jail: a name server that lies, on the loopback's port 53.
+"""Spoofing name server on the loopback's port 53; runs in the jail.
 
-`rebind.test` leads into the public network when it is asked first, and to this machine the next time; `silent.test`
-never answers. Queries are written to standard output, one name a line.
+`rebind.test` resolves to the public network at the first query, and to this machine at the next; `silent.test` is
+never answered. Queries are written to standard output, one name per line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Runs in the jail: whole situations, each in a process and with a configuration folder of its own. Prints JSON.
+"""Complete situations, each in a separate process with its own configuration folder; runs in the jail. Prints JSON.
 
-Arguments: `run`, the scenario and its folder, by itself; else parts of the names of those to run.
+Arguments: `run`, the scenario and its folder, for a single one; otherwise substrings of the names to run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ int planted_symbol() { return 1; }
 
 
 def config() -> Path:
-    """This process's configuration folder."""
+    """Returns this process's configuration folder."""
     return Path(os.environ["XDG_CONFIG_HOME"]) / "hyperchunk"
 
 
@@ -53,7 +53,7 @@ def command(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[
 
 
 def build(folder: Path, name: str, text: str, *options: str) -> Path:
-    """A shared object from C++."""
+    """Compiles a shared object from C++."""
     source, result = folder / f"{name}.cpp", folder / f"lib{name}.so"
     source.write_text(text)
     subprocess.run(["g++", "-shared", "-fPIC", "-o", result, source, *options], check=True, cwd=folder)
@@ -65,7 +65,7 @@ def build(folder: Path, name: str, text: str, *options: str) -> Path:
 
 @scenario
 def private_key_is_private(folder: Path) -> None:
-    """Reference: the private key has mode 0644. Here 0600, from its first byte, and nothing else is signed with."""
+    """Reference: the private key has mode 0644. Here 0600, from its first byte, and no other file is signed with."""
     key = config() / "keys" / "self.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     fresh = folder / "fresh"
@@ -103,7 +103,7 @@ def private_key_is_private(folder: Path) -> None:
 
 
 def spoil(path: Path, how: str) -> None:
-    """Makes a file or folder what nobody should believe."""
+    """Makes a file or folder untrustworthy."""
     if how == "symlink":
         path.rename(path.with_name("moved"))
         path.symlink_to("moved")
@@ -128,7 +128,7 @@ KEY_FAULTS = ("0664", "0646", "0666", "symlink", "fifo", "huge", "folder", "othe
 
 @scenario
 def spoiled_key_of_a_profile(folder: Path) -> None:
-    """Reference: key files are believed as they are. Here one that others could have written decides nothing."""
+    """Reference: key files are trusted unchecked. Here a file that others could have written is not used."""
     trusted = write(folder, sign(simple(), places.TRUSTED))
     key = config() / "profiles" / "default" / "keys" / f"{places.TRUSTED.stem}.pub"
     assert read(trusted) == [7]
@@ -141,7 +141,7 @@ def spoiled_key_of_a_profile(folder: Path) -> None:
         shutil.copytree(saved, config())
         shutil.rmtree(saved)
     assert read(trusted) == [7]
-    # The user's own public key decides, too.
+    # The user's own public key matters, too.
     own = config() / "keys" / "self.pub"
     mine = write(folder, sign(simple(), places.own_key()), "mine.h5")
     assert read(mine) == [7]
@@ -151,7 +151,7 @@ def spoiled_key_of_a_profile(folder: Path) -> None:
 
 @scenario
 def spoiled_profile(folder: Path) -> None:
-    """Limits that others could have written, or that cannot be understood, are no limits: nothing runs then."""
+    """If others could have written the limits, or they cannot be parsed, nothing runs."""
     path = write(folder, simple())
     toml = config() / "profiles" / "untrusted" / "profile.toml"
     good = toml.read_text()
@@ -177,7 +177,7 @@ def spoiled_profile(folder: Path) -> None:
 
 
 def folder_is_refused(folder: Path, which: str, how: str) -> None:
-    """A trusted function is not run from below a spoiled folder."""
+    """Checks that a trusted function does not run from below a spoiled folder."""
     trusted = write(folder, sign(simple(), places.TRUSTED))
     assert read(trusted) == [7]
     spoil(config() / which, how)
@@ -186,31 +186,31 @@ def folder_is_refused(folder: Path, which: str, how: str) -> None:
 
 @scenario
 def open_keys_folder(folder: Path) -> None:
-    """A folder of keys into which others could put one is refused."""
+    """A folder of keys that is writable by others is refused."""
     folder_is_refused(folder, "profiles/default/keys", "0777")
 
 
 @scenario
 def open_profile_folder(folder: Path) -> None:
-    """A profile's folder that others can write: they could rename another's keys into it."""
+    """A profile's folder that is writable by others is refused: they could rename another's keys into it."""
     folder_is_refused(folder, "profiles/default", "0777")
 
 
 @scenario
 def open_profiles_folder(folder: Path) -> None:
-    """The profiles' folder that others can write: they could rename `untrusted` to `default`."""
+    """The profiles' folder, writable by others, is refused: they could rename `untrusted` to `default`."""
     folder_is_refused(folder, "profiles", "0777")
 
 
 @scenario
 def open_config_folder(folder: Path) -> None:
-    """The configuration folder itself that others can write."""
+    """The configuration folder itself, writable by others, is refused."""
     folder_is_refused(folder, "", "0777")
 
 
 @scenario
 def symlinked_keys_folder(folder: Path) -> None:
-    """A profile's folder of keys that leads elsewhere."""
+    """A profile's folder of keys that is a symbolic link is refused."""
     folder_is_refused(folder, "profiles/default/keys", "symlink")
 
 
@@ -226,7 +226,7 @@ def key_in_two_profiles(folder: Path) -> None:
 
 @scenario
 def distrust_that_cannot_be_read(folder: Path) -> None:
-    """A key listed in `untrusted` stays so where that list cannot be read."""
+    """A key listed in `untrusted` stays there, even if that list cannot be read."""
     path = write(folder, sign(make(CPP, "cpp", Slot("out")), places.TRUSTED))
     listed = config() / "profiles" / "untrusted" / "keys" / f"{places.TRUSTED.stem}.pub"
     listed.write_text(places.TRUSTED.text())
@@ -251,7 +251,7 @@ def message_for_a_stranger(folder: Path) -> None:
 
 @scenario
 def command_escapes(folder: Path) -> None:
-    """Names, labels, sources and errors that would drive a terminal are printed escaped by the command."""
+    """The command escapes names, labels, sources and errors that would control a terminal."""
     evil = "\x1b]52;c;aGk=\x07\x1b[31m\u202e\r\x9b2J"
     key = records.Key(places.STRANGER.seed, evil, evil)
     inputs = [Slot(evil + "in", "double", (4,))]
@@ -269,11 +269,11 @@ def command_escapes(folder: Path) -> None:
     assert "\x1b" not in source
 
 
-# What is around the reader.
+# The environment of the reader.
 
 
 def copied_package(folder: Path) -> Path:
-    """The package, copied to where it can be spoiled."""
+    """Copies the package, so that it can be spoiled."""
     target = folder / "site" / "hyperchunk"
     shutil.copytree(Path(hyperchunk.__file__).parent, target)
     (target / "plugins" / "worker-python").write_text(sys.executable + "\n")
@@ -303,7 +303,7 @@ def read_with(package: Path, path: Path) -> str:
 
 
 def worker_is_refused(folder: Path, which: str, mode: int) -> None:
-    """A worker that another user could have replaced is not started."""
+    """Checks that a worker which another user could have replaced is not started."""
     package = copied_package(folder)
     path = write(folder, simple())
     assert "value [7.0]" in read_with(package, path)
@@ -315,19 +315,19 @@ def worker_is_refused(folder: Path, which: str, mode: int) -> None:
 
 @scenario
 def worker_for_all_to_write(folder: Path) -> None:
-    """A worker that everybody may write is refused."""
+    """A world-writable worker is refused."""
     worker_is_refused(folder, "libexec/hyperchunk-udf-worker", 0o777)
 
 
 @scenario
 def worker_in_an_open_folder(folder: Path) -> None:
-    """A worker in a folder in which everybody may replace it is refused."""
+    """A worker in a world-writable folder is refused."""
     worker_is_refused(folder, "libexec", 0o777)
 
 
 @scenario
 def worker_missing(folder: Path) -> None:
-    """Without a worker the read fails and says what to do."""
+    """Without a worker the read fails with advice."""
     package = copied_package(folder)
     path = write(folder, simple())
     (package / "libexec" / "hyperchunk-udf-worker").unlink()
@@ -371,7 +371,7 @@ extern "C" int hyperchunk_run(void *, char *, unsigned long) __attribute__((ifun
 
 @scenario
 def odd_objects(folder: Path) -> None:
-    """The resolver of an indirect function runs in the sandbox, too; an executable stack is no way out of it."""
+    """The resolver of an indirect function runs in the sandbox, too; an executable stack does not escape it."""
     mark = folder / "made"
     resolver = build(folder, "resolver", RESOLVER % mark)
     assert ctypes.CDLL(str(resolver)).hyperchunk_run(None, None, 0) == 0
@@ -383,7 +383,8 @@ def odd_objects(folder: Path) -> None:
     for library in (resolver, stack):
         header = make("x", "cpp", Slot("out"), compiled=library.read_bytes())
         path = write(folder, sign(header, places.own_key()), f"{library.stem}.h5")
-        # Loading may refuse the object or the call, or the kernel the file: what counts is that there is none.
+        # Loading may refuse the object or the call, or the kernel the file; the point is that the mark does not
+        # exist.
         with contextlib.suppress(OSError):
             read(path)
         assert not mark.exists(), library.stem
@@ -391,7 +392,7 @@ def odd_objects(folder: Path) -> None:
 
 @scenario
 def environment_of_the_reader(folder: Path) -> None:
-    """HYPERCHUNK_PYTHON is the user's own choice, but not one that others could have made."""
+    """HYPERCHUNK_PYTHON is the user's own choice, but a program that others could have written is refused."""
     path = write(folder, simple("py"))
     fake = folder / "python"
     fake.write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
@@ -405,7 +406,7 @@ def environment_of_the_reader(folder: Path) -> None:
 
 @scenario
 def compiler_sees_no_secret(folder: Path) -> None:
-    """A source that has the compiler read a file does not get it into the object or the messages."""
+    """If the compiler is made to read a file, the contents reach neither the object nor the messages."""
     secret = places.HOME / "secret.txt"
     sources = {
         "include": f'#include "{secret}"\n{CPP}',
@@ -451,7 +452,7 @@ print("value", h5py.File(sys.argv[1])["out"][...].tolist())
 
 @scenario
 def printed_once(folder: Path) -> None:
-    """Reference: what the reader has buffered is printed twice when its output is a pipe (fork, then fflush)."""
+    """Reference: buffered output of the reader is printed twice if its output is a pipe (fork, then fflush)."""
     prints = {
         "lua": 'function dynamic_dataset() print("function speaks") lib.getData("out")[1] = 7 end',
         "py": 'def dynamic_dataset():\n    print("function speaks")\n    lib.getData("out")[0] = 7\n',
@@ -467,7 +468,9 @@ def printed_once(folder: Path) -> None:
 
 @scenario
 def attach_under_load(folder: Path) -> None:
-    """Reference: 5 of 20 C++ attaches fail at random under load. Here none; and nothing is left beside the source."""
+    """Reference: 5 of 20 C++ attaches fail at random under load. Here none fails; and no files remain beside the
+    source.
+    """
     load = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=jail.die_with_parent) for _ in range(2)
     ]
@@ -500,7 +503,7 @@ def attach_under_load(folder: Path) -> None:
 
 @scenario
 def threads(folder: Path) -> None:
-    """Reference: global state, not safe in threads. Here good and hostile reads side by side."""
+    """Reference: global state, not thread-safe. Here good and hostile reads run in parallel."""
     good = [write(folder, simple("lua", str(n)), f"good-{n}.h5") for n in range(4)]
     bad = write(folder, make("function dynamic_dataset() error('no') end", "lua", Slot("out")), "bad.h5")
     failures: list[str] = []
@@ -522,7 +525,7 @@ def threads(folder: Path) -> None:
 
 @scenario
 def forked_readers(folder: Path) -> None:
-    """Reference: forks in readers that have threads. Here the children of a reader with warm workers read on."""
+    """Reference: forks in readers with threads. Here the children of a reader with warm workers continue to read."""
     paths = {language: write(folder, simple(language), f"{language}.h5") for language in ("lua", "py")}
     for path in paths.values():
         assert read(path) == [7]
@@ -540,7 +543,7 @@ def forked_readers(folder: Path) -> None:
 
 @scenario
 def signals_in_the_reader(folder: Path) -> None:
-    """A reader that gets signals all the time still stops a function that sleeps for ever."""
+    """A reader under a constant stream of signals still stops a function that sleeps forever."""
     path = write(folder, make(SLEEP, "py", Slot("out")))
     signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
@@ -555,7 +558,7 @@ def signals_in_the_reader(folder: Path) -> None:
 
 @scenario
 def children_of_the_reader(folder: Path) -> None:
-    """A reader that ignores SIGCHLD, or reaps every child itself, reads; its own children are not taken from it."""
+    """A reader that ignores SIGCHLD, or reaps every child itself, can read; its own children are not reaped for it."""
     crash = write(folder, make("import os\ndef dynamic_dataset():\n    os._exit(3)\n", "py", Slot("out")), "crash.h5")
     for language in ("lua", "py"):
         path = write(folder, simple(language), f"{language}.h5")
@@ -571,11 +574,11 @@ def children_of_the_reader(folder: Path) -> None:
 
 @scenario
 def few_descriptors(folder: Path) -> None:
-    """A reader that has no descriptors left gets an error, and reads on when it has some again."""
+    """A reader without free descriptors gets an error, and continues when it has some again."""
     paths = [write(folder, simple("lua", str(n)), f"{n}.h5") for n in range(3)]
     assert read(paths[0]) == [0]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # The highest is above those that a new process uses.
+    # The highest is above the ones that a new process uses.
     many = [os.open("/dev/null", os.O_RDONLY) for _ in range(100)]
     seen = set()
     for spare in range(1, 24):
@@ -592,7 +595,9 @@ def few_descriptors(folder: Path) -> None:
 
 @scenario
 def closed_standard_descriptors(folder: Path) -> None:
-    """A reader without standard input, output and error (a daemon) reads, and its worker's are not mixed up."""
+    """A reader without standard input, output and error (a daemon) can read, and its worker's descriptors stay
+    separate.
+    """
     lua = write(folder, simple("lua"))
     py = write(folder, simple("py"), "py.h5")
     for fd in (0, 1, 2):
@@ -616,7 +621,7 @@ f["out"][...]
 
 @scenario
 def reader_killed(folder: Path) -> None:
-    """A reader that is killed takes its workers with it, a sleeping one and a spinning one."""
+    """Workers of a killed reader end too, a sleeping one and a spinning one."""
     sources = {
         "py": SLEEP,
         "lua": "function dynamic_dataset() while true do end end",
@@ -640,7 +645,7 @@ def reader_killed(folder: Path) -> None:
 
 @scenario
 def killed_workers(folder: Path) -> None:
-    """Workers that somebody kills: the next read starts new ones, the warm Python too."""
+    """After workers are killed, the next read starts new ones, including the warm Python."""
     for language in ("lua", "py"):
         path = write(folder, simple(language), f"{language}.h5")
         assert read(path) == [7]
@@ -652,7 +657,7 @@ def killed_workers(folder: Path) -> None:
 
 @scenario
 def neighbours_of_a_mapped_input(folder: Path) -> None:
-    """A function sees its inputs and nothing else of the file, though an input may be mapped from it."""
+    """A function sees only its inputs, not the rest of a file from which an input is mapped."""
     source = """
 local ffi = require("ffi")
 function dynamic_dataset()
@@ -674,7 +679,7 @@ end
 
 
 def run_one(name: str, folder: Path) -> dict[str, Any]:
-    """Runs a scenario in a process of its own."""
+    """Runs a scenario in a separate process."""
     folder.mkdir()
     shutil.copytree(places.CONFIG.parent, folder / "config")
     words = [sys.executable, "-I", __file__, "run", name, folder]
@@ -691,7 +696,7 @@ def run_one(name: str, folder: Path) -> dict[str, Any]:
 
 
 def main(*arguments: str) -> None:
-    """Runs one scenario here, or several in processes of their own."""
+    """Runs one scenario here, or several in separate processes."""
     jail.require_confined()
     hyperchunk.plugins.enable()
     if arguments[:1] == ("run",):

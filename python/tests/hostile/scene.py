@@ -1,4 +1,4 @@
-"""What scenarios in the jail have in common: a live dataset, written as nobody else would, and read."""
+"""Common parts of the jail's scenarios: writing of a hand-made live dataset, and reading."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SCENARIOS: dict[str, Callable[[Path], None]] = {}
 
 
 def scenario(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Adds a scenario."""
+    """Registers a scenario."""
     SCENARIOS[function.__name__] = function
     return function
 
 
 def write(folder: Path, header: records.Header, name: str = "live.h5") -> Path:
-    """A file with a live dataset and an input `a`."""
+    """Makes a file with a live dataset and an input `a`."""
     path = folder / name
     with h5py.File(path, "w") as file:
         file["a"] = np.arange(1.0, 5.0)
@@ -33,19 +33,19 @@ def write(folder: Path, header: records.Header, name: str = "live.h5") -> Path:
 
 
 def read(path: Path, dataset: str = "out", mode: str = "r") -> Any:
-    """The values."""
+    """Returns the values."""
     with h5py.File(path, mode) as file:
         return file[dataset][...].tolist()
 
 
 def refused(path: Path, cause: str) -> None:
-    """The read fails for this cause."""
+    """Checks that the read fails for this cause."""
     with pytest.raises(OSError, match=cause):
         read(path)
 
 
 def simple(language: str = "lua", out: str = "7") -> records.Header:
-    """A good function."""
+    """Returns a good function."""
     sources = {
         "lua": f'function dynamic_dataset() lib.getData("out")[1] = {out} end',
         "py": f'def dynamic_dataset():\n    lib.getData("out")[0] = {out}\n',
@@ -54,7 +54,7 @@ def simple(language: str = "lua", out: str = "7") -> records.Header:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The processes below another."""
+    """Returns the descendants of a process."""
     rows = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -69,7 +69,7 @@ def workers_of(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs still."""
+    """True while a process runs."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

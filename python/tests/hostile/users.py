@@ -1,6 +1,7 @@
-"""Two users of one machine: what one of them puts beside a file of the other, in a folder that both may write to.
+"""Two users of one machine: files that one of them puts beside a file of the other, in a folder writable for both.
 
-Run by root of a jail, who makes the users, chowns files, and runs nothing else: `test_hostile_users.py`.
+Run by root of a jail, which creates the users, changes owners of files, and runs nothing else:
+`test_hostile_users.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+
+import hyperchunk
 
 OWNER, STRANGER = 54321, 54322
 SCRATCH = Path("/tmp/scratch")
@@ -63,11 +66,11 @@ except hyperchunk.exceptions.UnsupportedError:
 
 
 class NotKeptError(AssertionError):
-    """A promise that does not hold."""
+    """A security promise is broken."""
 
 
 def run(user: int, program: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """A Python program of a user, bounded in time and memory."""
+    """Runs a Python program as a user, with limits on time and memory."""
     home = Path(f"/tmp/h{user}")
     command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
     command += ["--bounding-set=-all", "--inh-caps=-all", "prlimit", f"--as={MEMORY}", "--core=0"]
@@ -86,7 +89,7 @@ def run(user: int, program: str, *arguments: str, **more: str) -> subprocess.Com
 
 
 def expect(done: subprocess.CompletedProcess[str], printed: str, *, warned: bool | None = None) -> None:
-    """Checks what a program printed, and whether it warned, once."""
+    """Checks the output of a program, and whether it warned exactly once."""
     if done.returncode != 0 or done.stdout.strip() != printed:
         raise NotKeptError(f"expected {printed!r}, got {done.returncode} {done.stdout!r}: {done.stderr[-1500:]}")
     times = done.stderr.count("is not used: ")
@@ -95,7 +98,7 @@ def expect(done: subprocess.CompletedProcess[str], printed: str, *, warned: bool
 
 
 def varint(number: int) -> bytes:
-    """A number as sidecars have it."""
+    """Encodes a number as sidecars do."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -104,7 +107,7 @@ def varint(number: int) -> bytes:
 
 
 def forged(companion: bytes) -> bytes:
-    """A sidecar that says that it is of the owner's file."""
+    """Returns a sidecar that claims to belong to the owner's file."""
     meta = FILE.stat()
     (length,) = struct.unpack_from("<I", companion, 12)
     head, sections = companion[56 : 56 + length], companion[56 + length :]
@@ -123,14 +126,14 @@ def forged(companion: bytes) -> bytes:
 
 
 def place(path: Path, content: bytes, user: int, mode: int = 0o644) -> None:
-    """A file of a user."""
+    """Writes a file owned by a user."""
     path.write_bytes(content)
     path.chmod(mode)
     os.chown(path, user, user)
 
 
 def lie(suffix: str) -> bytes:
-    """A sidecar of the stranger's, for the owner's file."""
+    """Makes a sidecar owned by the stranger, for the owner's file."""
     done = run(STRANGER, LYING)
     if done.returncode:
         raise NotKeptError(done.stderr)
@@ -139,14 +142,14 @@ def lie(suffix: str) -> bytes:
 
 
 def an_index_of_somebody_else() -> None:
-    """It is not used; as a control, the same bytes are if they are the owner's."""
+    """An index owned by another user is not used; as a control, the same bytes are if the owner owns them."""
     index = SCRATCH / "data.h5.hcindex"
     lying = lie(".hcindex")
     place(index, lying, OWNER)
     expect(run(OWNER, READ), "-666.0", warned=False)
     place(index, lying, STRANGER)
     expect(run(OWNER, READ), "3.0", warned=True)
-    # Another reader trusts the owner of the file, and not the stranger.
+    # A third user trusts the owner of the file, and not the stranger.
     expect(run(54323, READ), "3.0", warned=True)
     place(index, lying, OWNER, 0o666)
     expect(run(OWNER, READ), "3.0", warned=True)
@@ -155,7 +158,7 @@ def an_index_of_somebody_else() -> None:
 
 
 def statistics_of_somebody_else() -> None:
-    """Rows do not vanish."""
+    """Forged statistics of another user do not hide rows."""
     zones = SCRATCH / "data.h5.hczones"
     lying = lie(".hczones")
     done = run(OWNER, "import hyperchunk; hyperchunk.analyze('/tmp/scratch/data.h5')")
@@ -166,7 +169,7 @@ def statistics_of_somebody_else() -> None:
 
 
 def a_cache_of_somebody_else() -> None:
-    """The cache folder is the reader's or root's."""
+    """The cache folder must be owned by the reader or root."""
     cache = SCRATCH / "cache"
     cache.mkdir()
     index = cache / (hashlib.sha256(str(FILE).encode()).hexdigest()[:32] + ".hcindex")
@@ -186,7 +189,7 @@ def a_cache_of_somebody_else() -> None:
 
 
 def companions_that_wait_or_are_huge() -> None:
-    """Pipes, links and sparse files beside a file cost nothing."""
+    """Pipes, links and sparse files as companions neither block nor cost memory."""
     for suffix in (".hcindex", ".hczones"):
         companion = Path(f"{FILE}{suffix}")
         os.mkfifo(companion)
@@ -211,9 +214,9 @@ def companions_that_wait_or_are_huge() -> None:
 
 
 def layouts_of_somebody_else() -> None:
-    """A folder of layouts counts as what lies in it does."""
+    """A folder of layouts is trusted by the same rules as the files in it."""
     make = "import hyperchunk; hyperchunk.restructure('/tmp/scratch/data.h5', '/small', order='column')"
-    # The dataset is contiguous: its layout is read only if asked for, so its state tells.
+    # The dataset is contiguous, so its layout is read only on request; the state shows whether it is trusted.
     state = """
 from hyperchunk import layouts
 print([one.state for one in layouts.of("/tmp/scratch/data.h5")])
@@ -254,7 +257,7 @@ except hyperchunk.exceptions.HyperchunkError as error:
 
 
 def a_store_of_somebody_else() -> None:
-    """Logs are the file owner's, or the read is an error; a store is not begun in a stranger's folder."""
+    """Logs must belong to the file's owner, or the read fails; a store is not started in a stranger's folder."""
     folder = SCRATCH / "store.h5.d"
     folder.mkdir()
     os.chown(folder, STRANGER, STRANGER)
@@ -277,7 +280,7 @@ def a_store_of_somebody_else() -> None:
 
 
 def a_socket_of_somebody_else() -> None:
-    """A server's socket in the file system is for its own user."""
+    """A server's Unix socket is accessible to its own user only."""
     serve = ["hyperchunk", "serve", "--flight", "--no-token", "--listen=grpc+unix:///tmp/scratch/s.sock", str(FILE)]
     command = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups", "--no-new-privs", *serve]
     environment = {"HOME": "/tmp/h54321", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
@@ -333,10 +336,10 @@ PLANTED = [
 
 
 def outputs_through_links_of_somebody_else() -> None:
-    """Links under names of outputs, companions and temporary files lead to a thesis: it stays."""
+    """Links under the names of outputs, companions and temporary files point to a thesis, which must survive."""
     thesis = Path(f"/tmp/h{OWNER}/thesis.txt")
     text = b"five years of work\n" * 1000
-    # The layout's name follows from the request and the file, which the stranger can read.
+    # The layout's name is derived from the request and the file, which the stranger can read.
     run(OWNER, "import hyperchunk; hyperchunk.restructure('/tmp/scratch/data.h5', '/temperature', order='column')")
     identifier = next(Path(f"{FILE}.d/layouts").iterdir()).name
     for mode in (0o1777, 0o777):
@@ -363,7 +366,7 @@ def outputs_through_links_of_somebody_else() -> None:
                 raise NotKeptError(f"{mode:o}, {overwrite}: {done}")
             if overwrite and mode == 0o777 and (SCRATCH / "out.npy").is_symlink():
                 raise NotKeptError(f"the link stays: {done}")
-    # The control: another program follows the link.
+    # Control: another program follows the link.
     link = SCRATCH / "out.npy"
     link.unlink(missing_ok=True)
     link.symlink_to(thesis)
@@ -385,7 +388,7 @@ except hyperchunk.HyperchunkError as error:
 
 
 def a_link_of_somebody_else_is_not_written_through() -> None:
-    """`open(path, "w")` follows your own links, root's, and those in a folder of their owner's."""
+    """`open(path, "w")` follows links of yourself, of root, and those of a folder's owner."""
     SCRATCH.chmod(0o777)
     target = Path(f"/tmp/h{OWNER}/target.h5")
     link = SCRATCH / "link.h5"
@@ -418,11 +421,11 @@ print(_core.run_command(["hyperchunk", "recover", "/tmp/scratch/new.h5", "--json
 
 
 def a_journal_of_somebody_else() -> None:
-    """It makes nothing of your file; your own does."""
+    """A stranger's journal does not modify your file; your own does."""
     new = SCRATCH / "new.h5"
     expect(run(STRANGER, STOPPED, str(new)), "")
     done = run(OWNER, RECOVER)
-    # Not even a journal that may be read by its maker alone.
+    # The stranger's journal may even be unreadable for others.
     refused = "what lies beside the file" in done.stderr or "Permission denied" in done.stderr
     if done.stdout.strip() != "1" or not refused or new.exists():
         raise NotKeptError(f"somebody else's journal is used: {done}")
@@ -440,7 +443,7 @@ def a_journal_of_somebody_else() -> None:
 
 
 def a_layout_folder_of_somebody_else_is_not_written_to() -> None:
-    """`restructure` says so, and does not begin."""
+    """`restructure` reports a stranger's layout folder, and does not start."""
     folder = Path(f"{FILE}.d")
     make = """
 import hyperchunk
@@ -460,6 +463,185 @@ except hyperchunk.HyperchunkError as error:
     expect(run(OWNER, make), "made")
 
 
+CONNECTOR = """
+import h5py, numpy as np, sys
+try:
+    with h5py.File(sys.argv[1], sys.argv[2]) as file:
+        file.create_dataset("a" + str(len(file)), data=np.full(40, 7.0), chunks=(10,))
+    print("written")
+except (OSError, RuntimeError) as error:
+    refused = "what lies beside the file" in str(error) or "symbolic link" in str(error)
+    print("refused" if refused else error)
+"""
+
+
+def with_connector(options: str, path: Path, mode: str, printed: str) -> None:
+    """h5py through the connector, as the owner."""
+    package = Path(hyperchunk.__file__).parent
+    plugins = f"{package / 'connector'}:{package / 'plugins'}"
+    done = run(OWNER, CONNECTOR, str(path), mode, HDF5_PLUGIN_PATH=plugins, HDF5_VOL_CONNECTOR=options)
+    expect(done, printed)
+
+
+def plant(link: Path, target: Path, user: int = STRANGER) -> None:
+    """A link of a user."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    os.chown(link, user, user, follow_symlinks=False)
+
+
+def the_connector_does_not_write_through_a_link_of_somebody_else() -> None:
+    """Whatever the mode, the options and the folder; your own links and root's are followed."""
+    target = Path(f"/tmp/h{OWNER}/target.h5")
+    link = SCRATCH / "link.h5"
+    for options in ("hyperchunk store;writers=1", "hyperchunk"):
+        for permissions in (0o1777, 0o777):
+            SCRATCH.chmod(permissions)
+            for mode in ("w", "a", "r+"):
+                shutil.copy(FILE, target)
+                os.chown(target, OWNER, OWNER)
+                before = target.read_bytes()
+                plant(link, target)
+                with_connector(options, link, mode, "refused")
+                if target.read_bytes() != before or Path(f"{target}.d").exists():
+                    raise NotKeptError(f"{options}, {mode}: the target was written")
+        for user in (OWNER, 0):
+            plant(link, target, user)
+            with_connector(options, link, "w", "written")
+            if target.read_bytes() == before:
+                raise NotKeptError(f"{options}: the target of one's own link was not written")
+            shutil.rmtree(f"{target}.d", ignore_errors=True)
+            target.unlink()
+
+
+def no_log_begins_in_a_folder_of_somebody_else() -> None:
+    """Not a byte of data, neither through a link nor in a folder that is there, by h5py and by Python."""
+    mine, theirs = Path(f"/tmp/h{OWNER}/folder"), Path(f"/tmp/h{STRANGER}/folder")
+    for folder, user in ((mine, OWNER), (theirs, STRANGER)):
+        folder.mkdir()
+        os.chown(folder, user, user)
+        folder.chmod(0o777)
+    Path(f"/tmp/h{STRANGER}").chmod(0o755)
+    store = SCRATCH / "store.h5"
+    beside = Path(f"{store}.d")
+    for options in ("hyperchunk store;writers=1", "hyperchunk store"):
+        for target in (mine, theirs, None):
+            if target is None:
+                beside.mkdir()
+                beside.chmod(0o777)
+                os.chown(beside, STRANGER, STRANGER)
+            else:
+                plant(beside, target)
+            with_connector(options, store, "w", "refused")
+            left = list(beside.iterdir())
+            if left or store.exists():
+                raise NotKeptError(f"{options}: a log was begun: {left}, {store.exists()}")
+            done = run(OWNER, STORE)
+            if done.returncode == 0 or "what lies beside the file" not in done.stderr or list(beside.iterdir()):
+                raise NotKeptError(f"a store was begun in a folder of somebody else: {done}")
+            if target is None:
+                beside.rmdir()
+            else:
+                beside.unlink()
+    plant(beside, mine, OWNER)
+    mine.chmod(0o755)
+    with_connector("hyperchunk store;writers=1", store, "w", "written")
+    if not list(mine.glob("*.log")):
+        raise NotKeptError("one's own link to a folder was not followed")
+
+
+IN_PLACE = """
+import sys
+from hyperchunk import _core
+print(_core.run_command(["hyperchunk", *sys.argv[1:]]))
+"""
+
+
+APPEND = """
+import sys
+from hyperchunk import HyperchunkError, store
+try:
+    with store.open(sys.argv[1]).writer() as writer:
+        writer["a"][:10] = range(10)
+    print("written")
+except HyperchunkError as error:
+    print("refused" if "symbolic link" in str(error) else error)
+"""
+
+
+def no_edit_in_place_through_a_link_of_somebody_else() -> None:
+    """Commands that change a file say whose the link is; your own is followed."""
+    target, link = Path(f"/tmp/h{OWNER}/target.h5"), SCRATCH / "link.h5"
+    store = Path(f"/tmp/h{OWNER}/store.h5")
+    expect(run(OWNER, STORE.replace(str(SCRATCH / "store.h5"), str(store))), "")
+    shutil.copy(FILE, target)
+    os.chown(target, OWNER, OWNER)
+    name = str(link)
+    live = ["udf", "attach", name, "live:64x64:double", "--expression", "temperature * 2", "--unsigned"]
+    edits = [live, ["udf", "rm", f"{name}:/live"], ["restructure", name, "/temperature", "--order", "column"]]
+    actions = [["commit"], ["recover"], ["compact"], ["link"], ["vacuum", "--grace", "0"]]
+    changes = [["store", *action[:1], name, *action[1:]] for action in actions]
+    for of, commands in ((target, edits), (store, changes)):
+        for command in commands:
+            before = of.read_bytes(), sorted(Path(f"{of}.d").glob("**/*"))
+            plant(link, of)
+            done = run(OWNER, IN_PLACE, *command)
+            if done.stdout.strip() != "1" or f"symbolic link {link} of user {STRANGER}" not in done.stderr:
+                raise NotKeptError(f"{command}: {done}")
+            if before != (of.read_bytes(), sorted(Path(f"{of}.d").glob("**/*"))):
+                raise NotKeptError(f"{command}: the target was changed")
+            plant(link, of, OWNER)
+            done = run(OWNER, IN_PLACE, *command)
+            if not done.stdout.strip().endswith("0"):
+                raise NotKeptError(f"{command}, by one's own link: {done}")
+    for user, printed in ((STRANGER, "refused"), (OWNER, "written")):
+        plant(link, store, user)
+        expect(run(OWNER, APPEND, name), printed)
+
+
+def no_output_below_a_folder_link_of_somebody_else() -> None:
+    """A link in the middle of an output's path, planted in a folder that everybody may write to."""
+    folder, link = Path(f"/tmp/h{OWNER}/thesis"), SCRATCH / "results"
+    thesis = folder / "keep"
+    folder.mkdir()
+    os.chown(folder, OWNER, OWNER)
+    out = str(link / "keep")
+    commands = [
+        ["pack", str(FILE), out],
+        ["get", str(FILE), "/temperature", "-o", out + ".npy"],
+        ["get", str(FILE), "/temperature", "-o", out + ".h5"],
+        ["arrow", "export", f"{FILE}:/temperature", out + ".arrow"],
+        ["arrow", "export", str(FILE), out + "s", "--format", "folder"],
+        ["index", str(FILE), "-o", out + ".hcindex"],
+        ["restructure", str(FILE), "/temperature", "--output", out + "2.h5"],
+        ["link", "s3://bucket/a.h5", out + "3.h5"],
+    ]
+    for permissions in (0o1777, 0o777):
+        SCRATCH.chmod(permissions)
+        plant(link, folder)
+        place(thesis, b"five years of work", OWNER)
+        for command in commands:
+            overwrite = [] if command[0] in ("restructure", "link") else ["--overwrite"]
+            done = run(OWNER, IN_PLACE, *command, *overwrite)
+            if done.stdout.strip() != "1" or f"symbolic link {link} of user {STRANGER}" not in done.stderr:
+                raise NotKeptError(f"{command}: {done}")
+        expect(run(OWNER, WRITE, out), "refused")
+        expect(run(OWNER, WRITE, str(link / "new.h5")), "refused")
+        with_connector("hyperchunk store;writers=1", link / "store.h5", "w", "refused")
+        with_connector("hyperchunk", link / "plain.h5", "w", "refused")
+        if thesis.read_bytes() != b"five years of work" or len(list(folder.iterdir())) != 1:
+            raise NotKeptError(f"written through the link: {list(folder.iterdir())}")
+    for user in (OWNER, 0):
+        plant(link, folder, user)
+        expect(run(OWNER, WRITE, out), "written")
+    # In a colleague's own folder, a link is the colleague's business.
+    shared = SCRATCH / "of_a_colleague"
+    shared.mkdir()
+    plant(shared / "results", folder)
+    os.chown(shared, STRANGER, STRANGER)
+    expect(run(OWNER, WRITE, str(shared / "results/keep")), "written")
+
+
 SCENARIOS: list[Callable[[], None]] = [
     an_index_of_somebody_else,
     statistics_of_somebody_else,
@@ -472,11 +654,15 @@ SCENARIOS: list[Callable[[], None]] = [
     a_link_of_somebody_else_is_not_written_through,
     a_journal_of_somebody_else,
     a_layout_folder_of_somebody_else_is_not_written_to,
+    the_connector_does_not_write_through_a_link_of_somebody_else,
+    no_log_begins_in_a_folder_of_somebody_else,
+    no_edit_in_place_through_a_link_of_somebody_else,
+    no_output_below_a_folder_link_of_somebody_else,
 ]
 
 
 def main() -> None:
-    """Runs all of them, each in folders of its own, and prints what became of each."""
+    """Runs all scenarios, each in its own folders, and prints the results."""
     results = {}
     for scenario in SCENARIOS:
         shutil.rmtree(SCRATCH, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The same tasks, done by others: processes, Dask, and processes that are killed."""
+"""The tasks of a layout, run by executors: processes, Dask, and processes that are killed."""
 
 import json
 import os
@@ -110,7 +110,7 @@ def test_killed_at_random_and_gone_on_with(path: Path, codec: str) -> None:
     while True:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            # At first it hardly begins; at the end it gets more time than it takes.
+            # At first hardly enough time to start; at the end more than enough.
             part = 20 if killed >= 8 else dice.uniform(0.2, 1.0) if killed else 0.1
             output, errors = process.communicate(timeout=whole * part)
         except subprocess.TimeoutExpired:
@@ -127,7 +127,7 @@ def test_killed_at_random_and_gone_on_with(path: Path, codec: str) -> None:
     assert made.done == 0
     with h5py.File(made.path) as file:
         np.testing.assert_array_equal(file["x"][...], VALUES)
-    assert sorted(entry.name for entry in made.path.parent.iterdir()) == ["layout.h5", "request.json"]
+    assert sorted(entry.name for entry in made.path.parent.iterdir()) == ["contents", "layout.h5", "request.json"]
 
 
 def test_two_at_once_are_no_trouble(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Other layouts of a dataset: the same values, read where they cost less."""
+"""Layouts of a dataset: the same values, at lower cost."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 
 def run(*words: Any, status: int = 0) -> str:
-    """The command's output, which ends with that status."""
+    """Runs the command, checks its exit status, and returns its output."""
     command = [HYPERCHUNK, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == status, done.stdout + done.stderr
@@ -86,7 +86,7 @@ def test_layouts_have_the_same_values(tmp_path_factory: pytest.TempPathFactory, 
 
 
 def requests_and_bytes(path: Path, where: str, *, other: bool) -> tuple[int, int]:
-    """How many reads the system did for a selection, and of how many bytes, in a fresh process."""
+    """Counts the system's reads and their bytes for a selection, in a fresh process."""
     program = (
         "import sys, numpy, hyperchunk\n"
         "file = hyperchunk.open(sys.argv[1], layouts=sys.argv[3] == 'True')\n"
@@ -112,7 +112,7 @@ def test_a_column_costs_less_and_a_row_what_it_did(tmp_path: Path) -> None:
     assert made.chunk == (4096, 64)
     before = requests_and_bytes(path, ":, 17", other=False)
     after = requests_and_bytes(path, ":, 17", other=True)
-    # Each element was a read of its own, of which the disk brings a page at least.
+    # Each element was a separate read, of at least a page from the disk.
     assert before[0] >= 4096
     assert after[0] * 20 <= before[0], (before, after)
     assert after[1] * 10 <= before[0] * 4096, (before, after)
@@ -215,7 +215,7 @@ def test_epochs_of_a_store_keep_the_layouts_of_what_did_not_change(tmp_path: Pat
     with hyperchunk.open(path) as file:
         assert (file["a"][3:5, 5] == -1).all()
         np.testing.assert_array_equal(file["a"][5:, 5], first[5:, 5])
-    # The old epoch has its layout still.
+    # The old epoch still has its layout.
     with hyperchunk.open(path, epoch=2) as file:
         np.testing.assert_array_equal(file["a"][:, 5], first[:, 5])
     with hyperchunk.open(done.path) as file:
@@ -228,13 +228,13 @@ def test_epochs_of_a_store_keep_the_layouts_of_what_did_not_change(tmp_path: Pat
     assert done.path.exists()
 
 
-def test_a_copy_has_no_layouts_and_a_damaged_one_is_not_read(tmp_path: Path) -> None:
+def test_a_copy_has_its_layouts_and_a_damaged_one_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.h5", values((600, 400)))
     made = hyperchunk.restructure(path, "/g/x", order="column", memory="16MiB")
     copy = tmp_path / "b.h5"
     shutil.copy(path, copy)
     shutil.copytree(f"{path}.d", f"{copy}.d")
-    assert [one.state for one in layouts.of(copy)] == ["stale"], "the time is another one"
+    assert [one.state for one in layouts.of(copy)] == ["used"], "the time is another one, the contents are not"
     made.path.write_bytes(made.path.read_bytes()[:5000])
     with hyperchunk.open(path) as file:
         np.testing.assert_array_equal(file["g/x"][:, 7], values((600, 400))[:, 7])

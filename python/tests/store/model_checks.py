@@ -1,4 +1,4 @@
-"""Compares what somebody sees with the model, and reads packed stores with other programs."""
+"""Comparison of observed contents with the model, and reads of packed stores by other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.model_tree import Tree
 
 
 def without_bounds(tree: dict[str, Any]) -> dict[str, Any]:
-    """A tree as it is seen without the bounds of its extents."""
+    """Returns a tree without the maximum extents."""
     return {
         path: ("dataset", (*one[1][:2], *one[1][3:]), one[2]) if one[:1] == ("dataset",) else one
         for path, one in tree.items()
@@ -21,11 +21,12 @@ def without_bounds(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(expected: dict[str, Any], found: dict[str, Any], who: str, refusable: set[str] | None = None) -> None:
-    """What somebody sees is what the model has. `refusable` is for plain HDF5, which does not know the bounds of
-    extents: the datasets that it may refuse to read."""
+    """Checks that a reader sees the model's contents. `refusable` is for plain HDF5, which does not know the maximum
+    extents: the datasets that it may refuse to read.
+    """
     if refusable is not None:
         expected, found = without_bounds(expected), without_bounds(found)
-        # The blocks of virtual datasets.
+        # Blocks of virtual datasets.
         found = {path: one for path, one in found.items() if not path.startswith("/.hyperchunk-store")}
     wrong = []
     for path in sorted(expected.keys() | found.keys()):
@@ -39,14 +40,14 @@ def compare(expected: dict[str, Any], found: dict[str, Any], who: str, refusable
 
 
 def dumped(path: Path) -> None:
-    """HDF5's own tool reads all of a file."""
+    """Reads a whole file with HDF5's own tool."""
     done = subprocess.run(["h5dump", path], capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, f"h5dump ended with {done.returncode}: {done.stderr}"
     assert "unable" not in done.stderr.lower(), done.stderr
 
 
 def of_netcdf(tree: Tree) -> bool:
-    """Whether netCDF-C has all that a file has: no links but hard ones, no types, numbers alone."""
+    """True if netCDF-C supports everything in a file: only hard links, no committed types, only numbers."""
     return all(
         entry.kind == "group" or (entry.values is not None and entry.values.dtype.kind in "iuf")
         for entry in tree.values()
@@ -54,7 +55,7 @@ def of_netcdf(tree: Tree) -> bool:
 
 
 def read_by_netcdf(path: Path, tree: Tree) -> None:
-    """netCDF-C reads the elements that the model has."""
+    """Checks that netCDF-C reads the model's elements."""
     with netCDF4.Dataset(path) as file:
         file.set_auto_mask(False)
         for name, entry in tree.items():

@@ -1,4 +1,4 @@
-"""What a session may do next, drawn at random: an operation that makes sense where the session is."""
+"""Random generation of a session's next operation, valid in its current state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.model_tree import ELEMENTS, Entry, Op, Tree, dtype
 
 DTYPES = ["<i4", ">i2", "<f8", "u1", "S3", "pair", "?"]
 GROUPS = ["g", "k"]
-# Where a link leads follows from its name: writers who make it agree.
+# A link's target is a function of its name, so writers that make it agree.
 SOFT = {"l0": "/g", "l1": "/g/d0", "l2": "nowhere/at/all"}
 EXTERNAL = {"x0": ("other.h5", "/thing"), "x1": ("../more/other.h5", "/")}
 ATTRS: list[Any] = [
@@ -26,7 +26,7 @@ SMALL: list[Any] = [
 
 
 def for_h5py(value: Any) -> Any:
-    """A value that h5py takes, too."""
+    """Converts a value to one that h5py accepts, too."""
     import h5py
 
     return h5py.Empty(value.dtype) if isinstance(value, hyperchunk.Empty) else value
@@ -34,11 +34,11 @@ def for_h5py(value: Any) -> Any:
 
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
-    """How a dataset is made."""
+    """Draws the definition of a dataset."""
     rank = draw(st.integers(1, 2))
     kind = draw(st.sampled_from(DTYPES))
     growing = draw(st.booleans())
-    # A program's dataset without elements that stays so is not data of the store.
+    # A dataset of a program without elements that stays empty is not stored as data of the store.
     shape = tuple(draw(st.integers(0 if growing and axis == 0 else 1, 5)) for axis in range(rank))
     chunked = growing or draw(st.booleans())
     return {
@@ -54,7 +54,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def elements(draw: Any, spec: dict[str, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Elements of a dataset."""
+    """Draws elements of a dataset."""
     kind, first = dtype(spec["dtype"]), draw(st.integers(0, 99))
     values = (np.arange(int(np.prod(shape))) + first) % 100
     if kind.names:
@@ -68,7 +68,7 @@ def elements(draw: Any, spec: dict[str, Any], shape: tuple[int, ...]) -> np.ndar
 
 
 def selection(draw: Any, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """A slab with steps of an extent that is not empty."""
+    """Draws a strided slab of a non-empty extent."""
     slices = []
     for length in shape:
         start = draw(st.integers(0, length - 1))
@@ -77,25 +77,26 @@ def selection(draw: Any, shape: tuple[int, ...]) -> tuple[slice, ...]:
 
 
 def extent(draw: Any, spec: dict[str, Any]) -> tuple[int, ...]:
-    """An extent within the bounds of a dataset."""
+    """Draws an extent within the maximum extent of a dataset."""
     return tuple(draw(st.integers(0 if axis == 0 else 1, bound or 9)) for axis, bound in enumerate(spec["maxshape"]))
 
 
 def groups(view: Tree) -> list[str]:
-    """The groups of a tree."""
+    """Returns the groups of a tree."""
     return [path for path, entry in view.items() if entry.kind == "group"]
 
 
 def fresh(draw: Any, view: Tree, names: list[str], depth: int = 2) -> str:
-    """A path for one of these names in a group that is there."""
+    """Draws a new path with one of these names in an existing group."""
     parent = draw(st.sampled_from([group for group in groups(view) if group.count("/") <= depth]))
     return f"{parent.rstrip('/')}/{draw(st.sampled_from(names))}"
 
 
 def following(draw: Any, session: Any, elsewhere: dict[str, Entry], verbs: list[str], *, edits: bool) -> Op | None:
-    """The next operation of a session that has `session.view` before it; None if what was drawn makes no sense there.
-    `elsewhere` is what others have made or will: a path means one kind of thing, made one way. With `edits` it may
-    also take away what is there."""
+    """Draws the next operation of a session with the contents `session.view`; None if it would be invalid there.
+    `elsewhere` has the objects that other sessions make: a path stands for one kind of object, made in one way. With
+    `edits` it may also remove existing objects.
+    """
     view: Tree = session.view
     verb = draw(st.sampled_from(verbs))
     through_h5py = session.kind == "h5"
@@ -174,7 +175,7 @@ def following(draw: Any, session: Any, elsewhere: dict[str, Entry], verbs: list[
     path = draw(st.sampled_from(paths))
     if verb == "delete":
         return ("delete", path)
-    # A name tells what kind of thing it is.
+    # The name determines the kind of object.
     kinds = {"g": ["m0", "m1"], "k": ["m0", "m1"], "m": ["m0", "m1"], "d": ["d0", "d1", "d2", "d3"], "s": ["s0", "s1"]}
     last = path.rsplit("/", 1)[1]
     if last[0] not in kinds or (verb == "copy" and view[path].kind in ("soft", "external")):

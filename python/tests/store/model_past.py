@@ -1,4 +1,4 @@
-"""The epochs of a random history: the file is made anew from them if a stopped writer belongs below some of them."""
+"""Epochs of a random history: they are replayed if a salvaged writer belongs below some of them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from dataclasses import dataclass
 
 from store.model_tree import Extent, Op, Tree, empty, merge
 
-#: What each writer did, the extents that it found, and its priority.
+#: Each writer's operations, the extents that it found, and its priority.
 Parts = list[tuple[list[Op], dict[str, Extent], int]]
 
 
 @dataclass
 class Epoch:
-    """What was committed together, and the file after it."""
+    """A commit, and the resulting file."""
 
     number: int
     parts: Parts
-    #: The file was begun anew.
+    #: True if the file was overwritten by a new one.
     anew: bool
     tree: Tree
 
 
 class Past:
-    """All epochs of a store, from the oldest on."""
+    """All epochs of a store, oldest first."""
 
     def __init__(self, tree: Tree) -> None:
         self.epochs = [Epoch(0, [], False, tree)]
 
     @property
     def tree(self) -> Tree:
-        """The file after the newest epoch."""
+        """Contents of the newest epoch."""
         return self.epochs[-1].tree
 
     def add(self, number: int, parts: Parts, *, anew: bool) -> dict[str, set[str]]:
-        """A new epoch; returns what :func:`merge` finds in conflict."""
+        """Adds an epoch; returns the conflicts found by :func:`merge`."""
         tree, conflicts = merge(empty() if anew else self.tree, parts)
         self.epochs.append(Epoch(number, parts, anew, tree))
         return conflicts
 
     def add_below(self, seen: int, parts: Parts) -> None:
-        """What stopped writers did who know the epochs up to `seen`: later ones lie over it."""
+        """Adds the operations of stopped writers that know the epochs up to `seen`, below the later epochs."""
         after = max(at for at, epoch in enumerate(self.epochs) if epoch.number <= seen)
         later = self.epochs[after + 1 :]
         del self.epochs[after + 1 :]

@@ -1,4 +1,4 @@
-"""What a library reads of a file, in the form of the model's."""
+"""Contents of a file as read by a library, in the model's form."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ else:
 
 
 def same(library: ModuleType, one: Any, other: Any) -> bool:
-    """Whether two objects of a file are one. (For h5py, types are equal that only look alike.)"""
+    """True if two handles are of the same object. (In h5py, types with equal contents compare equal.)"""
     if library.__name__ == "hyperchunk":
         return bool(one == other)
     return bool(library.h5o.get_info(one.id).addr == library.h5o.get_info(other.id).addr)
 
 
 def tree(library: ModuleType, path: str, **options: Any) -> dict[str, Any]:
-    """Everything that a file has."""
+    """Returns the contents of a file."""
     with library.File(path, "r", **options) as file:
         return contents(library, file)
 
 
 def contents(library: ModuleType, file: Any) -> dict[str, Any]:
-    """Everything that an open file has."""
+    """Returns the contents of an open file."""
     found: dict[str, Any] = {}
     objects: list[tuple[Any, list[str]]] = []
 

@@ -1,4 +1,4 @@
-"""A writer of a random history, and what it did."""
+"""A writer of a random history, and its operations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from store.model_worker import Session
 
 
 def blank(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A mask of the bytes of all elements, with nothing in it."""
+    """Returns an empty mask of the bytes of all elements."""
     return np.zeros((*values.shape, values.dtype.itemsize), bool)
 
 
 def of_member(dtype: np.dtype[Any], member: str | None) -> np.ndarray[Any, Any]:
-    """A mask of the bytes of one element that belong to a member, or of all of it."""
+    """Returns a mask of the bytes of one element that belong to a member, or of all of it."""
     mask = np.ones(dtype.itemsize, bool)
     if member is not None:
         assert dtype.fields is not None
@@ -29,7 +29,7 @@ def of_member(dtype: np.dtype[Any], member: str | None) -> np.ndarray[Any, Any]:
 
 
 class Local:
-    """A session in this process, asked as one elsewhere is."""
+    """A session in this process, with the interface of one in another process."""
 
     def __init__(self) -> None:
         self._session = Session()
@@ -38,22 +38,22 @@ class Local:
         return getattr(self._session, name)(*arguments, **named)
 
     def end(self) -> None:
-        """Nothing: what it has is dropped."""
+        """Does nothing: the session is dropped."""
 
 
 class Making:
-    """A writer, and what it did."""
+    """A writer, and its operations."""
 
     def __init__(self, kind: str, remote: Any, tree: Tree, *, anew: bool = False, priority: int = 0) -> None:
         self.kind, self.remote, self.anew, self.priority = kind, remote, anew, priority
         self.id = ""
-        #: The epoch that it found.
+        #: Epoch at its start.
         self.base = 0
-        #: That epoch, or the newest that has something of it.
+        #: That epoch, or the newest that contains data of this writer.
         self.seen = 0
-        #: Those who are not in that epoch, or not with all that they did.
+        #: Writers that are not, or not completely, in that epoch.
         self.others: list[Making] = []
-        #: What it wrote, and the extents that it set: whose elements, the extent, where, what, and of which member.
+        #: Its writes and extents: origins of the dataset, extent, index, value, and member.
         self.writes: list[tuple[frozenset[tuple[str, str]], tuple[int, ...], Any, Any, str | None]] = []
         self.view: Tree = empty() if anew else copy.deepcopy(tree)
         for entry in self.view.values():
@@ -61,24 +61,24 @@ class Making:
         self.made: set[str] = set()
         self.ops: list[Op] = []
         self.flushed = self.committed = 0
-        #: Also if there was nothing to flush: a file may have been begun anew.
+        #: True also if there was nothing to flush: a file may have been overwritten by a new one.
         self.has_flushed = False
         self.extents = {path: entry.values.shape for path, entry in self.view.items() if entry.values is not None}
-        #: The names by which its writer knows datasets.
+        #: Names by which its writer knows datasets.
         self.names = set(self.extents)
         self.edits = False
         self.state = "open"
         self.ticket: bytes | None = None
 
     def knows(self, path: str) -> bool:
-        """Whether an API writer knows a dataset by that name."""
+        """True if an API writer knows a dataset by that name."""
         return path in self.names
 
     def do(self, op: Op) -> None:
-        """Does it, here and in the model."""
+        """Performs an operation, in the session and in the model."""
         if op[0] == "small":
-            # Whether it is made or, by the API, given a value, and not made anew in place of one that is known. What
-            # the API gives a value is the object of that name, with all its names.
+            # True if it is created or, by the API, assigned; false if it replaces a known one. An assignment by the
+            # API changes the object of that name, under all its names.
             op = (*op, self.kind == "api" or op[1] not in self.view)
         note(f"  {op}")
         self.remote("do", op)
@@ -117,14 +117,14 @@ class Making:
             self.writes.append((entry.origins, rest[0], None, None, None))
 
     def wrote(self, entry: Entry, index: Any, value: Any, member: str | None = None) -> None:
-        """Notes whose bytes those are."""
+        """Marks the bytes that the session has written."""
         assert entry.values is not None
         assert entry.mask is not None
         entry.mask[index] |= of_member(entry.values.dtype, member)
         self.writes.append((entry.origins, entry.values.shape, index, np.copy(value), member))
 
     def take(self, upto: int) -> tuple[list[Op], dict[str, tuple[int, ...]], int]:
-        """What a commit takes that ends there."""
+        """Returns the operations for a commit that ends at `upto`."""
         ops, extents = self.ops[self.committed : upto], dict(self.extents)
         self.committed = upto
         for op in ops:

@@ -1,4 +1,4 @@
-"""The model of a store: a plain tree in memory, and what a commit makes of it."""
+"""Model of a store: a plain tree in memory, and the effect of a commit on it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 Op = tuple[Any, ...]
-#: What changes elements or extents of datasets.
+#: Operations that change elements or extents of datasets.
 ELEMENTS = ("write", "member", "resize", "append")
 Extent = tuple[int, ...]
 
 
 def dtype(name: str) -> np.dtype[Any]:
-    """The dtype that a name in an operation means."""
+    """Returns the dtype for a name in an operation."""
     return np.dtype([("a", "<i2"), ("b", ">f8")]) if name == "pair" else np.dtype(name)
 
 
 def plain(value: Any) -> Any:
-    """An attribute or a small dataset as something to compare: the type, the shape and the bytes."""
+    """Converts an attribute or a small dataset to a comparable form: type, shape and bytes."""
     array = np.asarray(value)
     if hasattr(value, "dtype") and not hasattr(value, "shape"):
         return ("empty", np.dtype(value.dtype).str)
@@ -35,22 +35,22 @@ def plain(value: Any) -> Any:
 
 @dataclass
 class Entry:
-    """An object, or a link that is not a hard one."""
+    """An object, or a soft or external link."""
 
     kind: str
     attrs: dict[str, Any] = field(default_factory=dict)
-    #: Where a link leads, a small dataset's value, or the name of a type.
+    #: Target of a link, value of a small dataset, or name of a type.
     what: Any = None
-    #: Of a dataset: how it was made, and its elements.
+    #: For a dataset: its definition and its elements.
     spec: dict[str, Any] | None = None
     values: np.ndarray[Any, Any] | None = None
-    #: What identifies a dataset and those that it was copied from: the path and the way in which each was made.
+    #: Identity of a dataset and of its copy sources: path and definition of each.
     origins: frozenset[tuple[str, str]] = frozenset()
-    #: The bytes of elements that the session that has this view wrote.
+    #: Mask of the bytes that the session with this view has written.
     mask: np.ndarray[Any, Any] | None = None
 
     def shown(self) -> Any:
-        """Everything about it that a reader sees."""
+        """Returns everything that a reader sees of it."""
         if self.values is None:
             return (self.kind, self.what, tuple(sorted(self.attrs.items())))
         assert self.spec is not None
@@ -58,7 +58,7 @@ class Entry:
 
 
 def described(values: np.ndarray[Any, Any], maxshape: Any) -> Any:
-    """A dataset as something to compare."""
+    """Converts a dataset to a comparable form."""
     return (str(values.dtype), values.shape, tuple(maxshape), values.tobytes())
 
 
@@ -66,12 +66,12 @@ Tree = dict[str, Entry]
 
 
 def empty() -> Tree:
-    """A file without anything in it."""
+    """Returns an empty file."""
     return {"/": Entry("group")}
 
 
 def shown(tree: Tree) -> dict[str, Any]:
-    """What a reader sees, path by path, and which paths are names of one object."""
+    """Returns the contents as a reader sees them, path by path, and the paths that name the same object."""
     found: dict[str, Any] = {path: entry.shown() for path, entry in tree.items()}
     names: dict[int, list[str]] = {}
     for path, entry in tree.items():
@@ -82,30 +82,30 @@ def shown(tree: Tree) -> dict[str, Any]:
 
 
 def parents(path: str) -> list[str]:
-    """The groups that a path goes through, without the root."""
+    """Returns the groups on a path, without the root."""
     parts = path.strip("/").split("/")[:-1]
     return ["/" + "/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def below(tree: Tree, path: str) -> list[str]:
-    """An object's path and those of all in it."""
+    """Returns the path of an object and of all objects in it."""
     return [one for one in tree if one == path or one.startswith(path + "/")]
 
 
 def dataset(spec: dict[str, Any]) -> Entry:
-    """A dataset in which nobody wrote anything."""
+    """Returns a dataset without written elements."""
     values = np.empty(spec["shape"], dtype(spec["dtype"]))
     values[...] = fill(spec)
     return Entry("dataset", spec=spec, values=values)
 
 
 def fill(spec: dict[str, Any]) -> Any:
-    """The value of elements that nobody wrote."""
+    """Returns the value of unwritten elements."""
     return np.zeros((), dtype(spec["dtype"])) if spec["fill"] is None else np.array(spec["fill"], dtype(spec["dtype"]))
 
 
 def apply(tree: Tree, op: Op) -> None:
-    """Does one thing to the structure of a tree; elements and extents are :func:`merge`'s."""
+    """Applies an operation to the structure of a tree; :func:`merge` handles elements and extents."""
     verb, path, *rest = op
     for group in parents(path):
         tree.setdefault(group, Entry("group"))
@@ -117,7 +117,7 @@ def apply(tree: Tree, op: Op) -> None:
             tree[path].origins = frozenset({(path, repr(rest[0]))})
     elif verb == "small":
         if path in tree and tree[path].kind == "small" and rest[1:] == [True]:
-            # Two that were made under one name are one object, with all names that it has.
+            # Two objects created under one name are one object, with all its names.
             tree[path].what = plain(rest[0])
         else:
             attrs = dict(tree[path].attrs) if path in tree else {}
@@ -153,7 +153,7 @@ def apply(tree: Tree, op: Op) -> None:
 
 @dataclass
 class Part:
-    """What one writer did to one dataset: its elements and extents, in order."""
+    """A writer's operations on one dataset: its elements and extents, in order."""
 
     start: Extent
     priority: int = 0
@@ -161,9 +161,10 @@ class Part:
 
 
 def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Part]) -> tuple[Any, set[str]]:
-    """The elements of a dataset after a commit, with the writers in their order; and whether two disagree: "conflict",
-    or "maybe" where what they disagree about is cut off, or where they began alike: a store takes that for one write of
-    all, over which each may go on."""
+    """Returns the elements of a dataset after a commit, with the writers in order; and whether two disagree:
+    "conflict", or "maybe" if the disagreement is cut off, or if their operations start identically: a store treats
+    that as one common write, over which each may continue.
+    """
     reach = [before.shape, *(part.start for part in parts)]
     for part in parts:
         reach += [step[1] for step in part.steps if step[0] == "resize"]
@@ -225,7 +226,7 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
             member(canvas, name)[mask[name]] = member(values, name)[mask[name]]
     result = canvas[crop]
     for added in rows:
-        # Rows of another length lack elements, or have some that nobody sees.
+        # Rows of another length lack elements, or have invisible ones.
         more = np.empty((len(added), *result.shape[1:]), before.dtype)
         more[...] = fill(spec)
         both = tuple(slice(min(pair)) for pair in zip(added.shape, more.shape, strict=True))
@@ -235,9 +236,9 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
 
 
 def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) -> tuple[Tree, dict[str, set[str]]]:
-    """The tree after a commit, and the paths about which writers disagree. `writers` are in the order in which one
-    lies over the other; each is what it did, the extents that it found, and its
-    priority."""
+    """Returns the tree after a commit, and the paths about which writers disagree. `writers` are in the order of
+    precedence, lowest first; each has its operations, the extents that it found, and its priority.
+    """
     tree = copy.deepcopy(tree)
     parts: dict[int, list[Part]] = {}
     objects: dict[int, Entry] = {}

@@ -1,5 +1,6 @@
-"""What an open session sees: exactly what it did itself, over the epoch that it began with, and in elements that it did
-not write, what others who are not in that epoch have written."""
+"""View of an open session: exactly its own operations, over the epoch at its start; elements that it did not write
+may show writes of others that are not in that epoch.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from store.model_tree import Entry, fill, shown
 
 
 def bytes_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of each element."""
+    """Returns the bytes of each element."""
     return np.frombuffer(values.tobytes(), np.uint8).reshape(*values.shape, values.dtype.itemsize)
 
 
 def difference(entry: Entry, found: Any, others: list[Making]) -> str | None:
-    """What is wrong with a dataset that a session sees."""
+    """Describes the fault of a dataset as seen by a session."""
     assert entry.spec is not None
     assert entry.values is not None
     kind, (type_, shape, maxshape, data), attrs = found
@@ -61,7 +62,7 @@ def difference(entry: Entry, found: Any, others: list[Making]) -> str | None:
 
 
 def check(session: Making, found: dict[str, Any]) -> None:
-    """What a session sees is what it may see."""
+    """Checks that a session sees only permitted contents."""
     expected = shown(session.view)
     for path, entry in session.view.items():
         seen = found.get(path)

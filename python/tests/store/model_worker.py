@@ -1,7 +1,8 @@
-"""Sessions in processes of their own: a program that has h5py and Hyperchunk loaded, and forks for each of them.
+"""Sessions in separate processes: a program with h5py and Hyperchunk loaded, which forks for each of them.
 
-``python model_worker.py SOCKET``: each connection is a process, which does what it is told until the connection ends.
-What the environment says (the connector or not) holds for all of them."""
+``python model_worker.py SOCKET``: each connection is a process, which executes requests until the connection ends.
+The environment (with or without the connector) applies to all of them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ else:
 
 
 def keywords(spec: dict[str, Any]) -> dict[str, Any]:
-    """What ``create_dataset`` is told about a dataset."""
+    """Returns the arguments of ``create_dataset`` for a dataset."""
     found = {"maxshape": spec["maxshape"], "chunks": spec["chunks"], "compression": spec["compression"]}
     if spec["fill"] is not None:
         found["fillvalue"] = spec["fill"]
@@ -37,7 +38,7 @@ def keywords(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def perform(library: Any, file: Any, op: Op) -> None:
-    """Does one thing to an open file, h5py's way."""
+    """Performs an operation on an open file, with h5py's interface."""
     verb, path, *rest = op
     if verb == "group":
         file.require_group(path)
@@ -80,7 +81,7 @@ def perform(library: Any, file: Any, op: Op) -> None:
 
 
 def perform_writer(writer: Any, op: Op) -> None:
-    """Does one thing through a writer of the API."""
+    """Performs an operation through a writer of the API."""
     verb, path, *rest = op
     if verb == "group":
         writer.create_group(path)
@@ -103,7 +104,7 @@ def perform_writer(writer: Any, op: Op) -> None:
 
 
 class Session:
-    """What one connection asks for."""
+    """Requests of one connection."""
 
     def __init__(self) -> None:
         self.file: Any = None
@@ -114,52 +115,52 @@ class Session:
         self.file = h5py.File(path, mode)
 
     def begin(self, store: Any, **options: Any) -> str:
-        """Begins to write with the API."""
+        """Starts a writer of the API."""
         self.writer = store.writer(**options)
         return self.writer.id  # type: ignore[no-any-return]
 
     def do(self, op: Op) -> None:
-        """Does one thing."""
+        """Performs an operation."""
         if self.writer is None:
             perform(h5py, self.file, op)
         else:
             perform_writer(self.writer, op)
 
     def known(self, paths: list[str]) -> list[str]:
-        """Those of these names by which an API writer has a dataset."""
+        """Returns the names among `paths` by which an API writer has a dataset."""
         return [path for path in paths if path in self.writer]
 
     def shape(self, path: str) -> tuple[int, ...]:
-        """The extent of a dataset as this session has it."""
+        """Returns the extent of a dataset in this session."""
         return tuple((self.writer or self.file)[path].shape)
 
     def flush(self) -> bytes | None:
-        """Flushes; an API writer's ticket."""
+        """Flushes; returns an API writer's ticket."""
         return (self.writer or self.file).flush()  # type: ignore[no-any-return]
 
     def close(self) -> bytes | None:
-        """Closes; an API writer's ticket."""
+        """Closes; returns an API writer's ticket."""
         return (self.writer or self.file).close()  # type: ignore[no-any-return]
 
     def contents(self) -> dict[str, Any]:
-        """What the open file has, as this session sees it."""
+        """Returns the contents of the open file in this session."""
         return model_read.contents(h5py, self.file)
 
     def read(self, path: str) -> dict[str, Any]:
-        """What a file has for h5py."""
+        """Returns the contents of a file as read by h5py."""
         return model_read.tree(h5py, path)
 
     def chdir(self, path: str) -> None:
-        """Works in another folder."""
+        """Changes the working folder."""
         os.chdir(path)
 
     def pid(self) -> int:
-        """This process."""
+        """Returns the process number."""
         return os.getpid()
 
 
 def serve(connection: Connection) -> None:
-    """Does what it is told until nobody asks any more."""
+    """Executes requests until the connection ends."""
     session = Session()
     while True:
         try:
@@ -174,7 +175,7 @@ def serve(connection: Connection) -> None:
 
 
 def main(address: str) -> None:
-    """A process for each connection."""
+    """Forks a process for each connection."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with Listener(address, "AF_UNIX") as listener:
         print("ready", flush=True)
@@ -188,11 +189,11 @@ def main(address: str) -> None:
 
 
 class RemoteError(Exception):
-    """What a session said."""
+    """An error reported by a session."""
 
 
 class Remote:
-    """A session in its process."""
+    """A session in another process."""
 
     def __init__(self, address: str) -> None:
         self._connection = Client(address, "AF_UNIX")
@@ -209,17 +210,17 @@ class Remote:
         return answer
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills the session."""
         os.kill(self.process, signal.SIGKILL)
         self.end()
 
     def end(self) -> None:
-        """Ends it in order: what it left open is closed at its exit. Returns when it is gone."""
+        """Ends the session in order: open files are closed at its exit. Returns when the process is gone."""
         self._connection.close()
 
 
 class Zygote:
-    """The program that forks."""
+    """The program that forks sessions."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -231,7 +232,7 @@ class Zygote:
         assert self._process.stdout.readline() == "ready\n", Path(self.errors.name).read_text()
 
     def session(self) -> Remote:
-        """A process of its own."""
+        """Starts a session in a new process."""
         return Remote(self.address)
 
     def stop(self) -> None:

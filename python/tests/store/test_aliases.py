@@ -1,4 +1,4 @@
-"""Stores that are reached by another name: symbolic links, hard links, other working folders, moved folders."""
+"""Stores reached by another name: symbolic links, hard links, other working folders, moved folders."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 from hyperchunk import store
 from vol import helpers
 
-# How the path of a store leads to its file: the name that a program uses, and the links that make it so.
+# Paths to a store's file: the name that a program uses, and the links that it passes through.
 LINKS = {
     "of the file": ("link/a.h5", {"link/a.h5": "../real/a.h5"}),
     "of another name": ("link/b.h5", {"link/b.h5": "../real/a.h5"}),
@@ -30,7 +30,7 @@ def make_links(root: Path, links: dict[str, str]) -> None:
 
 
 def check(root: Path, name: str, links: dict[str, str], values: list[float]) -> None:
-    """Both names show the same; the store's folder lies beside the file; the links are links."""
+    """Checks that both names show the same data, the store's folder is beside the file, and links are still links."""
     for path in (root / "real" / "a.h5", root / name):
         with h5py.File(path) as file:
             assert file["x"][...].tolist() == values, path
@@ -47,7 +47,7 @@ def check(root: Path, name: str, links: dict[str, str], values: list[float]) -> 
 def test_a_link_leads_to_the_store_of_its_file(tmp_path: Path, kind: str) -> None:
     name, links = LINKS[kind]
     make_links(tmp_path, links)
-    # The file is not there yet: the first link dangles.
+    # The file does not exist yet: the first link dangles.
     run = store.create(tmp_path / name, {"/x": store.Dataset((4,), "f8")})
     with run.writer() as writer:
         writer["x"][...] = 1
@@ -154,7 +154,7 @@ def test_a_store_is_moved_with_its_folder(tmp_path: Path) -> None:
     for opened in (h5py.File, hyperchunk.open):
         with opened(new / "b.h5") as file:
             assert file["x"][...].tolist() == [1, 1, 1, 2]
-    # One that moves while it is written, too: nothing of it stays behind.
+    # A store that moves while it is being written; nothing stays at the old place.
     writer = moved.writer()
     writer["x"][0] = 5
     shutil.move(new / "b.h5", tmp_path / "c.h5")

@@ -1,4 +1,4 @@
-"""Functions that see what is written to a store, in three languages."""
+"""Analyses: functions that see the data written to a store, in three languages."""
 
 import json
 import multiprocessing
@@ -84,7 +84,7 @@ Make = Callable[..., Analysis]
 
 @pytest.fixture
 def analysis(source: Callable[[str, str], Path]) -> Make:
-    """An analysis with this source."""
+    """Makes an analysis with this source."""
 
     def make(language: str, text: str, datasets: list[str] | None = None, **options: Any) -> Analysis:
         seen = ["/a"] if datasets is None else datasets
@@ -97,13 +97,13 @@ def analysis(source: Callable[[str, str], Path]) -> Make:
 
 
 def new(path: Path, *analyses: Any, **datasets: store.Dataset) -> store.Store:
-    """A store with one dataset, or these."""
+    """Makes a store with one dataset, or the given ones."""
     made = {f"/{name}": dataset for name, dataset in datasets.items()} or {"/a": store.Dataset((8, 6), "f4")}
     return store.create(path, made, analyses=analyses)
 
 
 def one(of: store.Store, dataset: str = "/a", **options: Any) -> store.Results:
-    """What the one analysis found."""
+    """Returns the results of the only analysis."""
     (results,) = of.results(dataset, **options)
     return results
 
@@ -111,7 +111,7 @@ def one(of: store.Store, dataset: str = "/a", **options: Any) -> store.Results:
 @pytest.mark.parametrize("dtype", ["<f4", ">i2"])
 @pytest.mark.parametrize("language", list(SOURCES))
 def test_a_function_sees_what_is_written(tmp_path: Path, analysis: Make, language: str, dtype: str) -> None:
-    """Each box once, as the machine has numbers, and both ways to make one result of all."""
+    """The function sees each box once, in native byte order; results are merged by rules or by the function."""
     data = (np.random.default_rng(1).random((8, 6)) * 1000).astype(dtype)
     for merge in ({}, RULES):
         path = tmp_path / f"{len(merge)}.h5"
@@ -152,7 +152,7 @@ def test_a_function_sees_what_is_written(tmp_path: Path, analysis: Make, languag
 
 
 def test_what_a_store_has_runs_in_other_processes(tmp_path: Path, analysis: Make) -> None:
-    """A pickled store, and one that is opened after a commit, know the functions."""
+    """A pickled store, and one opened after a commit, know the functions."""
     run = new(tmp_path / "a.h5", analysis("lua", LUA, merge=RULES))
     with SPAWN.Pool(1) as pool:
         run.commit([pool.apply(_write, (pickle.dumps(run), 0, 1.0))])
@@ -164,7 +164,7 @@ def test_what_a_store_has_runs_in_other_processes(tmp_path: Path, analysis: Make
     assert (stored.datasets, stored.language, stored.source) == (["/a"], "lua", LUA)
     assert stored.merge == RULES
     assert len(run.results("/a", epoch=1)[0].boxes) == 1
-    # It runs once, however often it is given.
+    # The analysis runs once, however often it is given.
     twice = store.open(run.path, analyses=[stored.record, analysis("lua", LUA, merge=RULES)])
     with twice.writer() as writer:
         writer["/a"][4] = 9
@@ -182,7 +182,7 @@ def _write(pickled: bytes, row: int, value: float) -> bytes:
 
 
 def test_rows_that_are_appended_are_where_they_end_up(tmp_path: Path, analysis: Make) -> None:
-    """A writer does not know where its rows go; the results of an epoch do."""
+    """A writer does not know the final position of its appended rows; the results of an epoch do."""
     rows = store.Dataset((0, 2), "f4", maxshape=(None, 2), chunks=(4, 2))
     run = new(tmp_path / "a.h5", analysis("lua", LUA), a=rows)
     for epoch in range(2):
@@ -229,7 +229,7 @@ FAILS = {
 @pytest.mark.parametrize("failure", ["skip", "mark", "raise"])
 @pytest.mark.parametrize("what", list(FAILS))
 def test_a_failure_loses_no_data(tmp_path: Path, analysis: Make, what: str, failure: str) -> None:
-    """The policy says what is told of it; the data are there in any case."""
+    """The data survive any failure; the policy only selects the report."""
     language, text, reason = FAILS[what]
     time = "300ms" if what == "too slow" else "30s"
     run = new(tmp_path / "a.h5", analysis(language, text, failure=failure, time=time))
@@ -259,7 +259,7 @@ def test_a_failure_loses_no_data(tmp_path: Path, analysis: Make, what: str, fail
 
 
 def test_a_failure_now_and_then_is_no_reason_to_give_up(tmp_path: Path, analysis: Make) -> None:
-    """What failed is marked, the rest is there."""
+    """Occasional failures are marked, and the other results are kept."""
     text = "function on_write(d, box) if box.start[1] % 2 == 1 then error('odd') end return {n = box.start[1]} end"
     run = new(tmp_path / "a.h5", analysis("lua", text, failure="mark", merge={"n": "sum"}))
     with run.writer() as writer:
@@ -272,7 +272,7 @@ def test_a_failure_now_and_then_is_no_reason_to_give_up(tmp_path: Path, analysis
 
 
 def test_nothing_found_is_nothing_kept(tmp_path: Path, analysis: Make) -> None:
-    """A function may have nothing to say of a box."""
+    """A function may return nothing for a box."""
     text = "function on_write(d, box, a) if a[1] > 5 then return {large = a[1]} end end"
     run = new(tmp_path / "a.h5", analysis("lua", text))
     with run.writer() as writer:
@@ -283,7 +283,7 @@ def test_nothing_found_is_nothing_kept(tmp_path: Path, analysis: Make) -> None:
 
 
 def test_sources_are_tried_and_declarations_checked(tmp_path: Path, analysis: Make) -> None:
-    """Mistakes show when the analysis is made."""
+    """Errors are reported when the analysis is made."""
     for language, text, reason in [
         ("lua", "function dynamic_dataset() end", "no function on_write"),
         ("lua", "function on_write( end", "udf:1"),
@@ -310,14 +310,14 @@ def test_sources_are_tried_and_declarations_checked(tmp_path: Path, analysis: Ma
 
 
 def test_the_same_analysis_is_the_same(analysis: Make) -> None:
-    """Many processes that make it make one."""
+    """An analysis made by several processes is the same one."""
     first, second = (analysis("lua", LUA).record() for _ in range(2))
     assert first == second
     assert analysis("lua", LUA, version="2").record() != first
 
 
 def test_whom_nobody_trusts_does_not_run(tmp_path: Path, analysis: Make, config: Path) -> None:
-    """Native code that nobody signed is refused; the data are written."""
+    """Unsigned native code is refused; the data are written."""
     run = new(tmp_path / "a.h5", analysis("cpp", CPP, unsigned=True, failure="mark"))
     with run.writer() as writer:
         writer["/a"][...] = 4
@@ -328,7 +328,7 @@ def test_whom_nobody_trusts_does_not_run(tmp_path: Path, analysis: Make, config:
     assert "not signed" in (stored.refused or "")
     with h5py.File(run.path) as file:
         assert (file["a"][...] == 4).all()
-    # Python and Lua may run, without the user's own key too.
+    # Python and Lua may run without the user's own key.
     run = new(tmp_path / "b.h5", analysis("lua", LUA, unsigned=True))
     with run.writer() as writer:
         writer["/a"][...] = 4
@@ -338,7 +338,7 @@ def test_whom_nobody_trusts_does_not_run(tmp_path: Path, analysis: Make, config:
 
 
 def test_readers_run_nothing(tmp_path: Path, analysis: Make) -> None:
-    """Results are read without a worker; only who says so runs the function."""
+    """Results are read without a worker; the function runs only on request."""
     text = LUA + "\nprint('it ran')"
     run = new(tmp_path / "a.h5", analysis("lua", text))
     for value in (1, 2):
@@ -353,7 +353,7 @@ def test_readers_run_nothing(tmp_path: Path, analysis: Make) -> None:
 
 
 def test_added_later_removed_and_filled_in(tmp_path: Path, analysis: Make) -> None:
-    """What was written before a function was there, it sees when it is asked to."""
+    """A backfill lets the function see data written before it was added."""
     path = tmp_path / "a.h5"
     big = store.Dataset((40, 6), ">i2", chunks=(4, 6), compression="gzip")
     run = store.create(path, {"/a": big, "/b": store.Dataset((40, 6), ">i2")}, codec="filters")
@@ -401,7 +401,7 @@ def test_added_later_removed_and_filled_in(tmp_path: Path, analysis: Make) -> No
 
 
 def test_a_changed_record_does_not_run(tmp_path: Path, analysis: Make) -> None:
-    """Its identity is its digest, and its signature covers it."""
+    """A record's id is its digest, and its signature covers it."""
     run = new(tmp_path / "a.h5", analysis("lua", LUA, failure="mark"))
     with run.writer() as writer:
         writer["/a"][0] = 1
@@ -419,7 +419,7 @@ def test_a_changed_record_does_not_run(tmp_path: Path, analysis: Make) -> None:
 
 
 def test_analyses_stay_when_a_store_is_compacted(tmp_path: Path, analysis: Make, command: Any) -> None:
-    """One log instead of many: what was found is in it."""
+    """A compacted store keeps the results."""
     run = new(tmp_path / "a.h5", analysis("lua", LUA, merge=RULES))
     for row in range(8):
         with run.writer() as writer:
@@ -434,7 +434,7 @@ def test_analyses_stay_when_a_store_is_compacted(tmp_path: Path, analysis: Make,
 
 
 def test_what_was_flushed_or_salvaged_has_its_results(tmp_path: Path, analysis: Make) -> None:
-    """Results come with the index; what was written since has none yet."""
+    """Results are committed with the index; later writes have none yet."""
     run = new(tmp_path / "a.h5", analysis("lua", LUA, merge=RULES))
     writer = run.writer()
     writer["/a"][0] = 1
@@ -452,7 +452,7 @@ def test_what_was_flushed_or_salvaged_has_its_results(tmp_path: Path, analysis: 
 
 
 def test_the_command(tmp_path: Path, analysis: Make, command: Any, source: Callable[[str, str], Path]) -> None:
-    """What can be seen and done in a terminal."""
+    """Commands about analyses."""
     run = new(tmp_path / "a.h5")
     with run.writer() as writer:
         writer["/a"][0:4] = 1
@@ -483,7 +483,7 @@ def test_the_command(tmp_path: Path, analysis: Make, command: Any, source: Calla
 def test_filled_in_by_others(
     tmp_path: Path, analysis: Make, by: str, command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    """Each box is looked at once, whoever does it, and however often it is asked for."""
+    """Each box is analysed once, by any process, however often it is requested."""
     path = tmp_path / "a.h5"
     run = store.create(path, {"/a": store.Dataset((64, 6), ">i2")})
     data = np.random.default_rng(2).integers(-99, 99, (64, 6)).astype(">i2")
@@ -523,7 +523,7 @@ def test_filled_in_by_others(
 
 
 def test_programs_behind_the_connector_run_them(tmp_path: Path, analysis: Make) -> None:
-    """h5py writes to a store that has analyses; one that fails is an error of the write, and the data are there."""
+    """h5py writes to a store with analyses; a failing one is an error of the write, and the data are stored."""
     from vol import helpers
 
     failing = 'function on_write(dataset, box, array) error("not today") end'

@@ -1,4 +1,4 @@
-"""Datasets of more pieces than a list of external files has room for: plain HDF5 reads them as virtual datasets."""
+"""Datasets with more pieces than a list of external files can hold: plain HDF5 reads them as virtual datasets."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ HIDDEN = ".hyperchunk-store"
 
 
 def blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """The boxes of a block decomposition, in C order."""
+    """Returns the boxes of a block decomposition, in C order."""
     grid = np.ndindex(*(-(-n // b) for n, b in zip(shape, block, strict=True)))
     return [tuple(slice(i * b, min((i + 1) * b, n)) for i, b, n in zip(at, block, shape, strict=True)) for at in grid]
 
@@ -27,7 +27,7 @@ def command(*words: object) -> str:
 
 
 def check(path: Path, name: str, expected: np.ndarray) -> None:
-    """Reads a dataset with hyperchunk, and with plain h5py in whole and in parts."""
+    """Reads a dataset with hyperchunk, and with plain h5py as a whole and in parts."""
     with hyperchunk.open(path) as f:
         np.testing.assert_array_equal(f[name][...], expected)
         assert HIDDEN not in list(f)
@@ -77,7 +77,7 @@ def test_random_block_decompositions(seed: int, tmp_path: Path) -> None:
         random.shuffle(parts)
         for rank_of in range(2):
             with run.writer() as writer:
-                # Overwrites of what sessions before wrote, never of the other writer's.
+                # Overwrites data of earlier sessions, never of the other writer.
                 for part in parts[rank_of::2]:
                     data = (random.integers(0, 100, [s.stop - s.start for s in part]) + 100 * session).astype(dtype)
                     expected[part] = data
@@ -123,7 +123,7 @@ def test_a_skeleton_has_room_for_so_many_blocks(tmp_path: Path) -> None:
     values = np.arange(64 * 256, dtype="i2").reshape(64, 256)
     with run.writer() as writer:
         for name in names:
-            # From the last to the first: none continues another.
+            # From the last to the first, so that no block continues another.
             for part in reversed(blocks((64, 256), (2, 2))):
                 writer.write(name, tuple(s.start for s in part), values[part])
     epoch = run.commit()
@@ -141,7 +141,7 @@ def test_a_skeleton_has_room_for_so_many_blocks(tmp_path: Path) -> None:
 
 
 def test_other_programs_and_later_changes(tmp_path: Path) -> None:
-    """Plain h5py changes the file, netCDF4 reads it, the command does not show the blocks."""
+    """Plain h5py changes the file, netCDF4 reads it, the command hides the blocks."""
     netcdf = pytest.importorskip("netCDF4")
     path = tmp_path / "a.h5"
     expected = np.arange(60_000, dtype="f4").reshape(600, 100)
@@ -175,7 +175,7 @@ def test_other_programs_and_later_changes(tmp_path: Path) -> None:
 
 
 def test_without_its_logs_reading_is_an_error(tmp_path: Path) -> None:
-    """A virtual dataset whose sources are in another file would read as fill values."""
+    """With sources in another file, a virtual dataset would read as fill values."""
     folder = tmp_path / "before"
     folder.mkdir()
     run = store.create(folder / "a.h5", {"x": store.Dataset((300, 300), "i4", fillvalue=3)})
@@ -264,7 +264,7 @@ def test_the_connector_goes_on_with_such_a_dataset(tmp_path: Path) -> None:
 
 
 def test_a_copy_into_another_file_is_an_error(tmp_path: Path) -> None:
-    """HDF5 copies the mappings alone: what they lead to is not in the other file."""
+    """HDF5 copies only the mappings; their sources are missing in the other file."""
     path, other = tmp_path / "a.h5", tmp_path / "b.h5"
     run = store.create(path, {"x": store.Dataset((30, 30), "i4", fillvalue=3)})
     with run.writer() as writer:

@@ -17,7 +17,7 @@ VALUES = np.arange(4000, dtype="i4").reshape(400, 10)
 
 
 def run(*words: str | Path, status: int = 0) -> str:
-    """The command's output, which ends with that status."""
+    """Runs the command, checks its exit status, and returns its output."""
     command = [HYPERCHUNK, "store", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == status, done.stderr
@@ -26,7 +26,7 @@ def run(*words: str | Path, status: int = 0) -> str:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """A store of which nothing is committed."""
+    """A store without a commit."""
     path = tmp_path / "run.h5"
     made = store.create(path, {"/a": store.Dataset((400, 10), "i4")}, statistics=True)
     for part in range(4):
@@ -71,7 +71,7 @@ def test_a_moved_store_is_linked_anew(written: Path, tmp_path: Path) -> None:
     with h5py.File(moved) as file:
         np.testing.assert_array_equal(file["a"][...], VALUES)
     run("link", moved, "--relative")
-    # libhdf5 looks at its environment once.
+    # libhdf5 reads its environment only once.
     program = "import sys, h5py; print(h5py.File(sys.argv[1])['a'][...].sum())"
     command = [sys.executable, "-c", program, moved]
     prefix = os.environ | {"HDF5_EXTFILE_PREFIX": "${ORIGIN}"}
@@ -114,7 +114,7 @@ def test_a_store_of_many_pieces_is_compacted(tmp_path: Path) -> None:
     made = store.create(path, {"/a": store.Dataset((20_000, 2), "i4")})
     with made.writer() as writer:
         for column in (0, 1):
-            # Neighbours are not written one after another, so that none are one block.
+            # Neighbouring columns are not written in sequence, so that they form no common block.
             for start in range(19_996, -4, -4):
                 writer["a"][start : start + 4, column] = np.arange(start, start + 4) * (column + 1)
     assert "more pieces" in run("commit", path)

@@ -1,4 +1,4 @@
-"""What writers and commits cost, counted: no noise, and it holds on any file system."""
+"""Costs of writers and commits, as counts of system calls: free of noise, and valid on any file system."""
 
 import shutil
 import subprocess
@@ -41,7 +41,7 @@ assert epoch.number == 1 and len(epoch.writers) == ranks and not epoch.conflicts
 
 
 def calls_of(folder: Path, ranks: int, datasets: int) -> list[str]:
-    """The calls with a name in the folder, of all ranks and of the commit, whatever their result."""
+    """Returns the system calls with a name in the folder, of all ranks and of the commit, whatever their result."""
     log = folder.parent / "calls"
     command = ["strace", "-f", "-s", "4096", "-e", "trace=%file", "-o", str(log), sys.executable, "-c", PROGRAM]
     subprocess.run([*command, str(folder / "run.h5"), str(ranks), str(datasets)], timeout=120, check=True)
@@ -59,9 +59,9 @@ def test_a_rank_looks_at_the_file_and_makes_its_log(tmp_path: Path, ranks: int, 
     calls = calls_of(folder, ranks, datasets)
     logs = [call for call in calls if ".log" in call]
     assert len(logs) == ranks, logs
-    # The commit: the file as it is, the manifest, whether there is a later one, the file's lock and whether it still is
-    # the file that was locked, the new file and its name.
-    # A rank makes its log, and looks at the file once: another epoch may be there.
+    # The commit: the current file, the manifest, a check for a later one, the file's lock and a check that the locked
+    # file is still the current one, the new file and its name. A rank creates its log, and checks the file once for
+    # another epoch.
     assert len(calls) - 2 * ranks <= 7, [call for call in calls if call not in logs]
     assert len(list((folder / "run.h5.d").iterdir())) == ranks + 1, "writers + 2 files, with the skeleton"
     with h5py.File(folder / "run.h5") as file:

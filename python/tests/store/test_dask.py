@@ -1,4 +1,4 @@
-"""Dask writes stores."""
+"""Stores written by Dask."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""NULL and empty strings of variable length stay what they were."""
+"""NULL and empty variable-length strings stay distinct."""
 
 import ctypes
 import json
@@ -18,11 +18,11 @@ from hyperchunk import store
 
 
 def handles(path: Path, name: str) -> list[str]:
-    """What libhdf5 reads: NULL, or the string."""
+    """Returns the strings read by libhdf5: NULL, or the text."""
     with h5py.File(path) as file:
         dataset = file[name]
         count = dataset.size
-        # Through the pointers that H5Dread gives.
+        # Through the pointers that H5Dread returns.
         library = ctypes.CDLL(_library())
         read = library.H5Dread
         read.argtypes = [ctypes.c_int64] * 5 + [ctypes.c_void_p]
@@ -35,7 +35,7 @@ def handles(path: Path, name: str) -> list[str]:
 
 
 def _library() -> str:
-    """The libhdf5 of h5py: netCDF4 may have loaded another one."""
+    """Returns h5py's libhdf5: netCDF4 may have loaded another one."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     found = {line.split()[-1] for line in lines if "libhdf5" in line and "_hl" not in line}
     of_h5py = sorted(path for path in found if "/h5py" in path)
@@ -49,7 +49,7 @@ def run(*arguments: Any) -> str:
 
 
 def make(path: Path, seed: int) -> list[str]:
-    """Strings of which some are empty and some were never written, so NULL."""
+    """Makes strings of which some are empty and some unwritten, so NULL."""
     chance = random.Random(seed)
     with h5py.File(path, "w") as file:
         count = chance.randrange(1, 40)
@@ -103,7 +103,7 @@ def test_digests_tell_them_apart(tmp_path: Path) -> None:
     null, empty = (
         json.loads(run("dump", "--digest", tmp_path / f"{name}.h5"))["objects"]["/s"] for name in ("null", "empty")
     )
-    # The values are the same to readers that show both as empty.
+    # To readers that show both as empty, the values are the same.
     assert null["digest"] == empty["digest"]
     assert "nulls" in null
     assert "nulls" not in empty
@@ -129,7 +129,7 @@ def test_fill_values_are_copied_by_export_and_get(tmp_path: Path, value: str) ->
 
 
 def test_strings_whose_shuffle_has_no_parameter_are_committed_and_packed(tmp_path: Path) -> None:
-    # HDF5 sets none for elements of variable length, and leaves the filter out of each chunk.
+    # HDF5 cannot filter variable-length elements, and skips the filter for each chunk.
     code = """
 import h5py
 with h5py.File("a.h5", "w") as file:

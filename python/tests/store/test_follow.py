@@ -1,4 +1,4 @@
-"""Standing queries: what writers flush, as they flush it."""
+"""Standing queries, on data as writers flush them."""
 
 import json
 import multiprocessing
@@ -50,7 +50,7 @@ def test_what_writers_flush_is_followed(tmp_path: Path) -> None:
 
 def test_a_committed_store_has_no_writers_to_wait_for(tmp_path: Path) -> None:
     run = store.create(tmp_path / "run.h5", {"/a": store.Dataset(400, "i4")}, statistics=True, sync="never")
-    # Nobody has begun: there is something to wait for.
+    # No writer has started: the query waits.
     began = time.monotonic()
     assert list(run.follow("/a", "value > 1", interval=0.01, until_done=True, timeout=0.5)) == []
     assert time.monotonic() - began >= 0.5
@@ -60,7 +60,7 @@ def test_a_committed_store_has_no_writers_to_wait_for(tmp_path: Path) -> None:
     began = time.monotonic()
     assert list(run.follow("/a", "value > 1", interval=0.01, until_done=True, timeout=60)) == []
     assert time.monotonic() - began < 30
-    # A writer that has begun is waited for.
+    # A writer that has started is waited for.
     with run.writer() as writer:
         standing = run.follow("/a", "value > 1", interval=0.01, until_done=True, timeout=60)
         writer["a"][10:20] = 7
@@ -93,7 +93,7 @@ def test_the_dataset_may_be_in_the_predicate(tmp_path: Path) -> None:
 
 
 def write_and_wait(run: store.Store, path: Path) -> None:
-    """A writer that flushes now and then, until somebody says that it is enough."""
+    """Writes with occasional flushes, until it is told to stop."""
     with run.writer() as writer:
         for step in range(1000):
             writer["ocean/h"][step] = np.arange(10) + 10 * (step % 5)
@@ -126,11 +126,11 @@ def test_the_command_follows_a_writer_at_work(busy: store.Store) -> None:
     assert first["values"][0]["index"][0] % 5 == 4
     assert last["ended"] == "found"
     assert last["found"] >= 1
-    # Nothing is ever so large.
+    # No value is ever so large.
     shown = run_command("follow", path, "/ocean/h", "value > 1000", "--timeout", "0.3")
     assert "0 values, looked at" in shown
     assert "(timeout)" in shown
-    # What statistics rule out is not read.
+    # Data ruled out by statistics are not read.
     assert "looked at 0 B" in shown
 
 

@@ -1,4 +1,4 @@
-"""Writers on a full disk, or whose files may not grow: what is missing is said, and what was flushed is there."""
+"""Writers on a full disk, or with a file size limit: failures are reported, and flushed data are kept."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from hyperchunk import store
 from vol import helpers
 
-# No file of the process may be larger: the system says so with EFBIG.
+# The file size limit makes the system return EFBIG.
 LIMITED = """
 import resource, signal, sys
 import numpy as np
@@ -32,7 +32,7 @@ def refused(call, *arguments):
 
 
 def limited(code: str, folder: Path) -> str:
-    """A program with those helpers."""
+    """Runs a program with these helpers."""
     command = [sys.executable, "-c", LIMITED + helpers.dedent(code)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,7 +45,8 @@ def values(path: Path, name: str = "x") -> list[float]:
         return found
 
 
-# A large write, which goes to the file at once; small ones, which wait; the writer's own file; rows of an Arrow file.
+# A large write, which goes to the file at once; small ones, which are buffered; the writer's own file; rows of an
+# Arrow file.
 WRITES = {
     "large": ("", 'refused(w.write, "/x", 8, np.ones(1 << 20))'),
     "small": ("", 'w.write("/x", 8, np.ones(1000)); full(500); refused(w.flush)'),
@@ -89,7 +90,7 @@ def test_a_writer_that_could_not_write_says_so(tmp_path: Path, kind: str) -> Non
         [helpers.command(), "store", "status", "a.h5"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert "could not write all" in status.stdout
-    # Whoever takes what is whole has been told, and goes on.
+    # Recovery of the complete data reports the loss, and continues.
     recovered = subprocess.run(
         [helpers.command(), "store", "recover", "a.h5"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

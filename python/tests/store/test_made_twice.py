@@ -1,4 +1,4 @@
-"""A dataset that a program makes through the connector is the one that the API makes with the same properties."""
+"""A dataset created through the connector is identical to one created by the API with the same properties."""
 
 import json
 from pathlib import Path
@@ -83,7 +83,9 @@ def test_a_value_is_that_of_all_names(first: Any, second: Any, anew: bool, tmp_p
 @pytest.mark.parametrize("other", ["a/other", "z/other", "other"])
 @pytest.mark.parametrize("value", ["''", "7.5", "[1, 2]"])
 def test_what_is_made_anew_may_have_two_names(value: str, other: str, tmp_path: Path) -> None:
-    """It is no conflict with what it replaces, whichever name the commit comes to first."""
+    """A recreated object may have two names: this is no conflict with the object that it replaces, in either order of
+    names.
+    """
     run = store.create(tmp_path / "a.h5", {})
     with run.writer() as writer:
         writer.structure["s"] = 2.5

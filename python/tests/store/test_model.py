@@ -1,8 +1,9 @@
-"""Random histories of stores (model_machine.py), and what is known to differ from the model.
+"""Random histories of stores (model_machine.py), and known differences from the model.
 
 200 histories, always the same; ``HYPERCHUNK_MODEL_HISTORIES=20000`` makes others, and prints the one that fails.
 ``HYPERCHUNK_MODEL_OFF="compact w"`` leaves rules and operations out; with ``HYPERCHUNK_MODEL_RAW=1`` the history is
-printed as it was found."""
+printed without shrinking.
+"""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ HISTORIES = int(os.environ.get("HYPERCHUNK_MODEL_HISTORIES", "0"))
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[type[Stores]]:
-    """The machine, with the programs that it needs."""
+    """The machine, with its programs started."""
     Stores.start()
     yield Stores
     Stores.stop()
@@ -76,7 +77,7 @@ def test_writers_of_a_store_that_was_created_and_of_one_that_was_opened_before_t
 
 
 def test_a_file_begun_anew_shows_nothing_of_the_one_before(machine: type[Stores], tmp_path: Path) -> None:
-    """Also not in a dataset that is made as one of that was."""
+    """A file overwritten by a new one shows none of the old data, not even in a dataset with the same definition."""
     path = tmp_path / "a.h5"
     spec = {"dtype": "u1", "shape": (2,), "maxshape": (None,), "chunks": (3,), "compression": None, "fill": 1}
     run = store.create(path, {})

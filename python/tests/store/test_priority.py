@@ -1,4 +1,4 @@
-"""Of writers of one epoch, what the one of the higher priority wrote lies above: elements, attributes and objects."""
+"""In one epoch, data of the writer with the higher priority win: elements, attributes and objects."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hyperchunk import store
 
-TRIES = 8  # Writers' names are random: in half of them the lower priority has the lower name.
+TRIES = 8  # Writers' ids are random: in half of the tries the lower priority has the lower id.
 
 
 @pytest.mark.filterwarnings("ignore::hyperchunk.store.StoreWarning")

@@ -1,4 +1,4 @@
-"""Queries on stores: answers are those of reading everything, and little is read for them."""
+"""Queries on stores: the results equal those of a full scan, and few bytes are read."""
 
 import importlib.util
 import json
@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 
 def run_command(*words: str | Path) -> str:
-    """The command's output."""
+    """Runs the command and returns its output."""
     command = [HYPERCHUNK, "store", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
-# What is asked, and the same of an array.
+# Predicates, and their equivalents for an array.
 PREDICATES: list[tuple[str, Any]] = [
     ("value > 12", lambda a: a > 12),
     ("3 <= value < 20 or value == -1", lambda a: ((a >= 3) & (a < 20)) | (a == -1)),
@@ -37,7 +37,7 @@ PREDICATES: list[tuple[str, Any]] = [
 
 
 def check(dataset: Any, predicate: str, holds: Any, box: tuple[slice, ...] | None = None) -> Any:
-    """A query finds what NumPy finds in the whole, and its boxes have it all."""
+    """Checks that a query finds the same values as NumPy in the whole, and that its boxes contain them all."""
     whole = dataset[...]
     asked = np.zeros(whole.shape, bool)
     asked[box if box is not None else ...] = True
@@ -143,7 +143,7 @@ def test_little_is_looked_at(tmp_path: Path) -> None:
     assert (indices.tolist(), found.tolist()) == ([[70, 100, 17]], [25])
     assert query.looked_at < query.left + values.nbytes / 1000
     assert len(run.query("/h", "value > 30")) == 0
-    # A zone that is written over in part is read, and only then.
+    # A partially overwritten zone must be read, but only then.
     with store.open(path).writer() as writer:
         writer["h"][70, 100, 10:20] = np.zeros(10, "f4")
     run.commit()
@@ -208,8 +208,8 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     run.commit()
     log = next(path.with_name("run.h5.d").glob("*.log"))
     whole = log.read_bytes()
-    # The smallest and the largest value are in the header of the record, in that of the page, and in the page. They are
-    # counted from the end, as the shard's random name at the beginning may hold the same bytes.
+    # The minimum and maximum are in the headers of the record and of the page, and in the page. They are counted from
+    # the end, since the shard's random id at the beginning may contain the same bytes.
     place = [found.start() for found in re.finditer(re.escape((171).to_bytes(8, "little")), whole)][-6]
     log.chmod(0o644)
     log.write_bytes(whole[:place] + b"\x00" + whole[place + 1 :])

@@ -1,4 +1,4 @@
-"""Stores that the ranks of a communicator make together."""
+"""Stores created by the ranks of a communicator together."""
 
 import pickle
 import queue
@@ -16,33 +16,33 @@ RANKS = 4
 
 
 class Comm:
-    """What is used of mpi4py's communicators, between threads."""
+    """The used subset of mpi4py's communicators, between threads."""
 
     def __init__(self, rank: int, boxes: list["queue.Queue[bytes]"]) -> None:
         self.rank, self.size, self.boxes = rank, len(boxes), boxes
 
     def isend(self, value: Any, dest: int, tag: int) -> "Comm":
-        """Never waits."""
+        """Sends without blocking."""
         assert tag
         self.boxes[dest].put(pickle.dumps(value))
         return self
 
     def wait(self) -> None:
-        """It is its own request."""
+        """Returns at once; the communicator is its own request."""
 
     def iprobe(self, source: int, tag: int) -> bool:
-        """Whether there is a message."""
+        """Returns whether there is a message."""
         assert (source, bool(tag)) == (0, True)
         return not self.boxes[self.rank].empty()
 
     def recv(self, source: int, tag: int) -> Any:
-        """The next message."""
+        """Returns the next message."""
         assert (source, bool(tag)) == (0, True)
         return pickle.loads(self.boxes[self.rank].get_nowait())
 
 
 def on_all(work: Callable[[Comm], Any]) -> list[Any]:
-    """What each rank returns or raises."""
+    """Returns the result or exception of each rank."""
     boxes: list[queue.Queue[bytes]] = [queue.Queue() for _ in range(RANKS)]
     found: list[Any] = [None] * RANKS
 
@@ -61,7 +61,7 @@ def on_all(work: Callable[[Comm], Any]) -> list[Any]:
 
 
 def write(path: Path, value: int, **options: Any) -> list[Any]:
-    """Each rank's part of a store; rank 0 commits."""
+    """Writes each rank's part of a store; rank 0 commits."""
     datasets = {"a": store.Dataset((RANKS * 10,), "i4"), "b": store.Dataset((3,), "f8")}
     made: list[store.Store] = []
 
@@ -84,7 +84,7 @@ def write(path: Path, value: int, **options: Any) -> list[Any]:
 
 
 def check(path: Path, value: int) -> None:
-    """Plain HDF5 reads what the ranks wrote."""
+    """Checks that plain HDF5 reads the data of all ranks."""
     with h5py.File(path) as file:
         expected = np.concatenate([np.arange(10) + value + 100 * rank for rank in range(RANKS)])
         np.testing.assert_array_equal(file["a"][...], expected)
@@ -120,7 +120,7 @@ def test_attributes_and_groups_are_there(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "run.h5"
     path.parent.mkdir()
-    # Nothing can be put in the place of a folder.
+    # A folder cannot be replaced.
     path.mkdir()
     datasets = {"a": store.Dataset(3, "i4")}
     found = on_all(lambda comm: store.create_all(comm, path, datasets))

@@ -1,4 +1,4 @@
-"""A store's folder that others can write to does not count, and nothing is read in its place without a word."""
+"""A store's folder that others can write is refused, and its data are not silently read another way."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions are POSI
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 @pytest.mark.parametrize("reader", ["open", "file"])
 def test_what_libhdf5_would_read_is_not_read_instead(mode: int, reader: str, tmp_path: Path) -> None:
-    """The list of external files leads into the same folder, past what looks at its owner."""
+    """The list of external files points into the same folder, without a check of its owner."""
     path = tmp_path / "s.h5"
     run = store.create(path, {"/a": store.Dataset(8, "f8")}, sync="never")
     with run.writer() as writer:

@@ -1,4 +1,4 @@
-"""Stores that are opened again: what earlier epochs have stays, whatever a later writer adds."""
+"""Reopened stores: data of earlier epochs stay, whatever a later writer adds."""
 
 import pickle
 import subprocess
@@ -15,7 +15,7 @@ from hyperchunk import store
 
 
 def first(path: Path) -> store.Store:
-    """A store with a dataset, a group and attributes, committed."""
+    """Makes a store with a dataset, a group and attributes, committed."""
     run = store.create(path, {"/g/d": store.Dataset((4,), "i4")}, attrs={"title": "first"})
     with run.writer() as writer:
         writer["/g/d"][...] = 1
@@ -27,7 +27,7 @@ def first(path: Path) -> store.Store:
 
 
 def tree(path: Path) -> dict[str, Any]:
-    """All objects and attributes of a file, as plain h5py reads them."""
+    """Returns all objects and attributes of a file, read by plain h5py."""
     found: dict[str, Any] = {}
 
     def visit(name: str, thing: Any) -> None:
@@ -227,7 +227,7 @@ def test_a_writer_that_goes_on_after_a_commit_keeps_its_objects_apart(tmp_path: 
     writer = run.writer()
     expected: dict[str, Any] = {"": None, "d": np.zeros(4, "i4")}
     writer["d"][...] = 0
-    # Names in front of those that are there: what is written whole has other addresses each time.
+    # Names before the existing ones: a full rewrite changes all addresses each time.
     for number in range(12, 0, -1):
         name = f"g{number:02}"
         group = writer.create_group(name)
@@ -242,7 +242,7 @@ def test_a_writer_that_goes_on_after_a_commit_keeps_its_objects_apart(tmp_path: 
 
 
 def test_edits_of_a_store_without_datasets_of_its_own_stay(tmp_path: Path) -> None:
-    # Nothing in such a file says what it is but bytes that no object owns.
+    # Only bytes that no object owns identify such a file as a store.
     path = tmp_path / "a.h5"
     run = store.create(path, {})
     with run.writer() as writer:

@@ -1,4 +1,4 @@
-"""Rows that are appended while a dataset gets another width."""
+"""Appended rows while a dataset changes its width."""
 
 import ast
 from pathlib import Path

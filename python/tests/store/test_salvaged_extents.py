@@ -1,4 +1,4 @@
-"""Extents that a stopped writer and later epochs changed: the later ones count, what they leave out is a conflict."""
+"""Extents changed by a stopped writer and by later epochs: the later ones win, and cut-off data are a conflict."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::hyperchunk.store.StoreWarning")
 
 
 def stopped(path: Path, *, compact: bool) -> store.Writer:
-    """A writer of an older epoch, which did nothing yet, and a dataset of 3 rows."""
+    """Returns an idle writer of an older epoch, and makes a dataset of 3 rows."""
     run = store.create(path, {"/d": store.Dataset((3, 2), "i4", maxshape=(None, 2), chunks=(1, 2))})
     with run.writer() as writer:
         writer["/d"][...] = 1
@@ -26,7 +26,7 @@ def stopped(path: Path, *, compact: bool) -> store.Writer:
 
 
 def later(path: Path, *, rows: int | None = None, value: int | None = None) -> None:
-    """An epoch after it."""
+    """Commits a later epoch."""
     with store.open(path).writer() as writer:
         if rows is not None:
             writer["/d"].resize((rows, 2))
@@ -36,7 +36,7 @@ def later(path: Path, *, rows: int | None = None, value: int | None = None) -> N
 
 
 def recovered(path: Path, *, conflict: str | None) -> np.ndarray:
-    """What plain h5py reads after what the writer did is taken."""
+    """Returns h5py's view after the stopped writer's data are salvaged."""
     run = store.open(path)
     if conflict is not None:
         with pytest.raises(hyperchunk.HyperchunkError, match=conflict):

@@ -1,4 +1,4 @@
-"""Logs that cannot be committed because of what they hold: they keep nobody else from committing."""
+"""Logs that cannot be committed because of their contents do not prevent other commits."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from hyperchunk import store
 
 
 def bad(run: store.Store, image: bytes) -> str:
-    """A finished writer with good data and an image that is no HDF5 file, or a damaged one."""
+    """Makes a closed writer with good data and an image that is not HDF5, or damaged."""
     writer = run.writer()
     writer["x"][2] = 5
     writer._core.put_image(image)
@@ -21,7 +21,7 @@ def bad(run: store.Store, image: bytes) -> str:
 
 
 def damaged_file(tmp_path: Path) -> bytes:
-    """An HDF5 file whose root group is gone."""
+    """An HDF5 file without its root group."""
     with h5py.File(tmp_path / "damaged.h5", "w", libver="latest") as file:
         file["a"] = 1
     content = bytearray((tmp_path / "damaged.h5").read_bytes())
@@ -50,7 +50,7 @@ def test_others_commit(kind: str, tmp_path: Path) -> None:
     (log,) = [log for log in status["logs"] if log["writer"] == name]
     assert log["state"] == "damaged"
     assert log["damage"].startswith("set aside: ")
-    # Again: an error that says what to do, and then its raw data.
+    # Again: an error with advice, and then its raw data.
     done = subprocess.run([HYPERCHUNK, "store", "recover", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f"writer {name}" in done.stderr

@@ -1,4 +1,4 @@
-"""The pages' programs for many processes."""
+"""The multi-process programs in the documentation."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[3]
-#: What the pages leave to their reader.
+#: Function that the pages leave to the reader.
 SIMULATION = """import numpy as np
 
 def simulate(rank):
@@ -18,7 +18,7 @@ def simulate(rank):
 
 
 def snippet(page: str) -> str:
-    """The program of a page that starts a pool."""
+    """Returns the program of a page that starts a pool."""
     blocks = (ROOT / page).read_text(encoding="utf-8").split("```python\n")[1:]
     (found,) = [block.split("```")[0] for block in blocks if "multiprocessing.Pool" in block]
     return found

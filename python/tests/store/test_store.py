@@ -20,7 +20,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def check(path: Path, name: str, expected: np.ndarray) -> None:
-    """Plain HDF5 and our reader have the same values."""
+    """Checks that plain HDF5 and our reader return the same values."""
     with h5py.File(path) as file:
         found = file[name]
         assert found.shape == expected.shape
@@ -31,7 +31,7 @@ def check(path: Path, name: str, expected: np.ndarray) -> None:
 
 
 def write_rows(run: store.Store, rank: int) -> bytes:
-    """One process's part."""
+    """Writes one process's part."""
     with run.writer() as writer:
         writer["/energy"][rank * 1000 : (rank + 1) * 1000] = np.arange(1000) + 1000 * rank
         writer["/group/big"][rank * 10 : (rank + 1) * 10] = np.full((10, 50), -rank)
@@ -45,7 +45,7 @@ def write_rows(run: store.Store, rank: int) -> bytes:
 
 
 def new(path: Path, **options: object) -> store.Store:
-    """A store with a bit of everything."""
+    """Makes a store with various datasets."""
     return store.create(
         path,
         {
@@ -203,7 +203,7 @@ def test_a_higher_priority_is_no_conflict(tmp_path: Path) -> None:
 
 
 def killed(run: store.Store) -> None:
-    """Writes, and is stopped in the middle."""
+    """Writes, and is killed in the middle."""
     writer = run.writer()
     for row in range(1000):
         writer["a"][row] = np.full(100_000, row)
@@ -255,7 +255,7 @@ def test_a_store_in_place_of_another(tmp_path: Path) -> None:
 
 
 def use(writer: store.Writer) -> None:
-    """In a forked process."""
+    """Uses the writer in a forked process."""
     with pytest.raises(hyperchunk.exceptions.InvalidError, match="fork"):
         writer["a"][0] = 1
 
@@ -270,7 +270,7 @@ def test_whole_chunks_are_compressed_while_they_are_written(tmp_path: Path) -> N
         with run.writer() as writer:
             writer["/x"][:200] = values[:200]
             writer["/x"].write((200, 0), values[200:])
-            writer["/x"][150:250, 3] = -1  # a part of chunks: as it is, over what lies there
+            writer["/x"][150:250, 3] = -1  # partial chunks: unfiltered, over the existing ones
         run.commit()
         with hyperchunk.open(path) as file:
             expected = values.copy()
@@ -285,7 +285,7 @@ def test_whole_chunks_are_compressed_while_they_are_written(tmp_path: Path) -> N
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at the open files of this process")
 def test_a_writer_that_is_gone_holds_no_file(tmp_path: Path) -> None:
     def held() -> list[str]:
-        # The folder's own descriptor is gone when its links are looked at.
+        # The folder's own descriptor is already closed when its link is read.
         links = [str(link.readlink()) for link in list(Path("/proc/self/fd").iterdir()) if link.is_symlink()]
         return [link for link in links if str(tmp_path) in link]
 

@@ -1,5 +1,5 @@
-/* Programs for parallel HDF5, as users write them: parallel CASE FILE. Nothing here knows of stores. Every rank prints what
- * differs from what it expects; without that, nothing is printed. */
+/* Programs for parallel HDF5, as users write them: parallel CASE FILE. They contain nothing about stores. Every rank prints
+ * its unexpected values; on success, nothing is printed. */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static hid_t open_file(const char *name, unsigned flags, MPI_Comm communicator)
     return file;
 }
 
-/* A box of this rank: of `rank_of_it` in a dataset of `dims`, along the first axis; blocks one after the other or in turn. */
+/* Selects the box of `rank_of_it` in a dataset of `dims`, along the first axis; blocks are contiguous or interleaved. */
 static hid_t part(int rank_of_it, int axes, const hsize_t *dims, int interleaved, hid_t *memory)
 {
     hsize_t start[3] = {0}, stride[3], count[3], block[3], all = 1;
@@ -69,7 +69,7 @@ static hid_t part(int rank_of_it, int axes, const hsize_t *dims, int interleaved
     return space;
 }
 
-/* The values of a part: their own numbers in the dataset. */
+/* Returns the values of a part: their indices in the dataset. */
 static int *values_of(int rank_of_it, int axes, const hsize_t *dims, int interleaved, hsize_t *count)
 {
     hsize_t row = 1;
@@ -125,7 +125,7 @@ static hid_t new_set(hid_t at, const char *name, int axes, const hsize_t *dims, 
     return set;
 }
 
-/* One to three dimensions, parts one after the other and in turn, collective and not, with chunks and without. */
+/* One to three dimensions, contiguous and interleaved parts, collective and not, with chunks and without. */
 static void kernels(const char *name)
 {
     hid_t file = create(name, MPI_COMM_WORLD);
@@ -167,7 +167,7 @@ typedef struct {
     float place[3];
 } Particle;
 
-/* Compounds, whole and field by field. */
+/* Compounds, whole and member by member. */
 static void compounds(const char *name)
 {
     enum { COUNT = 500 };
@@ -203,7 +203,7 @@ static void compounds(const char *name)
     CHECK(H5Fclose(file));
 }
 
-/* Ranks read what others wrote, in the same open file. */
+/* Ranks read other ranks' data, in the same open file. */
 static void reads(const char *name)
 {
     hid_t file = create(name, MPI_COMM_WORLD), list = H5Pcreate(H5P_DATASET_CREATE);
@@ -243,7 +243,7 @@ static void reads(const char *name)
     CHECK(H5Fclose(file));
 }
 
-/* A file that is opened again to be written to: datasets, attributes, and what was there. */
+/* A file reopened for writing: new datasets and attributes, and existing ones. */
 static void appends(const char *name)
 {
     hid_t file = create(name, MPI_COMM_WORLD);
@@ -269,7 +269,7 @@ static void appends(const char *name)
     }
 }
 
-/* Two files at once, one of a part of the ranks, one of each rank alone. */
+/* Two files at once, one shared by some of the ranks, one of each rank alone. */
 static void communicators(const char *name)
 {
     char called[3][4096];
@@ -295,7 +295,7 @@ static void communicators(const char *name)
     MPI_Comm_free(&half);
 }
 
-/* What programs ask of a file. */
+/* Queries about a file. */
 static void questions(const char *name)
 {
     hid_t list = list_of(MPI_COMM_WORLD), file = create(name, MPI_COMM_WORLD);
@@ -329,7 +329,7 @@ static void questions(const char *name)
     H5Pclose(list);
 }
 
-/* What fails at all ranks. */
+/* Calls that fail on all ranks. */
 static void failures(const char *name)
 {
     hid_t list = list_of(MPI_COMM_WORLD);
@@ -392,7 +392,7 @@ int main(int count, char **arguments)
                  {"appends", appends},     {"communicators", communicators}, {"questions", questions},
                  {"left_open", left_open}, {"conflict", conflict},           {"failures", failures},
                  {"scalar", scalar}};
-    /* In one piece: lines of several ranks are not mixed. */
+    /* One write, so that lines of several ranks are not mixed. */
     setvbuf(stderr, NULL, _IOFBF, 1 << 16);
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -403,7 +403,7 @@ int main(int count, char **arguments)
         if (count == 3 && strcmp(arguments[1], cases[number].name) == 0)
             cases[number].run(arguments[2]);
     H5Pclose(collective);
-    /* Launchers stop the others when one rank has failed. */
+    /* Launchers stop the other ranks when one has failed. */
     fflush(stderr);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

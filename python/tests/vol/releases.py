@@ -1,4 +1,4 @@
-"""Releases of libhdf5 other than h5py's: of other packages' wheels, and those that tools/hdf5_releases.py fetched."""
+"""Releases of libhdf5 other than h5py's: from other packages' wheels, and fetched by tools/hdf5_releases.py."""
 
 import importlib.util
 import os
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-# Whose wheel has which: 1.14.6 that of arraymorph, 2.2.0 that of netCDF4.
+# Packages and their releases: arraymorph has 1.14.6, netCDF4 has 2.2.0.
 RELEASES = [("arraymorph", "1.14."), ("netCDF4", "2.")]
 
 
 def library(package: str) -> Path:
-    """The libhdf5 of a package's wheel; skips where there is none."""
+    """Returns the libhdf5 of a package's wheel; skips if it is not installed."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         pytest.skip(f"{package} is not installed")
@@ -25,7 +25,7 @@ def library(package: str) -> Path:
 
 
 def fetched() -> dict[str, Path]:
-    """The libhdf5 of each release in the folder that HYPERCHUNK_HDF5_RELEASES names."""
+    """Returns the libhdf5 of each release in the folder HYPERCHUNK_HDF5_RELEASES."""
     root = os.environ.get("HYPERCHUNK_HDF5_RELEASES")
     if root is None:
         return {}

@@ -22,7 +22,7 @@ import hyperchunk
 HERE = Path(__file__).resolve().parent
 CONNECTORS = {"pass": "hyperchunk", "store": "hyperchunk store"}
 BEGIN, END = "<!-- vol {mode}: begin -->", "<!-- vol {mode}: end -->"
-# h5py's tests ask for this fixture of pytest-mpi.
+# h5py's tests require this fixture of pytest-mpi.
 WITHOUT_MPI = """
 import pytest
 
@@ -34,13 +34,13 @@ Outcomes = dict[str, str]
 
 
 def files() -> list[str]:
-    """The test files of h5py's wheel, relative to their folder."""
+    """Returns the test files of h5py's wheel, relative to their folder."""
     folder = Path(h5py.__file__).parent / "tests"
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("test_*.py"))
 
 
 def environment(mode: str, plugins: Path) -> dict[str, str]:
-    """The environment in which a mode's tests run."""
+    """Returns the environment of a mode."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_"))}
     if mode != "native":
         folders = [plugins] if mode == "env" else [plugins, plugins.with_name("connector")]
@@ -51,7 +51,7 @@ def environment(mode: str, plugins: Path) -> dict[str, str]:
 
 
 def run(name: str, mode: str, plugins: Path, timeout: int = 600) -> Outcomes:
-    """The outcome of each test of a file, in a process of its own; a file that crashes has one outcome."""
+    """Runs a file in a separate process; returns the outcome of each test, or a single outcome if it crashes."""
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         report, settings = folder / "report.xml", folder / "pytest.ini"
@@ -74,7 +74,7 @@ def run(name: str, mode: str, plugins: Path, timeout: int = 600) -> Outcomes:
 
 
 def outcomes(name: str, report: ElementTree.Element) -> Outcomes:
-    """The outcomes in pytest's report."""
+    """Returns the outcomes in pytest's report."""
     found: Outcomes = {}
     for case in report.iter("testcase"):
         owner = case.get("classname", "").split(".")[-1]
@@ -90,7 +90,7 @@ def outcomes(name: str, report: ElementTree.Element) -> Outcomes:
 
 
 def difference(native: Outcomes, ours: Outcomes, expected: list[dict[str, str]]) -> tuple[list[str], list[str]]:
-    """Tests that end otherwise than natively: those that nobody expects, and those that are expected."""
+    """Returns tests that end otherwise than natively: unexpected ones, and expected ones."""
     surprising, known = [], []
     for test in sorted(native.keys() | ours.keys()):
         before, after = native.get(test, "not run"), ours.get(test, "not run")
@@ -105,14 +105,14 @@ def difference(native: Outcomes, ours: Outcomes, expected: list[dict[str, str]])
 
 
 def counted(found: Outcomes) -> str:
-    """The sums of outcomes, in words."""
+    """Returns the sums of outcomes as text."""
     sums = Counter(found.values())
     words = [f"{sums.pop(kind, 0)} {kind}" for kind in ("passed", "failed", "skipped")]
     return ", ".join(words + [f"{count} {kind}" for kind, count in sums.items()])
 
 
 def table(mode: str, native: Outcomes, ours: Outcomes, known: list[str]) -> str:
-    """The results as Markdown."""
+    """Formats the results as Markdown."""
     lines = [
         f"Natively: {counted(native)}. **Through the connector: {counted(ours)}.**",
         "",

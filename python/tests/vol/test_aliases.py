@@ -1,4 +1,4 @@
-"""Stores behind the connector that are reached by another name: symbolic links, hard links, moved folders."""
+"""Stores reached through the connector by another name: symbolic links, hard links, moved folders."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ IMPORTS = "import h5py, os, sys, numpy as np\n"
 
 
 def session(code: str, folder: Path, *arguments: object) -> str:
-    """An h5py program whose new files are stores."""
+    """Runs an h5py program whose new files are stores."""
     return helpers.run(IMPORTS + helpers.dedent(code), *arguments, folder=folder, store=True)
 
 
@@ -34,7 +34,7 @@ def test_a_link_leads_to_the_store_of_its_file(tmp_path: Path, kind: str) -> Non
     )
     assert told.strip() == name
     check(tmp_path, name, links, [1, 1, 1, 1])
-    # The second is opened while the first is: both are the same file.
+    # The second is opened while the first is open: both are the same file.
     session(
         """
         with h5py.File(sys.argv[1], "r+") as file, h5py.File("real/a.h5", "r+") as real:
@@ -90,7 +90,7 @@ def test_a_hard_link_is_not_written_to(tmp_path: Path) -> None:
     assert "copy or move both" in told
     assert (tmp_path / "a.h5").read_bytes() == before
     assert not (tmp_path / "b.h5.d").exists()
-    # An ordinary file of two names is one.
+    # An ordinary file with two names is one file.
     with h5py.File(tmp_path / "plain.h5", "w") as file:
         file["x"] = 1
     os.link(tmp_path / "plain.h5", tmp_path / "other.h5")

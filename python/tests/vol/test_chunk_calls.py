@@ -1,4 +1,4 @@
-"""Calls about single chunks: what a store answers is what the native library answers to the same program."""
+"""Calls about single chunks: a store answers them like the native library."""
 
 import json
 import time
@@ -9,9 +9,9 @@ import pytest
 
 from vol import helpers
 
-# What HDF5 says about the chunks of a dataset. Compressed ones are compared by what they decode to, not by their masks:
-# what gzip does not make smaller is stored as it is. Elements outside the extent are left out, and so is what the
-# native library does not set: the mask and the size of a chunk without an address.
+# HDF5's information about the chunks of a dataset. Compressed ones are compared by their decoded contents, not by
+# their masks: a chunk that gzip does not shrink is stored uncompressed. Elements outside the extent are left out, and
+# values that the native library does not set: the mask and the size of a chunk without an address.
 LOOK = """
 import contextlib, ctypes, itertools, json, sys, zlib
 import h5py, numpy as np
@@ -143,7 +143,7 @@ print(json.dumps(told))
 
 
 def answers(code: str, tmp_path: Path, *arguments: object) -> list[list[object]]:
-    """What a program prints, natively and with the connector."""
+    """Returns the output of a program, natively and with the connector."""
     told = []
     for store in False, True:
         folder = tmp_path / str(store)
@@ -161,7 +161,7 @@ def test_random_histories(seed: int, tmp_path: Path) -> None:
         assert got == expected, number
 
 
-# What a program does with single chunks beside other writes, each time compared with the native library.
+# Operations on single chunks mixed with other writes, each time compared with the native library.
 CALLS = """
 told = []
 with h5py.File("a.h5", "w") as f:
@@ -215,7 +215,7 @@ def test_calls_beside_other_writes(tmp_path: Path) -> None:
         assert got == expected, number
 
 
-# Buffers of any size, and none; what comes back is the size of the chunk, and it, if there is room.
+# Buffers of any size, and none; the call returns the size of the chunk, and its bytes if they fit.
 BUFFERS = """
 with h5py.File("a.h5", "w") as f:
     d = f.create_dataset("d", (8,), "<i4", chunks=(4,))
@@ -243,7 +243,7 @@ def test_buffers_of_any_size(tmp_path: Path) -> None:
 
 
 def test_reading_all_chunks_takes_time_in_proportion(tmp_path: Path) -> None:
-    """Each call looked at all chunks once: 10,000 took minutes."""
+    """Each call used to scan all chunks: 10,000 took minutes."""
     code = """
     with h5py.File("a.h5", "w") as f:
         d = f.create_dataset("d", (10_000, 4), "<i4", chunks=(1, 4))

@@ -1,4 +1,4 @@
-"""What a killed program flushed: later sessions find it, whole, and it lies under what they write."""
+"""Flushed data of a killed program: later sessions find them complete, below their own writes."""
 
 import subprocess
 from pathlib import Path
@@ -20,7 +20,7 @@ MAKE = """
 
 
 def killed(code: str, folder: Path, options: str = "") -> None:
-    """A session that flushes what `code` did and goes on, and is killed."""
+    """Runs a session that flushes the effects of `code`, continues, and is killed."""
     program = f"""
 import h5py, numpy as np, os, signal
 f = h5py.File("a.h5", "a")
@@ -130,7 +130,7 @@ def test_a_writer_that_is_alive_keeps_its_flushed_structure(tmp_path: Path) -> N
 
 
 def stopped(tmp_path: Path) -> Path:
-    """A store with a writer that was stopped at its first epoch, and a later epoch of the Python interface."""
+    """A store with a stopped writer of its first epoch, and a later epoch of the Python interface."""
     path = tmp_path / "a.h5"
     helpers.run(MAKE, folder=tmp_path, store=True)
     old = """
@@ -162,7 +162,7 @@ def test_recovered_writes_lie_under_later_epochs(tmp_path: Path) -> None:
         assert f["t"][:].tolist() == [1, 2]
         assert dict(f.attrs) == {"n": 1, "old": 1, "new": 2}
         assert f["g/x"][()] == 1
-    # And so it stays.
+    # Later sessions do not change that.
     session('f["d"][3] = 5', tmp_path)
     with h5py.File(path) as f:
         assert f["d"][:].tolist() == [222, 111, 222, 5]
@@ -200,7 +200,7 @@ def test_a_writer_of_a_file_that_was_begun_anew_is_refused(tmp_path: Path) -> No
     session('f["e"] = 1', tmp_path)
     with h5py.File(path) as f:
         assert list(f) == ["d", "e"]
-    # As the words say.
+    # Follow the advice of the message.
     (log,) = [word for word in said.replace(",", " ").split() if word.endswith(".log")][:1]
     other = tmp_path / "NEW.h5.d"
     other.mkdir()

@@ -1,4 +1,4 @@
-"""A dataset that one writer deletes while another writes to it: what was written stays, and the conflict is told."""
+"""A dataset deleted by one writer while another writes to it: the written data stay, and the conflict is reported."""
 
 import itertools
 from pathlib import Path
@@ -46,7 +46,7 @@ def make(folder: Path) -> store.Store:
 
 @pytest.mark.parametrize(("how", "what", "_"), list(itertools.product(WRITE, DELETE, range(3))))
 def test_what_was_written_stays(tmp_path: Path, how: str, what: str, _: int) -> None:
-    # The order of two writers is that of their identifiers, which are random.
+    # Two writers are ordered by their ids, which are random.
     run = make(tmp_path)
     env = hyperchunk.plugins.environment(store=True, commit="manual")
     for one in [helpers.start(code, folder=tmp_path, env=env) for code in (WRITE[how], DELETE[what])]:

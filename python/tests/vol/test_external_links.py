@@ -1,4 +1,4 @@
-"""Objects that are made through an external link into another store are that store's."""
+"""Objects created through an external link into another store belong to that store."""
 
 from pathlib import Path
 

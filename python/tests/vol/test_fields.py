@@ -1,4 +1,4 @@
-"""Fields of compounds that are written one by one through the connector: as native HDF5 has them, alone and by many."""
+"""Compound members written one by one through the connector: as in native HDF5, by one writer and by several."""
 
 import pickle
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 
 from vol import helpers, releases
 
-#: Writes, reads and resizes a dataset of compounds at random; what was read goes to a file.
+#: Writes, reads and resizes a compound dataset at random; the values read go to a file.
 PROGRAM = """
 import pickle, sys
 import h5py
@@ -155,14 +155,14 @@ pickle.dump(seen, open(sys.argv[3], "wb"))
 
 
 def plain(values: np.ndarray) -> object:
-    """The values of all members, without what lies between them."""
+    """Returns the values of all members, without the gaps between them."""
     if values.dtype.names:
         return {name: plain(values[name]) for name in values.dtype.names}
     return values.tolist()
 
 
 def history(folder: Path, seed: int, steps: int, **options: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What native HDF5 read while a random program ran, and what the connector did."""
+    """Runs a random program natively and with the connector; returns the values read by each."""
     found = []
     for native in (True, False):
         place = folder / ("native" if native else "store")
@@ -190,7 +190,7 @@ def check(path: Path, expected: np.ndarray) -> None:
             assert plain(data[...]) == plain(expected), file
             assert plain(data[1:, ...]) == plain(expected[1:]), file
             assert plain(data[rows]) == plain(expected[rows]), file
-            # libhdf5 reads no points of virtual datasets.
+            # libhdf5 does not support point selections of virtual datasets.
             if isinstance(file, hyperchunk.File) or not data.is_virtual:
                 assert plain(data[scattered]) == plain(expected[scattered]), file
             for name in expected.dtype.names or ():
@@ -231,7 +231,7 @@ BODY
 
 
 def ranks(folder: Path, body: str, chunks: str = "None", number: int = 2) -> tuple[list[int], str]:
-    """Runs a program once a rank, at once; the sorted exit states and what all wrote to standard error."""
+    """Runs a program once per rank, in parallel; returns the sorted exit statuses and the common standard error."""
     code = RANK.replace("BODY", textwrap.indent(helpers.dedent(body), "    ")).replace("CHUNKS", chunks)
     env = hyperchunk.plugins.environment(store=True, writers=number, session="fields")
     started = [helpers.start(code, rank, folder=folder, env=env) for rank in range(number)]
@@ -315,7 +315,7 @@ def test_nothing_is_read_to_write_a_member(tmp_path: Path) -> None:
         y.id.write(h5py.h5s.ALL, h5py.h5s.ALL, np.zeros(100_000, kind), h5py.h5t.py_create(kind))
     """
     helpers.run(code, folder=tmp_path, store=True)
-    # Once each member of the first, and one member of the second.
+    # Each member of the first once, and one member of the second.
     written = sum(path.stat().st_size for path in (tmp_path / "a.h5.d").glob("*.log"))
     assert written < 9 * 800_000 + 100_000
 
@@ -345,7 +345,7 @@ def test_what_lies_between_the_members_of_a_fill_value_does_not_count(tmp_path: 
         assert file["x"]["n"]["u"].tolist() == [[9, 9]] * 4
 
 
-#: Reads a dataset with a libhdf5 that knows nothing of stores: as a whole, in parts, and each member.
+#: Reads a dataset with a libhdf5 without the connector: as a whole, in parts, and each member.
 PLAIN = """
 import ctypes, pickle, sys
 import numpy as np

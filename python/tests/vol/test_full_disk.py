@@ -1,4 +1,4 @@
-"""Programs behind the connector whose files may not grow: HDF5's calls fail, and nothing is taken for done."""
+"""Programs with the connector under a file size limit: HDF5's calls fail, and incomplete data are not committed."""
 
 import subprocess
 from pathlib import Path
@@ -26,7 +26,7 @@ def refused(call, *arguments):
     print("NOT REFUSED", call, flush=True)
 """
 
-# What fails, and whether the first to know is H5Fclose.
+# The failing operation, and whether H5Fclose is the first call to report it.
 FAILING = {
     "large": "refused(lambda: file['x'].__setitem__(slice(None), np.ones(1 << 20)))",
     "small": "file['x'][8:1000] = 1; full(500)",
@@ -51,7 +51,7 @@ def test_closing_fails(tmp_path: Path, kind: str) -> None:
     assert process.returncode == 0, out + err
     assert "NOT REFUSED" not in out, out + err
     assert "rror" in out + err or "nable" in out
-    # Nobody takes it for done.
+    # The session is not committed as complete.
     done = subprocess.run(
         [helpers.command(), "store", "commit", "a.h5"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Programs that are killed while they open a store again and append to it: nothing that was committed is lost."""
+"""Programs killed while they reopen a store and append to it: committed data are never lost."""
 
 import os
 import random
@@ -15,13 +15,13 @@ import pytest
 
 from vol import helpers, releases
 
-# How often programs are killed, over all releases; the slow lane has more.
+# Number of kills over all releases; the slow lane has more.
 KILLS = int(os.environ.get("HYPERCHUNK_KILLS", "24"))
 
 RELEASES = ["arraymorph", "netCDF4", "h5py"]
 
-# Appends rows to /x and adds a group, session by session, and says which are closed.
-# Arguments: the library, the first number.
+# Appends rows to /x and adds a group, session by session, and prints the closed ones. Arguments: the library, the
+# first number.
 APPEND = """
     import ctypes, itertools, sys
     import numpy as np
@@ -52,7 +52,7 @@ APPEND = """
 
 
 def library_of(release: str) -> Path:
-    """The libhdf5 of a package's wheel."""
+    """Returns the libhdf5 of a package's wheel."""
     if release != "h5py":
         return releases.library(release)
     folder = Path(h5py.__file__).parent.parent / "h5py.libs"
@@ -60,7 +60,7 @@ def library_of(release: str) -> Path:
 
 
 def verify(path: Path, closed: set[int], begun: int) -> None:
-    """What was closed is there, and what was begun is there or is not, but whole."""
+    """Checks that closed sessions are present, and a started one is present completely or not at all."""
     with hyperchunk.open(path) as file:
         values = file["x"][...].reshape(-1, 1000)
         for number in closed:
@@ -85,12 +85,12 @@ def test_appending_programs_are_killed(seed: int, tmp_path: Path) -> None:
         library = library_of(chance.choice(RELEASES))
         env = hyperchunk.plugins.environment(store=True) | {"LD_LIBRARY_PATH": str(library.parent)}
         words = [sys.executable, "-c", helpers.dedent(APPEND), library, str(begun)]
-        # A file: what a pipe still holds at the end is not read twice.
+        # A file, since data left in a pipe at the end would not be read.
         said = tmp_path / "said.txt"
         with said.open("wb") as out:
             process = subprocess.Popen(words, env=helpers.clean() | env, cwd=tmp_path, stdout=out, stderr=out)
         if chance.random() < 0.7:
-            # Until it is at work.
+            # Waits until it works.
             while not said.read_bytes() and process.poll() is None:
                 time.sleep(0.005)
         time.sleep(chance.random() * 0.1)

@@ -1,4 +1,4 @@
-"""Objects keep their identity over the sessions of a store: moves, further names, references."""
+"""Objects keep their identity over the sessions of a store: moves, additional names, references."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ FIRST = """
 
 
 def names(path: Path) -> list[str]:
-    """Where the references of the file lead to."""
+    """Returns the targets of the references in the file."""
     with h5py.File(path) as f:
         found = [f[reference].name for reference in f["refs"][:]]
         found.append(f[f.attrs["ref"]].name)
@@ -34,7 +34,7 @@ def names(path: Path) -> list[str]:
 
 
 def change(folder: Path, code: str) -> Path:
-    """The file after a first session and one that runs `code`."""
+    """Returns the file after a first session and a second one that runs `code`."""
     helpers.run(FIRST, folder=folder, store=True)
     second = f'import h5py\nwith h5py.File("a.h5", "r+") as f:\n    {code}\n'
     helpers.run(second, folder=folder, store=True)
@@ -94,7 +94,7 @@ def test_a_file_is_joined_before_any_writer_has_flushed(tmp_path: Path) -> None:
 
 
 def test_objects_made_again_under_a_name_that_moved_are_others(tmp_path: Path) -> None:
-    """They look like those that were moved, and are none."""
+    """New objects under the name of a moved one look the same, but are different objects."""
     first = """
         import h5py
         with h5py.File("a.h5", "w") as f:

@@ -1,4 +1,4 @@
-"""Files that other programs have open: what HDF5 refuses is refused, and nothing that they write is lost."""
+"""Files that are open in other programs: HDF5's refusals apply, and none of their writes is lost."""
 
 import contextlib
 import subprocess
@@ -26,7 +26,7 @@ HAS_OPEN = """
 
 @contextlib.contextmanager
 def open_elsewhere(folder: Path, mode: str, *, store: bool, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process has the file open; what it does last is done at the end, or when a line is sent."""
+    """Opens the file in another process, whose last action happens at the end, or when a line is sent."""
     variables = hyperchunk.plugins.environment(store=True) if store else {}
     process = helpers.start(HAS_OPEN, mode, folder=folder, env=variables | env)
     assert process.stdout is not None
@@ -118,7 +118,7 @@ def test_a_commit_does_not_replace_what_a_plain_program_writes_to(tmp_path: Path
         refused = subprocess.run(commit, capture_output=True, text=True, check=False)
         assert refused.returncode != 0
         assert "has it locked" in refused.stderr
-        # Nor is it read while it changes.
+        # It is not read while it changes, either.
         started = helpers.start(WRITE, folder=tmp_path, env=hyperchunk.plugins.environment(store=True))
         assert "has it locked" in started.communicate(timeout=60)[1]
     subprocess.run(commit, check=True)

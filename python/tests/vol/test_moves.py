@@ -1,4 +1,4 @@
-"""References and netCDF's structure in a later session: objects that are moved, made anew, and what leads to them."""
+"""References and netCDF's structure in a later session: moved and recreated objects, and references to them."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Another file at the path of a store: said as soon as it is known, and nothing of the store is lost."""
+"""Another file at the path of a store: reported as early as possible, and no data of the store are lost."""
 
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ OTHERS = [plain_file, file_of_another_store, file_without_datasets]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Stores: `run.h5` with datasets, two others, each of one epoch."""
+    """Stores: `run.h5` with datasets, and two others, each with one epoch."""
     code = """
         import h5py
         with h5py.File("run.h5", "w") as f: f["d"], f["s"] = [0.0, 1, 2, 3], 1
@@ -53,7 +53,7 @@ def opened(folder: Path, mode: str) -> str:
 
 
 def restored(folder: Path) -> None:
-    """The words are followed: the other file goes, and the store's is made again."""
+    """Follows the message: the other file is removed, and the store's is made again."""
     (folder / "run.h5").unlink()
     subprocess.run([helpers.command(), "store", "commit", folder / "run.h5"], check=True)
     subprocess.run([helpers.command(), "store", "link", folder / "run.h5"], check=True)
@@ -65,7 +65,7 @@ def test_it_is_said_when_the_file_is_opened(put: Callable[[Path], None], folder:
     before = (folder / "run.h5").read_bytes()
     for mode in ("a", "r+"):
         assert WORDS in opened(folder, mode)
-    # An ordinary file is read as what it is.
+    # An ordinary file is read as an ordinary file.
     assert opened(folder, "r") == "['p']\n" if put is plain_file else WORDS in opened(folder, "r")
     status = subprocess.run(
         [helpers.command(), "store", "status", folder / "run.h5"], capture_output=True, text=True, check=True

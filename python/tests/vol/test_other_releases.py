@@ -1,4 +1,4 @@
-"""The connector in releases of libhdf5 other than h5py's: C calls, in processes that know nothing of it."""
+"""The connector in releases of libhdf5 other than h5py's: C calls, in processes without Hyperchunk."""
 
 from pathlib import Path
 

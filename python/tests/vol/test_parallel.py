@@ -1,6 +1,7 @@
-"""Programs for parallel HDF5 (`H5Pset_fapl_mpio`), unmodified: they become stores, and hold what they hold natively.
+"""Unmodified programs for parallel HDF5 (`H5Pset_fapl_mpio`): their files become stores with the native contents.
 
-They need a libhdf5 with MPI, which `make test-all` builds (tools/hdf5_with_mpi.py)."""
+They need a libhdf5 with MPI, which `make test-all` builds (tools/hdf5_with_mpi.py).
+"""
 
 import functools
 import hashlib
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @functools.cache
 def program(mpi: str) -> Path:
-    """The program, compiled with one MPI; skips where there is no libhdf5 with it."""
+    """Compiles the program with an MPI; skips if there is no libhdf5 with it."""
     made = hdf5_with_mpi.folder(mpi)
     if not hdf5_with_mpi.is_built(mpi):
         pytest.skip(f"no libhdf5 with {mpi}: python tools/hdf5_with_mpi.py {mpi} builds one")
@@ -36,7 +37,7 @@ def program(mpi: str) -> Path:
 
 
 def run(mpi: str, folder: Path, case: str, ranks: int = 4, **options: object) -> tuple[int, str]:
-    """Runs a case: its exit status, and what it wrote; `store=None` is without the connector."""
+    """Runs a case; returns its exit status and output. `store=None` runs it without the connector."""
     binary = program(mpi)
     env = helpers.clean() | ({} if options.get("store", True) is None else variables(**options))
     folder.mkdir(exist_ok=True)
@@ -49,12 +50,12 @@ def run(mpi: str, folder: Path, case: str, ranks: int = 4, **options: object) ->
 
 
 def variables(**options: object) -> dict[str, str]:
-    """The connector's variables; of a store if nothing else is said."""
+    """Returns the connector's variables; for a store by default."""
     return hyperchunk.plugins.environment(**{"store": True, **options})
 
 
 def digests(path: Path) -> dict[str, object]:
-    """The attributes and the SHA-256 of everything in a file."""
+    """Returns the attributes and the SHA-256 of everything in a file."""
     found: dict[str, object] = {}
     with hyperchunk.open(path) as file:
 
@@ -115,7 +116,7 @@ def test_what_lies_with_another_rank_is_never_a_fill_value(mpi: str, tmp_path: P
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_what_cannot_be_opened_fails_at_every_rank(mpi: str, tmp_path: Path) -> None:
-    # MPICH says more than that on standard error, natively as well.
+    # MPICH prints more than that on standard error, natively as well.
     assert run(mpi, tmp_path, "failures")[0] == 0
 
 

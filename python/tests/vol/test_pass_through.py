@@ -1,4 +1,4 @@
-"""The connector over ordinary files: nothing may differ from native HDF5."""
+"""The connector over ordinary files: no difference from native HDF5."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from vol import helpers, suite
 
 EXPECTED = json.loads((suite.HERE / "expected.json").read_text(encoding="utf-8"))
-# The quick ones among h5py's test files, and those that look closest at errors and files; suite.py runs all.
+# The fast files among h5py's tests, and the ones most strict about errors and files; suite.py runs all.
 FILES = [
     "test_file.py",
     "test_errors.py",

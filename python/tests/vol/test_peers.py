@@ -1,4 +1,4 @@
-"""What a program that has a store open sees of others: what is new of them, and not what later epochs wrote over."""
+"""Other sessions' data in a program that has a store open: new data are visible, but not overwrites by later epochs."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from hyperchunk import store
 
 from vol import helpers
 
-# Runs what it is told, line by line, and prints what comes.
+# Executes its input, line by line, and prints the results.
 LOOP = """
     import sys
     import h5py
@@ -28,7 +28,7 @@ LOOP = """
 
 
 class Program:
-    """A program that has the store open and does one thing after the other."""
+    """A program that has the store open and executes commands one by one."""
 
     def __init__(self, folder: Path, mode: str) -> None:
         env = hyperchunk.plugins.environment(store=True, commit="manual", fsync="never")
@@ -50,7 +50,7 @@ class Program:
 
 
 class Programs:
-    """Programs that are ended with the test."""
+    """Programs that end with the test."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self._stack = folder, stack
@@ -64,13 +64,13 @@ class Programs:
             program.close()
 
     def start(self, mode: str = "r+") -> Program:
-        """One that stays at work until the test ends."""
+        """Starts one that runs until the test ends."""
         return self._stack.enter_context(self.at_work(mode))
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[Programs]:
-    """A store of one epoch that has a dataset of four elements."""
+    """A store of one epoch with a dataset of four elements."""
     run = store.create(tmp_path / "a.h5", {"/d": store.Dataset((4,), "i4", maxshape=(8,), chunks=(2,))}, sync="never")
     with run.writer() as writer:
         writer["/d"][:] = [1, 2, 3, 4]
@@ -80,7 +80,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 
 def commit(folder: Path, **options: Any) -> None:
-    """Makes an epoch of what is done."""
+    """Commits an epoch."""
     assert store.open(folder / "a.h5").commit(**options) is not None
 
 

@@ -1,4 +1,4 @@
-"""Ranks of one program that write one file through the connector: elements merge, and conflicts are loud."""
+"""Ranks of one program that write one file through the connector: elements are merged, and conflicts are reported."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ with h5py.File("a.h5", "w") as file:
 
 
 def run(folder: Path, body: str, ranks: int = 2) -> tuple[list[int], str]:
-    """Runs a program once a rank, at once; the sorted exit states and what all wrote to standard error."""
+    """Runs a program once per rank, in parallel; returns the sorted exit statuses and the common standard error."""
     text = PROGRAM.format(body="\n".join(f"    {line}" for line in body.strip().splitlines()))
     env = os.environ | hyperchunk.plugins.environment(store=True, writers=ranks)
     command = [sys.executable, "-W", "ignore", "-c", text]

@@ -1,4 +1,4 @@
-"""Several releases of libhdf5 over the sessions of one store: each takes back what another wrote."""
+"""Several releases of libhdf5 over the sessions of one store: each reads and rewrites the others' data."""
 
 import itertools
 import subprocess
@@ -11,9 +11,9 @@ import pytest
 
 from vol import helpers, releases
 
-# Opens a.h5 for one session: changes an element of /x, and adds a group with a dataset.
-# Arguments: the library, the number of the session, "plain" for a program without the connector, which cannot reach /x,
-# and for each session before whether it had the connector.
+# Opens a.h5 for one session: changes an element of /x, and adds a group with a dataset. Arguments: the library, the
+# number of the session, "plain" for a program without the connector, which cannot reach /x, and for each earlier
+# session whether it had the connector.
 SESSION = """
     import ctypes, sys
     import numpy as np
@@ -59,16 +59,16 @@ FETCHED = releases.fetched()
 
 
 def loaded(release: str) -> Path:
-    """The libhdf5 of a package's wheel or of a fetched release."""
+    """Returns the libhdf5 of a package's wheel or of a fetched release."""
     return FETCHED.get(release) or releases.library(release)
 
 
 def has_connectors(release: str) -> bool:
-    """Whether programs with that release can use the connector: HDF5 1.12 has another interface."""
+    """True if programs with that release can use the connector: HDF5 1.12 has another interface."""
     return not release.startswith("1.12")
 
 
-# The first session makes the store, with the connector.
+# The first session creates the store, with the connector.
 ORDERS = [order for order in itertools.product([*FETCHED, *PACKAGES], repeat=3) if has_connectors(order[0])]
 
 
@@ -83,7 +83,7 @@ def test_sessions_of_several_releases(order: tuple[str, ...], tmp_path: Path) ->
         env |= {"LD_LIBRARY_PATH": str(library.parent)}
         helpers.finish(helpers.start(SESSION, *words, folder=tmp_path, env=env))
     expected = [float(flag) for flag in wrote] + [0.0] * 3
-    # What a program without the connector did last is part of the next epoch.
+    # The last changes of a program without the connector are part of the next epoch.
     with hyperchunk.store.open(tmp_path / "a.h5").writer() as writer:
         writer.attrs["end"] = 1
     done = subprocess.run(
@@ -137,7 +137,7 @@ def test_file_left_open_is_committed_at_exit(package: str, tmp_path: Path) -> No
         assert file["x"][...].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-# A dataset of a committed type made in a later session. Arguments: the type, the name.
+# A dataset of a committed type, made in a later session. Arguments: the type, the name.
 COMMITTED_TYPE = """
     import sys
     import h5py, numpy as np

@@ -1,4 +1,4 @@
-"""Files over a network through the connector: unmodified programs open URLs, and HDF5 reads them as any file."""
+"""Files over a network through the connector: unmodified programs open URLs, and HDF5 reads them like local files."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ COMPARE = """
 
 
 def make(path: Path) -> None:
-    """A file with something of everything."""
+    """Makes a file with many kinds of objects."""
     random = np.random.default_rng(1)
     with h5py.File(path, "w") as file:
         file.attrs["title"] = "a file"
@@ -93,7 +93,7 @@ def make(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is served, and beside it what is not."""
+    """A served folder, beside a file that is not served."""
     base = tmp_path_factory.mktemp("remote")
     folder = base / "served"
     (folder / "sub").mkdir(parents=True)
@@ -121,13 +121,13 @@ def server(folder: Path) -> Iterator[Server]:
 
 
 def run(code: str, *arguments: object, folder: Path, options: dict[str, object] | None = None, **env: str) -> str:
-    """Runs a program with the connector, and returns what it printed."""
+    """Runs a program with the connector; returns its output."""
     variables = hyperchunk.plugins.environment(**(options or {})) | env
     return helpers.finish(helpers.start(code, *arguments, folder=folder, env=variables))
 
 
 def failure(url: str, mode: str = "r", *, folder: Path, options: dict[str, object] | None = None, **env: str) -> str:
-    """How opening a URL fails."""
+    """Returns the error of opening a URL."""
     code = """
     import sys, h5py
     try:
@@ -138,7 +138,7 @@ def failure(url: str, mode: str = "r", *, folder: Path, options: dict[str, objec
     return run(code, url, mode, folder=folder, options=options, **env)
 
 
-# What is read.
+# Reading.
 
 
 def test_every_object_is_as_in_the_file_itself(server: Server, folder: Path) -> None:
@@ -170,7 +170,7 @@ def test_files_that_it_leads_to(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_sources_of_a_virtual_dataset_that_cannot_be_reached(folder: Path) -> None:
-    """They are not taken for ones that are not there."""
+    """Unreachable sources are not treated as missing ones."""
     code = """
     import sys, h5py
     with h5py.File(sys.argv[1], "r") as file:
@@ -231,7 +231,7 @@ NETCDF = """
 
 
 def test_links(server: Server, folder: Path, tmp_path: Path) -> None:
-    """netCDF-C takes no URLs of ours: it gets a file that leads to one."""
+    """netCDF-C does not accept our URLs, so it gets a file that links to one."""
     netcdf = pytest.importorskip("netCDF4")
     with netcdf.Dataset(folder / "n4.nc", "w") as file:
         file.createDimension("x", 5)
@@ -247,7 +247,7 @@ def test_links(server: Server, folder: Path, tmp_path: Path) -> None:
     assert "is a link to" in failure("link.nc", folder=tmp_path)
     assert "read-only" in failure("link.nc", "r+", folder=tmp_path, options=links)
     assert not failure("link.nc", folder=tmp_path, options=links)
-    # Who knows no links fails, rather than find nothing in the file.
+    # A program that does not know such link files fails, instead of finding an empty file.
     assert helpers.run(NETCDF, "link.nc", "r", folder=tmp_path, native=True) == "OSError\n"
     done = subprocess.run(link, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert (done.returncode, "--overwrite" in done.stderr) == (1, True)
@@ -291,7 +291,7 @@ def test_other_releases(release: tuple[str, str], server: Server, folder: Path) 
             np.testing.assert_array_equal(np.load(folder / f"{name}.npy"), file[name][...])
 
 
-# What is an error.
+# Errors.
 
 
 @pytest.mark.parametrize("mode", ["r+", "a", "w", "x"])
@@ -350,7 +350,7 @@ STEPS = """
 
 
 def in_steps(url: str, folder: Path, between: Any) -> str:
-    """Opens a file, does something, and returns what reading on says."""
+    """Opens a file, calls `between`, and returns the output of reading on."""
     program = helpers.start(STEPS, url, folder=folder, env=hyperchunk.plugins.environment())
     assert program.stdout is not None
     program.stdout.readline()
@@ -383,12 +383,12 @@ def test_a_server_that_is_gone(folder: Path) -> None:
 
 
 def relays(process: int) -> list[int]:
-    """The children of a process."""
+    """Returns the children of a process."""
     return [int(number) for number in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def ended(process: int) -> bool:
-    """Whether a process ends soon. Nobody may be there to reap it."""
+    """Returns whether a process ends soon; it may stay a zombie."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         status = Path(f"/proc/{process}/status")
@@ -407,7 +407,7 @@ def test_a_relay_that_is_killed_is_replaced(server: Server, folder: Path) -> Non
 
 
 def test_nothing_is_left(server: Server, folder: Path) -> None:
-    """Of a program that ends, one that closes its files, and one that is killed."""
+    """No relay remains after a program that ends, one that closes its files, and one that is killed."""
     program = helpers.start(STEPS, f"{server.url}/a.h5", folder=folder, env=hyperchunk.plugins.environment())
     assert program.stdout is not None
     program.stdout.readline()

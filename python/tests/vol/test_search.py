@@ -1,4 +1,4 @@
-"""HDF5's search for a connector after a failed open: with `hyperchunk env`, and with the connector in sight."""
+"""HDF5's search for a connector after a failed open: with `hyperchunk env`, and with the connector on the path."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from vol import helpers, releases
 
 Setting = Callable[[], dict[str, str]]
 
-# A lock that is taken once, as by another process for a moment.
+# A lock that fails once, as if another process held it for a moment.
 LOCKED_ONCE = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,12 +38,12 @@ OPEN = """
 
 
 def filters() -> dict[str, str]:
-    """What `hyperchunk env` sets."""
+    """Returns the variables set by `hyperchunk env`."""
     return {"HDF5_PLUGIN_PATH": str(hyperchunk.plugins.folder())}
 
 
 def in_sight() -> dict[str, str]:
-    """The connector on the plugin path, and not named."""
+    """Returns variables with the connector on the plugin path, but not named."""
     return {"HDF5_PLUGIN_PATH": f"{hyperchunk.plugins.folder()}:{hyperchunk.plugins.connector_folder()}"}
 
 
@@ -80,7 +80,7 @@ def test_files_that_cannot_be_opened_have_the_native_error(name: str, tmp_path: 
 
 
 def test_only_files_that_need_the_connector_are_claimed(tmp_path: Path) -> None:
-    """HDF5 2.0 gives a file that a search found to the native connector, so such files are refused with the way out."""
+    """HDF5 2.0 passes a file found by a search to the native connector, so such files are refused with advice."""
     subprocess.run([helpers.command(), "link", "grpc://host:1/a.h5", tmp_path / "remote.h5"], check=True)
     code = """
     import sys
@@ -99,7 +99,7 @@ def test_only_files_that_need_the_connector_are_claimed(tmp_path: Path) -> None:
         assert "HDF5_VOL_CONNECTOR=hyperchunk" in err
 
 
-# A program that asks for the connector itself, in an access list.
+# A program that requests the connector itself, in an access list.
 CHOSEN = """
     import ctypes, sys
     hdf5 = ctypes.CDLL(sys.argv[1])
@@ -129,7 +129,7 @@ def test_connector_in_an_access_list_tells_the_truth(package: str, tmp_path: Pat
     assert helpers.finish(helpers.start(CHOSEN, library, folder=tmp_path, env=env)).split() == ["1", "0", "True", "1"]
 
 
-# Opens a store whose lock is lost once, and reads it.
+# Opens a store whose lock fails once, and reads it.
 FOUND = """
     import ctypes, sys
     hdf5 = ctypes.CDLL(sys.argv[1])
@@ -150,7 +150,9 @@ FOUND = """
 
 @pytest.mark.parametrize("package", [package for package, _ in releases.RELEASES])
 def test_store_that_a_search_finds(package: str, tmp_path: Path, locked_once: dict[str, str]) -> None:
-    """It is opened where HDF5 can (1.14), and refused with the way out where HDF5 would crash (2.0 and newer)."""
+    """The store is opened where HDF5 supports it (1.14), and refused with advice where HDF5 would crash (2.0 and
+    newer).
+    """
     code = "import h5py; h5py.File('a.h5', 'w')['x'] = [1.0, 2.0, 3.0]"
     helpers.finish(helpers.start(code, folder=tmp_path, env=hyperchunk.plugins.environment(store=True)))
     library = releases.library(package)
@@ -165,7 +167,7 @@ def test_store_that_a_search_finds(package: str, tmp_path: Path, locked_once: di
         assert "cannot open a.h5: expected the connector by name" in err
 
 
-# Opens and closes a file again and again, as the other process does: each loses races for the lock.
+# Opens and closes a file repeatedly, as the other process does: each loses races for the lock.
 RACE = """
     import sys, time
     import h5py
@@ -212,7 +214,7 @@ COST = """
 
 
 def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
-    """HDF5 loads each library of a plugin folder to see if it is a connector: 10 us for our two filters."""
+    """HDF5 loads each library of a plugin folder to check for a connector: 10 us for our two filters."""
     (tmp_path / "empty").mkdir()
     costs = [
         float(helpers.finish(helpers.start(COST, folder=tmp_path, env=env)))
@@ -221,7 +223,7 @@ def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
     assert costs[1] < costs[0] + 40e-6, costs
 
 
-# Makes a store, and says which of our libraries it has loaded. Argument: the libhdf5.
+# Makes a store, and prints which of our libraries are loaded. Argument: the libhdf5.
 NAMED = """
     import ctypes, re, sys
     hdf5 = ctypes.CDLL(sys.argv[1])
@@ -245,7 +247,7 @@ def test_connector_that_is_named_is_found_through_the_plugin_folder(package: str
     assert (tmp_path / "a.h5.d").is_dir()
     plain = tmp_path / "plain"
     plain.mkdir()
-    # HDF5 2.x ends with a connector that it does not know; 1.14 goes on without.
+    # HDF5 2.x ends on an unknown connector; 1.14 continues without it.
     for other, ends in [({}, False), ({"HDF5_VOL_CONNECTOR": "native"}, False), ({"HDF5_VOL_CONNECTOR": "our"}, None)]:
         process = helpers.start(NAMED, library, folder=plain, env=env | other)
         out, err = process.communicate(timeout=120)

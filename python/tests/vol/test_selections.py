@@ -1,4 +1,4 @@
-"""Selections that HDF5 refuses are refused in a store, too, and change nothing."""
+"""Selections that HDF5 refuses are refused in a store, too, without effect."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from vol import helpers
 
-# Arguments: what is selected in memory and in the file of a dataset of four elements, as slices.
+# Arguments: selections in memory and in the file of a dataset of four elements, as slices.
 PROGRAM = """
     import sys
     import h5py, numpy as np

@@ -1,4 +1,4 @@
-"""Sharded stores behind the connector: unmodified programs, alone and many at once; plain h5py reads the result."""
+"""Sharded stores through the connector: unmodified programs, one and several at once; plain h5py reads the result."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def write(code: str, folder: Path, **options: object) -> str:
 
 
 def names(folder: Path) -> list[str]:
-    """The files of a store, by their kinds."""
+    """Returns the suffixes of the files of a store."""
     return sorted(path.suffix for path in folder.iterdir())
 
 
@@ -242,7 +242,7 @@ def test_data_of_others_that_nobody_has_committed(tmp_path: Path) -> None:
     assert first.stdout is not None
     assert first.stdin is not None
     first.stdout.readline()
-    # For reading only: loud. To write: what was flushed is there.
+    # Read-only: an error. For writing: the flushed data are present.
     told = write(
         """
         try:

@@ -1,4 +1,4 @@
-"""A file of a store that is opened several times in one process, and closed in any order."""
+"""A file of a store, opened several times in one process, and closed in any order."""
 
 import itertools
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from vol import helpers, releases
 
-# Opens a new file `count` times, closes the identifiers in that order, and flushes and opens once more on the way.
+# Opens a new file `count` times, closes the identifiers in that order, and flushes and opens once more in between.
 PROGRAM = """
     import ctypes, sys
     hdf5 = ctypes.CDLL(sys.argv[1])

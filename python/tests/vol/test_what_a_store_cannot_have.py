@@ -1,4 +1,4 @@
-"""What the file of a commit cannot hold is refused when it is made: the rest of the session is committed."""
+"""Objects that the file of a commit cannot hold are refused at their creation: the rest of the session is committed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fixtures for tests of writing: each test may run with h5py in our place, as a control."""
+"""Fixtures for tests of writing: each test may run with h5py instead of hyperchunk, as a control."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,20 +12,20 @@ import pytest
 
 @pytest.fixture(params=["hyperchunk", "h5py"])
 def library(request: pytest.FixtureRequest) -> ModuleType:
-    """The library that writes: ours, and h5py as a control."""
+    """Library under test: hyperchunk, and h5py as a control."""
     return {"hyperchunk": hyperchunk, "h5py": h5py}[request.param]
 
 
 @pytest.fixture
 def new(tmp_path: Path) -> Iterator[Any]:
-    """A new file of ours, and how h5py reads it: ``with new.h5py() as file``."""
+    """A new file written by hyperchunk, and read by h5py: ``with new.h5py() as file``."""
     made = New(tmp_path / "new.h5")
     yield made
     made.close()
 
 
 class New:
-    """A file that is written by us and read by h5py."""
+    """A file written by hyperchunk and read by h5py."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,6 +35,6 @@ class New:
         self.file.close()
 
     def h5py(self) -> h5py.File:
-        """What was written, opened by h5py."""
+        """Closes the file and opens it with h5py."""
         self.close()
         return h5py.File(self.path, "r")

@@ -1,5 +1,6 @@
-"""What a libhdf5 reads from files: `python libhdf5_records.py libhdf5.so` answers each path, on a line, with a line of
-JSON; the first line is its version. A process of its own: no other libhdf5 is in it."""
+"""Reads files with a given libhdf5: `python libhdf5_records.py libhdf5.so` prints its version, and then answers each
+path on a line with a line of JSON. Runs in a separate process, so that no other libhdf5 is loaded.
+"""
 
 import json
 import sys

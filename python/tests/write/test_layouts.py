@@ -120,7 +120,7 @@ def test_filters(library: ModuleType, tmp_path: Path, name: str) -> None:
             try:
                 dataset = file.create_dataset("d", data=values, chunks=(16, 30), **options)
             except (ValueError, NotImplementedError) as error:
-                # Where libhdf5 or we have no encoder of szip.
+                # Unless libhdf5 or hyperchunk lacks an encoder of szip.
                 if "szip" not in name:
                     raise
                 pytest.skip(str(error))
@@ -166,7 +166,7 @@ def test_presets_that_need_plugins(new: Any, preset: str) -> None:
 
 def test_filters_one_by_one(new: Any) -> None:
     class Plugin(dict[str, Any]):
-        """As hdf5plugin has them."""
+        """Filter object in hdf5plugin's form."""
 
     values = np.arange(5000).reshape(50, 100)
     plugin = Plugin(compression=32015, compression_opts=(5,))

@@ -1,7 +1,7 @@
-"""Random trees written by us, read by other releases of libhdf5 and by netCDF4: all read the same as h5py's does.
+"""Random trees written by hyperchunk, read by other releases of libhdf5 and by netCDF4: all agree with h5py's.
 
-HDF5 1.14.6 is the library that the wheel of arraymorph carries, 2.2.0 that of netCDF4. HYPERCHUNK_TEST_LIBHDF5 names
-one in the place of the first."""
+HDF5 1.14.6 is in arraymorph's wheel, 2.2.0 in netCDF4's. HYPERCHUNK_TEST_LIBHDF5 replaces the first.
+"""
 
 import hashlib
 import importlib.util
@@ -26,7 +26,7 @@ LZF = 32000
 
 
 def _carried(package: str) -> Path | None:
-    """The libhdf5 in the wheel of a package."""
+    """Returns the libhdf5 in the wheel of a package."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return None
@@ -38,11 +38,11 @@ def _carried(package: str) -> Path | None:
 
 
 class Library:
-    """A libhdf5, in a process of its own."""
+    """A libhdf5, in a separate process."""
 
     def __init__(self, path: Path) -> None:
         program = Path(__file__).with_name("libhdf5_records.py")
-        # What it needs lies beside it, and not every wheel says so.
+        # Its dependencies are beside it, which not every wheel declares.
         environment = os.environ | {"LD_LIBRARY_PATH": str(path.parent)}
         command = [sys.executable, str(program), str(path)]
         self.process = subprocess.Popen(
@@ -55,7 +55,7 @@ class Library:
         return json.loads(self.process.stdout.readline())
 
     def objects(self, path: Path) -> dict[str, Any]:
-        """What it reads of a file; of what it cannot read, only that."""
+        """Returns the contents of a file; an unreadable part is only marked."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{path}\n")
         self.process.stdin.flush()
@@ -65,7 +65,7 @@ class Library:
             assert one["kind"] != "?", (self.version, name, one)
             for part in (one, *one.get("attrs", {}).values()):
                 if "err" in part:
-                    # h5py adds LZF to the library by itself.
+                    # h5py itself registers LZF.
                     assert any(number == LZF for number, _ in one.get("filters", [])), (self.version, name, part)
                     for key in [key for key in part if key.endswith("err")]:
                         part[key] = "unreadable"
@@ -83,7 +83,7 @@ def _library(path: Path | None, what: str) -> Library:
 
 @pytest.fixture(scope="module")
 def theirs() -> Iterator[Library]:
-    """The library of h5py."""
+    """h5py's library."""
     library = _library(_carried("h5py"), "a wheel of h5py")
     yield library
     library.close()
@@ -91,7 +91,7 @@ def theirs() -> Iterator[Library]:
 
 @pytest.fixture(scope="module", params=["arraymorph", "netCDF4"])
 def other(request: pytest.FixtureRequest) -> Iterator[Library]:
-    """Another."""
+    """Another library."""
     named = os.environ.get("HYPERCHUNK_TEST_LIBHDF5") if request.param == "arraymorph" else None
     library = _library(Path(named) if named else _carried(request.param), request.param)
     yield library
@@ -112,7 +112,7 @@ def test_random_trees_in_other_releases(theirs: Library, other: Library, tree: A
         trees.Builder(hyperchunk, path, libver, tree)
         expected = theirs.objects(path)
         assert other.objects(path) == expected
-        # That is what h5py makes arrays of, too.
+        # h5py converts these to arrays, too.
         with h5py.File(path) as file:
             for name, one in expected["objects"].items():
                 dtype = file[name].dtype if one["kind"] == "dataset" else np.dtype(object)
@@ -121,7 +121,7 @@ def test_random_trees_in_other_releases(theirs: Library, other: Library, tree: A
                     assert digest in (one["sha"], one.get("rawsha")), name
 
 
-# What netCDF has; what else there is in a file it leaves out, or refuses.
+# Types of netCDF; it skips or refuses others.
 NETCDF = ["i1", "u1", "<i2", ">i2", "<u4", ">i8", "<u8", "<f4", ">f8", "text"]
 names = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 values = st.tuples(st.sampled_from(NETCDF), st.lists(st.integers(1, 5), max_size=1).map(tuple), st.integers(0, 99))

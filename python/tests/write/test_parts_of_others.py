@@ -1,4 +1,4 @@
-"""What leads to parts of other objects, or is made of them: region references, virtual datasets, copies."""
+"""Region references, virtual datasets and copies: objects that refer to parts of others."""
 
 from pathlib import Path
 from types import ModuleType
@@ -73,7 +73,7 @@ def test_virtual_datasets(library: ModuleType, tmp_path: Path, monkeypatch: pyte
         lists = library.VirtualLayout((3,), ">f8")
         lists[:] = library.VirtualSource("1.h5", "data", 10)[[1, 4, 7]]
         file.create_virtual_dataset("lists", lists)
-        # Only the third file is there, of as many as come.
+        # Only the third file of the series exists.
         growing = library.VirtualLayout((1, 10), "<i4", maxshape=(None, 10))
         growing[: h5py.h5s.UNLIMITED, :] = library.VirtualSource("%b.h5", "data", (10,))
         file.create_virtual_dataset("growing", growing)
@@ -142,7 +142,7 @@ def make_tree(library: ModuleType, file: Any) -> None:
 
 
 def same(ours: Any, theirs: Any, *, refs: bool) -> None:
-    """Both read by h5py."""
+    """Compares two objects, both read by h5py."""
     assert type(ours) is type(theirs)
     assert list(ours.attrs) == list(theirs.attrs)
     for name in ours.attrs:

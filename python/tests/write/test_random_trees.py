@@ -1,5 +1,6 @@
-"""Random trees of groups, links, attributes, types and layouts, written by us and by h5py: every library reads the same
-in both."""
+"""Random trees of groups, links, attributes, types and layouts, written by hyperchunk and by h5py: every library
+reads the same from both.
+"""
 
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ class Difference:
             assert (ours.shape, ours.maxshape, ours.chunks) == (theirs.shape, theirs.maxshape, theirs.chunks)
             plists = [dataset.id.get_create_plist() for dataset in (ours, theirs)]
             assert plists[0].get_layout() == plists[1].get_layout()
-            # libhdf5 does not prepare optional filters of elements of variable length: they have no parameters.
+            # libhdf5 does not prepare optional filters of variable-length elements: they have no parameters.
             end = 2 if ours.dtype.hasobject else 3
             filters = [[plist.get_filter(at)[:end] for at in range(plist.get_nfilters())] for plist in plists]
             assert filters[0] == filters[1]
@@ -63,7 +64,7 @@ class Difference:
     def values(self, ours: Any, theirs: Any, here: Any, there: Any) -> None:
         if isinstance(ours, h5py.Reference):
             assert bool(ours) == bool(theirs)
-            # By which of its names an object is found is up to the library.
+            # An object with several names may be found by any of them.
             assert not ours or here.file[ours] == here.file[there.file[theirs].name]
         elif isinstance(ours, np.ndarray | np.void) and ours.dtype.names is not None:
             for name in ours.dtype.names:
@@ -105,20 +106,20 @@ def _check(tree: Any, libver: str, *, tools: bool) -> None:
         assert comparison.differences == []
         if tools and libver != "v200" and _tools():
             for tool in ("h5dump", "h5stat"):
-                # Not all that is in a file of h5py suits the tools: links that lead nowhere, for one.
+                # The tools fail on some files of h5py, for one with dangling links.
                 if _works(tool, theirs):
                     _run(tool, ours)
             if not _works("h5repack", theirs, theirs.with_suffix(".repacked")):
                 return
             _run("h5repack", ours, ours.with_suffix(".repacked"))
-            # What h5diff cannot compare, it calls different: also a file of h5py and its copy.
+            # h5diff reports values that it cannot compare as different, even between an h5py file and its copy.
             again = theirs.with_suffix(".again")
             _run("h5repack", theirs.with_suffix(".repacked"), again)
             if _works("h5diff", "-q", theirs.with_suffix(".repacked"), again):
                 _run("h5diff", ours.with_suffix(".repacked"), theirs.with_suffix(".repacked"))
 
 
-# A tree is written and read six times: to shrink one that fails takes minutes.
+# A tree is written and read six times, so shrinking a failing one would take minutes.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 quick = settings(deadline=None, max_examples=40, phases=PHASES, suppress_health_check=list(HealthCheck))
 long = settings(deadline=None, max_examples=8, phases=PHASES, suppress_health_check=list(HealthCheck))

@@ -241,7 +241,7 @@ def test_many_chunks_of_one_buffer(new: Any) -> None:
     dataset = new.file.create_dataset("d", (1000, 8), "<i2", chunks=(1, 8), compression=1)
     frames = np.arange(8000, dtype="<i2").reshape(1000, 8)
     offsets = np.stack([np.arange(1000), np.zeros(1000, int)], axis=1)
-    # As they are, from one array; compressed, from a list; compressed, behind one another.
+    # Uncompressed, from one array; compressed, from a list; compressed, contiguous.
     dataset.write_chunks(offsets[:300], frames[:300], filter_masks=1)
     deflated = [zlib.compress(frame.tobytes()) for frame in frames]
     dataset.write_chunks(offsets[300:600].tolist(), deflated[300:600])

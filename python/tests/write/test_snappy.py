@@ -1,4 +1,4 @@
-"""The filter Snappy (32003): ours, and through libhdf5 with our plugin."""
+"""The filter Snappy (32003): our implementation, and through libhdf5 with our plugin."""
 
 import struct
 import subprocess
@@ -16,7 +16,7 @@ SNAPPY = 32003
 
 
 def values(rows: int = 300, columns: int = 200, dtype: str = "i4") -> np.ndarray:
-    """Some that compress, and some that do not."""
+    """Returns values of which some compress, and some do not."""
     dice = np.random.default_rng(rows)
     found = np.add.outer(np.arange(rows) // 7, np.arange(columns) % 5).astype(dtype)
     found[rows // 2 :] = dice.integers(0, 2**30, found[rows // 2 :].shape)
@@ -24,7 +24,7 @@ def values(rows: int = 300, columns: int = 200, dtype: str = "i4") -> np.ndarray
 
 
 def varint(value: int) -> bytes:
-    """As Snappy has it."""
+    """Encodes a number as in Snappy."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)
@@ -33,7 +33,7 @@ def varint(value: int) -> bytes:
 
 
 def stored_plainly(data: bytes, block: int) -> bytes:
-    """A chunk as it is described, of literals alone: what another program might write."""
+    """Encodes a chunk by the specification with literals only, as another program might."""
     found = varint(len(data)) + varint(block)
     for start in range(0, len(data), block):
         piece = data[start : start + block]
@@ -62,7 +62,7 @@ def test_ours_is_read_by_h5py(tmp_path: Path, filters: object, dtype: str) -> No
 
 
 def filters_of(dataset: h5py.Dataset) -> list[int]:
-    """The numbers of a dataset's filters."""
+    """Returns the numbers of a dataset's filters."""
     plist = dataset.id.get_create_plist()
     return [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
 
@@ -85,7 +85,7 @@ def test_h5py_writes_what_we_write(tmp_path: Path, options: tuple[int, ...] | No
 def test_chunks_that_do_not_become_smaller(tmp_path: Path) -> None:
     noise = np.frombuffer(np.random.default_rng(1).bytes(40_000), "u1")
     with h5py.File(tmp_path / "theirs.h5", "w") as file:
-        # Optional: stored as they are. Not optional: stored all the same, larger.
+        # Optional: stored unfiltered. Not optional: stored filtered anyway, though larger.
         file.create_dataset("optional", data=noise, chunks=(40_000,), compression=SNAPPY)
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((40_000,))

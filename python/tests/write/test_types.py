@@ -1,5 +1,6 @@
-"""Each type that is read is written: as a dataset in each layout, as an attribute; and h5py reads the same type and
-values. The same tests run with h5py in our place."""
+"""Each readable type is also written: as a dataset in each layout and as an attribute; h5py reads the same type and
+values. The same tests run with h5py instead of hyperchunk.
+"""
 
 from pathlib import Path
 from types import ModuleType
@@ -48,7 +49,7 @@ def _values(code: str) -> np.ndarray:
 
 
 def _special(library: ModuleType) -> dict[str, np.ndarray]:
-    """Arrays that need more than NumPy's dtypes."""
+    """Returns arrays that need more than NumPy's dtypes."""
     nested = np.zeros((4, 5), _nested(library))
     nested["id"] = np.arange(20).reshape(4, 5)
     nested["inner"]["re"] = RNG.normal(size=(4, 5))
@@ -82,7 +83,7 @@ SPECIAL = sorted(_special(hyperchunk))
 
 
 def equal(one: Any, two: Any) -> bool:
-    """Whether values are the same, also not-a-numbers and sequences."""
+    """True if values are equal, including NaN and sequences."""
     if isinstance(one, np.ndarray) and one.dtype.names is not None:
         return one.shape == two.shape and all(equal(one[name], two[name]) for name in one.dtype.names)
     if isinstance(one, np.ndarray) and one.dtype.kind == "O":

@@ -1,4 +1,4 @@
-//! What all connections share, and the paths that show and change it.
+//! State shared by all connections, and the control paths that show and change it.
 
 use crate::fault::{Fault, Faults, duration};
 use crate::http::query;
@@ -9,25 +9,25 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How the network is.
+/// Simulated network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Network {
-    /// What each request waits before it is passed on.
+    /// Delay before a request is passed on.
     pub(crate) latency: Duration,
-    /// Bytes per second of each body; 0 for no bound.
+    /// Bytes per second of each body; 0 for no limit.
     pub(crate) bandwidth: f64,
-    /// How long a stall lasts.
+    /// Duration of a stall.
     pub(crate) stall: Duration,
-    /// What 429 says, in seconds.
+    /// `Retry-After` of a 429 response, in seconds.
     pub(crate) retry_after: u32,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The server behind, if there is one.
+    /// Address of the upstream server, if there is one.
     pub(crate) upstream: Option<String>,
-    /// The objects as files.
+    /// Folder of the objects as files.
     pub(crate) folder: Option<PathBuf>,
     network: Mutex<Network>,
     faults: Mutex<Faults>,
@@ -55,7 +55,7 @@ impl Shared {
         locked(&self.stats)
     }
 
-    /// Connections to the server behind that wait for a request.
+    /// Idle connections to the upstream server.
     pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<BufReader<TcpStream>>> {
         locked(&self.idle)
     }
@@ -64,7 +64,7 @@ impl Shared {
         locked(&self.faults).next(body)
     }
 
-    /// Changes settings; all of them or, if one is wrong, none.
+    /// Changes settings: all of them or, if one is invalid, none.
     pub(crate) fn set(&self, pairs: &[(String, String)]) -> Result<(), String> {
         let mut network = self.network();
         let mut faults = locked(&self.faults).clone();
@@ -88,7 +88,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The status and the body of a path of ours; `None` for every other.
+    /// Returns the status and the body for a control path; `None` for every other path.
     pub(crate) fn control(&self, target: &str) -> Option<(u16, String)> {
         let path = target.split('?').next().unwrap_or_default();
         let text = match path {

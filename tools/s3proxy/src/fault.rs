@@ -1,9 +1,9 @@
-//! What can go wrong, and when it does: by a rate for each kind, or by a script for the next requests.
+//! Faults, and their occurrence: by a rate for each kind, or by a script for the next requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What happens to a request.
+/// Fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// 500.
@@ -12,39 +12,40 @@ pub(crate) enum Fault {
     SlowDown,
     /// 429 with `Retry-After`.
     TooMany,
-    /// 400 `ExpiredToken`, as S3 says that credentials have expired.
+    /// 400 `ExpiredToken`, S3's error for expired credentials.
     Expired,
     /// 403 `AccessDenied`.
     Denied,
-    /// The connection is reset before an answer.
+    /// The connection is reset before a response.
     ResetHead,
     /// The connection is reset in the middle of the body.
     ResetBody,
-    /// The connection ends, in good order, in the middle of the body.
+    /// The connection is closed regularly in the middle of the body.
     CloseBody,
-    /// Nothing comes for as long as a stall lasts; then the connection is closed.
+    /// Nothing is sent for the duration of a stall; then the connection is closed.
     StallHead,
     /// The same, in the middle of the body.
     StallBody,
-    /// The body comes a few bytes at a time.
+    /// The body arrives a few bytes at a time.
     Trickle,
-    /// A body that is shorter than what was asked for, and a `Content-Length` that fits the body.
+    /// A body shorter than requested, with a matching `Content-Length`.
     Short,
-    /// Other bytes of the object, with the `Content-Range` of those.
+    /// Other bytes of the object, with their `Content-Range`.
     Shifted,
     /// 206 without a `Content-Range`, and other bytes.
     NoRange,
     /// `Range` is ignored: 200 and the whole object.
     Whole,
-    /// As if the object had been replaced: another ETag and other bytes, or 412 if the request says `If-Match`.
+    /// As if the object had been replaced: another ETag and other bytes, or 412 if the request has
+    /// `If-Match`.
     Changed,
     /// As if the object had been deleted: 404.
     Gone,
-    /// What comes is not HTTP.
+    /// The response is not HTTP.
     Garbage,
 }
 
-/// Every kind, by the name that it has in a query.
+/// Every kind, by its name in a query.
 pub(crate) const KINDS: [(&str, Fault); 18] = [
     ("500", Fault::Internal),
     ("503", Fault::SlowDown),
@@ -80,14 +81,14 @@ impl Fault {
             .ok_or_else(|| format!("no fault {name}: {}", known()))
     }
 
-    /// Whether it changes a body, so that it can't happen to an answer without one.
+    /// True for a fault that changes a body, so that it needs a response with one.
     pub(crate) fn needs_body(self) -> bool {
         use Fault::{CloseBody, NoRange, ResetBody, Shifted, Short, StallBody, Trickle, Whole};
         matches!(self, ResetBody | CloseBody | StallBody | Trickle | Short | Shifted | NoRange | Whole)
     }
 }
 
-/// Which requests fail, and how.
+/// Selection of the failing requests and their faults.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     rates: Vec<(Fault, f64)>,
@@ -96,7 +97,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// `503:0.1,reset-head:0.05`: kinds, and how often each happens; nothing for none.
+    /// Parses `503:0.1,reset-head:0.05`: kinds with their rates; empty for none.
     pub(crate) fn set_rates(&mut self, text: &str) -> Result<(), String> {
         let mut rates = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -111,7 +112,7 @@ impl Faults {
         Ok(())
     }
 
-    /// `ok,503,ok,whole`: what happens to the next requests, before rates count.
+    /// Parses `ok,503,ok,whole`: faults of the next requests, which take precedence over rates.
     pub(crate) fn set_script(&mut self, text: &str) -> Result<(), String> {
         let parts = text.split(',').filter(|part| !part.is_empty());
         let parse = |name| if name == "ok" { Ok(None) } else { Fault::parse(name).map(Some) };
@@ -119,12 +120,12 @@ impl Faults {
         Ok(())
     }
 
-    /// Where the pseudo-random numbers start.
+    /// Sets the seed of the pseudo-random numbers.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.state = seed;
     }
 
-    /// What happens to the next request, which has a body in its answer or not.
+    /// Returns the fault of the next request; `body` tells whether its response has a body.
     pub(crate) fn next(&mut self, body: bool) -> Option<Fault> {
         let fault = match self.script.pop_front() {
             Some(scripted) => scripted,
@@ -147,7 +148,7 @@ impl Faults {
         None
     }
 
-    /// A number from 0 to 1, by splitmix64.
+    /// Returns a number from 0 to 1, by splitmix64.
     fn random(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -157,7 +158,7 @@ impl Faults {
     }
 }
 
-/// `25ms`, `1.5s` or `0`.
+/// Parses `25ms`, `1.5s` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (digits, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => (digits, 1e-3),

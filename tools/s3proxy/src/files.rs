@@ -1,4 +1,4 @@
-//! Objects as files: all of one, or a range.
+//! Objects as files: whole, or a range.
 
 use crate::http::{Head, decoded};
 use crate::relay::Answer;
@@ -7,14 +7,15 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The file of a request's target.
+/// Returns the file of a request's target.
 fn path(folder: &Path, target: &str) -> Option<PathBuf> {
     let name = decoded(target.split('?').next()?.strip_prefix('/')?);
     let inside = Path::new(&name).components().all(|part| matches!(part, Component::Normal(_)));
     inside.then(|| folder.join(name))
 }
 
-/// `bytes=a-b`, `bytes=a-` or `bytes=-n`, as a range of a file of this size; `None` if it lies outside.
+/// Parses `bytes=a-b`, `bytes=a-` or `bytes=-n` as a range of a file of this size; `None` if it is
+/// out of bounds.
 fn range(text: &str, size: u64) -> Option<(u64, u64)> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let (start, end) = match (first.parse::<u64>().ok(), last.parse::<u64>().ok()) {
@@ -26,7 +27,7 @@ fn range(text: &str, size: u64) -> Option<(u64, u64)> {
     (start < end).then_some((start, end))
 }
 
-/// What a web server answers that has these files; `whole` if ranges mean nothing to it.
+/// Returns a web server's response from these files; `whole` if it ignores ranges.
 pub(crate) fn answer<'a>(folder: &Path, request: &Head, whole: bool) -> io::Result<Answer<'a>> {
     let opened = path(folder, request.word(1)).map(File::open);
     let Some(Ok(mut file)) = opened else { return Ok(Answer::error(404, "NoSuchKey", "no such file")) };

@@ -1,16 +1,16 @@
-//! As much of HTTP/1.1 as a proxy needs: heads, and bodies of a known length.
+//! Subset of HTTP/1.1 for a proxy: heads, and bodies of a known length.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read};
 
-/// The longest head and the longest chunked body that is taken.
+/// Maximum size of a head and of a chunked body, in bytes.
 const HEAD_LIMIT: u64 = 64 << 10;
 const CHUNKED_LIMIT: usize = 64 << 20;
 
-/// The first line and the headers of a request or an answer.
+/// First line and headers of a request or a response.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
-    /// The first line, without its end.
+    /// First line, without its line end.
     pub(crate) line: String,
     headers: Vec<(String, String)>,
 }
@@ -19,7 +19,7 @@ fn bad(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// One line without its end; `None` at the end of the stream.
+/// Reads one line without its end; `None` at the end of the stream.
 fn read_line(from: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = String::new();
     if from.take(HEAD_LIMIT).read_line(&mut line)? == 0 {
@@ -48,12 +48,12 @@ impl Head {
         }
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Replaces a header or adds it.
+    /// Replaces or adds a header.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
         self.remove(name);
         self.headers.push((name.to_owned(), value.into()));
@@ -63,7 +63,7 @@ impl Head {
         self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
     }
 
-    /// `Content-Length`, 0 if there is none.
+    /// Returns `Content-Length`, 0 if it is missing.
     pub(crate) fn length(&self) -> io::Result<u64> {
         self.get("content-length").map_or(Ok(0), |text| text.parse().map_err(|_| bad("not a length")))
     }
@@ -72,17 +72,17 @@ impl Head {
         self.get("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
     }
 
-    /// The words of the first line: method, target and version, or version, status and reason.
+    /// Returns a word of the first line: method, target and version, or version, status and reason.
     pub(crate) fn word(&self, number: usize) -> &str {
         self.line.split(' ').nth(number).unwrap_or_default()
     }
 
-    /// The status of an answer.
+    /// Returns the status of a response.
     pub(crate) fn status(&self) -> u16 {
         self.word(1).parse().unwrap_or(0)
     }
 
-    /// As it goes over the wire.
+    /// Encodes the head for the wire.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{}\r\n", self.line);
         for (name, value) in &self.headers {
@@ -93,7 +93,7 @@ impl Head {
     }
 }
 
-/// The body of a chunked answer.
+/// Reads the body of a chunked response.
 pub(crate) fn read_chunked(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -112,7 +112,7 @@ pub(crate) fn read_chunked(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The pairs of a query, with percent signs decoded.
+/// Returns the pairs of a query, percent-decoded.
 pub(crate) fn query(target: &str) -> Vec<(String, String)> {
     let (_, query) = target.split_once('?').unwrap_or_default();
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -122,7 +122,7 @@ pub(crate) fn query(target: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Text with `%2C` and the like decoded.
+/// Decodes `%2C` and the like in a text.
 pub(crate) fn decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

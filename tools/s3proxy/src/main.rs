@@ -1,4 +1,4 @@
-//! A proxy before an S3 server (or before a folder) that has a network's latency, bandwidth and faults, and that counts.
+//! A proxy for an S3 server (or a folder) that simulates a network's latency, bandwidth and faults, and counts.
 //!
 //! ```text
 //! hyperchunk-s3proxy --listen 127.0.0.1:0 --upstream 127.0.0.1:9000 [--folder DIR] [--latency 25ms] [--bandwidth 80]
@@ -6,15 +6,15 @@
 //!                    [--until-stdin-ends]
 //! ```
 //!
-//! It prints the address that it listens on. `--folder` holds the objects as files, `BUCKET/KEY`: for the fault `whole`, and,
-//! without `--upstream`, as a plain web server with ranges and ETags. While it runs:
+//! It prints the address on which it listens. `--folder` holds the objects as files, `BUCKET/KEY`: for the
+//! fault `whole`, and, without `--upstream`, for a plain web server with ranges and ETags. While it runs:
 //!
-//! | path | does |
+//! | path | action |
 //! |---|---|
 //! | `/__set?latency=25ms&bandwidth=80&faults=…` | changes settings: the options above, without dashes in front |
 //! | `/__stats` | counts since the last reset; `chain` is the number of round trips in sequence |
 //! | `/__log` | every request since the last reset |
-//! | `/__reset` | forgets them |
+//! | `/__reset` | clears the counts and the log |
 
 mod control;
 mod fault;
@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-/// What the command line says.
+/// Parsed command line.
 #[derive(Default)]
 struct Arguments {
     listen: String,
@@ -76,8 +76,8 @@ fn run() -> Result<(), String> {
             std::process::exit(0)
         });
     }
-    // A thread for each connection; those that have ended theirs wait for another, since new ones would cost a client
-    // that makes many at once some of its time.
+    // A thread for each connection; a thread whose connection has ended waits for another, since a
+    // new thread would cost time to a client that makes several connections at once.
     let (clients, waiting) = mpsc::channel::<TcpStream>();
     let (waiting, idle) = (Arc::new(Mutex::new(waiting)), Arc::new(AtomicUsize::new(0)));
     for client in listener.incoming().flatten() {
@@ -86,7 +86,7 @@ fn run() -> Result<(), String> {
             clients.send(client).map_err(|error| error.to_string())?;
             continue;
         }
-        // A client that goes away, or a server that does, ends this connection alone.
+        // A failing client or server ends only this connection.
         std::thread::spawn(move || {
             let mut next = Some(client);
             while let Some(client) = next {

@@ -1,4 +1,4 @@
-//! One client's connection: request after request, passed on, delayed, counted, or spoilt.
+//! One client's connection: requests are passed on, delayed, counted, or made to fail.
 
 use crate::control::{Network, Shared};
 use crate::fault::Fault;
@@ -10,15 +10,15 @@ use std::io::{self, BufReader, Cursor, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// What is copied at a time, and what at a bounded bandwidth.
+/// Bytes copied at a time, without and with a bandwidth limit.
 const PIECE: usize = 256 << 10;
 const PACED_PIECE: usize = 128 << 10;
 
-/// An answer whose body has still to be read.
+/// A response whose body is still to be read.
 pub(crate) struct Answer<'a> {
     pub(crate) head: Head,
     pub(crate) body: Box<dyn Read + 'a>,
-    /// How many bytes the body has.
+    /// Size of the body in bytes.
     pub(crate) length: u64,
 }
 
@@ -30,7 +30,7 @@ impl Answer<'_> {
         Self { head, length: text.len() as u64, body: Box::new(Cursor::new(text)) }
     }
 
-    /// An error as S3 words it.
+    /// Returns an error in S3's format.
     pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
         let text =
             format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
@@ -38,8 +38,8 @@ impl Answer<'_> {
     }
 }
 
-/// The server behind. Between requests its connections are shared by all of ours, so that those of a new client do not
-/// cost the server new ones.
+/// The upstream server. Its idle connections are shared by all of ours, so that a new client does
+/// not cost the server a new connection.
 struct Upstream<'a> {
     address: &'a str,
     shared: &'a Shared,
@@ -47,7 +47,8 @@ struct Upstream<'a> {
 }
 
 impl Upstream<'_> {
-    /// Sends a request and reads the head of the answer. A connection that was kept too long is made again.
+    /// Sends a request and reads the head of the response. Reconnects if a connection was idle for
+    /// too long.
     fn ask(&mut self, request: &Head, body: &[u8]) -> io::Result<Head> {
         self.open = self.open.take().or_else(|| self.shared.idle().pop());
         let kept = self.open.is_some();
@@ -73,12 +74,12 @@ impl Upstream<'_> {
         Head::read(reader)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Leaves a connection whose answer was read whole to others.
+    /// Returns a connection to the idle ones after its response was read completely.
     fn leave(&mut self) {
         self.shared.idle().extend(self.open.take());
     }
 
-    /// The answer to a request.
+    /// Returns the response to a request.
     fn answer(&mut self, request: &Head, body: &[u8]) -> io::Result<Answer<'_>> {
         let mut head = self.ask(request, body)?;
         let reader = self.open.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -94,7 +95,7 @@ impl Upstream<'_> {
     }
 }
 
-/// Whether a connection can go on.
+/// True if a connection stays open.
 type GoesOn = bool;
 
 /// Serves a client until it, or a fault, ends the connection.
@@ -126,7 +127,7 @@ pub(crate) fn serve(client: TcpStream, shared: &Shared) {
     }
 }
 
-/// One request and its answer.
+/// Handles one request and its response.
 fn exchange(
     reader: &mut BufReader<TcpStream>,
     writer: &mut TcpStream,
@@ -224,8 +225,8 @@ fn entry(request: &Head, start: u128) -> Entry {
     Entry { method, target, range, status: 0, bytes: 0, fault: "", start, end: start }
 }
 
-/// Counts a request once, whatever happens to it. It ends just before its last byte is sent, so that whoever has all of an
-/// answer finds it counted.
+/// Counts a request once, whatever happens to it. It ends just before its last byte is sent, so
+/// that a client with the whole response finds it counted.
 struct Counting<'a> {
     shared: &'a Shared,
     entry: Option<Entry>,
@@ -264,7 +265,7 @@ impl Drop for Counting<'_> {
     }
 }
 
-/// The answer to a request that is not passed on.
+/// Returns the response to a request that is not passed on.
 fn refusal<'a>(fault: Option<Fault>, request: &Head, network: &Network) -> Option<Answer<'a>> {
     Some(match fault? {
         Fault::Internal => Answer::error(500, "InternalError", "an error of this server"),
@@ -286,7 +287,7 @@ fn refusal<'a>(fault: Option<Fault>, request: &Head, network: &Network) -> Optio
     })
 }
 
-/// Changes the head as a fault wants it; says whether the body has to change, too.
+/// Changes the head for a fault; returns whether the body must change, too.
 fn alter(fault: Fault, head: &mut Head) -> bool {
     if !(200..300).contains(&head.status()) {
         return false;
@@ -312,7 +313,7 @@ fn shifted(text: &str) -> Option<String> {
     Some(format!("bytes {}-{}/{total}", first + 1, last + 1))
 }
 
-/// Sends an answer at the network's speed. `last` is called before the last of it is written.
+/// Sends a response at the network's speed. `last` is called before the last part is written.
 fn send(
     to: &mut TcpStream,
     answer: Answer<'_>,
@@ -349,7 +350,7 @@ fn send(
         if left == 0 {
             last();
         }
-        // The head goes with the first bytes: one packet for a small answer.
+        // The head goes with the first bytes: one packet for a small response.
         if head.is_empty() {
             to.write_all(read)?;
         } else {
@@ -361,13 +362,13 @@ fn send(
     Ok(())
 }
 
-/// Ends the connection as a crash does.
+/// Resets the connection, as a crash does.
 fn reset(client: &TcpStream) -> io::Result<GoesOn> {
     SockRef::from(client).set_linger(Some(Duration::ZERO))?;
     Ok(false)
 }
 
-/// Says nothing for a while, or until the client gives up.
+/// Sends nothing for a while, or until the client gives up.
 fn stall(client: &mut TcpStream, how_long: Duration) -> io::Result<GoesOn> {
     client.set_read_timeout(Some(how_long.max(Duration::from_millis(1))))?;
     let _ = client.read(&mut [0]);

@@ -1,9 +1,9 @@
-//! What was asked for so far.
+//! Counts of the requests.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
-/// One request that has ended.
+/// A finished request.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) method: String,
@@ -12,7 +12,7 @@ pub(crate) struct Entry {
     pub(crate) status: u16,
     pub(crate) bytes: u64,
     pub(crate) fault: &'static str,
-    /// When it came and when its last byte left, in microseconds.
+    /// Time of arrival, and time of the last byte sent, in microseconds.
     pub(crate) start: u128,
     pub(crate) end: u128,
 }
@@ -58,7 +58,7 @@ impl Stats {
         self.entries.push(entry);
     }
 
-    /// The counts as JSON.
+    /// Returns the counts as JSON.
     pub(crate) fn json(&self) -> String {
         let count = |method: &str| self.entries.iter().filter(|entry| entry.method == method).count();
         let (gets, heads) = (count("GET"), count("HEAD"));
@@ -71,7 +71,7 @@ impl Stats {
         )
     }
 
-    /// Every request as JSON.
+    /// Returns every request as JSON.
     pub(crate) fn log(&self) -> String {
         let mut text = String::from("[");
         for (number, entry) in self.entries.iter().enumerate() {
@@ -86,7 +86,8 @@ impl Stats {
         text + "]"
     }
 
-    /// Round trips in sequence: the most requests of which each came after the one before had ended.
+    /// Returns the sequential round trips: the longest chain of requests, each started after the
+    /// end of the previous one.
     fn chain(&self) -> usize {
         let mut spans: Vec<_> = self.entries.iter().map(|entry| (entry.end, entry.start)).collect();
         spans.sort_unstable();
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(chain(&[(0, 5)]), 1);
         assert_eq!(chain(&[(0, 5), (0, 6), (1, 7)]), 1); // together
         assert_eq!(chain(&[(0, 5), (5, 9), (9, 12)]), 3); // one after another
-        assert_eq!(chain(&[(0, 30), (0, 5), (6, 9), (10, 12), (6, 31)]), 3); // a long one beside three
+        assert_eq!(chain(&[(0, 30), (0, 5), (6, 9), (10, 12), (6, 31)]), 3); // a long one in parallel to three
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
         let mut stats = Stats::new();
         stats.connected();
         let (first, second) = (stats.started(), stats.started());
-        // What ends in the microsecond in which another began may have been before it.
+        // A request that ends in the microsecond in which another started may have ended before it.
         while stats.now() == second {}
         stats.ended(entry(first, 0));
         stats.ended(entry(second, 0));

@@ -1,4 +1,4 @@
-//! The program itself, before a folder and before another one of itself.
+//! Tests of the program, over a folder and over another instance of itself.
 
 #[cfg(test)]
 mod proxy {
@@ -8,7 +8,7 @@ mod proxy {
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
-    /// A running proxy; it stops with the test.
+    /// A running proxy, which stops with the test.
     struct Proxy {
         child: Child,
         address: String,
@@ -27,7 +27,7 @@ mod proxy {
             assert_eq!(self.get(&format!("/__set?{query}"), "").unwrap().status, 200);
         }
 
-        /// A request on a connection of its own.
+        /// Sends a request on a new connection.
         fn get(&self, target: &str, headers: &str) -> std::io::Result<Answer> {
             ask(&mut self.connect(), "GET", target, headers)
         }
@@ -95,7 +95,7 @@ mod proxy {
         (0..1_000_000_u32).map(|n| (n.wrapping_mul(n) / 7).to_le_bytes()[0]).collect()
     }
 
-    /// A folder with one object, `bucket/a`.
+    /// Makes a folder with one object, `bucket/a`.
     fn folder(name: &str) -> PathBuf {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(folder.join("bucket")).unwrap();
@@ -103,7 +103,7 @@ mod proxy {
         folder
     }
 
-    /// A server of files, and a proxy before it.
+    /// Starts a file server, and a proxy for it.
     fn pair(name: &str, more: &[&str]) -> (Proxy, Proxy) {
         let folder = folder(name);
         let folder = folder.to_str().unwrap();
@@ -171,7 +171,7 @@ mod proxy {
             let mut stream = proxy.connect();
             assert_eq!(ask(&mut stream, "GET", "/bucket/a", RANGE).unwrap().status, status);
             assert_eq!(ask(&mut stream, "HEAD", "/bucket/a", "").unwrap().status, status);
-            // The connection goes on.
+            // The connection stays open.
             assert_eq!(ask(&mut stream, "GET", "/bucket/a", RANGE).unwrap().status, 206);
         }
         proxy.set("script=429");

@@ -1,4 +1,5 @@
-//! hdf5-pure, which reads the file into memory first, or streams it. It has slices of rows, no others.
+//! hdf5-pure, which reads the file into memory first, or streams it. It only supports slices of
+//! whole rows.
 
 use super::Task;
 use crate::jobs::{Answer, Input, Job, Names, Result, SIDE};

@@ -14,7 +14,7 @@ pub(crate) fn task(input: &Input, job: Job) -> Result<Task<'_>> {
 
 pub(crate) fn task_mapped(input: &Input, job: Job) -> Result<Task<'_>> {
     let open: Open = |path| {
-        // SAFETY: nobody writes to the file.
+        // SAFETY: the file is not modified.
         let map = unsafe { Mmap::map(&std::fs::File::open(path)?) }?;
         Ok(Hdf5File::from_mmap_with_options(map, OpenOptions::default())?)
     };

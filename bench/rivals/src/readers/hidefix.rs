@@ -1,4 +1,4 @@
-//! hidefix: an index made through libhdf5, then reads of its own.
+//! hidefix: makes an index through libhdf5, then reads by itself.
 
 use super::Task;
 use crate::jobs::{Answer, Input, Job, Names, Result, SIDE};
@@ -14,7 +14,7 @@ pub(crate) fn task(input: &Input, job: Job) -> Result<Task<'_>> {
     }))
 }
 
-/// With the index made.
+/// Prepares the job with the index made.
 pub(crate) fn task_ready(input: &Input, job: Job) -> Result<Task<'_>> {
     let (Job::Whole(name) | Job::Slices(name)) = job else {
         return Err("nothing to prepare".into());
@@ -26,7 +26,7 @@ pub(crate) fn task_ready(input: &Input, job: Job) -> Result<Task<'_>> {
     }))
 }
 
-/// The index of one dataset: faster than that of the file.
+/// Returns the index of one dataset: faster than the file's.
 fn index(input: &Input, name: &str) -> Result<DatasetD<'static>> {
     Ok(File::open(&input.data)?.dataset(name)?.index()?)
 }

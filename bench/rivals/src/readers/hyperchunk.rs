@@ -14,7 +14,7 @@ pub(crate) fn task(input: &Input, job: Job) -> Result<Task<'_>> {
     }))
 }
 
-/// With the file open, and read before: its chunks are known.
+/// Prepares the job with the file open and read before, so that its chunk index is loaded.
 pub(crate) fn task_ready(input: &Input, job: Job) -> Result<Task<'_>> {
     let (Job::Whole(name) | Job::Slices(name)) = job else {
         return Err("nothing to prepare".into());
@@ -66,6 +66,7 @@ fn names(file: &File) -> Result<Answer> {
 }
 
 fn bytes_of(values: &mut [f32]) -> &mut [u8] {
-    // SAFETY: the same memory, borrowed as long; any bytes are floats, and bytes may lie anywhere.
+    // SAFETY: the same memory, borrowed as long; any bytes are valid floats, and bytes need no
+    // alignment.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }

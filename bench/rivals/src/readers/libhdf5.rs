@@ -1,4 +1,4 @@
-//! libhdf5 through hdf5-metno: what the answers should be.
+//! libhdf5 through hdf5-metno: the expected answers.
 
 use crate::jobs::{Answer, Input, Job, Names, Result, SIDE};
 use hdf5_metno::File;

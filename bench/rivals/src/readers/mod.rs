@@ -9,10 +9,10 @@ mod rust_hdf5;
 
 use crate::jobs::{Answer, Input, Job, Result};
 
-/// A job that is ready to be done.
+/// A prepared job.
 pub(crate) type Task<'a> = Box<dyn FnOnce() -> Result<Answer> + 'a>;
 
-/// Prepares a job; what is done here is not timed.
+/// Prepares a job; the preparation is not timed.
 pub(crate) type Reader = for<'a> fn(&'a Input, Job) -> Result<Task<'a>>;
 
 pub(crate) const ALL: [(&str, Reader); 9] = [

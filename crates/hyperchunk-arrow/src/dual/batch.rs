@@ -1,4 +1,4 @@
-//! Record batches: what stands before the data of a row group, and the stored bytes of arrays.
+//! Record batch messages of row groups, and the stored bytes of arrays.
 
 use super::flat::{Flat, Slot};
 use crate::{Error, Result};
@@ -9,20 +9,20 @@ use arrow_schema::DataType;
 pub(super) const V5: i16 = 4;
 /// Arrow's `MessageHeader.RecordBatch`.
 const RECORD_BATCH: u8 = 3;
-/// What begins a message.
+/// The first bytes of a message.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
-/// What ends a stream.
+/// The end-of-stream marker.
 pub(super) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Data of so many bytes that are counted from the start of a body.
+/// A byte range, relative to the start of a body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) length: u64,
 }
 
-/// The message of a batch of `rows` rows: for each column its type, and where its data lie. `length`: of the whole message,
-/// what begins it included; it is filled up with zeros.
+/// Encodes the message of a batch of `rows` rows: for each column its type and the place of its data.
+/// `length` is the size of the whole message including its prefix; it is padded with zeros.
 pub(super) fn message(
     rows: u64,
     columns: &[(&DataType, Place)],
@@ -59,7 +59,7 @@ pub(super) fn message(
     framed(&flat.bytes, length)
 }
 
-/// A message with what stands before it, filled up to `length` bytes, or to a multiple of eight if that is 0.
+/// Adds the prefix to a message, and pads it to `length` bytes, or to a multiple of eight if that is 0.
 pub(super) fn framed(message: &[u8], length: usize) -> Result<Vec<u8>> {
     let whole = if length == 0 { (message.len() + 8).next_multiple_of(8) } else { length };
     let size = whole.checked_sub(8).filter(|size| *size >= message.len());
@@ -73,7 +73,7 @@ pub(super) fn framed(message: &[u8], length: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The nodes and buffers of a column: none is ever null.
+/// Appends the nodes and buffers of a column without nulls.
 fn describe(
     data_type: &DataType,
     rows: u64,
@@ -93,7 +93,7 @@ fn describe(
     Ok(())
 }
 
-/// How many bytes a value has that lies by itself.
+/// Returns the size in bytes of a value of fixed width.
 pub(super) fn width(data_type: &DataType) -> Result<usize> {
     let width = match data_type {
         DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
@@ -104,7 +104,7 @@ pub(super) fn width(data_type: &DataType) -> Result<usize> {
     })
 }
 
-/// The stored bytes of some values of an array.
+/// Returns the stored bytes of some values of an array.
 pub(super) fn stored(data: &ArrayData, first: usize, count: usize) -> Result<&[u8]> {
     let too_large = || Error::limit("an array larger than memory");
     let first_here = first.checked_add(data.offset()).ok_or_else(too_large)?;

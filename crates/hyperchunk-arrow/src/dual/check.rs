@@ -1,4 +1,4 @@
-//! Whether the Arrow side of a file is what its HDF5 side is.
+//! Consistency checks between the Arrow side and the HDF5 side of a file.
 
 use super::batch::{self, Place};
 use super::columns::attributes;
@@ -15,41 +15,41 @@ use hyperchunk::{Dataset, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// No footer is larger.
+/// Maximum size of a footer, in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// What a file is to programs that read Arrow.
+/// The result of checking a file as an Arrow file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
-    /// Why it is no Arrow file, or not what its HDF5 side is. Empty if all is well.
+    /// Reasons for which it is not an Arrow file, or differs from its HDF5 side. Empty if it is consistent.
     pub problems: Vec<String>,
-    /// Whether it was made to be both.
+    /// True if the file was made as a dual file.
     pub is_dual: bool,
     /// The group of the columns, if the footer can be read.
     pub group: Option<String>,
     /// The columns.
     pub columns: Vec<String>,
-    /// How many rows the footer leads to.
+    /// The number of rows in the footer's row groups.
     pub rows: u64,
-    /// In how many row groups.
+    /// The number of row groups.
     pub row_groups: usize,
-    /// How many commits there were.
+    /// The number of commits.
     pub generation: Option<u64>,
 }
 
 impl Checked {
-    /// Whether both sides are the same.
+    /// Returns whether both sides are the same.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// Compares what the Arrow footer of a file says with its HDF5 objects.
+/// Compares the Arrow footer of a file with its HDF5 objects.
 ///
 /// # Errors
-/// Those of reading the file as HDF5.
+/// Errors of reading the file as HDF5.
 pub fn check(path: impl AsRef<Path>) -> Result<Checked> {
     let path = path.as_ref();
     let checked = checked(path);
@@ -141,7 +141,7 @@ fn checked(path: &Path) -> Result<Checked> {
     Ok(checked)
 }
 
-/// A part of a file.
+/// Reads a part of a file.
 pub(super) fn part(file: &mut std::fs::File, offset: u64, length: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.take(length).read_to_end(&mut bytes));
@@ -152,14 +152,14 @@ pub(super) fn part(file: &mut std::fs::File, offset: u64, length: u64) -> Result
     Err(Error::new(hyperchunk::ErrorKind::Truncated, "the file ends too early"))
 }
 
-/// A column as HDF5 has it.
+/// A column with its HDF5 dataset.
 pub(super) struct Hdf5Column {
     pub(super) field: Field,
     pub(super) dataset: Dataset,
     pub(super) row_size: u64,
-    /// Where the data begin, or each chunk.
+    /// The address of the data, or of each chunk.
     pub(super) starts: Vec<u64>,
-    /// How many rows a chunk has.
+    /// The number of rows in a chunk.
     pub(super) chunk: Option<u64>,
     pub(super) alignment: u64,
 }
@@ -169,7 +169,7 @@ impl Hdf5Column {
         self.dataset.dims().first().copied().unwrap_or(0)
     }
 
-    /// The datasets of a schema's columns.
+    /// Opens the datasets of a schema's columns.
     fn all(file: &File, group: &str, schema: &Schema) -> Result<Vec<Self>> {
         let group = file.root()?.group()?.get(group.as_bytes())?.group()?;
         let each = schema.fields().iter().map(|field| {
@@ -181,7 +181,7 @@ impl Hdf5Column {
             if !same {
                 return Err(Error::invalid(format!("column {:?} has another type", field.name())));
             }
-            // The text alone: it is the same for the same attributes.
+            // Only the text is compared: it is equal for equal attributes.
             let told = |field: &Field| field.metadata().get(types::metadata::ATTRIBUTES_JSON).cloned();
             if told(&column.described(&column.field)?) != told(field) {
                 return Err(Error::invalid(format!("column {:?} has other attributes", field.name())));
@@ -191,7 +191,7 @@ impl Hdf5Column {
         each.collect()
     }
 
-    /// A dataset as a column, if its values are Arrow's.
+    /// Makes a column of a dataset, if its values are stored in Arrow's layout.
     pub(super) fn new(name: &str, dataset: Dataset) -> Result<Self> {
         let of = |message: String| {
             Error::unsupported(format!("dataset {name:?} cannot be an Arrow column: {message}"))
@@ -245,14 +245,14 @@ impl Hdf5Column {
         Ok(Self { field, dataset, row_size, starts, chunk, alignment: alignment as u64 })
     }
 
-    /// The field with the attributes of the dataset.
+    /// Adds the attributes of the dataset to a field.
     pub(super) fn described(&self, field: &Field) -> Result<Field> {
         let mut metadata = field.metadata().clone();
         metadata.extend(attributes(self.dataset.object())?);
         Ok(field.clone().with_metadata(metadata))
     }
 
-    /// Where the values of some rows lie, if they lie in one piece.
+    /// Returns the address of the values of some rows, if they are contiguous.
     pub(super) fn place(&self, first: u64, rows: u64) -> Option<u64> {
         match self.chunk {
             None => self.starts.first()?.checked_add(first.checked_mul(self.row_size)?),
@@ -264,7 +264,7 @@ impl Hdf5Column {
     }
 }
 
-/// Compares the message of a row group with the one that it should be; returns its number of rows.
+/// Compares the message of a row group with the expected one; returns its number of rows.
 fn compared(
     message: &[u8],
     body: u64,
@@ -300,7 +300,7 @@ fn compared(
     };
     let buffers = |batch: &arrow_ipc::RecordBatch<'_>| {
         let each = batch.buffers().into_iter().flatten();
-        // Where an empty buffer lies does not matter.
+        // The offset of an empty buffer does not matter.
         each.map(|buffer| (if buffer.length() == 0 { 0 } else { buffer.offset() }, buffer.length()))
             .collect::<Vec<_>>()
     };

@@ -1,4 +1,4 @@
-//! What the columns of a file that is HDF5 and Arrow can be, and how they lie in a row group.
+//! Columns of dual files: their types, and their layout in a row group.
 
 use super::batch::{self, END_OF_STREAM};
 use super::footer::MAGIC;
@@ -17,22 +17,22 @@ use std::sync::Arc;
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) column: ColumnType,
-    /// Values of this type are what the dataset stores.
+    /// The Arrow type whose values are stored unchanged in the dataset.
     pub(super) data_type: DataType,
     pub(super) dataset: Option<DatasetWriter>,
 }
 
-/// Values of a column in a row group begin at a multiple of this,
+/// Alignment of a column's values in a row group, in bytes.
 pub(super) const ALIGNMENT: u64 = 64;
-/// or of this, if they are many.
+/// Alignment in bytes of values of at least [`MANY`] bytes.
 pub(super) const PAGE: u64 = 4096;
 pub(super) const MANY: u64 = 1 << 20;
-/// What is known before the file is made.
+/// The state that is determined before the file is created.
 pub(super) struct Prepared {
     pub(super) schema: SchemaRef,
     pub(super) columns: Vec<Column>,
     pub(super) user_block: u64,
-    /// The groups on the way to the columns.
+    /// The names of the groups on the path to the columns.
     pub(super) names: Vec<String>,
     pub(super) message: Vec<u8>,
 }
@@ -111,12 +111,12 @@ impl Column {
     }
 }
 
-/// As Arrow has columns in such files: whatever can be, as it is stored.
+/// Returns the conversion options for dual files: values are taken as stored wherever possible.
 pub(super) fn look() -> Look {
     Look { strings: Strings::Stored, ..Look::default() }
 }
 
-/// Whether values of two types are the same bytes, one value behind the other.
+/// Returns whether consecutive values of both types have the same bytes.
 fn same_bytes(left: &DataType, right: &DataType) -> bool {
     let mut flat = [left, right].map(|data_type| {
         let (mut inner, mut count) = (data_type, 1_i64);
@@ -133,7 +133,7 @@ fn same_bytes(left: &DataType, right: &DataType) -> bool {
     left.1 == right.1 && same_width(&left.0, &right.0)
 }
 
-/// Where the values of columns begin in a row group of so many rows, and where they end.
+/// Returns the start of each column's values in a row group of `rows` rows, and the end of the last.
 pub(super) fn laid_out(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
     let too_large = || Error::limit("a row group of 2^62 bytes");
     let mut starts = Vec::with_capacity(sizes.len());
@@ -146,7 +146,7 @@ pub(super) fn laid_out(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64
     Ok((starts, at.next_multiple_of(ALIGNMENT)))
 }
 
-/// The message that a stream begins with.
+/// Encodes the schema message that starts a stream.
 pub(super) fn schema_message(schema: &Schema) -> Result<Vec<u8>> {
     let mut tracker = DictionaryTracker::new(false);
     let options = IpcWriteOptions::default();
@@ -155,7 +155,7 @@ pub(super) fn schema_message(schema: &Schema) -> Result<Vec<u8>> {
     batch::framed(&encoded.ipc_message, 0)
 }
 
-/// The attributes of an object, in order of their keys; none if Arrow has nothing for one of them.
+/// Returns the attributes of an object, sorted by key; empty if one of them has no Arrow equivalent.
 pub(super) fn attributes(object: &Object) -> Result<Vec<(String, String)>> {
     let mut told: Vec<(String, String)> = match attributes_to_metadata(object) {
         Err(error) if error.kind() == ErrorKind::Unsupported => Vec::new(),

@@ -1,4 +1,4 @@
-//! Arrow footers for files that are there.
+//! Adding Arrow footers to existing files.
 
 use super::batch::{self, CONTINUATION, Place};
 use super::check::{Checked, Hdf5Column, check, part};
@@ -17,45 +17,46 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What becomes Arrow's of a file.
+/// Options of [`fix`] and [`fix_to`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct FixOptions {
-    /// The group of the columns; by default the one that it was made with, or the root group.
+    /// The group of the columns; by default the one that the file was made with, or the root group.
     pub group: Option<String>,
     /// The columns, in their order; by default all datasets of the group that can be columns.
     pub columns: Option<Vec<String>>,
-    /// Whether a file of the new one's name is replaced, where a copy is made.
+    /// Replace an existing file when making a copy.
     pub replace: bool,
 }
 
-/// What was done.
+/// The result of adding a footer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fixed {
-    /// What the file is now.
+    /// The state of the file afterwards.
     pub checked: Checked,
-    /// Which datasets are no columns, and why.
+    /// Datasets that are not columns, with the reasons.
     pub notes: Vec<String>,
-    /// Whether something was written.
+    /// True if the file was written to.
     pub changed: bool,
 }
 
-/// Gives a file an Arrow footer, in place: its columns are what its datasets are now. Data stay where they are, but for
-/// values that are not aligned: they are copied to the end of the file. If this process is killed, HDF5 has what it had.
+/// Gives a file an Arrow footer, in place: its columns are its present datasets. Data stay where they are,
+/// except values that are not aligned, which are copied to the end of the file. If this process is killed,
+/// the HDF5 side is unchanged.
 ///
 /// # Errors
-/// Unsupported if that cannot be without a copy ([`fix_to`]); as [`Writer::adopt`].
+/// Unsupported if that needs a copy ([`fix_to`]); as [`Writer::adopt`].
 pub fn fix(path: impl AsRef<Path>, options: &FixOptions) -> Result<Fixed> {
     let path = path.as_ref();
     fixed(path, options).map_err(|error| error.file(path.display()))
 }
 
-/// Makes a copy of a file that is Arrow, too. `progress` gets how many bytes were copied, a part at a time, of as many as
-/// `total` says first.
+/// Copies a file to a dual file. `total` gets the number of bytes to copy, then `progress` gets the number of
+/// bytes of each copied part.
 ///
 /// # Errors
-/// Those of copying ([`Packing::write`]); as [`fix`].
+/// Errors of copying ([`Packing::write`]); as [`fix`].
 pub fn fix_to(
     path: impl AsRef<Path>,
     out: impl AsRef<Path>,
@@ -73,7 +74,7 @@ pub fn fix_to(
     fix(out, options)
 }
 
-/// A copy in which columns lie in one piece, behind a user block that has room for what Arrow needs.
+/// Plans a copy in which columns are contiguous, after a user block with room for the Arrow schema.
 fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<Packing> {
     let group_path = group_of(file, path, options)?;
     let group = file.root()?.group()?.get(group_path.as_bytes())?;
@@ -107,7 +108,7 @@ fn schema_of(fields: Vec<Field>, group: &str) -> Schema {
     )
 }
 
-/// The group of the columns.
+/// Returns the path of the columns' group.
 fn group_of(file: &File, path: &Path, options: &FixOptions) -> Result<String> {
     if let Some(group) = &options.group {
         return Ok(group.clone());
@@ -115,7 +116,7 @@ fn group_of(file: &File, path: &Path, options: &FixOptions) -> Result<String> {
     Ok(said_in_front(file, path)?.0.unwrap_or_else(|| "/".into()))
 }
 
-/// The group and the columns that the schema in the user block names.
+/// Returns the group and the columns in the schema of the user block.
 fn said_in_front(file: &File, path: &Path) -> Result<(Option<String>, HashSet<String>)> {
     let base = file.superblock().base.min(1 << 26);
     if base < 512 {
@@ -139,7 +140,7 @@ fn open(path: &Path) -> Result<std::fs::File> {
         .map_err(|error| Error::new(hyperchunk::ErrorKind::Io, format!("cannot open the file: {error}")))
 }
 
-/// The datasets of a group that are asked for, or all.
+/// Returns the requested datasets of a group, or all.
 fn datasets(group: &Object, options: &FixOptions) -> Result<Vec<(String, Dataset)>> {
     let inside = group.group()?;
     if let Some(names) = &options.columns {
@@ -162,7 +163,7 @@ fn datasets(group: &Object, options: &FixOptions) -> Result<Vec<(String, Dataset
     Ok(found)
 }
 
-/// The columns of a group, and notes about what is none.
+/// Returns the columns of a group, and notes about datasets that are not columns.
 fn columns(
     group: &Object,
     options: &FixOptions,
@@ -176,7 +177,7 @@ fn columns(
             Err(error) => return Err(error),
         }
     }
-    // A dataset of several names is one column: by the name that it had.
+    // A dataset with several names is one column, under the name that it had before.
     if options.columns.is_none() {
         columns.sort_by_key(|column| !old.contains(column.field.name()));
         let mut seen = HashSet::new();
@@ -188,7 +189,7 @@ fn columns(
             first
         });
     }
-    // What is as long as the columns that there were is one, too.
+    // A dataset as long as the previous columns is also a column.
     let known = |column: &Hdf5Column| old.contains(column.field.name());
     let rows = columns.iter().find(|column| known(column)).map(Hdf5Column::rows);
     if let Some(rows) = rows.filter(|_| options.columns.is_none()) {
@@ -216,7 +217,7 @@ fn columns(
     Ok((columns, notes))
 }
 
-/// Needs a copy.
+/// Returns the error for a file that needs a copy.
 fn needs_copy(what: String) -> Error {
     Error::unsupported(format!("{what}: a copy can be made that is Arrow, too (-o)"))
 }
@@ -260,7 +261,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
     if ids.iter().collect::<HashSet<_>>().len() < ids.len() {
         return Err(needs_copy("two columns are one dataset".into()));
     }
-    // From now on it is no Arrow file, until it is committed.
+    // From here on it is not an Arrow file, until the commit.
     writer.write_reserved(writer.size(), &mut [IoSlice::new(&[0])])?;
     for (column, id) in columns.iter_mut().zip(&ids) {
         align(&writer, column, *id, base)?;
@@ -302,7 +303,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
     }
 }
 
-/// Moves values to where Arrow may find them, if they lie elsewhere.
+/// Moves misaligned values to an aligned place.
 fn align(writer: &Writer, column: &mut Hdf5Column, id: NodeId, base: u64) -> Result<()> {
     let rows = column.rows();
     let height = column.chunk.unwrap_or(rows);
@@ -335,10 +336,10 @@ fn align(writer: &Writer, column: &mut Hdf5Column, id: NodeId, base: u64) -> Res
     Ok(())
 }
 
-/// Where the messages of row groups lie.
+/// The locations of the messages of row groups.
 struct Groups {
     blocks: Vec<Block>,
-    /// What is to be written, and where in the file.
+    /// Bytes to write, with their offsets in the file.
     written: Vec<(u64, Vec<u8>)>,
 }
 
@@ -405,7 +406,8 @@ fn places(
     Ok(groups)
 }
 
-/// Where the message of a row group lies before its values, if they were written so.
+/// Returns the address of the message before a row group's values, if the group has the layout of a dual
+/// file.
 fn before(
     starts: &[u64],
     sizes: &[u64],
@@ -422,7 +424,7 @@ fn before(
     if starts.iter().zip(&laid).any(|(start, laid)| begin + laid != *start) {
         return Ok(None);
     }
-    // Where it was just moved to, nothing was written.
+    // At a place to which values were just moved, no message was written.
     let found = part(bytes, base + begin, 4).ok();
     Ok((found == Some(CONTINUATION.to_vec())).then_some(base + begin))
 }

@@ -1,17 +1,18 @@
-//! Flatbuffers, as far as Arrow's messages need them, with a say in where each table lies.
+//! A writer of FlatBuffers, limited to the needs of Arrow's messages, with control over the location of each
+//! table.
 //!
-//! Tables are written front to back: what a table leads to comes behind it. Source: FlatBuffers' internals, "Tables",
-//! "Vectors", "Strings"; Arrow's `Message.fbs`, `Schema.fbs`, `File.fbs`.
+//! Tables are written front to back: the targets of a table's links follow it. Source: FlatBuffers'
+//! internals, "Tables", "Vectors", "Strings"; Arrow's `Message.fbs`, `Schema.fbs`, `File.fbs`.
 
 use crate::{Error, Result};
 
-/// A field of a table: where in the table's type it stands, and what it holds.
+/// A field of a table: its number in the table's type, and its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slot {
     I64(u16, i64),
     I16(u16, i16),
     U8(u16, u8),
-    /// Where something lies: [`Flat::link`] says where.
+    /// An offset, which is set by [`Flat::link`].
     Link(u16),
 }
 
@@ -32,14 +33,14 @@ impl Slot {
     }
 }
 
-/// A buffer that grows. It begins at a multiple of eight wherever it is put.
+/// A growing buffer, which must be placed at a multiple of eight.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Flat {
     pub(super) bytes: Vec<u8>,
 }
 
 impl Flat {
-    /// With room for where the root table lies.
+    /// Makes a buffer with room for the offset of the root table.
     pub(super) fn new() -> Self {
         Self { bytes: vec![0; 4] }
     }
@@ -54,7 +55,7 @@ impl Flat {
         }
     }
 
-    /// What is at `at` leads to `to`, which is behind it.
+    /// Sets the offset at `at` to point to `to`, which must follow it.
     pub(super) fn link(&mut self, at: usize, to: usize) -> Result<()> {
         let distance = to.checked_sub(at).and_then(|distance| u32::try_from(distance).ok());
         let distance = distance.ok_or_else(|| Error::limit("Arrow metadata of 4 GiB"))?;
@@ -62,11 +63,12 @@ impl Flat {
         Ok(())
     }
 
-    /// A table with its list of fields before it; where it lies, and where its links are, in the order of `slots`.
+    /// Writes a table preceded by its vtable; returns its position, and the positions of its offsets in the
+    /// order of `slots`.
     pub(super) fn table(&mut self, slots: &[Slot]) -> (usize, Vec<usize>) {
         let count = slots.iter().map(|slot| usize::from(slot.number()) + 1).max().unwrap_or(0);
         self.align(2);
-        // The table's own link to its list, of 4 bytes, and then the largest fields first.
+        // The table's own 4-byte offset to its vtable, then the largest fields first.
         let mut table = (self.bytes.len() + 4 + 2 * count).next_multiple_of(4);
         if slots.iter().any(|slot| slot.size() == 8) && table % 8 != 4 {
             table += 4;
@@ -103,12 +105,12 @@ impl Flat {
         (table, links)
     }
 
-    /// The table that all begins with.
+    /// Sets the root table.
     pub(super) fn root(&mut self, table: usize) -> Result<()> {
         self.link(0, table)
     }
 
-    /// A vector of structs of eight-byte numbers: `count` of them, `bytes` in all.
+    /// Writes a vector of structs of eight-byte numbers: `count` structs, `bytes` in all.
     pub(super) fn structs(&mut self, count: usize, bytes: &[u8]) -> usize {
         self.align(4);
         if self.bytes.len() % 8 != 4 {
@@ -120,7 +122,7 @@ impl Flat {
         at
     }
 
-    /// A vector of links: where it lies; its links are behind its length.
+    /// Writes a vector of offsets; returns its position. The offsets follow its length.
     pub(super) fn links(&mut self, count: usize) -> usize {
         self.align(4);
         let at = self.bytes.len();
@@ -129,7 +131,7 @@ impl Flat {
         at
     }
 
-    /// Text.
+    /// Writes a string.
     pub(super) fn text(&mut self, text: &str) -> usize {
         self.align(4);
         let at = self.bytes.len();
@@ -139,7 +141,7 @@ impl Flat {
         at
     }
 
-    /// Pairs of keys and values.
+    /// Writes a vector of pairs of keys and values.
     pub(super) fn pairs(&mut self, pairs: &[(String, String)]) -> Result<usize> {
         let vector = self.links(pairs.len());
         for (number, pair) in pairs.iter().enumerate() {
@@ -149,7 +151,7 @@ impl Flat {
         Ok(vector)
     }
 
-    /// One of them.
+    /// Writes one pair.
     pub(super) fn pair(&mut self, (key, value): &(String, String)) -> Result<usize> {
         let (table, links) = self.table(&[Slot::Link(0), Slot::Link(1)]);
         for (link, text) in links.into_iter().zip([key, value]) {
@@ -160,7 +162,7 @@ impl Flat {
     }
 }
 
-/// A little-endian number.
+/// Reads a little-endian number.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<usize> {
     let four = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
     let four = four.ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))?;

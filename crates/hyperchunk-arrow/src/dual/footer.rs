@@ -1,10 +1,14 @@
-//! The Arrow footer: it lies around the headers of the HDF5 objects that it describes, and is tied to them.
+//! The Arrow footer, which encloses the headers of the HDF5 objects that it describes and depends on their
+//! checksums.
 //!
-//! - The description of a column begins with a word that is the checksum of the header of the column's dataset.
+//! - The description of a column begins with a word that is the checksum of the header of the column's
+//!   dataset.
 //! - The file's last four bytes, `ROW1`, are the checksum of the header of the columns' group.
-//! - Each group above it has a pair in the schema's metadata that begins with the checksum of the group's header.
+//! - Each group above it has a pair in the schema's metadata that begins with the checksum of the group's
+//!   header.
 //!
-//! A program that changes one of these headers changes its checksum, and no Arrow reader believes the footer any more.
+//! A program that changes one of these headers changes its checksum, which makes the footer invalid for every
+//! Arrow reader.
 
 use super::flat::{Flat, Slot, u16_at, u32_at};
 use super::{batch, metadata};
@@ -14,12 +18,12 @@ use arrow_schema::{Field, Schema};
 use hyperchunk::write::{Companion, Filled, NodeId, Places, Plan, Sealed};
 use std::sync::{Mutex, PoisonError};
 
-/// What a file begins with, and a stream behind it.
+/// The magic number at the start of a file, which a stream follows.
 pub(super) const MAGIC: &[u8; 8] = b"ARROW1\0\0";
-/// What a file ends with.
+/// The magic number at the end of a file.
 pub(super) const ENDING: &[u8; 6] = b"ARROW1";
 
-/// The description of a column without its first word, and the list of fields that this word leads to.
+/// The description of a column without its first word, and the vtable that this word points to.
 #[derive(Debug, Clone)]
 struct Description {
     list: Vec<u8>,
@@ -35,7 +39,7 @@ pub(super) struct Block {
     pub(super) body: u64,
 }
 
-/// What the footer says at the next commit.
+/// The contents of the footer at the next commit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Said {
     /// Columns and their datasets.
@@ -43,40 +47,40 @@ pub(super) struct Said {
     /// The metadata of the schema.
     pub(super) metadata: Vec<(String, String)>,
     pub(super) blocks: Vec<Block>,
-    /// The groups above that of the columns, from the root on, and their paths.
+    /// The groups above the columns' group, from the root on, and their paths.
     pub(super) above: Vec<(NodeId, String)>,
     /// The group of the columns, and its path.
     pub(super) group: (Option<NodeId>, String),
-    /// Counts commits.
+    /// Number of commits.
     pub(super) generation: u64,
 }
 
-/// Writes footers.
+/// The writer of footers.
 #[derive(Debug, Default)]
 pub(super) struct Footer {
     said: Mutex<Said>,
-    /// Made when it is known what the footer will say.
+    /// Made when the contents of the footer are final.
     draft: Mutex<Option<Draft>>,
 }
 
-/// A footer whose places are not known.
+/// A footer whose addresses are not final.
 #[derive(Debug)]
 struct Draft {
     said: Said,
     descriptions: Vec<Description>,
     /// The bytes before the first header.
     front: Flat,
-    /// Where the links to columns are, where their lists of fields are.
+    /// The positions of the links to columns, and of their vtables.
     columns: Vec<(usize, usize)>,
-    /// The same for groups, and the two texts of each.
+    /// The positions of the links to groups, and of their vtables.
     above: Vec<(usize, usize)>,
-    /// Where the size of the file is said.
+    /// The position of the file's size.
     end: usize,
 }
 
-/// How many digits numbers have that are filled in later.
+/// Number of digits of numbers that are filled in later.
 const DIGITS: usize = 20;
-/// What lies behind the checksum of a group's header: links to two texts, and these.
+/// Returns the bytes after the checksum of a group's header: links to two texts, and the texts.
 fn pair_behind(key: &str, value: &str) -> Vec<u8> {
     let mut flat = Flat { bytes: vec![0; 12] };
     let key_at = flat.text(key);
@@ -121,7 +125,7 @@ impl Draft {
             (metadata::END.to_owned(), "0".repeat(DIGITS)),
         ];
         let at = front.pairs(&pairs)?;
-        // The text that was written last, without its end.
+        // The last written text, without its terminating zero.
         let end = front.bytes.len() - 1 - DIGITS;
         front.link(pairs_link, at)?;
         let (schema, links) = front.table(&[Slot::Link(1), Slot::Link(2)]);
@@ -148,7 +152,7 @@ impl Draft {
             .enumerate()
             .map(|(number, description)| list(&description.list, fields + 4 + 4 * number))
             .collect();
-        // The list of fields of a pair: two links.
+        // The vtable of a pair: two links.
         let pair: Vec<u8> = [8_u16, 12, 4, 8].into_iter().flat_map(u16::to_le_bytes).collect();
         let first = pairs + 4 + 4 * said.metadata.len();
         let above = (0..said.above.len()).map(|number| list(&pair, first + 4 * number)).collect();
@@ -156,7 +160,7 @@ impl Draft {
         Ok(Self { said, descriptions, front, columns, above, end })
     }
 
-    /// The bytes behind the checksums of groups.
+    /// Returns the bytes after the checksums of groups.
     fn behind(&self) -> impl Iterator<Item = Vec<u8>> {
         let said = self.said.above.iter().enumerate();
         said.map(|(number, (_, path))| pair_behind(&format!("{}{number}", metadata::ABOVE), path))
@@ -164,7 +168,7 @@ impl Draft {
 }
 
 impl Description {
-    /// From what arrow-ipc writes of a field.
+    /// Makes a description from arrow-ipc's encoding of a field.
     fn new(field: &Field) -> Result<Self> {
         let schema = Schema::new(vec![field.clone()]);
         let mut encoder = IpcSchemaEncoder::new();
@@ -183,7 +187,7 @@ impl Description {
     }
 }
 
-/// Where the list of fields of a table is.
+/// Returns the position of a table's vtable.
 fn list_of(bytes: &[u8], table: usize) -> Result<usize> {
     let back = u32_at(bytes, table)?;
     let back = u32::try_from(back).unwrap_or(0).cast_signed();
@@ -193,7 +197,7 @@ fn list_of(bytes: &[u8], table: usize) -> Result<usize> {
         .ok_or_else(|| Error::corrupt("a table of Arrow metadata that begins before them"))
 }
 
-/// Where a link of a table leads, if it is there.
+/// Returns the target of a table's link, if it is present.
 fn follow(bytes: &[u8], table: usize, number: usize) -> Result<Option<usize>> {
     let list = list_of(bytes, table)?;
     let place = 4 + 2 * number;
@@ -221,7 +225,7 @@ impl Companion for Footer {
         for ((object, _), behind) in draft.said.above.iter().zip(draft.behind()) {
             sealed.push(Sealed { object: *object, remainder: 0, behind: behind.len() as u64 });
         }
-        // It has no alignment to keep: the file ends where it ends.
+        // It needs no alignment: the file ends where it ends.
         sealed.push(Sealed { object: group, remainder: 4, behind: 0 });
         let front = draft.front.bytes.len() as u64;
         *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft);
@@ -233,7 +237,7 @@ impl Companion for Footer {
         let draft = draft.ok_or_else(|| Error::invalid("a footer that was not planned"))?;
         let mut front = draft.front.clone();
         let too_large = |_| Error::limit("Arrow metadata of 2 GiB");
-        // From the start of the front to a checksum.
+        // The distance from the start of the front to a checksum.
         let at = |checksum: &u64| usize::try_from(checksum.wrapping_sub(places.front)).map_err(too_large);
         let mut sealed = Vec::new();
         let mut checksums = places.checksums.iter();

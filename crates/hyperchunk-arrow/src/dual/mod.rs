@@ -1,4 +1,4 @@
-//! Files that are HDF5 and Arrow IPC at once: a column's values are the data of a dataset.
+//! Dual files, which are HDF5 and Arrow IPC at once: a column's values are the data of a dataset.
 //!
 //! The layout, byte by byte, is in `docs/formats/arrow.md`. In short:
 //!
@@ -8,13 +8,13 @@
 //! structure        HDF5's, with Arrow's footer around the headers of the columns and of their group
 //! ```
 //!
-//! A row group's values of a column are a chunk of the column's dataset, or all of it where there is one row group. Nothing is
-//! there twice: who writes a value through one format changes it in the other.
+//! A row group's values of a column are a chunk of the column's dataset, or all of it if there is one row
+//! group. No value is stored twice: a program that writes a value through one format changes it in the other.
 //!
-//! **Other programs change files.** HDF5 may not use space again that becomes free in such a file (strategy "none"), so
-//! values never become something else; whatever is added moves the end of the file, where Arrow's readers look first; and
-//! what is changed in place has a checksum that Arrow's footer is tied to (see [`footer`]). So a reader of Arrow files finds
-//! the right values, or no Arrow file.
+//! **Changes by other programs.** HDF5 does not reuse freed space in such a file (strategy "none"), so values
+//! are never overwritten by other data. Any addition moves the end of the file, where Arrow's readers look
+//! first. An in-place change alters a checksum on which Arrow's footer depends (see [`footer`]). So a reader
+//! of Arrow files finds the right values, or no Arrow file.
 
 mod batch;
 mod check;

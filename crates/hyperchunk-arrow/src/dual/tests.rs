@@ -12,7 +12,7 @@ use hyperchunk::{ErrorKind, File, OpenOptions, Result};
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
-/// Rows `first..first + count`: numbers, and rows of two numbers.
+/// Makes rows `first..first + count`: numbers, and rows of two numbers.
 fn rows(first: i32, count: i32) -> RecordBatch {
     let numbers: Int32Array = (first..first + count).collect();
     let pairs: Float64Array = (2 * first..2 * (first + count)).map(f64::from).collect();
@@ -25,7 +25,7 @@ fn rows(first: i32, count: i32) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
-/// All rows that an Arrow file has: how many, if they are those that were written.
+/// Returns the number of rows of an Arrow file, if they have the written values.
 fn as_arrow(bytes: &[u8]) -> Option<i32> {
     let reader = FileReader::try_new(Cursor::new(bytes), None).ok()?;
     count(reader)
@@ -50,7 +50,7 @@ fn count(
     Some(next)
 }
 
-/// The same of an HDF5 file.
+/// Returns the number of rows of an HDF5 file, if they have the written values.
 fn as_hdf5(bytes: &[u8], group: &str) -> Result<i32> {
     let file = File::from_bytes(bytes, &OpenOptions::default())?;
     let group = file.root()?.group()?.get(group.as_bytes())?.group()?;
@@ -69,12 +69,12 @@ fn as_hdf5(bytes: &[u8], group: &str) -> Result<i32> {
     Ok(count as i32)
 }
 
-/// The stream behind the first eight bytes.
+/// Reads the stream after the first eight bytes.
 fn as_stream(bytes: &[u8]) -> Option<i32> {
     count(StreamReader::try_new(Cursor::new(&bytes[8..]), None).ok()?)
 }
 
-/// What was done to a file, one after the other.
+/// An operation on a file.
 #[derive(Debug, Clone)]
 enum Done {
     Wrote(u64, Vec<u8>),
@@ -82,7 +82,7 @@ enum Done {
     Published(u64),
 }
 
-/// Keeps what was done.
+/// A sink that records operations.
 #[derive(Debug, Default)]
 struct Log(MemorySink, Mutex<Vec<Done>>);
 
@@ -136,7 +136,7 @@ fn check(group: &str, row_group: Option<u64>, growable: bool, appends: &[i32]) {
         "{row_group:?} {appends:?}"
     );
     assert_eq!(as_hdf5(&bytes, group).unwrap(), total);
-    // Whoever is killed leaves a part of this.
+    // A killed process leaves a prefix of these.
     let (mut bytes, mut published) = (Vec::new(), false);
     let done = log.1.lock().unwrap().clone();
     for (step, done) in done.iter().enumerate() {
@@ -224,7 +224,7 @@ fn a_damaged_file_is_never_taken_for_another() {
     for round in 0..400 {
         seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         let mut damaged = bytes.clone();
-        // The structure, and the messages in front.
+        // Damage the structure, or the messages in front.
         let from = if round % 4 == 0 { 0 } else { bytes.len() - 2500 };
         let at = from + (seed >> 33) as usize % (bytes.len() - from).min(2500);
         damaged[at] ^= 1 << (seed >> 8 & 7);

@@ -1,4 +1,4 @@
-//! Writes files that are HDF5 and Arrow at once.
+//! The writer of dual files.
 
 use super::batch::{self, END_OF_STREAM, Place, stored};
 use super::columns::{ALIGNMENT, Column, MANY, PAGE, Prepared, attributes, laid_out, look};
@@ -14,28 +14,28 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many bytes are in a row group if nobody says otherwise.
+/// Default size of a row group, in bytes.
 const USUAL_GROUP: u64 = 64 << 20;
-/// HDF5 before 2.0 knows no larger chunks.
+/// Maximum size of a chunk in HDF5 before 2.0, in bytes.
 const LARGEST_CHUNK: u64 = u32::MAX as u64;
-/// A stream is not filled up with more.
+/// Maximum padding in a stream, in bytes.
 const MOST_FILLED: u64 = 1 << 20;
 
-/// How a file is made.
+/// Options of a dual file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DualOptions {
     /// The group that the columns are in.
     pub group: String,
-    /// How many rows a row group has, the last one excepted. By default as many as are written first if they are many, else
-    /// as many as have 64 MiB.
+    /// Number of rows of each row group but the last. By default the size of the first write if that is
+    /// large, else as many as fit into 64 MiB.
     pub row_group: Option<u64>,
-    /// Whether HDF5 programs may add rows to columns of several row groups. Arrow's readers do not see such rows, or refuse
-    /// the file, until `hyperchunk arrow fix` was run.
+    /// Allow HDF5 programs to add rows to columns of several row groups. Arrow's readers ignore such rows, or
+    /// refuse the file, until `hyperchunk arrow fix` has run.
     pub growable: bool,
     /// The size of the user block; by default as large as the schema needs.
     pub user_block: Option<u64>,
-    /// All else. There is no journal, and nothing that older releases than HDF5 1.8 can read.
+    /// Options of the HDF5 file. There is no journal, and nothing for releases before HDF5 1.8.
     pub file: CreateOptions,
 }
 
@@ -46,7 +46,8 @@ impl Default for DualOptions {
     }
 }
 
-/// A file that is HDF5 and Arrow at once, while it is written. May be used from many threads; appends are one after the other.
+/// A writer of a file that is HDF5 and Arrow at once. It may be used from several threads; appends are
+/// serialised.
 #[derive(Debug)]
 pub struct DualWriter {
     writer: Writer,
@@ -64,55 +65,57 @@ pub struct DualWriter {
 struct State {
     columns: Vec<Column>,
     groups: Vec<RowGroup>,
-    /// How many rows each has; known from the first append on.
+    /// Number of rows in each; determined by the first append.
     group_rows: Option<u64>,
-    /// Whether columns may be stored in chunks.
+    /// True if columns may be stored in chunks.
     chunks: bool,
     metadata: Vec<(String, String)>,
     generation: u64,
-    /// Places that row groups moved from, and where to.
+    /// Old and new addresses of row groups that were moved.
     moved: Vec<(u64, u64)>,
-    /// Whether there is something to commit, but for what was done to the HDF5 side: that many changes were committed.
+    /// True if there is something to commit besides changes to the HDF5 side, of which `changes` were
+    /// committed.
     changed: bool,
     changes: u64,
     closed: bool,
 }
 
-/// A row group. Addresses count from the superblock.
+/// A row group. Addresses are relative to the superblock.
 #[derive(Debug, Clone)]
 struct RowGroup {
-    /// Two places for the message, one behind the other: what a commit leads to is not written over.
+    /// The address of two consecutive slots for the message, so that the one a commit points to is not
+    /// overwritten.
     messages: u64,
-    /// Which of them the next commit leads to.
+    /// True if the next commit points to the second slot.
     second: bool,
-    /// Which of them the last commit led to.
+    /// The slot that the last commit pointed to.
     led: Option<bool>,
-    /// Where the values of each column begin.
+    /// The start of each column's values.
     starts: Vec<u64>,
-    /// What comes behind them in a stream.
+    /// The address after the values, where a stream continues.
     behind: u64,
-    /// How many rows there is room for.
+    /// The capacity in rows.
     room: u64,
     rows: u64,
     changed: bool,
 }
 
-/// A column of a new file, as HDF5 has it.
+/// The HDF5 definition of a column in a new file.
 #[derive(Debug, Clone)]
 pub struct NewColumn {
     /// The name of its dataset.
     pub name: String,
     /// The type of its elements.
     pub datatype: Datatype,
-    /// The extent of a row: of the dataset without its first dimension.
+    /// The extent of a row: the dataset's extent without its first dimension.
     pub cell: Vec<u64>,
 }
 
-/// Some rows of all columns: the stored bytes of a column's values, from a row on.
+/// Returns the stored bytes of a column's values: takes the column, the first row and the number of rows.
 type Rows<'a> = dyn Fn(usize, usize, usize) -> Result<&'a [u8]> + 'a;
 
 impl DualWriter {
-    /// Starts a file of this machine with columns that HDF5 describes.
+    /// Creates a file on this machine with columns given by HDF5 definitions.
     ///
     /// # Errors
     /// As [`DualWriter::create`].
@@ -136,10 +139,10 @@ impl DualWriter {
         Self::start_at(path, &shown, prepared, options)
     }
 
-    /// Starts a file of this machine. It has its name when it is first committed.
+    /// Creates a file on this machine. It gets its name with the first commit.
     ///
     /// # Errors
-    /// Unsupported for columns whose Arrow values are not what HDF5 stores; as [`Writer::create`].
+    /// Unsupported for columns whose Arrow values differ from HDF5's stored bytes; as [`Writer::create`].
     pub fn create(path: impl AsRef<Path>, schema: &Schema, options: &DualOptions) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.to_string_lossy();
@@ -147,7 +150,7 @@ impl DualWriter {
         Self::start_at(path, &shown, prepared, options)
     }
 
-    /// Starts a file in a sink. `name` is for messages.
+    /// Creates a file in a sink. `name` is for messages.
     ///
     /// # Errors
     /// As [`DualWriter::create`].
@@ -160,13 +163,13 @@ impl DualWriter {
         Self::start(sink, name, Prepared::new(schema, options)?, options)
     }
 
-    /// At a path: nothing is left if it cannot be.
+    /// Creates a file at a path; leaves nothing on failure.
     fn start_at(path: &Path, shown: &str, prepared: Prepared, options: &DualOptions) -> Result<Self> {
         let sink =
             Arc::new(LocalSink::create(path, options.file.sync, options.file.replace, options.file.locking)?);
         let made = Self::start(Arc::<LocalSink>::clone(&sink), Some(shown), prepared, options);
         if made.is_err() {
-            // The first error is the one that counts.
+            // The first error is the relevant one.
             drop(sink.discard());
         }
         made
@@ -182,7 +185,7 @@ impl DualWriter {
         let mut file = options.file.clone();
         (file.user_block, file.lasting, file.journal) = (user_block, true, false);
         let writer = Writer::create_in(sink, name, &file)?;
-        // Nobody takes it for Arrow before it ends so, too.
+        // It is not a valid Arrow file until it also has the ending.
         writer.write_user_block(0, MAGIC)?;
         writer.write_user_block(MAGIC.len() as u64, &message)?;
         let mut above = Vec::new();
@@ -218,7 +221,7 @@ impl DualWriter {
             group,
             state: Mutex::new(state),
         };
-        // The datasets are there from the start, so that they can have attributes.
+        // The datasets exist from the start, so that they can have attributes.
         {
             let mut state = dual.state();
             state.define(&dual)?;
@@ -232,13 +235,13 @@ impl DualWriter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The schema as the file has it.
+    /// Returns the schema of the file.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The columns, as HDF5 has them.
+    /// Returns the HDF5 definitions of the columns.
     #[must_use]
     pub fn columns(&self) -> Vec<NewColumn> {
         let state = self.state();
@@ -250,26 +253,26 @@ impl DualWriter {
         state.columns.iter().map(column).collect()
     }
 
-    /// The HDF5 side: for groups, attributes and further datasets. What it commits has an old Arrow footer: use
-    /// [`DualWriter::flush`].
+    /// Returns the HDF5 side, for groups, attributes and further datasets. If you commit through it, the
+    /// Arrow footer is outdated: use [`DualWriter::flush`].
     #[must_use]
     pub fn writer(&self) -> &Writer {
         &self.writer
     }
 
-    /// The group of the columns.
+    /// Returns the group of the columns.
     #[must_use]
     pub fn group(&self) -> NodeId {
         self.group
     }
 
-    /// How many rows were written.
+    /// Returns the number of written rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.state().rows()
     }
 
-    /// Says something in the metadata of the schema.
+    /// Sets a metadata entry of the schema.
     pub fn set_metadata(&self, key: &str, value: &str) {
         let mut state = self.state();
         state.changed = true;
@@ -277,16 +280,16 @@ impl DualWriter {
         state.metadata.push((key.to_owned(), value.to_owned()));
     }
 
-    /// Adds rows: straight from the arrays' memory to their places.
+    /// Adds rows, written directly from the arrays' memory.
     ///
     /// # Errors
-    /// Invalid if the columns are not those of the file; Unsupported for null values; those of the sink.
+    /// Invalid if the columns differ from the file's; Unsupported for null values; errors of the sink.
     pub fn append(&self, batch: &RecordBatch) -> Result<()> {
         self.append_of(batch, Some(batch.num_rows() as u64))
     }
 
-    /// As [`DualWriter::append`], for the first of so many rows that will come: they get one place if nothing else was
-    /// asked for. `None` if nobody knows how many.
+    /// Like [`DualWriter::append`], for the first of `all` rows to come: they get one row group unless a size
+    /// was given. `None` if their number is unknown.
     ///
     /// # Errors
     /// As [`DualWriter::append`].
@@ -296,7 +299,7 @@ impl DualWriter {
         done.map_err(|error| self.named(error))
     }
 
-    /// Adds rows: for each column the bytes of its values as they are stored, one behind the other.
+    /// Adds rows, given as the stored bytes of each column's values, contiguously.
     ///
     /// # Errors
     /// As [`DualWriter::append`].
@@ -320,7 +323,7 @@ impl DualWriter {
         done.map_err(|error| self.named(error))
     }
 
-    /// Commits what was written so far: both formats have it from now on.
+    /// Commits all written rows, in both formats.
     ///
     /// # Errors
     /// As [`Writer::flush`].
@@ -328,7 +331,7 @@ impl DualWriter {
         self.commit(&mut self.state())
     }
 
-    /// Commits, and ends the file.
+    /// Commits, and closes the file.
     ///
     /// # Errors
     /// As [`Writer::close`].
@@ -343,7 +346,7 @@ impl DualWriter {
         Ok(())
     }
 
-    /// Gives the file up.
+    /// Discards the file.
     ///
     /// # Errors
     /// As [`Writer::discard`].
@@ -356,7 +359,7 @@ impl DualWriter {
         error.object(&self.path)
     }
 
-    /// The attributes of an object, for Arrow.
+    /// Returns the attributes of an object as Arrow metadata.
     fn attributes(&self, object: NodeId) -> Result<Vec<(String, String)>> {
         if self.writer.attribute_names(object)?.is_empty() {
             return Ok(Vec::new());
@@ -385,7 +388,7 @@ impl State {
         self.groups.iter().map(|group| group.rows).sum()
     }
 
-    /// How many bytes a message has.
+    /// Returns the size of a message in bytes.
     fn message_length(&self) -> Result<u64> {
         let nothing = Place { offset: 0, length: 0 };
         let columns: Vec<_> =
@@ -394,7 +397,7 @@ impl State {
         Ok(length.next_multiple_of(ALIGNMENT))
     }
 
-    /// A new row group.
+    /// Allocates a row group.
     fn open_group(&mut self, dual: &DualWriter, room: u64) -> Result<RowGroup> {
         let message = self.message_length()?;
         let biggest = self.columns.iter().map(|column| column.row_size().saturating_mul(room)).max();
@@ -431,7 +434,7 @@ impl State {
             }
             arrays.push(array.to_data());
         }
-        // Before anything is written: whether all of it can be.
+        // Check that all of it can be written before anything is.
         for (column, data) in self.columns.iter().zip(&arrays) {
             stored(data, 0, batch.num_rows()).map_err(|error| {
                 Error::new(error.kind(), format!("column {:?}: {}", column.name, error.message()))
@@ -470,7 +473,7 @@ impl State {
         Ok(())
     }
 
-    /// The row group that the next rows go to, of which so many are known to come.
+    /// Returns the number of the row group for the next rows, whose total number may be known.
     fn group_for(&mut self, dual: &DualWriter, rows: Option<u64>) -> Result<usize> {
         let last = self.groups.len().wrapping_sub(1);
         let row: u64 = self.columns.iter().map(Column::row_size).sum();
@@ -514,7 +517,7 @@ impl State {
             self.groups.push(fresh);
             return Ok(last + 1);
         }
-        // Its place was measured for what came first: it moves to one with room for more.
+        // Its space was sized for the first append: move it to a larger one.
         let mut buffer = Vec::new();
         for ((column, from), to) in self.columns.iter().zip(&group.starts).zip(&fresh.starts) {
             let size = group.rows * column.row_size();
@@ -535,7 +538,7 @@ impl State {
         Ok(last)
     }
 
-    /// The datasets of the columns, as the next commit is to have them.
+    /// Defines the datasets of the columns for the next commit.
     fn define(&mut self, dual: &DualWriter) -> Result<()> {
         let rows = self.rows();
         let several = self.groups.len() > 1 || (dual.growable && !self.groups.is_empty());
@@ -564,7 +567,7 @@ impl State {
                         let mut extent = dims.clone();
                         extent[0] = chunk;
                         options = options.with_layout(NewLayout::Chunked(extent));
-                        // Rows that HDF5 programs add take place at once, at the end of the file.
+                        // Space for rows that HDF5 programs add is allocated at once, at the end of the file.
                         options.fill.allocation = AllocationTime::Early;
                     }
                     dual.writer.supplant(dual.group, column.name.as_bytes(), options)?
@@ -584,7 +587,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes the messages of row groups, and says what the footer is to say.
+    /// Writes the messages of row groups, and sets the contents of the footer.
     fn describe(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
         for number in 0..self.groups.len() {
@@ -625,7 +628,7 @@ impl State {
         Ok(())
     }
 
-    /// The message of a row group, to lie in the first place or the second.
+    /// Encodes the message of a row group for the first or second slot.
     fn message(&self, group: &RowGroup, length: u64, second: bool) -> Result<Vec<u8>> {
         let body = group.messages + length + if second { length } else { 0 };
         let places = self.columns.iter().zip(&group.starts).map(|(column, start)| {
@@ -635,7 +638,7 @@ impl State {
         batch::message(group.rows, &places.collect::<Vec<_>>(), group.behind - body, narrow(length)?)
     }
 
-    /// The schema's message in front is as long as it is to the first row group.
+    /// Extends the schema's message in front up to the first row group.
     fn lead_to_first(&self, dual: &DualWriter) -> Result<()> {
         let start = MAGIC.len() as u64;
         let first = self.groups.first().map(|group| dual.base + group.messages - start);
@@ -646,7 +649,7 @@ impl State {
         dual.writer.write_user_block(start + 4, &size.to_le_bytes())
     }
 
-    /// What leads a stream from the schema through all row groups, and to its end.
+    /// Writes the messages by which a stream skips from the schema through all row groups to its end.
     fn lead_stream(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
         let nothing = Place { offset: 0, length: 0 };
@@ -668,7 +671,7 @@ impl State {
         self.lead_to_first(dual)
     }
 
-    /// After a commit: what a stream finds is the same.
+    /// Updates the stream's messages after a commit.
     fn committed(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
         for number in 0..self.groups.len() {

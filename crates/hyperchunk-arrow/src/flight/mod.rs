@@ -1,8 +1,8 @@
 //! Arrow Flight: a server of the tables of HDF5 files, and of the files themselves; and its client.
 //!
-//! Tables go over the wire as the batches that they are, filtered and cut to the columns asked for. Files go as ranges of
-//! their bytes (`hyperchunk.read`), so that whoever opens `grpc://host/file.h5` has all of HDF5: it is read by the same
-//! engine, over a source that asks a server. The format: `docs/formats/flight.md`.
+//! Tables are sent as record batches, after the selection of rows and columns. Files are sent as ranges of
+//! their bytes (`hyperchunk.read`), so that `grpc://host/file.h5` opens with all features of HDF5: it is read
+//! by the same engine, over a source that asks a server. The format: `docs/formats/flight.md`.
 
 mod client;
 mod names;

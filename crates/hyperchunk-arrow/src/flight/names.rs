@@ -1,4 +1,4 @@
-//! What is served under which name: files, and what lies in folders.
+//! Names of served files: single files, and the contents of folders.
 
 use hyperchunk::companion::Trust;
 use hyperchunk::io::{LocalFile, Source as _};
@@ -7,32 +7,32 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// No name is longer, in bytes.
+/// Maximum length of a name, in bytes.
 const LONGEST: usize = 4096;
-/// Folders within folders are looked through so deep.
+/// Maximum depth of nested folders in a listing.
 const DEEPEST: usize = 32;
-/// So many entries of folders are looked at for one listing.
+/// Maximum number of folder entries examined for one listing.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// The files and folders that are served.
+/// The served files and folders.
 #[derive(Debug, Clone)]
 pub(super) struct Roots {
-    /// Files by their names, and where they are.
+    /// Single files by name, and their paths.
     files: BTreeMap<String, PathBuf>,
-    /// Folders; the first that has a name counts.
+    /// Folders; the first that contains a name is used.
     folders: Vec<PathBuf>,
 }
 
-/// A file of a name, opened, within what is served.
+/// An opened file within the served files and folders.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) file: LocalFile,
-    /// Whether it was named by itself, and not the folder that it lies in.
+    /// True if the file itself was given to the server, and not its folder.
     pub(super) alone: bool,
 }
 
-/// What tells a file from what it was before.
+/// Returns a version stamp of a file.
 pub(super) fn version(file: &LocalFile) -> String {
     let changed = file.version().unwrap_or_default();
     #[cfg(unix)]
@@ -48,12 +48,12 @@ fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("no file of the name {name:?} is served"))
 }
 
-/// Whether a part of a path begins with a dot: what is not listed is not read, either.
+/// Returns whether a component of a path begins with a dot: hidden files are neither listed nor read.
 fn is_hidden(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
 }
 
-/// Checks that a name leads down.
+/// Checks that a name is relative and stays inside its folder.
 fn check(name: &str) -> Result<()> {
     let bad = |why: &str| Err(Error::invalid(format!("{:?} is no name of a file: {why}", shortened(name))));
     if name.len() > LONGEST {
@@ -71,7 +71,7 @@ fn check(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The start of a text, for messages.
+/// Returns the start of a text, for messages.
 pub(super) fn shortened(text: &str) -> String {
     text.chars().take(200).collect()
 }
@@ -82,7 +82,7 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
 }
 
 impl Roots {
-    /// What lies at these paths.
+    /// Makes the roots from paths of files and folders.
     ///
     /// # Errors
     /// NotFound or Io from the system; Invalid if two files have one name.
@@ -103,7 +103,7 @@ impl Roots {
         Ok(Self { files, folders })
     }
 
-    /// Opens the file of a name.
+    /// Opens the file with a name.
     pub(super) fn open(&self, name: &str) -> Result<Found> {
         check(name)?;
         let (path, root) = self.place(name).ok_or_else(|| missing(name))?;
@@ -115,7 +115,7 @@ impl Roots {
             Error::new(error.kind(), format!("{name:?} cannot be opened: {}", error.message()))
         };
         let companion = match root {
-            // What lies beside a file counts as it does for whoever reads the file here.
+            // Companion files are trusted as they are for local readers of the file.
             Root::File(owner) if *owner != path => {
                 Some((owner, if name.contains('/') { name.split('/').count() - 1 } else { 0 }))
             }
@@ -129,20 +129,20 @@ impl Roots {
             None => LocalFile::open(&real).map_err(refused)?,
         };
         let alone = matches!(root, Root::File(_));
-        // What was opened is looked at again: somebody may have put a link there since.
+        // Check the opened file again: a link may have been put there meanwhile.
         if opened_path(file.as_file()).is_some_and(|opened| !root.is_beneath(&opened)) {
             return Err(missing(name));
         }
         Ok(Found { path: real, file, alone })
     }
 
-    /// Where a name leads; for one that is not there, where it would be.
+    /// Returns the path of a name; for a missing file, the path that it would have.
     pub(super) fn place(&self, name: &str) -> Option<(PathBuf, Root<'_>)> {
         let (first, rest) = name.split_once('/').unwrap_or((name, ""));
         if let Some(path) = self.files.get(first).filter(|_| rest.is_empty()) {
             return Some((path.clone(), Root::File(path)));
         }
-        // What belongs to a file: its sharded store, its index.
+        // Companions of a file: its sharded store, its index.
         for (suffix, folder) in [(".d", true), (hyperchunk::index::SUFFIX, false)] {
             let owner = first.strip_suffix(suffix).and_then(|owner| self.files.get(owner));
             if let Some(owner) = owner.filter(|_| folder != rest.is_empty()) {
@@ -161,7 +161,7 @@ impl Roots {
         Some((folder.join(name), Root::Folder(folder)))
     }
 
-    /// Where a new file of a name goes.
+    /// Returns the path for a new file with a name.
     pub(super) fn for_new(&self, name: &str) -> Result<PathBuf> {
         check(name)?;
         let refused = |why: &str| Error::invalid(format!("no file of the name {name:?} can be made: {why}"));
@@ -177,7 +177,7 @@ impl Roots {
         }
     }
 
-    /// The names of all files that are served, each handed to `visit` until it wants no more. Sorted within a folder.
+    /// Passes the names of all served files to `visit` until it returns false. Sorted within a folder.
     pub(super) fn each(&self, visit: &mut dyn FnMut(&str) -> bool) {
         for name in self.files.keys() {
             if !visit(name) {
@@ -192,7 +192,7 @@ impl Roots {
         }
     }
 
-    /// A message without the paths of this machine.
+    /// Removes the paths of this machine from a message.
     pub(super) fn without_paths(&self, message: &str) -> String {
         let mut message = message.to_owned();
         for folder in &self.folders {
@@ -206,7 +206,7 @@ impl Roots {
     }
 }
 
-/// What a name was found in.
+/// The file or folder in which a name was found.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root<'a> {
     File(&'a Path),
@@ -229,7 +229,7 @@ impl Root<'_> {
     }
 }
 
-/// Where a file that is open lies now, where the system can tell.
+/// Returns the present path of an open file, if the system provides it.
 fn opened_path(file: &File) -> Option<PathBuf> {
     #[cfg(target_os = "linux")]
     {
@@ -258,10 +258,10 @@ fn walk(
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
         let name = format!("{prefix}{name}");
-        // Links are served if they stay within, but folders behind them are not looked through.
+        // Links are served if they stay inside, but linked folders are not searched.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
-            // The logs of a store are no files to show.
+            // The logs of a store are not listed.
             let is_store = name.strip_suffix(".d").is_some_and(|owner| {
                 owner.rsplit('/').next().is_some_and(|owner| folder.join(owner).is_file())
             });

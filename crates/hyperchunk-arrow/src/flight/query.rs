@@ -1,5 +1,5 @@
-//! What is asked for: a table of a file, and which part of it. The same JSON is a descriptor's command and a ticket.
-//! The format: `docs/formats/flight.md`.
+//! Requests for a table of a file, or a part of it. The same JSON is used for a descriptor's command and a
+//! ticket. The format: `docs/formats/flight.md`.
 
 use super::names::shortened;
 use crate::predicate::Predicate;
@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 
 /// The version of tickets and commands.
 const VERSION: u64 = 1;
-/// No command or ticket is longer, in bytes.
+/// Maximum size of a command or ticket, in bytes.
 const LONGEST: usize = 1 << 20;
-/// No more columns are named.
+/// Maximum number of named columns.
 const MOST_COLUMNS: usize = 1 << 16;
 
-/// How data look as Arrow, as far as it was asked for: names and values as in `docs/formats/flight.md`.
+/// Conversion options: names and values as in `docs/formats/flight.md`.
 const LOOKS: [(&str, &[&str]); 5] = [
     ("cells", &["tensor", "list"]),
     ("strings", &["text", "stored"]),
@@ -26,27 +26,27 @@ const LOOKS: [(&str, &[&str]); 5] = [
     ("compounds", &["columns", "struct"]),
 ];
 
-/// A table of a file, and which part of it.
+/// A table of a file, with a selection of columns and rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Query {
-    /// The file, by the name that it is served under.
+    /// The name under which the file is served.
     pub file: String,
     /// The path of the dataset or group in it; the root group if it is empty.
     pub table: String,
-    /// Which columns, in which order; all if it is `None`.
+    /// The columns and their order; all if `None`.
     pub columns: Option<Vec<String>>,
-    /// The first row, and the one behind the last, which may be missing.
+    /// The first row, and the end (exclusive), which may be missing.
     pub rows: Option<(u64, Option<u64>)>,
-    /// Which rows of those.
+    /// A filter of these rows.
     pub predicate: Option<Predicate>,
-    /// How data look, where there is a choice.
+    /// Conversion options that differ from the default.
     pub look: Vec<(&'static str, &'static str)>,
     /// The epoch of a sharded store; the newest if it is `None`.
     pub epoch: Option<u64>,
-    /// The version of the file: if it has another one by now, that is an error.
+    /// The expected version of the file; a different version is an error.
     pub version: Option<String>,
-    /// How many rows a batch has at most.
+    /// Maximum number of rows in a batch.
     pub batch_rows: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ fn bad(what: impl std::fmt::Display) -> Error {
     Error::invalid(format!("the request makes no sense: {what}"))
 }
 
-/// The object of a JSON text of bounded size.
+/// Parses a JSON text of bounded size as an object.
 pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
     if bytes.len() > LONGEST {
         return Err(Error::new(ErrorKind::Limit, format!("a request of more than {LONGEST} bytes")));
@@ -66,7 +66,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
     }
 }
 
-/// A text that a member must be.
+/// Removes a string member.
 pub(super) fn text(object: &mut Map<String, Value>, name: &str) -> Result<Option<String>> {
     match object.remove(name) {
         None | Some(Value::Null) => Ok(None),
@@ -75,7 +75,7 @@ pub(super) fn text(object: &mut Map<String, Value>, name: &str) -> Result<Option
     }
 }
 
-/// A number that a member must be.
+/// Removes a number member.
 pub(super) fn number(object: &mut Map<String, Value>, name: &str) -> Result<Option<u64>> {
     match object.remove(name) {
         None | Some(Value::Null) => Ok(None),
@@ -86,7 +86,7 @@ pub(super) fn number(object: &mut Map<String, Value>, name: &str) -> Result<Opti
     }
 }
 
-/// Complains about members that nothing knows: ignoring one would answer another question.
+/// Fails if there are unknown members: ignoring one would answer a different request.
 pub(super) fn nothing_else(object: &Map<String, Value>) -> Result<()> {
     match object.keys().next() {
         None => Ok(()),
@@ -105,16 +105,16 @@ pub(super) fn check_version(object: &mut Map<String, Value>) -> Result<()> {
 }
 
 impl Query {
-    /// All of a table of a file.
+    /// Makes a query for all of a table.
     #[must_use]
     pub fn new(file: &str, table: &str) -> Self {
         Self { file: file.to_owned(), table: table.to_owned(), ..Self::default() }
     }
 
-    /// What a descriptor asks for: `[file, part of the path in it, …]`, or a command.
+    /// Parses a descriptor: `[file, part of the path in it, …]`, or a command.
     ///
     /// # Errors
-    /// Invalid, Limit or Unsupported if it makes no sense.
+    /// Invalid, Limit or Unsupported for an invalid request.
     pub fn of_descriptor(descriptor: &FlightDescriptor) -> Result<Self> {
         match descriptor.r#type() {
             DescriptorType::Cmd => Self::parse(&descriptor.cmd),
@@ -131,10 +131,10 @@ impl Query {
         }
     }
 
-    /// What a command or a ticket asks for.
+    /// Parses a command or a ticket.
     ///
     /// # Errors
-    /// Invalid, Limit or Unsupported if it makes no sense.
+    /// Invalid, Limit or Unsupported for an invalid request.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut object = object(bytes)?;
         check_version(&mut object)?;
@@ -171,7 +171,7 @@ impl Query {
         Ok(query)
     }
 
-    /// The object that it asks for, in its file.
+    /// Opens the requested object in its file.
     pub(super) fn object(&self, file: &File) -> Result<Object> {
         let root = file.root()?.named("/");
         match self.table.trim_matches('/') {
@@ -180,7 +180,7 @@ impl Query {
         }
     }
 
-    /// What of that is a table, but for its rows.
+    /// Returns the table options, without the rows.
     pub(super) fn options(&self) -> TableOptions {
         let mut look = Look::default();
         for (name, value) in &self.look {
@@ -201,7 +201,7 @@ impl Query {
         }
     }
 
-    /// The rows that it asks for, of a table.
+    /// Selects the requested rows of a table.
     pub(super) fn rows_of(&self, table: &Table) -> Result<Table> {
         match self.rows {
             Some((start, end)) => table.slice(start..end.unwrap_or_else(|| table.rows().max(start))),
@@ -209,7 +209,7 @@ impl Query {
         }
     }
 
-    /// It as a command or a ticket.
+    /// Returns the query as a command or a ticket.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();

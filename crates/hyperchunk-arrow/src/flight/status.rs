@@ -1,11 +1,11 @@
-//! The engine's errors as gRPC has them, and back.
+//! Conversions between the engine's errors and gRPC statuses.
 
 use hyperchunk::{Error, ErrorKind};
 use tonic::{Code, Status};
 
-/// The header that tells which kind of error it was: gRPC has fewer.
+/// The header with the kind of error: gRPC has fewer codes.
 const KIND: &str = "hyperchunk-kind";
-/// No message is longer, in bytes: they travel in headers.
+/// Maximum length of a message, in bytes: they are sent in headers.
 const LONGEST: usize = 2000;
 
 const KINDS: [(ErrorKind, &str, Code); 15] = [
@@ -26,7 +26,7 @@ const KINDS: [(ErrorKind, &str, Code); 15] = [
     (ErrorKind::Io, "io", Code::Internal),
 ];
 
-/// The status that tells an error.
+/// Converts an error to a status.
 pub(super) fn status(error: &Error) -> Status {
     let known = KINDS.iter().find(|(kind, _, _)| *kind == error.kind());
     let (name, code) = known.map_or(("io", Code::Internal), |(_, name, code)| (*name, *code));
@@ -44,7 +44,7 @@ pub(super) fn status(error: &Error) -> Status {
     status
 }
 
-/// The error that a status tells.
+/// Converts a status to an error.
 pub(super) fn error(status: &Status) -> Error {
     let name = status.metadata().get(KIND).and_then(|name| name.to_str().ok());
     let known = KINDS.iter().find(|(_, known, _)| Some(*known) == name).map(|(kind, _, _)| *kind);

@@ -1,4 +1,4 @@
-//! The token: whoever has it may ask.
+//! Tokens for authorisation.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use hyperchunk::{Error, ErrorKind, Result};
 
-/// The variable of the environment that holds the token, for servers and clients.
+/// The environment variable that holds the token, for servers and clients.
 pub const VARIABLE: &str = "HYPERCHUNK_TOKEN";
-/// No token is longer, in bytes.
+/// Maximum length of a token, in bytes.
 const LONGEST: usize = 4096;
 
 /// A secret that client and server share. Not shown by `Debug`.
@@ -16,10 +16,10 @@ const LONGEST: usize = 4096;
 pub struct Token(String);
 
 impl Token {
-    /// A token of this text.
+    /// Makes a token.
     ///
     /// # Errors
-    /// Invalid for one that is empty, too long, or cannot stand in a header.
+    /// Invalid if it is empty, too long, or not valid in a header.
     pub fn new(text: &str) -> Result<Self> {
         let text = text.trim();
         if text.is_empty() || text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -29,7 +29,7 @@ impl Token {
         Ok(Self(text.to_owned()))
     }
 
-    /// The token that a file holds.
+    /// Reads a token from a file.
     ///
     /// # Errors
     /// NotFound or Io from the system; as [`Token::new`].
@@ -44,7 +44,7 @@ impl Token {
         Self::new(&text).map_err(|error| error.file(path.display()))
     }
 
-    /// The token in the environment, if there is one.
+    /// Returns the token in the environment, if there is one.
     ///
     /// # Errors
     /// As [`Token::new`].
@@ -53,12 +53,13 @@ impl Token {
         set.map(|text| Self::new(&text)).transpose()
     }
 
-    /// The header that carries it.
+    /// Returns the authorization header.
     pub(super) fn header(&self) -> String {
         format!("Bearer {}", self.0)
     }
 
-    /// Whether a header carries it: `Bearer TOKEN`, or `Basic` with any user and the token for a password.
+    /// Returns whether a header has this token: `Bearer TOKEN`, or `Basic` with any user and the token as the
+    /// password.
     pub(super) fn is_in(&self, header: &[u8]) -> bool {
         let Some((scheme, rest)) = std::str::from_utf8(header).ok().and_then(|text| text.split_once(' '))
         else {
@@ -82,7 +83,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Whether two texts are equal, in a time that depends on the length of the given one alone.
+/// Compares two texts in a time that depends only on the length of the given one.
 fn same(secret: &[u8], given: &[u8]) -> bool {
     let mut difference = u8::from(secret.len() != given.len());
     for (place, byte) in given.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A comparison with any number as one with a number of the column's own type: the same is true of the same values.
+//! Conversion of a comparison with any number to an equivalent comparison with a number of the column's type.
 
 use super::{Comparison, Literal, Nan};
 use arrow_array::ArrowPrimitiveType;
@@ -6,7 +6,7 @@ use arrow_array::types::Float16Type;
 use arrow_schema::DataType;
 use std::cmp::Ordering;
 
-/// How a value compares with a bound that is a number.
+/// A comparison of a value with a bound that is a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Equal,
@@ -21,10 +21,10 @@ pub(super) enum Op {
     NotLess,
 }
 
-/// What a value of a column must be.
+/// The test of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Test {
-    /// Any value, or none.
+    /// True for all values, or for none.
     Always(bool),
     I8(Op, i8),
     I16(Op, i16),
@@ -39,11 +39,12 @@ pub(super) enum Test {
     F64(Op, f64),
 }
 
-/// A 16-bit floating-point number, by the crate that arrow has them from.
+/// A 16-bit floating-point number, from the crate that arrow uses.
 pub(super) type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
 impl Test {
-    /// The test of a comparison with values of a type; `None` if they are not numbers, or do not compare so.
+    /// Makes the test for a comparison with values of a type; `None` if they are not numbers, or cannot be
+    /// compared in this way.
     pub(super) fn new(of: &DataType, comparison: Comparison, literal: &Literal, nan: Nan) -> Option<Self> {
         Some(match of {
             DataType::Int8 => integer(comparison, literal, Self::I8)?,
@@ -78,7 +79,7 @@ impl From<Comparison> for Op {
     }
 }
 
-/// Whole numbers beside any number: it is moved to where their type has one.
+/// Makes a test of integers; a bound outside their type is moved to its range.
 fn integer<T: TryFrom<i128>>(
     comparison: Comparison,
     literal: &Literal,
@@ -86,7 +87,7 @@ fn integer<T: TryFrom<i128>>(
 ) -> Option<Test> {
     let (comparison, number) = match literal {
         Literal::Whole(whole) => (comparison, *whole),
-        // As `arrow.bool8` has them.
+        // `arrow.bool8` stores booleans as integers.
         Literal::Truth(truth) => (comparison, i128::from(*truth)),
         Literal::Real(real) => match beside_real(comparison, *real) {
             Ok(found) => found,
@@ -96,7 +97,7 @@ fn integer<T: TryFrom<i128>>(
     };
     Some(match T::try_from(number) {
         Ok(bound) => test(comparison.into(), bound),
-        // Beyond all values of the type: all compare the same.
+        // Beyond all values of the type, so all compare the same.
         Err(_) => {
             let order = if number < 0 { Ordering::Greater } else { Ordering::Less };
             Test::Always(comparison.holds(Some(order)))
@@ -104,14 +105,15 @@ fn integer<T: TryFrom<i128>>(
     })
 }
 
-/// A comparison of whole numbers with a number that may be none, as one with one that is; else whether it is always so.
+/// Converts a comparison of integers with a real number to a comparison with an integer, or to a constant
+/// result.
 #[expect(clippy::cast_possible_truncation, reason = "whole, and within what the type has")]
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
 fn beside_real(comparison: Comparison, real: f64) -> Result<(Comparison, i128), bool> {
     if real.is_nan() {
         return Err(comparison.holds(None));
     }
-    // A cast saturates, and beyond 2^100 all columns of whole numbers compare the same.
+    // A cast saturates, and beyond 2^100 all integer columns compare the same.
     let clamped = real.clamp(-1e30, 1e30);
     let floor = clamped.floor();
     match comparison {
@@ -123,7 +125,8 @@ fn beside_real(comparison: Comparison, real: f64) -> Result<(Comparison, i128), 
     }
 }
 
-/// Floating-point numbers beside any number: the one of their type that is nearest to it is on the same side of all others.
+/// Makes a test of floating-point numbers. The bound is rounded to their type; all other values of the type
+/// are on the same side of both numbers.
 fn float<T: Copy>(
     comparison: Comparison,
     literal: &Literal,
@@ -148,7 +151,7 @@ fn float<T: Copy>(
     let comparison = match (comparison, order) {
         (_, Ordering::Equal) => comparison,
         (Comparison::Equal, _) => return Some(Test::Always(false)),
-        // Of NaN, too.
+        // Also true for NaN.
         (Comparison::NotEqual, _) => return Some(Test::Always(true)),
         (Comparison::Less | Comparison::LessOrEqual, Ordering::Less) => Comparison::LessOrEqual,
         (Comparison::Less | Comparison::LessOrEqual, Ordering::Greater) => Comparison::Less,
@@ -163,7 +166,7 @@ fn float<T: Copy>(
     Some(test(op, bound))
 }
 
-/// A floating-point number, which is not NaN, beside a whole one, exactly.
+/// Compares a floating-point number, which is not NaN, exactly with an integer.
 #[expect(clippy::cast_possible_truncation, reason = "within what the type has")]
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
 pub(super) fn beside_whole(real: f64, whole: i128) -> Ordering {

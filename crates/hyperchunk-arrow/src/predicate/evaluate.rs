@@ -1,4 +1,4 @@
-//! The rows of a batch of which a predicate is true: of any columns, those with nulls among them.
+//! Evaluation of a predicate on a batch, for columns of any type, with nulls.
 
 use super::bound::Test;
 use super::kernel::{Values, words_of};
@@ -10,16 +10,17 @@ use arrow_schema::{DataType, Schema};
 use hyperchunk::{Error, Result};
 
 impl Predicate {
-    /// Checks that it can be evaluated over batches of a schema.
+    /// Checks that it can be evaluated on batches of a schema.
     ///
     /// # Errors
-    /// Invalid if there is no such column, or its values cannot be compared so; Unsupported for types without an order.
+    /// Invalid if there is no such column, or its values cannot be compared in this way; Unsupported for
+    /// types without an order.
     pub fn check(&self, schema: &Schema) -> Result<()> {
         let batch = RecordBatch::new_empty(schema.clone().into());
         self.evaluate(&batch).map(|_| ())
     }
 
-    /// The rows of a batch that are wanted.
+    /// Returns the matching rows of a batch.
     ///
     /// # Errors
     /// As [`Predicate::check`].
@@ -68,7 +69,7 @@ impl Predicate {
     }
 }
 
-/// Of which rows something is true, and of which it is false; of nulls it is neither.
+/// The rows for which a predicate is true, and those for which it is false; for nulls it is neither.
 pub(super) struct Answer {
     pub(super) yes: BooleanBuffer,
     no: BooleanBuffer,
@@ -83,7 +84,7 @@ impl Answer {
         Self { yes: BooleanBuffer::new_unset(rows), no: BooleanBuffer::new_set(rows) }
     }
 
-    /// Where the column has values, it is as `yes` says.
+    /// Makes an answer from `yes`, except for null values.
     fn of(yes: BooleanBuffer, column: &dyn Array) -> Self {
         match column.logical_nulls() {
             Some(nulls) => Self { no: &!&yes & nulls.inner(), yes: &yes & nulls.inner() },
@@ -125,7 +126,7 @@ fn compare(column: &ArrayRef, comparison: Comparison, literal: &Literal) -> Resu
         }
         DataType::Dictionary(_, _) => downcast_dictionary_array!(
             array => {
-                // What is true of a value is true of all rows that have it.
+                // The result for a dictionary value applies to all rows that have it.
                 let values = compare(array.values(), comparison, literal)?;
                 let keys = array.keys();
                 let of = |mask: &BooleanBuffer| BooleanBuffer::collect_bool(array.len(), |row| {
@@ -149,7 +150,7 @@ fn compare(column: &ArrayRef, comparison: Comparison, literal: &Literal) -> Resu
     }
 }
 
-/// Words of truth values as Arrow has them.
+/// Makes a boolean buffer from words of bits.
 pub(super) fn truths(mut words: Vec<u64>, rows: usize) -> BooleanBuffer {
     words.iter_mut().for_each(|word| *word = word.to_le());
     BooleanBuffer::new(Buffer::from_vec(words), 0, rows)

@@ -1,7 +1,8 @@
-//! Filters of pyarrow as predicates: those that are known to mean exactly the same.
+//! Conversion of pyarrow's filters to predicates, for the filters that are known to have exactly the same
+//! meaning.
 //!
-//! pyarrow writes an expression down (as it does to send it to another process) as the metadata of a file of Arrow IPC: pairs of
-//! words that are the expression from left to right, and its values as the columns of one row.
+//! pyarrow serialises an expression (to send it to another process) as the metadata of an Arrow IPC file:
+//! pairs of words in prefix order, with the values as the columns of one row.
 
 use super::{Comparison, DEEPEST, Literal, MOST_NODES, Predicate};
 use arrow_array::cast::AsArray;
@@ -17,12 +18,12 @@ use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use std::io::Cursor;
 
-/// Longer ones are not read.
+/// Maximum size of a serialised expression, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
 impl Predicate {
-    /// What an expression of pyarrow, as it writes it down, says of rows of a schema; `None` if it is not known to mean the same
-    /// as a predicate.
+    /// Converts a serialised pyarrow expression about rows of a schema; `None` if it is not known to have the
+    /// same meaning as a predicate.
     #[must_use]
     pub fn of_expression(written: &[u8], schema: &Schema) -> Option<Self> {
         if written.len() > MOST_BYTES {
@@ -37,7 +38,7 @@ impl Predicate {
     }
 }
 
-/// The words of an expression: what each is, and which.
+/// Returns the words of an expression: kind and value of each.
 fn words(written: &[u8]) -> Option<Vec<(&str, &str)>> {
     const MAGIC: &[u8] = b"ARROW1";
     let (rest, length) = written.strip_suffix(MAGIC)?.split_last_chunk::<4>()?;
@@ -55,10 +56,10 @@ struct Reading<'a> {
     left: usize,
 }
 
-/// A part of an expression that has a value of a row.
+/// An operand that has a value for each row.
 enum Value<'a> {
     Column(&'a Field),
-    /// A column of the values.
+    /// A column of the literal values, by number.
     Given(usize),
 }
 
@@ -68,7 +69,7 @@ impl<'a> Reading<'a> {
         self.words.next().copied()
     }
 
-    /// A part that is true or false.
+    /// Parses a boolean part.
     fn truth(&mut self, depth: usize) -> Option<Predicate> {
         let depth = depth.checked_sub(1)?;
         let name = match self.next()? {
@@ -127,7 +128,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A column of which there is one. What types of somebody's own mean is not known here.
+    /// Returns the only column with a name. Columns of extension types are excluded, since their meaning is
+    /// unknown here.
     fn field(&self, name: &str) -> Option<&'a Field> {
         let mut found = self.schema.fields().iter().filter(|field| field.name() == name);
         let field = found.next()?;
@@ -159,7 +161,7 @@ impl<'a> Reading<'a> {
         }
         self.left = self.left.checked_sub(set.len())?;
         let literals = (0..set.len()).map(|place| {
-            // Here, pyarrow tells zeros apart, and finds NaN.
+            // In `is_in`, pyarrow distinguishes the signs of zeros, and finds NaN.
             literal(&set, place).filter(|literal| !matches!(literal, Literal::Real(0.0)))
         });
         Some(Predicate::In(field.name().clone(), literals.collect::<Option<_>>()?))
@@ -167,7 +169,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Comparison {
-    /// The same with its sides exchanged.
+    /// Returns the same comparison with its sides exchanged.
     fn turned(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -179,8 +181,8 @@ impl Comparison {
     }
 }
 
-/// Whether a comparison of a column with a value of a type means the comparison of the two numbers: where pyarrow need not change
-/// any value of the column, or changes it to a type that has it.
+/// Returns whether a comparison of a column with a value of a type compares the two numbers exactly: pyarrow
+/// does not cast the column, or casts it to a type that represents all its values.
 fn fits(column: &DataType, given: &DataType, literal: &Literal) -> bool {
     fn has<T: TryFrom<i128>>(whole: i128) -> bool {
         T::try_from(whole).is_ok()
@@ -194,7 +196,7 @@ fn fits(column: &DataType, given: &DataType, literal: &Literal) -> bool {
         (DataType::UInt16, Literal::Whole(whole)) if given.is_integer() => has::<u16>(*whole),
         (DataType::UInt32, Literal::Whole(whole)) if given.is_integer() => has::<u32>(*whole),
         (DataType::UInt64, Literal::Whole(whole)) if given.is_integer() => has::<u64>(*whole),
-        // Whole numbers that all floating-point numbers of the type can be.
+        // Integers within the range that the floating-point type represents exactly.
         (DataType::Float32, Literal::Whole(whole)) if given.is_integer() => whole.unsigned_abs() <= 1 << 24,
         (DataType::Float64, Literal::Whole(whole)) if given.is_integer() => whole.unsigned_abs() <= 1 << 53,
         (DataType::Float32 | DataType::Float64, Literal::Real(_)) => true,
@@ -206,7 +208,7 @@ fn fits(column: &DataType, given: &DataType, literal: &Literal) -> bool {
     }
 }
 
-/// A value as a number; `None` for null, for NaN, and for what is none.
+/// Returns a value as a number; `None` for null, NaN and other types.
 fn literal(values: &dyn Array, place: usize) -> Option<Literal> {
     if place >= values.len() || values.is_null(place) {
         return None;

@@ -1,4 +1,5 @@
-//! What a test is true of: a bit for each value, made with the widest registers that the processor has.
+//! Evaluation kernels of tests: one result bit for each value, computed with the widest vector registers of
+//! the processor.
 
 use super::bound::{Half, Op, Test};
 use arrow_array::types::{
@@ -9,18 +10,18 @@ use arrow_array::{Array, PrimitiveArray};
 use arrow_buffer::ScalarBuffer;
 use std::ops::Range;
 
-/// Truth values of so many rows are a word.
+/// Number of result bits in a word.
 pub(super) const LINE: usize = 64;
 
-/// How many words the truth values of rows take.
+/// Returns the number of words for the result bits of rows.
 pub(super) fn words_of(rows: usize) -> usize {
     rows.div_ceil(LINE)
 }
 
-/// The values of a column, as its tests take them.
+/// The values of a column, by type.
 #[derive(Debug, Clone)]
 pub(super) enum Values {
-    /// Of tests that look at none.
+    /// For tests that use no values.
     Any,
     I8(ScalarBuffer<i8>),
     I16(ScalarBuffer<i16>),
@@ -36,10 +37,10 @@ pub(super) enum Values {
 }
 
 impl Values {
-    /// Those of a column for a test; `None` if it has others.
+    /// Returns the values of a column for a test; `None` if its type does not match.
     pub(super) fn new(column: &dyn Array, test: Test) -> Option<Self> {
         fn of<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<ScalarBuffer<T::Native>> {
-            // Dates and times are taken for the numbers that they are.
+            // Dates and times are treated as their underlying integers.
             let data = column.to_data();
             if data.data_type().primitive_width()? != size_of::<T::Native>() {
                 return None;
@@ -63,7 +64,8 @@ impl Values {
         })
     }
 
-    /// The truth values of a test of rows, and false behind the last. None without values that are the test's.
+    /// Evaluates a test of rows; bits after the last row are false. All are false if the values do not match
+    /// the test.
     pub(super) fn test(&self, test: Test, rows: Range<usize>, out: &mut [u64]) {
         let out = out.get_mut(..words_of(rows.len())).unwrap_or_default();
         macro_rules! with {
@@ -81,7 +83,7 @@ impl Values {
     }
 }
 
-/// True for so many rows, and false behind them.
+/// Sets the bits of rows to true, and the remaining bits to false.
 pub(super) fn all(rows: usize, out: &mut [u64]) {
     out.fill(u64::MAX);
     if let Some(last) = out.last_mut()
@@ -91,7 +93,7 @@ pub(super) fn all(rows: usize, out: &mut [u64]) {
     }
 }
 
-/// What the processor has.
+/// The vector instruction sets of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Any,
@@ -124,7 +126,7 @@ fn compare_at<T: Copy + PartialOrd>(level: Level, values: &[T], op: Op, bound: T
     match level {
         Level::Any => by_op(values, op, bound, out, packed),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: of this level is a processor that has it.
+        // SAFETY: this level is returned only on a processor that has it.
         Level::Avx2 => unsafe { avx2(values, op, bound, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -132,7 +134,7 @@ fn compare_at<T: Copy + PartialOrd>(level: Level, values: &[T], op: Op, bound: T
     }
 }
 
-/// The lowest bits of bytes that are 0 or 255.
+/// Packs the lowest bits of bytes that are 0 or 255.
 #[inline(always)]
 fn packed(truths: &[u8; LINE]) -> u64 {
     let (parts, _) = truths.as_chunks::<8>();

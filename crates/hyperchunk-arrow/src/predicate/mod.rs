@@ -1,11 +1,12 @@
-//! Which rows: comparisons of columns with values, evaluated exactly.
+//! Row filters: comparisons of columns with values, evaluated exactly.
 //!
-//! Numbers are compared by what they are, not by what a cast makes of them: `id < 0.5` of whole numbers is `id < 1`, and
-//! `x == 0.1` is true of no 32-bit float. How NaN compares, [`Nan`] says. Of nulls nothing is true, as in SQL.
+//! Numbers are compared by value, without casts: `id < 0.5` of integers is `id < 1`, and `x == 0.1` is true
+//! of no 32-bit float. [`Nan`] selects how NaN compares. Nothing is true for nulls, as in SQL.
 //!
-//! [`bound`] makes a comparison one of a column's own type, [`kernel`] finds what it is true of; [`plan`] does so for predicates
-//! over columns without nulls, block by block, and [`evaluate`] for all others. [`zones`] finds rows of which no predicate can be
-//! true by what is known of their values. Some filters of pyarrow are predicates: [`expression`].
+//! [`bound`] converts a comparison to the column's own type, and [`kernel`] evaluates it. [`plan`] evaluates
+//! predicates over columns without nulls, block by block, and [`evaluate`] all others. [`zones`] excludes
+//! rows for which a predicate cannot be true, by statistics. Some filters of pyarrow are converted to
+//! predicates: [`expression`].
 
 mod bound;
 mod evaluate;
@@ -21,40 +22,40 @@ use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// No predicate has more comparisons and values.
+/// Maximum number of comparisons and values in a predicate.
 const MOST_NODES: usize = 1 << 16;
-/// No predicate is deeper.
+/// Maximum nesting depth of a predicate.
 const DEEPEST: usize = 64;
 
-/// Which rows are wanted.
+/// A row filter.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Predicate {
-    /// Those of which all are true.
+    /// All parts are true.
     And(Vec<Predicate>),
-    /// Those of which any is true.
+    /// Any part is true.
     Or(Vec<Predicate>),
-    /// Those of which it is false.
+    /// The part is false.
     Not(Box<Predicate>),
-    /// Those whose value in a column compares so.
+    /// A comparison of a column's value with a literal.
     Compare(String, Comparison, Literal),
-    /// Those whose value in a column is one of these.
+    /// A column's value is equal to one of the literals.
     In(String, Vec<Literal>),
-    /// Those that have no value in a column.
+    /// A column's value is null.
     IsNull(String),
 }
 
-/// How floating-point numbers compare with what is not a number.
+/// The rule for comparing floating-point numbers with NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Nan {
-    /// Not at all: NaN differs from every number, and all else is false of it. So do pyarrow and NumPy.
+    /// NaN differs from every number, and all other comparisons are false, as in pyarrow and NumPy.
     #[default]
     Unordered,
-    /// NaN is larger than every number. So do DuckDB and polars.
+    /// NaN is larger than every number, as in DuckDB and polars.
     Largest,
 }
 
-/// How a value compares.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they say what they are")]
 pub enum Comparison {
@@ -66,15 +67,15 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-/// What a value is compared with.
+/// A value to compare with.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Literal {
-    /// A whole number.
+    /// An integer.
     Whole(i128),
     /// Any other number; never NaN.
     Real(f64),
-    /// A text.
+    /// A string.
     Text(String),
     /// True or false.
     Truth(bool),
@@ -101,7 +102,7 @@ impl Comparison {
         NAMES.iter().find(|(comparison, _)| *comparison == self).map_or("==", |(_, name)| name)
     }
 
-    /// Whether it is so for values in this order; `None` for values without an order (NaN).
+    /// Returns whether it holds for values in this order; `None` for values without an order (NaN).
     fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Self::Equal => order == Some(Ordering::Equal),
@@ -119,15 +120,15 @@ fn bad(what: impl std::fmt::Display) -> Error {
 }
 
 impl Predicate {
-    /// The predicate of its JSON.
+    /// Parses a predicate in JSON.
     ///
     /// # Errors
-    /// Invalid if it is none, Limit if it is too large.
+    /// Invalid if it is not a predicate, Limit if it is too large.
     pub fn parse(value: &Value) -> Result<Self> {
         parse(value, &mut MOST_NODES.clone(), DEEPEST)
     }
 
-    /// The predicate of a text of JSON.
+    /// Parses a predicate in a JSON text.
     ///
     /// # Errors
     /// As [`Predicate::parse`].
@@ -135,7 +136,7 @@ impl Predicate {
         Self::parse(&serde_json::from_str(text).map_err(bad)?)
     }
 
-    /// It as JSON.
+    /// Returns it as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let all = |parts: &[Self]| Value::Array(parts.iter().map(Self::to_json).collect());
@@ -153,7 +154,7 @@ impl Predicate {
         }
     }
 
-    /// The columns that it looks at.
+    /// Returns the columns that it uses.
     #[must_use]
     pub fn columns(&self) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
@@ -183,7 +184,7 @@ impl Literal {
                 (_, _, Some(real)) if real.is_finite() => Some(Self::Real(real)),
                 _ => None,
             },
-            // JSON has no words for infinity, and who reads its numbers may miss the nearest one.
+            // JSON cannot represent infinity, and some parsers round numbers inexactly.
             Value::Object(object) if object.len() == 1 => match object.get("float")?.as_str()? {
                 "inf" => Some(Self::Real(f64::INFINITY)),
                 "-inf" => Some(Self::Real(f64::NEG_INFINITY)),
@@ -211,13 +212,13 @@ impl Literal {
     }
 }
 
-/// Whether a number written as JSON is read as the same.
+/// Returns whether a number written as JSON is read back exactly.
 fn is_read_back(real: f64) -> bool {
     let read = serde_json::from_str::<f64>(&json!(real).to_string());
     read.is_ok_and(|read| read.to_bits() == real.to_bits())
 }
 
-/// A name in a message: not longer than it helps.
+/// Returns the start of a name, for messages.
 fn shortened(text: &str) -> String {
     text.chars().take(200).collect()
 }

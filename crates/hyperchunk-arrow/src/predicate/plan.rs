@@ -1,4 +1,4 @@
-//! A predicate over columns of numbers without nulls, ready to be evaluated block by block.
+//! Predicates over numeric columns without nulls, evaluated block by block.
 
 use super::bound::Test;
 use super::evaluate::truths;
@@ -9,14 +9,14 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Schema};
 use std::ops::Range;
 
-/// Rows that are gone through at once: their values stay in the processor's cache, and so do their truth values.
+/// Number of rows in a block: their values and result bits fit into the processor's cache.
 pub(crate) const BLOCK: usize = 16 << 10;
 
-/// What is to be evaluated.
+/// A predicate compiled for a schema.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan(Tree<usize>);
 
-/// Tests of columns, each by its number or with its values.
+/// A tree of tests of columns, each by its number or with its values.
 #[derive(Debug, Clone)]
 enum Tree<C> {
     And(Vec<Tree<C>>),
@@ -26,22 +26,22 @@ enum Tree<C> {
     Always(bool),
 }
 
-/// A plan with the values of a batch.
+/// A plan bound to the values of a batch.
 #[derive(Debug)]
 pub(crate) struct PlanOfBatch {
     tree: Tree<Values>,
     rows: usize,
-    /// Words for parts of a predicate, to be used again.
+    /// Buffers for partial results, to be reused.
     spare: Vec<Vec<u64>>,
 }
 
 impl Plan {
-    /// The plan of a predicate over columns; `None` if one of them may have nulls, or values that are no numbers.
+    /// Compiles a predicate; `None` if one of its columns may have nulls, or is not numeric.
     pub(crate) fn new(predicate: &Predicate, schema: &Schema, nan: Nan) -> Option<Self> {
         Tree::new(predicate, schema, nan).map(Self)
     }
 
-    /// The same with the values of a batch of these columns; `None` if it has nulls.
+    /// Binds it to a batch with these columns; `None` if the batch has nulls.
     pub(crate) fn bind(&self, batch: &RecordBatch) -> Option<PlanOfBatch> {
         Some(PlanOfBatch { tree: self.0.bind(batch)?, rows: batch.num_rows(), spare: Vec::new() })
     }
@@ -92,18 +92,18 @@ impl Tree<usize> {
 }
 
 impl PlanOfBatch {
-    /// How many rows the batch has.
+    /// Returns the number of rows in the batch.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The truth values of some rows, 64 in a word, the first one lowest; false behind the last. `out` has no more words than
-    /// they need.
+    /// Evaluates some rows to bits, 64 in a word, the lowest first; false after the last. `out` has no more
+    /// words than needed.
     pub(crate) fn test(&mut self, rows: Range<usize>, out: &mut [u64]) {
         self.tree.test(rows, out, &mut self.spare);
     }
 
-    /// Of which of all its rows it is true.
+    /// Evaluates all rows.
     pub(crate) fn truths(&mut self) -> BooleanBuffer {
         let mut words = vec![0; words_of(self.rows)];
         for (place, words) in words.chunks_mut(BLOCK / LINE).enumerate() {
@@ -136,7 +136,7 @@ impl Tree<Values> {
                 };
                 first.test(rows.clone(), out, spare);
                 for part in others {
-                    // Nothing more can come of it.
+                    // The result is final.
                     if and && out.iter().all(|word| *word == 0) {
                         return;
                     }
@@ -213,7 +213,7 @@ mod tests {
         check(json!([["t", "is null"]]), 0);
         check(json!([]), rows);
         check(json!({"or": []}), 0);
-        // As the one for all columns says.
+        // Compare with the general evaluation.
         for predicate in [
             json!([["f", ">", 0.1], ["i", "<=", 2.5]]),
             json!({"not": {"or": [["u", "<", 2], ["f", ">=", 3]]}}),

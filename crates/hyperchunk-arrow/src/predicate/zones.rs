@@ -1,5 +1,5 @@
-//! Which rows cannot be wanted, by what is known of their values: what writers of a store noted, or `hyperchunk analyze`. Rows that
-//! no predicate can be true of are not read.
+//! Zone pruning: finds rows that cannot match, by the statistics that a store's writers or
+//! `hyperchunk analyze` recorded. These rows are not read.
 
 use super::bound::beside_whole;
 use super::{Comparison, Literal, Nan, Predicate};
@@ -10,7 +10,7 @@ use hyperchunk::store::Extreme;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// What a predicate may be in some rows.
+/// The possible results of a predicate in some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct May {
     be_true: bool,
@@ -20,10 +20,10 @@ struct May {
 const UNKNOWN: May = May { be_true: true, be_false: true };
 
 impl Predicate {
-    /// The rows of a table of which it may be true; in order and apart.
+    /// Returns the row ranges of a table in which it may be true; sorted and disjoint.
     ///
     /// # Errors
-    /// Those of reading what is known.
+    /// Errors of reading the statistics.
     pub fn kept(&self, table: &Table) -> Result<Vec<Range<u64>>> {
         let columns: Vec<&str> = self.columns().into_iter().collect();
         let known = table.zones(&columns)?;
@@ -46,14 +46,14 @@ impl Predicate {
         kept
     }
 
-    /// For each stretch of rows, whether it may be true of one.
+    /// Returns for each zone of rows whether it may be true for one of them.
     #[must_use]
     pub fn may_be_true(&self, zones: &Zones, nan: Nan) -> Vec<bool> {
         (0..zones.ends.len()).map(|place| may(zones, self, place, nan).be_true).collect()
     }
 }
 
-/// What a predicate may be in a stretch of rows.
+/// Returns the possible results of a predicate in a zone.
 fn may(zones: &Zones, predicate: &Predicate, place: usize, nan: Nan) -> May {
     let of = |name: &str| {
         let column = zones.columns.iter().find(|column| column.name == name);
@@ -91,7 +91,7 @@ impl May {
     }
 }
 
-/// What a comparison may be of values within bounds.
+/// Returns the possible results of a comparison with values within bounds.
 fn among(bounds: &Bounds, comparison: Comparison, literal: &Literal, nan: Nan) -> May {
     let of_nan = comparison.holds(match nan {
         Nan::Unordered => None,
@@ -100,7 +100,7 @@ fn among(bounds: &Bounds, comparison: Comparison, literal: &Literal, nan: Nan) -
     let (mut be_true, mut be_false) = (bounds.nan && of_nan, bounds.nan && !of_nan);
     if let Some((min, max)) = bounds.numbers {
         let (Some(min), Some(max)) = (order(min, literal), order(max, literal)) else { return UNKNOWN };
-        // Which ways values may compare with the literal.
+        // The possible orders of values and the literal.
         let less = min == Ordering::Less;
         let greater = max == Ordering::Greater;
         let equal = min != Ordering::Greater && max != Ordering::Less;
@@ -115,7 +115,7 @@ fn among(bounds: &Bounds, comparison: Comparison, literal: &Literal, nan: Nan) -
     May { be_true, be_false }
 }
 
-/// How a value compares with a literal, exactly; `None` for those that do not compare.
+/// Compares a value with a literal, exactly; `None` if they are not comparable.
 fn order(value: Extreme, literal: &Literal) -> Option<Ordering> {
     let whole = match value {
         Extreme::Signed(value) => Some(i128::from(value)),

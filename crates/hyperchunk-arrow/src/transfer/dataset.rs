@@ -1,4 +1,4 @@
-//! A dataset as a table, batch by batch.
+//! A dataset as a table, in batches.
 
 use super::layout;
 use crate::types::metadata::{DTYPE, TYPE, encode_datatype};
@@ -14,16 +14,16 @@ use hyperchunk::select::{Axis, Choice};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many stored bytes become one batch, about.
+/// Target size of a batch, in stored bytes.
 const BATCH: u64 = 8 << 20;
-/// Chunks that are taller are read in parts.
+/// Chunks of more bytes than this are read in parts.
 const MOST: u64 = 256 << 20;
-/// More than this is asked for before it is taken.
+/// Allocations of more bytes than this are tried first.
 const LARGE: usize = 64 << 20;
-/// A row cannot have more bytes.
+/// Maximum size of a row, in bytes.
 const ROW: usize = 4 << 30;
 
-/// A dataset as a table. Scalars are one row, null dataspaces none.
+/// A dataset as a table. A scalar is one row, a null dataspace none.
 #[derive(Debug)]
 pub struct DatasetTable {
     dataset: Dataset,
@@ -36,13 +36,15 @@ pub struct DatasetTable {
 #[derive(Debug)]
 enum Columns {
     One(Box<ColumnType>),
-    /// Members, each with where it begins in an element.
+    /// Members, each with its offset in an element.
     Members(Vec<(usize, ColumnType)>),
 }
 
 impl DatasetTable {
+    /// Makes the table of a dataset.
+    ///
     /// # Errors
-    /// As [`ColumnType::new`]; those of reading attributes.
+    /// As [`ColumnType::new`]; errors of reading attributes.
     pub fn new(dataset: &Dataset, look: &Look) -> Result<Self> {
         let named = |error: Error| {
             let object = dataset.object();
@@ -102,25 +104,25 @@ impl DatasetTable {
         Ok(Self { dataset: dataset.clone(), schema: Arc::new(schema), columns, rows, row_size })
     }
 
-    /// Its columns.
+    /// Returns its schema.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// How many rows it has.
+    /// Returns its number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// How many bytes of the dataset its rows are.
+    /// Returns the size of its rows in the dataset, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.rows.saturating_mul(self.row_size as u64)
     }
 
-    /// The rows of batches: some megabytes, and whole chunks.
+    /// Returns the row ranges of batches: some megabytes each, and whole chunks.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let row = (self.row_size as u64).max(1);
         let mut step = if self.row_size == 0 { self.rows } else { BATCH / row }.max(1);
@@ -140,16 +142,16 @@ impl DatasetTable {
         })
     }
 
-    /// Rows of it.
+    /// Reads rows as a batch.
     ///
     /// # Errors
-    /// Those of reading; as [`ColumnType::array`].
+    /// Errors of reading; as [`ColumnType::array`].
     pub fn batch(&self, rows: Range<u64>) -> Result<RecordBatch> {
         let count = rows.end.saturating_sub(rows.start);
         let count = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
         let length = count.checked_mul(self.row_size).ok_or_else(|| Error::limit("more rows than memory"))?;
         if length > LARGE {
-            // Where there is no memory, the buffer would end the process.
+            // Without this check, a failed allocation of the buffer would abort the process.
             let room = Vec::<u8>::new().try_reserve_exact(length);
             room.map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
         }

@@ -1,4 +1,4 @@
-//! HDF5 → files of Arrow.
+//! Export of HDF5 objects to Arrow files.
 
 use super::dataset::DatasetTable;
 use super::folder::{self, Listed};
@@ -11,46 +11,46 @@ use hyperchunk::output::{self, NewFolder};
 use hyperchunk::{Dataset, File, Object};
 use std::path::{Path, PathBuf};
 
-/// How objects are exported.
+/// Options of an export.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// How HDF5 data look as Arrow. Text that is not UTF-8 is exported as stored, with a note.
+    /// Conversion options. Text that is not UTF-8 is exported as stored, with a note.
     pub look: Look,
-    /// Whether what is at the target may be replaced.
+    /// Replace an existing target.
     pub replace: bool,
-    /// Whether datasets that cannot be exported are left out, with a note, in place of an error.
+    /// Omit datasets that cannot be exported, with a note, instead of failing.
     pub keep_going: bool,
-    /// Datasets of more bytes than this cannot be exported.
+    /// Maximum size of a dataset, in bytes.
     pub most_bytes: Option<u64>,
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exported {
-    /// How many groups.
+    /// The number of groups.
     pub groups: u64,
-    /// How many datasets.
+    /// The number of datasets.
     pub datasets: u64,
-    /// How many committed datatypes.
+    /// The number of committed datatypes.
     pub datatypes: u64,
-    /// How many rows, of all datasets.
+    /// The number of rows, of all datasets.
     pub rows: u64,
-    /// How many bytes were written.
+    /// The number of written bytes.
     pub bytes: u64,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// The paths of datasets that were left out, and why.
+    /// The paths of omitted datasets, with the reasons.
     pub missing: Vec<(String, String)>,
 }
 
-/// An export that is planned.
+/// A planned export.
 #[derive(Debug)]
 pub struct Export {
     what: What,
     options: ExportOptions,
-    /// The file that is read, if it is of this machine.
+    /// The input file, if it is on this machine.
     input: Option<PathBuf>,
 }
 
@@ -62,10 +62,10 @@ enum What {
 }
 
 impl Export {
-    /// Of an object: a dataset becomes one file, a group a folder with all that is in it.
+    /// Plans the export of an object: a dataset becomes one file, a group a folder with all its contents.
     ///
     /// # Errors
-    /// Those of reading; Invalid for a committed datatype.
+    /// Errors of reading; Invalid for a committed datatype.
     pub fn new(object: &Object, options: ExportOptions) -> Result<Self> {
         let what = match object.kind() {
             ObjectKind::Dataset => What::One(object.dataset()?),
@@ -83,7 +83,7 @@ impl Export {
         Ok(Self { what, options, input: input(object) })
     }
 
-    /// Of the datasets of a group, as the columns of one table.
+    /// Plans the export of a group's datasets as the columns of one table.
     ///
     /// # Errors
     /// As [`Table::of_object`].
@@ -92,13 +92,13 @@ impl Export {
         Ok(Self { what: What::Rows(Table::of_object(object, &table)?), options, input: input(object) })
     }
 
-    /// Whether it becomes a folder.
+    /// Returns whether the result is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         matches!(self.what, What::All { .. })
     }
 
-    /// The datasets in it.
+    /// Returns the datasets to export.
     pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
         let (one, all) = match &self.what {
             What::One(dataset) => (Some(dataset), &[][..]),
@@ -108,7 +108,7 @@ impl Export {
         one.into_iter().chain(all.iter().flatten())
     }
 
-    /// How many bytes of data there are, before compression.
+    /// Returns the total size of the data before compression, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         if let What::Rows(table) = &self.what {
@@ -123,16 +123,17 @@ impl Export {
         self.datasets().fold(0, |sum: u64, dataset| sum.saturating_add(bytes(dataset)))
     }
 
-    /// Makes the file or the folder. `progress` gets how many bytes of [`Export::total`] were written, a part at a time.
+    /// Writes the file or the folder. `progress` gets the number of bytes of [`Export::total`] in each
+    /// written part.
     ///
     /// # Errors
-    /// Those of reading and of the system; Unsupported, with the name of the object, for what has no place in Arrow. Then
-    /// there is nothing at `target` that was not there before.
+    /// Errors of reading and of the system; Unsupported, with the name of the object, for data that Arrow
+    /// cannot represent. On an error, `target` is unchanged.
     pub fn write(&self, target: &Path, format: Format, progress: &dyn Fn(u64)) -> Result<Exported> {
         let mut exported = Exported::default();
         let inputs: Vec<&Path> = self.input.iter().map(PathBuf::as_path).collect();
         if self.is_folder() {
-            // One that is replaced is looked at below.
+            // A folder that is replaced is checked below.
             output::check(target, true, &inputs)
                 .or_else(|error| if target.is_dir() { Ok(()) } else { Err(error) })?;
         } else {
@@ -261,19 +262,19 @@ impl Export {
     }
 }
 
-/// The file of this machine that an object is in.
+/// Returns the local file that contains an object.
 fn input(object: &Object) -> Option<PathBuf> {
     let file: &File = object.file();
     file.path().filter(|_| !file.is_remote()).map(Path::to_owned)
 }
 
-/// How many bytes of data a dataset has.
+/// Returns the size of a dataset's data in bytes.
 fn bytes(dataset: &Dataset) -> u64 {
     let elements = dataset.elements().unwrap_or(u64::MAX);
     elements.saturating_mul(dataset.datatype().size)
 }
 
-/// Exports a dataset as one file; how many rows it has, and how large the file is.
+/// Exports a dataset as one file; returns its number of rows, and the size of the file.
 fn table(
     dataset: &Dataset,
     look: &Look,

@@ -1,4 +1,4 @@
-//! The objects of a file, and the names that their values get in a folder.
+//! Listing the objects of a file, and naming the files of their values in a folder.
 
 use super::manifest::{Entry, Kind, Target};
 use crate::types::metadata::{DTYPE, encode_datatype};
@@ -7,22 +7,22 @@ use hyperchunk::model::{LinkTarget, Name, ObjectKind};
 use hyperchunk::{Dataset, File, Object};
 use std::collections::{HashMap, HashSet};
 
-/// How deep groups may nest.
+/// Maximum nesting depth of groups.
 const DEPTH: usize = 1024;
-/// Longer names are cut.
+/// Maximum length of a name; longer ones are truncated.
 const LONGEST: usize = 120;
 
-/// What is below an object.
+/// The objects below one.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) entries: Vec<Entry>,
-    /// Those of the entries that are some.
+    /// The dataset of each entry that is one.
     pub(super) datasets: Vec<Option<Dataset>>,
-    /// What the user should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// All objects below one, itself first, each with its dataset.
+/// Lists all objects below one, itself first, each with its dataset.
 pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listed> {
     let mut lister = Lister {
         keep_going,
@@ -87,14 +87,14 @@ fn group_links(object: &Object) -> Result<Vec<hyperchunk::model::Link>> {
 }
 
 struct Lister {
-    /// Whether what is damaged is left out.
+    /// Omit damaged objects.
     keep_going: bool,
     places: HashMap<u64, usize>,
     entries: Vec<Entry>,
     datasets: Vec<Option<Dataset>>,
-    /// What was left out, beside objects.
+    /// Notes on omitted parts other than objects.
     notes: Vec<String>,
-    /// In small letters: some systems do not tell them from large ones.
+    /// Names in lower case, since some file systems ignore case.
     names: HashSet<String>,
 }
 
@@ -143,7 +143,7 @@ impl Lister {
         Ok(number)
     }
 
-    /// A name in a folder that no other object has.
+    /// Returns a unique file name in a folder.
     fn unique(&mut self, folder: &str, name: &Name, is_dataset: bool) -> String {
         let safe = safe(name.as_bytes());
         let base = if folder.is_empty() { safe } else { format!("{folder}/{safe}") };
@@ -158,7 +158,8 @@ impl Lister {
     }
 }
 
-/// A name that every file system takes: of letters, digits and a few signs; others as `%` and their number.
+/// Returns a name that is valid on every file system: letters, digits and a few signs; other bytes as `%` and
+/// their number.
 fn safe(name: &[u8]) -> String {
     let mut made = String::new();
     for (at, byte) in name.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Files of Arrow → HDF5.
+//! Import of Arrow files to HDF5.
 
 use super::layout;
 use super::manifest::{self, Entry, Kind, MANIFEST, Target as To};
@@ -21,52 +21,52 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// A larger manifest is none of ours.
+/// Maximum size of a manifest, in bytes.
 const LARGEST: u64 = 1 << 30;
-/// What says which rows of a column have values, where not all do.
+/// Suffix of the dataset that marks the valid rows of a column with nulls.
 const VALID: &str = "__valid";
 
-/// How files are imported.
+/// Options of an import.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// Whether a file at the target may be replaced.
+    /// Replace an existing target.
     pub replace: bool,
-    /// The path that a table gets; without it, the one that it had, or the name of its file.
+    /// The path of the table; by default its original one, or the name of its file.
     pub name: Option<String>,
-    /// Whether a table that never was HDF5 becomes one dataset of compounds, in place of a group with a dataset for each
-    /// column.
+    /// Store a table that did not come from HDF5 as one dataset of compounds, instead of a group with a
+    /// dataset for each column.
     pub compound: bool,
     /// The oldest HDF5 that must be able to read the new file.
     pub oldest: Oldest,
 }
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// How many groups.
+    /// The number of groups.
     pub groups: u64,
-    /// How many datasets.
+    /// The number of datasets.
     pub datasets: u64,
-    /// How many committed datatypes.
+    /// The number of committed datatypes.
     pub datatypes: u64,
-    /// How many attributes.
+    /// The number of attributes.
     pub attributes: u64,
-    /// How many rows, of all datasets.
+    /// The number of rows, of all datasets.
     pub rows: u64,
     /// The size of the new file.
     pub bytes: u64,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Makes an HDF5 file of a folder that an export made, or of a file of Arrow. `progress` gets how many bytes of the files
-/// were read, a part at a time.
+/// Imports a folder that an export made, or an Arrow file, to an HDF5 file. `progress` gets the number of
+/// bytes in each part that was read.
 ///
 /// # Errors
-/// Those of reading and writing; Unsupported, with the name of the column, for what has no place in HDF5. Then there is no
-/// new file.
+/// Errors of reading and writing; Unsupported, with the name of the column, for data that HDF5 cannot
+/// represent. Then there is no new file.
 pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
     output::accept(to, &[output::Kind::Hdf5])?;
     output::check(to, options.replace, &[from])?;
@@ -92,20 +92,21 @@ pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn
             Ok(made)
         }
         Err(error) => {
-            // The first error is the one that counts.
+            // The first error is the relevant one.
             drop(writer.discard());
             Err(error)
         }
     }
 }
 
-/// What is imported.
+/// The source of an import.
 enum Source {
     Folder { path: PathBuf, entries: Vec<Entry> },
     File { path: PathBuf, name: String },
 }
 
-/// Checks that nothing between a folder and a file in it is a symbolic link: an export has none, and one would lead elsewhere.
+/// Checks that there are no symbolic links between a folder and a file in it: an export has none, and one
+/// could point outside.
 fn no_link(folder: &Path, relative: &Path) -> Result<()> {
     let mut path = folder.to_owned();
     for part in relative.components() {
@@ -167,17 +168,17 @@ impl Source {
     }
 }
 
-/// A dataset that a schema stands for.
+/// A dataset described by a schema.
 struct Plan {
     datatype: Datatype,
     dataspace: Dataspace,
     metadata: HashMap<String, String>,
-    /// Whether the columns are members of a compound.
+    /// True if the columns are members of a compound.
     members: bool,
 }
 
 impl Plan {
-    /// `None` if the schema is that of no single dataset.
+    /// Returns `None` if the schema does not describe a single dataset.
     fn of(schema: &Schema) -> Result<Option<Self>> {
         if let Some(text) = schema.metadata().get(DTYPE) {
             let datatype = decode_datatype(text)?;
@@ -202,7 +203,7 @@ impl Plan {
         Ok(Some(Self { datatype, dataspace, metadata: field.metadata().clone().into(), members: false }))
     }
 
-    /// With as many rows as there are: who changed the table, changed the extent.
+    /// Adjusts the extent to the present number of rows, which changes if the table was edited.
     fn with_rows(mut self, rows: u64) -> Self {
         match &mut self.dataspace {
             Dataspace::Null if rows == 0 => {}
@@ -265,7 +266,8 @@ impl Plan {
     }
 }
 
-/// HDF5's data are never null, but for strings of any length, and for NumPy's times, which have NaT.
+/// Checks for nulls. HDF5's data are never null, except strings of variable length, and NumPy's times, which
+/// have NaT.
 fn no_nulls(field: &Field, column: &ArrayRef) -> Result<()> {
     let text = matches!(
         field.data_type(),
@@ -288,7 +290,7 @@ fn simple(dims: &[u64]) -> Dataspace {
     Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().copied().map(Some).collect() }
 }
 
-/// A folder that is imported.
+/// A folder to import.
 struct Folder<'a> {
     path: &'a Path,
     entries: &'a [Entry],
@@ -419,7 +421,7 @@ impl Folder<'_> {
     }
 }
 
-/// Writes all values of a dataset; how many rows.
+/// Writes all values of a dataset; returns the number of rows.
 fn values(path: &Path, plan: &Plan, dataset: &DatasetWriter, progress: &dyn Fn(u64)) -> Result<u64> {
     let expected = match &plan.dataspace {
         Dataspace::Null => 0,
@@ -485,7 +487,7 @@ fn one(
     Ok(())
 }
 
-/// The group that a path is in, made if need be, and its last name.
+/// Returns the parent group of a path, creating groups as needed, and the last name.
 fn parents(writer: &Writer, path: &str, imported: &mut Imported) -> Result<(NodeId, String)> {
     let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     let last = names.pop().ok_or_else(|| Error::invalid("a table needs a name"))?;
@@ -509,7 +511,7 @@ struct Column {
     valid: Option<DatasetWriter>,
 }
 
-/// Imports a table that never was HDF5: a group, with a dataset for each column.
+/// Imports a table that did not come from HDF5: a group, with a dataset for each column.
 fn columns(
     path: &Path,
     schema: &Schema,
@@ -569,7 +571,7 @@ impl Column {
             return Ok(());
         }
         write_column(&self.dataset, from, &self.field, array)?;
-        // Both have a value for what is null.
+        // Both have a value for null.
         let own = matches!(self.dataset.datatype().class, Class::VlenString { .. })
             || matches!(array.data_type(), DataType::Timestamp(_, None) | DataType::Duration(_));
         let Some(nulls) = array.logical_nulls().filter(|nulls| !own && nulls.null_count() > 0) else {
@@ -579,7 +581,7 @@ impl Column {
         let valid = match self.valid.take() {
             Some(valid) => valid,
             None => {
-                // Rows that are not written are there.
+                // Rows that are not written are valid.
                 let mut options = DatasetOptions::new(boolean(), simple(&[rows]));
                 options.fill.value = FillWhen::User(vec![1]);
                 imported.datasets += 1;
@@ -595,7 +597,7 @@ impl Column {
     }
 }
 
-/// Whether the HDF5 datatype of an Arrow type says which it was.
+/// Returns whether the Arrow type can be derived from its HDF5 datatype.
 fn leads_back(data_type: &DataType) -> bool {
     let inner = |fields: &Fields| fields.iter().all(|field| leads_back(field.data_type()));
     match data_type {
@@ -622,7 +624,7 @@ fn leads_back(data_type: &DataType) -> bool {
     }
 }
 
-/// Sets an attribute of text, or of a list of them.
+/// Sets an attribute to a string, or to a list of strings.
 fn text_attribute(writer: &Writer, object: NodeId, name: &str, texts: &[&str]) -> Result<()> {
     let datatype = Datatype {
         size: 16,

@@ -1,4 +1,4 @@
-//! How a dataset is stored, as metadata: what the way back restores where it can.
+//! The storage properties of a dataset as metadata, restored on import as far as possible.
 
 use crate::types::metadata::{FILL, LAYOUT, NAMED, PATH, SPACE, decode_base64, encode_base64, space};
 use crate::{Error, Result, attributes_to_metadata};
@@ -11,12 +11,13 @@ use hyperchunk::write::{DatasetOptions, NewLayout};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Filters whose values change when they are applied again, or that only their owner applies: scale-offset, live datasets.
+/// Filters that are not applied on import: scale-offset changes values when applied again, and live datasets
+/// need their source.
 const NEVER: [u16; 2] = [6, 31300];
-/// A chunk of at most this size tries whether filters can be applied.
+/// Maximum size in bytes of a chunk for testing whether filters can be applied.
 const TRIED: u64 = 16 << 20;
 
-/// What metadata say of a dataset, beside its values.
+/// Returns a dataset's metadata other than its values.
 pub(super) fn describe(dataset: &Dataset) -> Result<HashMap<String, String>> {
     let object = dataset.object();
     let mut metadata = attributes_to_metadata(object)?;
@@ -27,7 +28,7 @@ pub(super) fn describe(dataset: &Dataset) -> Result<HashMap<String, String>> {
     let extent = match dataset.dataspace() {
         Dataspace::Simple { max, .. } => {
             let dims = dataset.dims().to_vec();
-            // The bounds of a virtual dataset may be behind its extent.
+            // The maximum of a virtual dataset may be smaller than its extent.
             let bound = |(max, dim): (&Option<u64>, &u64)| max.map(|max| max.max(*dim));
             Dataspace::Simple { max: max.iter().zip(&dims).map(bound).collect(), dims }
         }
@@ -101,7 +102,8 @@ fn layout(dataset: &Dataset) -> Value {
     Value::Object(made)
 }
 
-/// Options for a dataset of this type and extent, as metadata say; and what could not be restored.
+/// Returns the options for a dataset of this type and extent from metadata, and a note about properties that
+/// cannot be restored.
 pub(super) fn options(
     metadata: &HashMap<String, String>,
     datatype: &Datatype,
@@ -185,7 +187,7 @@ fn filters(stored: &Value) -> Vec<Filter> {
     filters.map_or_else(Vec::new, |filters| filters.iter().filter_map(one).collect())
 }
 
-/// Whether filters can be applied, to values that were read through them.
+/// Checks that filters can be applied to values that were read through them.
 fn usable(pipeline: &[Filter], bytes: u64) -> Result<(), String> {
     if let Some(filter) = pipeline.iter().find(|filter| NEVER.contains(&filter.id)) {
         let name = filter.name.as_ref().map_or_else(|| format!("filter {}", filter.id), Name::to_string);

@@ -1,5 +1,5 @@
-//! `hyperchunk.json`, what a folder of Arrow files says of the HDF5 file that it was: its objects, in an order in which each
-//! is made after what it needs; the first is the root group.
+//! `hyperchunk.json`, the manifest of a folder of Arrow files: the objects of the original HDF5 file, in an
+//! order in which each follows its dependencies; the first is the root group.
 //!
 //! ```json
 //! {"format": "hyperchunk-arrow", "version": 1, "objects": [
@@ -23,16 +23,16 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
-    /// Where it was met first.
+    /// The first path under which it was found.
     pub(super) path: String,
     pub(super) metadata: HashMap<String, String>,
     pub(super) comment: Option<Name>,
     pub(super) track_order: bool,
-    /// Of a group.
+    /// For a group.
     pub(super) links: Vec<(Name, Target)>,
-    /// Of a dataset: where its values are.
+    /// For a dataset: the file of its values.
     pub(super) file: Option<String>,
-    /// Of a dataset that is not there: why.
+    /// For an omitted dataset: the reason.
     pub(super) missing: Option<String>,
 }
 
@@ -44,17 +44,17 @@ pub(super) enum Kind {
     Datatype,
 }
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
-    /// To an object, by its number.
+    /// An object, by its number.
     Object(usize),
     Soft(Name),
     External(Name, Name),
     User(u8, Vec<u8>),
 }
 
-/// Text, or bytes that are none.
+/// Returns text, or base64 for bytes that are not UTF-8.
 fn name_to_json(name: &Name) -> Value {
     match name.as_str() {
         Some(text) => text.into(),

@@ -1,9 +1,9 @@
 //! HDF5 files as files of Arrow, and back.
 //!
-//! A dataset becomes one file: IPC ([`Format::File`], [`Format::Stream`]) or Parquet. A 1-D dataset of compounds is a table of
-//! its members, every other one a column. A whole HDF5 file becomes a folder: an IPC file for each dataset, and
-//! `hyperchunk.json` with groups, links and attributes ([`manifest`]). All of it leads back: types, extents, attributes, fill
-//! values and the layout are in the metadata.
+//! A dataset becomes one file: IPC ([`Format::File`], [`Format::Stream`]) or Parquet. A 1-D dataset of
+//! compounds is a table of its members, every other one a column. A whole HDF5 file becomes a folder: an IPC
+//! file for each dataset, and `hyperchunk.json` with groups, links and attributes ([`manifest`]). All of it
+//! can be imported again: types, extents, attributes, fill values and the layout are in the metadata.
 //!
 //! Data go through memory in batches of some megabytes, whatever their size.
 
@@ -23,8 +23,8 @@ pub use import::{ImportOptions, Imported, import};
 pub use sink::Format;
 pub use source::TableFile;
 
-/// Runs what reads bytes that nobody vouches for. The libraries behind it are known to give up where they should return an
-/// error: this is one, then.
+/// Runs a function that reads untrusted bytes. Libraries that it calls are known to panic instead of
+/// returning an error; a panic becomes an error here.
 pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: its reader gave up")))

@@ -1,4 +1,4 @@
-//! Where batches go: files that have their name when they are whole.
+//! Destinations of batches: files that get their names when they are complete.
 
 use crate::values::arrow;
 use crate::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use hyperchunk::output::{self, Kind, Output};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// What a file of Arrow is.
+/// The format of an Arrow file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// An IPC file: `.arrow`, `.feather`, `.ipc`.
@@ -22,16 +22,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a file of this name is, or the error that lists the names that there are.
+    /// Returns the format for a file name, or an error that lists the supported suffixes.
     ///
     /// # Errors
-    /// Invalid for a name of another format, or of none.
+    /// Invalid for a name of another format, or without one.
     pub fn asked_for(path: &Path) -> Result<Self> {
         output::choose(path, &[Kind::Table])?;
         Self::of(path).ok_or_else(|| Error::invalid("a suffix without a format").file(path.display()))
     }
 
-    /// What a file of this name is.
+    /// Returns the format for a file name.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -52,7 +52,7 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Error {
     Error::new(kind, error.to_string()).file(path.display())
 }
 
-/// A file that is being made.
+/// A file that is being written.
 pub(super) struct Sink {
     writer: Writer,
     path: PathBuf,
@@ -67,7 +67,7 @@ enum Writer {
 }
 
 impl Sink {
-    /// A file at `path`, which is there when [`Sink::finish`] says so.
+    /// Creates a file at `path`, which appears there with [`Sink::finish`].
     pub(super) fn create(path: &Path, format: Format, schema: &Schema, replace: bool) -> Result<Self> {
         if cfg!(not(feature = "parquet")) && format == Format::Parquet {
             return Err(Error::unsupported("this build has no Parquet"));
@@ -115,7 +115,7 @@ impl Sink {
         Error::new(kind, error.to_string()).file(self.path.display())
     }
 
-    /// Gives the file its name; its size.
+    /// Gives the file its name; returns its size.
     pub(super) fn finish(mut self) -> Result<u64> {
         let finished = match std::mem::replace(&mut self.writer, Writer::Finished) {
             Writer::File(mut writer) => writer.finish().and_then(|()| writer.into_inner()),

@@ -1,4 +1,5 @@
-//! Files of Arrow, batch by batch. Nobody vouches for them: sizes are checked against the file before anything is read.
+//! Reading Arrow files in batches. They are untrusted: sizes are checked against the file before anything is
+//! read.
 
 use super::guarded;
 use super::sink::io;
@@ -13,9 +14,9 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// So much of a stream is read at once.
+/// Number of bytes of a stream that are read at once.
 const PIECE: usize = 1 << 20;
-/// What IPC files begin and end with.
+/// The magic number at the start and the end of IPC files.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
 /// A file of Arrow: IPC or Parquet.
@@ -50,10 +51,10 @@ impl std::fmt::Debug for TableFile {
 }
 
 impl TableFile {
-    /// Opens a file: what it is, its first bytes say.
+    /// Opens a file, whose format is determined by its first bytes.
     ///
     /// # Errors
-    /// NotFound or Io from the system; Corrupt if it is damaged; Unsupported if it is none of these.
+    /// NotFound or Io from the system; Corrupt if it is damaged; Unsupported for other formats.
     pub fn open(path: &Path) -> Result<Self> {
         guarded(|| Self::opened(path)).map_err(|error| error.file(path.display()))
     }
@@ -87,19 +88,19 @@ impl TableFile {
         Err(Error::unsupported("neither an IPC file or stream of Arrow, nor Parquet"))
     }
 
-    /// Its columns.
+    /// Returns its schema.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// How many rows it has. Streams are read for it.
+    /// Counts its rows. Streams are read for this.
     ///
     /// # Errors
     /// Corrupt or Truncated if it is damaged.
@@ -193,7 +194,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
     Ok(done)
 }
 
-/// Bytes of the file, if they are all in it.
+/// Reads bytes of the file, if they are all inside it.
 fn read_at(file: &mut File, size: u64, offset: u64, length: u64) -> Result<Buffer> {
     let wrong = || {
         let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
@@ -220,7 +221,7 @@ fn read_block(file: &mut File, size: u64, block: &Block) -> Result<Buffer> {
     read_at(file, size, offset, length)
 }
 
-/// The schema of an IPC file, a decoder with its dictionaries, and where the batches are.
+/// Returns the schema of an IPC file, a decoder with its dictionaries, and the blocks of the batches.
 fn footer(file: &mut File, size: u64) -> Result<(SchemaRef, FileDecoder, Vec<Block>)> {
     let cut = || Error::new(ErrorKind::Truncated, "an IPC file without its end").within("IPC footer");
     let last = size.checked_sub(10).ok_or_else(cut)?;
@@ -245,7 +246,8 @@ fn footer(file: &mut File, size: u64) -> Result<(SchemaRef, FileDecoder, Vec<Blo
     Ok((schema, decoder, blocks))
 }
 
-/// The next batch of a stream, and whether it ended. `for_schema`: only until the schema is known.
+/// Returns the next batch of a stream, and whether the stream has ended. `for_schema`: stop when the schema
+/// is known.
 fn next_of_stream(
     file: &mut File,
     decoder: &mut StreamDecoder,
@@ -270,7 +272,7 @@ fn next_of_stream(
             return Ok((None, false));
         }
         if !buffer.is_empty() && decoder.schema().is_some() {
-            // The end of the stream was met; what is behind it is not of it.
+            // The stream has ended; later bytes are not part of it.
             return Ok((None, true));
         }
     }

@@ -1,4 +1,4 @@
-//! A file of everything by way of Arrow, and files of Arrow that are damaged.
+//! Round trips of a file with all kinds of objects through Arrow, and damaged Arrow files.
 
 use super::*;
 use crate::types::boolean;
@@ -15,7 +15,7 @@ use hyperchunk::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder that is gone afterwards.
+/// A folder that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -46,7 +46,7 @@ fn text() -> Datatype {
     Datatype { size: 16, class }
 }
 
-/// A file with one of each.
+/// Writes a file with an object of each kind.
 fn source(path: &Path) {
     let mut options = CreateOptions::default();
     options.journal = false;
@@ -119,7 +119,7 @@ fn open(path: &Path) -> File {
     File::open(path, &OpenOptions::default()).unwrap()
 }
 
-/// Digests of all values, by path; references as the paths that they lead to.
+/// Returns digests of all values, by path; references as the paths of their targets.
 fn digests(path: &Path) -> Vec<String> {
     let file = open(path);
     let mut found = Vec::new();
@@ -162,7 +162,7 @@ fn a_file_of_everything() {
     let exported = export.write(&arrow, Format::File, &|_| ()).unwrap();
     assert_eq!((exported.datasets, exported.groups, exported.datatypes), (7, 2, 1));
     assert!(arrow.join("group/rows.arrow").is_file() && exported.notes.is_empty());
-    // What is there stays there.
+    // Existing files are not replaced.
     assert!(export.write(&arrow, Format::File, &|_| ()).is_err());
     let imported = import(&arrow, &new, &ImportOptions::default(), &|_| ()).unwrap();
     assert_eq!((imported.datasets, imported.attributes, imported.notes), (7, 4, vec![]));
@@ -219,7 +219,7 @@ fn a_table_of_other_origin() {
     }
 }
 
-/// A generator of numbers: the same ones each time.
+/// A deterministic generator of numbers.
 fn numbers(mut state: u64) -> impl FnMut() -> u64 {
     move || {
         state ^= state << 13;
@@ -253,7 +253,7 @@ fn damaged_files_are_errors() {
                 }
             }
             std::fs::write(&path, &bytes).unwrap();
-            // Some bytes mean nothing, some are values; the rest is an error, soon.
+            // Some bytes have no meaning, some are values; all others must cause an error soon.
             refused += usize::from(import(&arrow, &new, &options, &|_| ()).is_err());
         }
         std::fs::write(&path, &whole).unwrap();

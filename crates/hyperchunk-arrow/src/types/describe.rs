@@ -1,12 +1,13 @@
-//! Datatypes in a few words, for `h5.type`.
+//! Short descriptions of datatypes, for `h5.type`.
 
 use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding};
 use std::fmt::Write as _;
 
-/// Longer texts are cut.
+/// Maximum length of a description, in bytes.
 const LONGEST: usize = 2000;
 
-/// A datatype in NumPy's words where it has some: `int32`, `float64 (big-endian)`, `{a: int32, b: string}`.
+/// Describes a datatype, in NumPy's terms if possible: `int32`, `float64 (big-endian)`,
+/// `{a: int32, b: string}`.
 pub(crate) fn describe(datatype: &Datatype) -> String {
     let mut text = String::new();
     add(datatype, &mut text);
@@ -18,7 +19,7 @@ pub(crate) fn describe(datatype: &Datatype) -> String {
     text
 }
 
-/// What a reference refers to.
+/// Returns the kind of a reference's target.
 pub(crate) fn reference(kind: ReferenceKind) -> &'static str {
     match kind {
         ReferenceKind::Object1 | ReferenceKind::Object2 => "object",
@@ -44,7 +45,7 @@ fn add(datatype: &Datatype, text: &mut String) {
         ByteOrder::Vax => " (VAX)",
         _ => "",
     };
-    // Writing to text never fails.
+    // Writing to a string never fails.
     let _ = match &datatype.class {
         Class::Integer { order: of, signed, offset, precision } => {
             let sign = if *signed { "" } else { "u" };

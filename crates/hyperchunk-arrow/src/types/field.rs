@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use arrow_schema::{DataType, Field, TimeUnit};
 use hyperchunk::model::{ByteOrder, Class, Datatype, EnumMember, Name};
 
-/// The field of a column.
+/// Makes the field of a column.
 pub(super) fn field(name: &str, datatype: &Datatype, cell: &[u64], element: &Element) -> Result<Field> {
     let field = element.field(name);
     let mut more = field.metadata().clone();
@@ -24,7 +24,7 @@ pub(super) fn field(name: &str, datatype: &Datatype, cell: &[u64], element: &Ele
     Ok(field.with_metadata(more))
 }
 
-/// The names of an enumeration and their values as JSON.
+/// Returns the names of an enumeration and their values as JSON.
 fn names(base: &Datatype, members: &[EnumMember]) -> String {
     let pairs: Vec<String> = members
         .iter()
@@ -36,7 +36,7 @@ fn names(base: &Datatype, members: &[EnumMember]) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-/// The value of an integer; `null` for one that is wider than numbers of JSON.
+/// Returns the value of an integer; `null` if it is wider than JSON numbers.
 fn value(base: &Datatype, bytes: &[u8]) -> String {
     let Class::Integer { order, signed, .. } = base.class else { return "null".into() };
     if bytes.len() > 8 {
@@ -52,14 +52,15 @@ fn value(base: &Datatype, bytes: &[u8]) -> String {
     if signed { bits.cast_signed().to_string() } else { bits.to_string() }
 }
 
-/// A name as text.
+/// Returns a name as text.
 pub(crate) fn text(name: &Name) -> Result<&str> {
     name.as_str()
         .ok_or_else(|| Error::unsupported(format!("the name {name:?} is not UTF-8, as those of Arrow are")))
 }
 
-/// The Arrow type of what NumPy's dates and durations are in HDF5, as h5py stores them: opaque bytes with the dtype as tag,
-/// such as `NUMPY:<M8[ns]`. Those that Arrow has the same 8 bytes for; and in which order they are stored.
+/// Returns the Arrow type of NumPy's dates and durations in HDF5, as h5py stores them: opaque bytes with the
+/// dtype as tag, such as `NUMPY:<M8[ns]`. Only for units with the same 8 bytes in Arrow; also returns the
+/// stored byte order.
 pub(crate) fn numpy_time(tag: &str) -> Option<(DataType, ByteOrder)> {
     let tag = tag.strip_prefix("NUMPY:")?;
     let (tag, order) = match tag.strip_prefix('>') {

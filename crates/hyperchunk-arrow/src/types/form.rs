@@ -1,4 +1,4 @@
-//! How elements become values: the Arrow type of a datatype, with what is to be done to its bytes.
+//! The conversion of elements to values: the Arrow type of a datatype, and the operation on its bytes.
 
 use super::{Cells, Enums, Half, Look, Strings};
 use crate::{Error, Result};
@@ -9,44 +9,44 @@ use hyperchunk::model::{
 };
 use std::sync::Arc;
 
-/// How deep types may nest: readers of IPC files go no deeper.
+/// Maximum nesting depth of types: readers of IPC files go no deeper.
 pub(crate) const DEPTH: usize = 48;
 
-/// The members of a reference.
+/// The fields of a reference's struct.
 pub(crate) const PATH_FIELD: [&str; 3] = ["path", "raw", "selection"];
 
-/// Elements of one type, as stored and as Arrow has them.
+/// The type of elements, as stored and in Arrow.
 #[derive(Debug, Clone)]
 pub(crate) struct Element {
-    /// How many bytes one has, as stored.
+    /// The stored size of an element, in bytes.
     pub(crate) size: usize,
     pub(crate) data_type: DataType,
     pub(crate) nullable: bool,
-    /// The name of an extension type, and what it says of itself.
+    /// The name of an extension type, and its metadata.
     pub(crate) extension: Option<(&'static str, String)>,
     pub(crate) form: Form,
 }
 
-/// What is to be done to an element's bytes.
+/// The operation that turns an element's bytes into a value.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
-    /// Nothing: they are the value. The alignment that it has in Arrow.
+    /// None: they are the value, with this alignment in Arrow.
     Plain { align: usize },
-    /// A conversion, to values of so many bytes.
+    /// A conversion, to values of `width` bytes.
     Converted { conversion: Box<Conversion>, width: usize },
-    /// A string of fixed length: what fills it up is left out.
+    /// A string of fixed length, whose padding is removed.
     Text(StringPadding),
-    /// A string of any length.
+    /// A string of variable length.
     AnyText,
-    /// The bytes of a string of any length.
+    /// The bytes of a string of variable length.
     AnyBytes,
-    /// A sequence of any length.
+    /// A sequence of variable length.
     Sequence(Arc<Element>, Box<Datatype>),
-    /// Members side by side.
+    /// Members of a compound.
     Struct(Vec<Part>),
-    /// Elements side by side.
+    /// A fixed number of consecutive elements.
     List(Arc<Element>, usize),
-    /// A name for each value: the values in the order of the dictionary.
+    /// Dictionary keys: the values in the order of the dictionary.
     Names(Arc<Names>),
     /// A reference.
     Reference(ReferenceKind),
@@ -62,17 +62,17 @@ pub(crate) struct Part {
 /// The names of an enumeration, each value once.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// As stored.
+    /// The stored bytes of each value.
     pub(crate) values: Vec<Vec<u8>>,
     pub(crate) names: Vec<String>,
 }
 
-/// A size of a file, in memory.
+/// Converts a size in a file to a size in memory.
 pub(crate) fn narrow(size: u64) -> Result<usize> {
     usize::try_from(size).map_err(|_| Error::limit("elements larger than the address space"))
 }
 
-/// How Arrow counts in lists of fixed size.
+/// Converts a number of elements to the size of an Arrow list.
 fn list_size(count: u64) -> Result<i32> {
     i32::try_from(count).map_err(|_| {
         Error::unsupported(format!("a row of {count} elements: lists of Arrow have at most 2147483647"))
@@ -134,7 +134,7 @@ impl Element {
         Self { extension: Some((extension, metadata)), ..self }
     }
 
-    /// Bytes that Arrow has no number for.
+    /// Makes an element of plain bytes, without an Arrow number type.
     fn bytes(datatype: &Datatype, extension: &'static str) -> Result<Self> {
         let size = narrow(datatype.size)?;
         let width = list_size(datatype.size)?;
@@ -142,13 +142,13 @@ impl Element {
         Ok(plain.with(extension, String::new()))
     }
 
-    /// Bytes that only HDF5 has a name for.
+    /// Makes an element of bytes for a type that only HDF5 has.
     fn foreign(datatype: &Datatype, type_name: &str) -> Result<Self> {
         let metadata = serde_json::json!({ "type_name": type_name, "vendor_name": "HDF5" });
         Ok(Self { extension: Some(("arrow.opaque", metadata.to_string())), ..Self::bytes(datatype, "")? })
     }
 
-    /// A number through a conversion to what it is in memory, or as it is.
+    /// Makes a number, converted to its memory type if necessary.
     fn number(stored: &Datatype, memory: &Datatype, data_type: DataType) -> Result<Self> {
         let (size, width) = (narrow(stored.size)?, narrow(memory.size)?);
         let conversion = Conversion::new(stored, memory)?;
@@ -166,7 +166,7 @@ impl Element {
         };
         let size = u16::try_from(datatype.size).unwrap_or(8);
         let memory = Datatype::integer(size, signed, ByteOrder::Little);
-        // Bits without a meaning as a number convert as the number that they are.
+        // Bit fields are converted as integers.
         let stored = as_integer(datatype, signed);
         Self::number(&stored, &memory, data_type)
     }
@@ -203,14 +203,14 @@ impl Element {
         {
             let number = |order| Datatype::integer(8, true, order);
             let made = Self::number(&number(order), &number(ByteOrder::Little), data_type)?;
-            // NaT, which NumPy has for no time, is a null.
+            // NaT, NumPy's value for a missing time, becomes a null.
             return Ok(Self { nullable: true, ..made });
         }
         Self::foreign(datatype, &tag)
     }
 
     fn complex(base: &Datatype, size: usize, look: &Look, depth: usize) -> Result<Self> {
-        // Halves of other numbers would be lost in what reads this as pairs.
+        // Reduced halves of other number types would be lost to tools that read this as pairs.
         let item = Self::new(base, look, depth + 1)?;
         let data_type = DataType::FixedSizeList(Arc::new(item.field("item")), 2);
         Ok(Self::plain(size, data_type, Form::List(Arc::new(item), 2)).with("h5.complex", String::new()))
@@ -267,7 +267,7 @@ impl Element {
         Ok(Self::plain(narrow(datatype.size)?, data_type, Form::Names(Arc::new(unique))))
     }
 
-    /// As a field of another type.
+    /// Returns it as a field.
     pub(crate) fn field(&self, name: &str) -> Field {
         let field = Field::new(name, self.data_type.clone(), self.nullable);
         match &self.extension {
@@ -282,7 +282,7 @@ impl Element {
         }
     }
 
-    /// So many of it, side by side.
+    /// Returns a list of `count` consecutive elements.
     fn in_list(self, count: u64) -> Result<Self> {
         let data_type = DataType::FixedSizeList(Arc::new(self.field("item")), list_size(count)?);
         let size =
@@ -290,12 +290,12 @@ impl Element {
         Ok(Self::plain(narrow(size)?, data_type, Form::List(Arc::new(self), narrow(count)?)))
     }
 
-    /// Lists in each other.
+    /// Returns nested lists.
     fn in_lists(self, dims: &[u64]) -> Result<Self> {
         dims.iter().rev().try_fold(self, |element, dim| element.in_list(*dim))
     }
 
-    /// Rows of an extent.
+    /// Returns rows of an extent.
     pub(crate) fn in_cells(self, cell: &[u64], look: &Look) -> Result<Self> {
         if cell.is_empty() {
             return Ok(self);
@@ -310,7 +310,7 @@ impl Element {
         Ok(self.in_list(count)?.with("arrow.fixed_shape_tensor", metadata))
     }
 
-    /// The alignment that stored bytes must have to be values as they are; `None` if they never are.
+    /// Returns the alignment at which stored bytes can be used as values; `None` if they need a conversion.
     pub(crate) fn alignment(&self) -> Option<usize> {
         match &self.form {
             Form::Plain { align } => Some(*align),
@@ -320,7 +320,7 @@ impl Element {
     }
 }
 
-/// A bit field as the number that it is.
+/// Returns a bit field as an integer type.
 fn as_integer(datatype: &Datatype, signed: bool) -> Datatype {
     match datatype.class {
         Class::Bitfield { order, offset, precision } => {
@@ -330,7 +330,7 @@ fn as_integer(datatype: &Datatype, signed: bool) -> Datatype {
     }
 }
 
-/// Whether an enumeration is what h5py makes of truth values.
+/// Returns whether an enumeration is h5py's boolean type.
 fn is_bool(base: &Datatype, members: &[EnumMember]) -> bool {
     let [one, other] = members else { return false };
     let is =
@@ -347,13 +347,13 @@ fn order(datatype: &Datatype) -> ByteOrder {
     }
 }
 
-/// Whether the members of a struct are those of a reference.
+/// Returns whether the members of a struct are those of a reference.
 pub(crate) fn is_reference(fields: &Fields) -> bool {
     fields.len() == PATH_FIELD.len()
         && fields.iter().zip(PATH_FIELD).all(|(field, name)| field.name() == name)
 }
 
-/// What the parts of a complex number are: of HDF5's, or of a compound as h5py makes it.
+/// Returns the type of the parts of a complex number, either HDF5's type or h5py's compound.
 pub(crate) fn complex_base(datatype: &Datatype) -> Option<&Datatype> {
     let members = match &datatype.class {
         Class::Complex { base } => return Some(base),
@@ -371,7 +371,8 @@ pub(crate) fn complex_base(datatype: &Datatype) -> Option<&Datatype> {
     fits.then_some(&real.datatype)
 }
 
-/// The small floating-point numbers that have a name but are not IEEE 754's: the name of ours, and the integer of their bits.
+/// Returns our extension name for a small floating-point type that is not IEEE 754's, and the integer type of
+/// its bits.
 fn small_float(datatype: &Datatype, float: &Float) -> Option<(&'static str, DataType)> {
     if float.order == ByteOrder::Vax || float.normalization != Normalization::Implied {
         return None;

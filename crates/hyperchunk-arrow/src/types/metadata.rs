@@ -1,4 +1,4 @@
-//! The keys of metadata that say what Arrow's types cannot.
+//! Metadata keys for properties that Arrow's types cannot represent.
 
 use crate::{Error, Result};
 use base64::Engine as _;
@@ -8,9 +8,10 @@ use hyperchunk::encode::message::datatype as encode;
 use hyperchunk::model::{Dataspace, Datatype};
 use hyperchunk::parse::message::datatype as parse;
 
-/// The datatype of an element: its HDF5 message in base64. It counts; all else is for people and for what lacks it.
+/// The datatype of an element: its HDF5 message in base64. It is authoritative; the other keys are
+/// informative, or used without it.
 pub const DTYPE: &str = "h5.dtype";
-/// The same for people.
+/// The datatype in readable form.
 pub const TYPE: &str = "h5.type";
 /// The extent of a row, as JSON: `[4,5]`. Absent for rows of one element.
 pub const CELL: &str = "h5.cell";
@@ -20,27 +21,27 @@ pub const ENUM: &str = "h5.enum";
 pub const SPACE: &str = "h5.space";
 /// The fill value: the bytes of an element in base64.
 pub const FILL: &str = "h5.fill";
-/// How a dataset is stored, as JSON.
+/// The storage properties of a dataset, as JSON.
 pub const LAYOUT: &str = "h5.layout";
 /// Attributes: an IPC stream of one row in base64.
 pub const ATTRIBUTES: &str = "h5.attrs";
-/// The same for people, as a JSON object.
+/// The attributes in readable form, as a JSON object.
 pub const ATTRIBUTES_JSON: &str = "h5.attrs.json";
 /// The path of the committed datatype that is used.
 pub const NAMED: &str = "h5.named";
-/// The name of an attribute, in base64, where it is not UTF-8.
+/// The name of an attribute, in base64, if it is not UTF-8.
 pub const NAME: &str = "h5.name";
-/// `utf8` if the name of an attribute is said to be so.
+/// `utf8` if the name of an attribute is declared as UTF-8.
 pub const CHARSET: &str = "h5.charset";
 /// The path of the object.
 pub const PATH: &str = "h5.path";
 
-/// Arrow's keys for extension types.
+/// Arrow's key for the name of an extension type.
 pub(crate) const EXTENSION: &str = arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
-/// And what they say of themselves.
+/// Arrow's key for the metadata of an extension type.
 pub(crate) const EXTENSION_METADATA: &str = arrow_schema::extension::EXTENSION_TYPE_METADATA_KEY;
 
-/// A datatype as metadata has it.
+/// Encodes a datatype for metadata.
 pub(crate) fn encode_datatype(datatype: &Datatype) -> Result<String> {
     let ages = [Oldest::V18, Oldest::V110, Oldest::V200];
     let mut encoded = Err(Error::unsupported("no release of HDF5 has the type"));
@@ -53,33 +54,33 @@ pub(crate) fn encode_datatype(datatype: &Datatype) -> Result<String> {
     encoded.map(|bytes| BASE64.encode(bytes))
 }
 
-/// A datatype from metadata.
+/// Decodes a datatype from metadata.
 ///
 /// # Errors
-/// Corrupt if it is none.
+/// Corrupt if it is not a datatype.
 pub(crate) fn decode_datatype(text: &str) -> Result<Datatype> {
     let bytes = decode_base64(DTYPE, text)?;
     let mut cursor = hyperchunk::Cursor::new(&bytes, "datatype message", 0);
     parse::parse(&mut cursor, &hyperchunk::Limits::default())
 }
 
-/// Bytes from metadata.
+/// Decodes bytes from metadata.
 pub(crate) fn decode_base64(key: &str, text: &str) -> Result<Vec<u8>> {
     BASE64.decode(text).map_err(|error| Error::corrupt(format!("the metadata {key}: {error}")))
 }
 
-/// Bytes for metadata.
+/// Encodes bytes for metadata.
 pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// A list of sizes as JSON.
+/// Encodes a list of sizes as JSON.
 pub(crate) fn sizes(dims: &[u64]) -> String {
     let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
     format!("[{}]", dims.join(","))
 }
 
-/// An extent as metadata has it.
+/// Encodes an extent for metadata.
 pub(crate) fn space(space: &Dataspace) -> String {
     match space {
         Dataspace::Null => "null".into(),
@@ -92,10 +93,10 @@ pub(crate) fn space(space: &Dataspace) -> String {
     }
 }
 
-/// An extent from metadata.
+/// Decodes an extent from metadata.
 ///
 /// # Errors
-/// Corrupt if it is none.
+/// Corrupt if it is not an extent.
 pub(crate) fn parse_space(text: &str) -> Result<Dataspace> {
     let wrong = || Error::corrupt(format!("the metadata {SPACE} is no extent: {text:.200}"));
     match text {
@@ -123,7 +124,7 @@ pub(crate) fn parse_space(text: &str) -> Result<Dataspace> {
     Ok(Dataspace::Simple { dims, max })
 }
 
-/// A list of sizes from JSON.
+/// Decodes a list of sizes from JSON.
 pub(crate) fn parse_sizes(key: &str, text: &str) -> Result<Vec<u64>> {
     serde_json::from_str(text)
         .map_err(|_| Error::corrupt(format!("the metadata {key} is no list of sizes: {text:.200}")))

@@ -1,9 +1,10 @@
-//! The map of types: HDF5 datatypes as Arrow fields, and back.
+//! The mapping of types: HDF5 datatypes to Arrow fields, and back.
 //!
-//! - The Arrow type is what other tools read naturally.
-//! - What Arrow cannot say goes into the field's metadata; the encoded HDF5 datatype there ([`metadata::DTYPE`]) counts.
-//! - Bytes are changed only where Arrow has to have them another way: it is little-endian, and knows no odd precisions.
-//! - Columns are never null, but for strings of any length that HDF5 stores as null pointers.
+//! - The Arrow type is the one that other tools handle best.
+//! - Properties that Arrow cannot represent are in the field's metadata; the encoded HDF5 datatype there
+//!   ([`metadata::DTYPE`]) is authoritative.
+//! - Bytes are changed only if Arrow requires it: it is little-endian, and has no unusual precisions.
+//! - Columns are never null, except strings of variable length that HDF5 stores as null pointers.
 
 mod describe;
 mod field;
@@ -23,73 +24,73 @@ use std::sync::Arc;
 pub use way_back::datatype_of;
 pub(crate) use way_back::{boolean, fits};
 
-/// How HDF5 data look as Arrow, where there is a choice.
+/// Options of the conversion to Arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Look {
-    /// Rows of datasets of several dimensions.
+    /// The form of rows of multidimensional datasets.
     pub cells: Cells,
-    /// Strings.
+    /// The form of strings.
     pub strings: Strings,
-    /// Floating-point numbers of 2 bytes.
+    /// The form of floating-point numbers of 2 bytes.
     pub half: Half,
-    /// Enumerations.
+    /// The form of enumerations.
     pub enums: Enums,
-    /// Datasets of compounds.
+    /// The form of datasets of compounds.
     pub compounds: Compounds,
 }
 
-/// How rows of datasets of several dimensions look.
+/// The form of rows of multidimensional datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cells {
-    /// As tensors (`arrow.fixed_shape_tensor`), where elements are numbers; else as lists.
+    /// Tensors (`arrow.fixed_shape_tensor`) if elements are numbers; else lists.
     #[default]
     Tensor,
-    /// As lists of fixed size, in each other.
+    /// Nested lists of fixed size.
     List,
 }
 
-/// How strings look.
+/// The form of strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strings {
-    /// As text, without what fills them up. Text that is not UTF-8 is an error.
+    /// Text without padding. Text that is not UTF-8 is an error.
     #[default]
     Text,
-    /// As the bytes that are stored.
+    /// The stored bytes.
     Stored,
 }
 
-/// How floating-point numbers of 2 bytes look.
+/// The form of floating-point numbers of 2 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Half {
-    /// As they are.
+    /// Numbers of 2 bytes.
     #[default]
     Float16,
-    /// As numbers of 4 bytes, for tools that have no others.
+    /// Numbers of 4 bytes, for tools that have no others.
     Float32,
 }
 
-/// How enumerations look.
+/// The form of enumerations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enums {
-    /// As their integers, with the names in the metadata. `{FALSE: 0, TRUE: 1}` of a byte is `arrow.bool8`.
+    /// Integers, with the names in the metadata. `{FALSE: 0, TRUE: 1}` of a byte is `arrow.bool8`.
     #[default]
     Values,
-    /// As dictionaries of names. A value without a name is an error.
+    /// Dictionaries of names. A value without a name is an error.
     Dictionary,
 }
 
-/// How datasets of compounds look.
+/// The form of datasets of compounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compounds {
-    /// As tables: a column for each member.
+    /// Tables with a column for each member.
     #[default]
     Columns,
-    /// As one column of structs.
+    /// One column of structs.
     Struct,
 }
 
-/// A datatype as Arrow has it: a field, and how its values come from stored bytes.
+/// A datatype in Arrow: a field, and the conversion of stored bytes to its values.
 #[derive(Debug, Clone)]
 pub struct ColumnType {
     field: FieldRef,
@@ -99,10 +100,11 @@ pub struct ColumnType {
 }
 
 impl ColumnType {
-    /// How elements of a datatype look, or rows of `cell` elements: the extent of a dataset without its first dimension.
+    /// Converts a datatype, for single elements or rows of `cell` elements: the extent of a dataset without
+    /// its first dimension.
     ///
     /// # Errors
-    /// Unsupported if Arrow has nothing for it; Limit if a row is too large.
+    /// Unsupported if Arrow has no equivalent; Limit if a row is too large.
     pub fn new(name: &str, datatype: &Datatype, cell: &[u64], look: &Look) -> Result<Self> {
         let made = Element::new(datatype, look, 0)
             .and_then(|element| element.in_cells(cell, look))
@@ -116,38 +118,38 @@ impl ColumnType {
         })
     }
 
-    /// The field: its type, and in its metadata what Arrow's types cannot say.
+    /// Returns the field: its type, and metadata for properties that Arrow's types cannot represent.
     #[must_use]
     pub fn field(&self) -> &FieldRef {
         &self.field
     }
 
-    /// The type of the stored elements.
+    /// Returns the type of the stored elements.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.datatype
     }
 
-    /// The extent of a row.
+    /// Returns the extent of a row.
     #[must_use]
     pub fn cell(&self) -> &[u64] {
         &self.cell
     }
 
-    /// How many stored bytes a row has.
+    /// Returns the stored size of a row in bytes.
     #[must_use]
     pub fn row_size(&self) -> usize {
         self.element.size
     }
 
-    /// Whether stored bytes are values as they are, if they lie at a multiple of this: then a mapping of the file is an
-    /// Arrow buffer.
+    /// Returns the alignment at which stored bytes are valid values without conversion, so that a mapping of
+    /// the file is an Arrow buffer; `None` if they need a conversion.
     #[must_use]
     pub fn zero_copy(&self) -> Option<usize> {
         self.element.alignment()
     }
 
-    /// The same with more metadata: what `more` says.
+    /// Adds metadata.
     #[must_use]
     pub fn with_metadata(self, more: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut field = (*self.field).clone();

@@ -1,13 +1,13 @@
-//! Datatypes as files of ours have them: addresses of 8 bytes.
+//! Portable forms of datatypes, as our files store them: with addresses of 8 bytes.
 
 use super::form::narrow;
 use crate::{Error, Result};
 use hyperchunk::model::{Class, Datatype, Member, ReferenceKind};
 
-/// The size of a handle into the heap.
+/// The size in bytes of a global heap ID.
 const HANDLE: u64 = 16;
 
-/// The type with the sizes that its handles and references have in a file of ours.
+/// Returns the type with the sizes that its heap IDs and references have in our files.
 pub(crate) fn portable(datatype: &Datatype) -> Result<Datatype> {
     if !datatype.has_vlen() && !datatype.has_reference() {
         return Ok(datatype.clone());
@@ -30,7 +30,7 @@ pub(crate) fn portable(datatype: &Datatype) -> Result<Datatype> {
             Datatype { size, class: Class::Array { dims: dims.clone(), base: Box::new(base) } }
         }
         Class::Compound { members } => {
-            // Members keep their gaps: those behind one that grows move.
+            // Gaps between members are kept, so members after one that grows move.
             let mut order: Vec<usize> = (0..members.len()).collect();
             order.sort_by_key(|number| members.get(*number).map(|member| member.offset));
             let mut moved: Vec<Member> = members.clone();

@@ -22,7 +22,7 @@ fn compound(members: &[(&str, u64, Datatype)], size: u64) -> Datatype {
     Datatype { size, class: Class::Compound { members: members.collect() } }
 }
 
-/// The type of a column, which leads back to the datatype, and one of its arrays in the debug form.
+/// Checks the type of a column, its conversion back to the datatype, and one of its arrays in debug form.
 fn check(datatype: &Datatype, cell: &[u64], look: &Look, stored: &[u8], data_type: &str, values: &str) {
     let column = ColumnType::new("a", datatype, cell, look).unwrap();
     assert_eq!(datatype_of(column.field()).unwrap(), (portable(datatype).unwrap(), cell.to_vec()));

@@ -1,4 +1,4 @@
-//! The way back: HDF5 datatypes of Arrow's fields, also of those that never were HDF5.
+//! Conversion of Arrow fields to HDF5 datatypes, including fields that did not come from HDF5.
 
 use super::form::narrow;
 use super::metadata::{self, CELL, DTYPE, EXTENSION_METADATA};
@@ -6,24 +6,26 @@ use crate::{Error, Result};
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use hyperchunk::model::{ByteOrder, CharacterSet, Class, Datatype, EnumMember, Member, Name, StringPadding};
 
-/// How deep types may nest.
+/// Maximum nesting depth of types.
 const DEPTH: usize = 48;
 
-/// The HDF5 datatype and the extent of one row that a field stands for: what its metadata says, if that fits the Arrow
-/// type, else what is nearest to it. The latter is, for
+/// Returns the HDF5 datatype and the extent of one row for a field: the type in its metadata, if it matches
+/// the Arrow type, else the closest one:
 ///
-/// - integers and floating-point numbers: themselves;
-/// - truth values: h5py's enumeration `{FALSE: 0, TRUE: 1}`;
-/// - text: strings of any length, in UTF-8; bytes: sequences of unsigned bytes; bytes of fixed size: opaque;
+/// - integers and floating-point numbers: the same;
+/// - booleans: h5py's enumeration `{FALSE: 0, TRUE: 1}`;
+/// - text: strings of variable length, in UTF-8; bytes: sequences of unsigned bytes; bytes of fixed size:
+///   opaque;
 /// - times with a date, and durations: NumPy's, as h5py stores them (opaque, with the tag `NUMPY:<M8[ns]`);
 ///   dates: of days, `NUMPY:<M8[D]`, or of milliseconds; times of a day: integers;
 /// - decimals: integers of 4, 8, 16 or 32 bytes, without their scale;
-/// - lists: sequences of any length; lists of fixed size: the extent of a row, or arrays inside of other types;
+/// - lists: sequences of variable length; lists of fixed size: the extent of a row, or arrays inside of other
+///   types;
 /// - structs: compounds; maps: sequences of compounds of `key` and `value`;
-/// - dictionaries and runs: what their values are.
+/// - dictionaries and run-end encoded columns: the type of their values.
 ///
 /// # Errors
-/// Unsupported for unions, intervals, columns that are nothing but null, and structs without members; Corrupt if the
+/// Unsupported for unions, intervals, columns of the null type, and structs without members; Corrupt if the
 /// metadata are damaged.
 pub fn datatype_of(field: &Field) -> Result<(Datatype, Vec<u64>)> {
     from_field(field)
@@ -61,7 +63,7 @@ fn from_field(field: &Field) -> Result<(Datatype, Vec<u64>)> {
     Ok((of_type(item, 0)?, dims))
 }
 
-/// The extent of a tensor, as it lies in memory.
+/// Returns the extent of a tensor, as in memory.
 fn tensor_shape(field: &Field) -> Result<Option<Vec<u64>>> {
     let Some(text) = field.metadata().get(EXTENSION_METADATA) else { return Ok(None) };
     let wrong = || Error::corrupt(format!("the metadata of a tensor: {text:.200}"));
@@ -71,11 +73,12 @@ fn tensor_shape(field: &Field) -> Result<Option<Vec<u64>>> {
     shape.filter(|shape| shape.len() <= 31).map(Some).ok_or_else(wrong)
 }
 
-/// The extent of a row, if elements of the datatype can be what the Arrow type holds: as it was, or as the lists say.
+/// Returns the extent of a row, if elements of the datatype can have the values of the Arrow type: the
+/// original extent, or the sizes of the lists.
 fn cells(datatype: &Datatype, data_type: &DataType, cell: &[u64]) -> Option<Vec<u64>> {
     let mut inner = data_type;
     let mut nested = cell.iter();
-    // In each other, or all in one.
+    // Nested lists, or a single one.
     if let DataType::FixedSizeList(item, size) = data_type {
         let count = cell.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
         let count = if cell.contains(&0) { Some(0) } else { count };
@@ -106,7 +109,7 @@ fn cells(datatype: &Datatype, data_type: &DataType, cell: &[u64]) -> Option<Vec<
     }
 }
 
-/// Whether elements of a datatype can be what an Arrow type holds.
+/// Returns whether elements of a datatype can have the values of an Arrow type.
 pub(crate) fn fits(datatype: &Datatype, data_type: &DataType, depth: usize) -> bool {
     if depth > DEPTH {
         return false;
@@ -208,7 +211,7 @@ fn vlen(base: Datatype) -> Datatype {
     Datatype { size: 16, class: Class::Vlen { base: Box::new(base) } }
 }
 
-/// h5py's truth values.
+/// Returns h5py's boolean type.
 pub(crate) fn boolean() -> Datatype {
     let member = |name: &str, value| EnumMember { name: Name::from(name), value: vec![value] };
     let members = vec![member("FALSE", 0), member("TRUE", 1)];
@@ -279,7 +282,7 @@ fn no(what: &str) -> Error {
     Error::unsupported(format!("HDF5 has no type for {what}"))
 }
 
-/// What opaque bytes are named.
+/// Returns the tag of opaque bytes.
 fn tag(field: &Field) -> String {
     let own = || {
         let text = field.metadata().get(EXTENSION_METADATA)?;

@@ -1,4 +1,5 @@
-//! Attributes as metadata: an IPC stream of one row, a column for each attribute, in base64; and a JSON object for people.
+//! Attributes as metadata: an IPC stream of one row, with a column for each attribute, in base64; and a
+//! readable JSON object.
 
 use super::from_stored::arrow;
 use super::json;
@@ -20,10 +21,10 @@ use hyperchunk::{File, Object};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The attributes of an object as metadata of a field or schema: nothing if it has none.
+/// Returns the attributes of an object as metadata of a field or schema: empty if it has none.
 ///
 /// # Errors
-/// Those of reading; Unsupported if Arrow has nothing for one of them. They name the attribute.
+/// Errors of reading; Unsupported if Arrow has no equivalent for one of them. They name the attribute.
 pub fn attributes_to_metadata(object: &Object) -> Result<HashMap<String, String>> {
     let mut attributes = object.attributes()?;
     if attributes.is_empty() {
@@ -57,7 +58,7 @@ fn named(name: &Name, error: Error) -> Error {
     Error::new(error.kind(), format!("attribute {name}: {}", error.message()))
 }
 
-/// A batch as an IPC stream.
+/// Encodes a batch as an IPC stream.
 pub(crate) fn stream(batch: &RecordBatch) -> Result<Vec<u8>, arrow_schema::ArrowError> {
     let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema())?;
     writer.write(batch)?;
@@ -65,7 +66,7 @@ pub(crate) fn stream(batch: &RecordBatch) -> Result<Vec<u8>, arrow_schema::Arrow
     writer.into_inner()
 }
 
-/// The one batch of an IPC stream.
+/// Decodes the only batch of an IPC stream.
 pub(crate) fn one_batch(bytes: Vec<u8>) -> Result<RecordBatch> {
     crate::transfer::guarded(|| {
         let mut decoder = StreamDecoder::new();
@@ -79,7 +80,7 @@ pub(crate) fn one_batch(bytes: Vec<u8>) -> Result<RecordBatch> {
     })
 }
 
-/// One value, in one row.
+/// Returns an attribute's value as one row.
 fn column(file: &File, attribute: &Attribute) -> Result<(ColumnType, arrow_array::ArrayRef)> {
     let look = Look { cells: Cells::List, strings: Strings::Stored, ..Look::default() };
     let null = attribute.dataspace == Dataspace::Null;
@@ -103,7 +104,7 @@ fn column(file: &File, attribute: &Attribute) -> Result<(ColumnType, arrow_array
     Ok((column, array))
 }
 
-/// The value for people, as far as there is one.
+/// Returns the value in readable form, or null if that is not possible.
 fn for_people(file: &File, attribute: &Attribute) -> serde_json::Value {
     let cell = attribute.dataspace.dims();
     if attribute.dataspace == Dataspace::Null {
@@ -120,10 +121,11 @@ fn for_people(file: &File, attribute: &Attribute) -> serde_json::Value {
     serde_json::Value::Null
 }
 
-/// Sets the attributes that metadata have, on an object of a file that is being written. What they refer to must be there.
+/// Sets the attributes in metadata on an object of a file that is being written. Objects that they refer to
+/// must exist.
 ///
 /// # Errors
-/// Corrupt if the metadata are damaged; those of the writer.
+/// Corrupt if the metadata are damaged; errors of the writer.
 pub fn attributes_from_metadata(
     metadata: &HashMap<String, String>,
     writer: &Writer,
@@ -177,7 +179,7 @@ fn set(
     writer.set_attribute(object, attribute)
 }
 
-/// The address of the committed datatype at a path of a new file, if it is there and the same.
+/// Returns the address of the committed datatype at a path of a new file, if it exists and is equal.
 pub(crate) fn committed(writer: &Writer, path: &str, datatype: &Datatype) -> Result<Option<u64>> {
     let Some(node) = super::references::find(writer, path)? else { return Ok(None) };
     if writer.kind(node)? != ObjectKind::Datatype || writer.datatype(node)? != portable(datatype)? {

@@ -1,4 +1,4 @@
-//! Arrays of stored bytes.
+//! Conversion of stored bytes to arrays.
 
 use super::references::{self, Shown};
 use crate::types::{ColumnType, Element, Form, Part};
@@ -17,16 +17,17 @@ use hyperchunk::model::{ReferenceKind, StringPadding};
 use hyperchunk::{File, Sequences};
 use std::sync::Arc;
 
-/// So many rows of a compound are taken apart at once: they stay in the processor's cache.
+/// Number of rows of a compound that are split at once, so that they fit into the processor's cache.
 const BLOCK: usize = 4096;
 
 impl ColumnType {
-    /// Rows from their stored bytes. They are copied only where [`ColumnType::zero_copy`] says that they must be, or lie at
-    /// a bad place. `file` is where sequences and references lead to.
+    /// Makes an array of rows from their stored bytes. They are copied only if [`ColumnType::zero_copy`]
+    /// requires it, or if they are misaligned. `file` contains the targets of sequences and references.
     ///
     /// # Errors
-    /// Invalid if there are not as many bytes as rows, or there is no `file` for what leads there; Conversion for text that
-    /// is not UTF-8, and for values without a name of enumerations that are shown by name; those of reading the heap.
+    /// Invalid if the number of bytes does not match the rows, or `file` is missing but needed; Conversion
+    /// for text that is not UTF-8, and for values without a name of enumerations that are shown by name;
+    /// errors of reading the heap.
     pub fn array(&self, stored: Buffer, rows: usize, file: Option<&File>) -> Result<ArrayRef> {
         let size = self.row_size();
         if size.checked_mul(rows) != Some(stored.len()) {
@@ -41,7 +42,7 @@ impl ColumnType {
         self.array_apart(&stored, size, rows, file)
     }
 
-    /// Rows of which one begins every `stride` bytes of `stored`: a member of a compound is taken from all its elements.
+    /// Makes an array of rows that begin every `stride` bytes of `stored`, such as a member of each compound.
     ///
     /// # Errors
     /// As [`ColumnType::array`].
@@ -70,8 +71,8 @@ impl ColumnType {
     }
 }
 
-/// Columns of the members of a compound, each with where it begins in an element: `stored` has `rows` elements of `stride`
-/// bytes. Some elements at a time are taken apart, while they are in the processor's cache.
+/// Makes arrays of the members of a compound, each with its offset in an element: `stored` has `rows`
+/// elements of `stride` bytes. Elements are split in blocks that fit into the processor's cache.
 ///
 /// # Errors
 /// As [`ColumnType::array`].
@@ -101,7 +102,7 @@ pub fn columns_apart(
     made.into_iter().zip(columns).map(finish).collect()
 }
 
-/// Something that Arrow found wrong.
+/// Converts an error of Arrow.
 pub(crate) fn arrow(error: ArrowError) -> Error {
     Error::invalid(error.to_string())
 }
@@ -114,7 +115,7 @@ fn too_large() -> Error {
     Error::limit("larger than the address space")
 }
 
-/// Elements that are values as they are.
+/// Makes an array over elements that need no conversion.
 fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData> {
     let builder = ArrayData::builder(element.data_type.clone()).len(rows);
     let builder = match &element.form {
@@ -129,7 +130,7 @@ fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData>
     builder.build().map_err(arrow)
 }
 
-/// Where elements lead to.
+/// The targets of elements.
 struct Ends<'a> {
     file: Option<&'a File>,
     sequences: Option<Sequences<'a>>,
@@ -145,7 +146,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// An array that is being made.
+/// An array under construction.
 struct Column<'e> {
     element: &'e Element,
     rows: usize,
@@ -164,7 +165,7 @@ enum State<'e> {
 }
 
 impl<'e> Column<'e> {
-    /// Room for so many rows, if that is not much.
+    /// Makes a column with capacity for the rows, up to a limit.
     fn new(element: &'e Element, rows: usize) -> Result<Self> {
         let room = |size: usize| rows.saturating_mul(size).min(1 << 26);
         let text =
@@ -197,7 +198,7 @@ impl<'e> Column<'e> {
         Ok(Self { element, rows: 0, state })
     }
 
-    /// Adds rows, of which one begins every `stride` bytes.
+    /// Adds rows that begin every `stride` bytes.
     fn push(&mut self, stored: &[u8], stride: usize, rows: usize, ends: &mut Ends<'_>) -> Result<()> {
         let size = self.element.size;
         let form = &self.element.form;
@@ -286,7 +287,7 @@ impl<'e> Column<'e> {
                 for row in 0..rows {
                     let stored = part(stored, row, stride, size)?;
                     if let Some((count, bytes)) = ends.sequences()?.get(stored, base)? {
-                        // The heap is asked again inside.
+                        // The heap is used again inside.
                         let bytes = bytes.to_vec();
                         let count = usize::try_from(count).map_err(|_| too_large())?;
                         item.push(&bytes, item.element.size, count, ends)?;
@@ -299,7 +300,7 @@ impl<'e> Column<'e> {
         Ok(())
     }
 
-    /// The array, and how many rows it has.
+    /// Returns the array, and its number of rows.
     fn finish(self) -> Result<(ArrayRef, usize)> {
         let Self { element, rows, state } = self;
         let data_type = element.data_type.clone();
@@ -365,15 +366,15 @@ impl<'e> Column<'e> {
     }
 }
 
-/// NumPy's times as Arrow has them: NaT, the smallest number, is a null. Its place holds 0, for programs that convert what is
-/// in the places of nulls, too. Other types, and columns without one, are as they are.
+/// Converts NumPy's times: NaT, the smallest number, becomes a null. Its slot holds 0, for programs that also
+/// convert the values of nulls. Other types, and columns without NaT, are returned unchanged.
 fn with_missing_times(data_type: &DataType, values: Buffer) -> (Option<NullBuffer>, Buffer) {
     if !matches!(data_type, DataType::Timestamp(..) | DataType::Duration(_)) {
         return (None, values);
     }
     let (times, _) = values.as_chunks::<8>();
     let nat = i64::MIN.to_le_bytes();
-    // Most columns have none: looking for one costs less than a bitmap.
+    // Most columns have none: searching costs less than a bitmap.
     if !times.contains(&nat) {
         return (None, values);
     }
@@ -386,25 +387,25 @@ fn not_utf8() -> Error {
     Error::new(ErrorKind::Conversion, "text that is not UTF-8 (strings as stored shows it)")
 }
 
-/// What the elements of a string are.
+/// Returns the datatype of a string's elements.
 fn byte() -> hyperchunk::model::Datatype {
     hyperchunk::model::Datatype::integer(1, false, hyperchunk::model::ByteOrder::Little)
 }
 
-/// Whether a stored element of a string of any length is a null pointer: its address is 0.
+/// Returns whether a stored string of variable length is a null pointer: its address is 0.
 fn is_null(stored: &[u8]) -> bool {
     let address = stored.get(4..stored.len().saturating_sub(4)).unwrap_or_default();
     address.iter().all(|byte| *byte == 0)
 }
 
-/// The bytes of a row.
+/// Returns the bytes of a row.
 fn part(stored: &[u8], row: usize, stride: usize, size: usize) -> Result<&[u8]> {
     let start = row.saturating_mul(stride);
     let part = stored.get(start..start.saturating_add(size));
     part.ok_or_else(|| Error::invalid("fewer bytes than rows"))
 }
 
-/// Hands over the bytes of rows.
+/// Passes on the bytes of rows.
 fn gather(stored: &[u8], stride: usize, size: usize, rows: usize, mut take: impl FnMut(&[u8])) -> Result<()> {
     if rows == 0 {
         return Ok(());
@@ -420,7 +421,7 @@ fn gather(stored: &[u8], stride: usize, size: usize, rows: usize, mut take: impl
     Ok(())
 }
 
-/// What a string of fixed length holds.
+/// Returns a string of fixed length without padding.
 fn unpadded(stored: &[u8], padding: StringPadding) -> &[u8] {
     let kept = match padding {
         StringPadding::NullTerminated => stored.iter().position(|byte| *byte == 0).unwrap_or(stored.len()),

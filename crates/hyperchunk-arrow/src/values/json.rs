@@ -1,18 +1,18 @@
-//! Values as JSON, for people: what JSON lacks is text, and long lists are cut.
+//! Values as readable JSON: values that JSON lacks are strings, and long lists are truncated.
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use serde_json::Value;
 
-/// More elements than this of a list are not shown.
+/// Maximum number of list elements shown.
 const SHOWN: usize = 100;
-/// Longer texts are cut.
+/// Maximum length of a string, in bytes.
 const LONGEST: usize = 1000;
-/// How deep values are shown.
+/// Maximum depth of shown values.
 const DEPTH: usize = 8;
 
-/// A row.
+/// Returns a row.
 pub(crate) fn value(array: &ArrayRef, row: usize) -> Value {
     shown(array, row, 0)
 }

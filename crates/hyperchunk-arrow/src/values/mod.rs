@@ -1,4 +1,4 @@
-//! Values: stored bytes as Arrow's arrays, and back.
+//! Conversion of values between stored bytes and Arrow's arrays.
 
 mod attributes;
 mod from_stored;

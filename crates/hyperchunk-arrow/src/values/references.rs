@@ -1,9 +1,9 @@
-//! References as Arrow has them: `{path, raw, selection}`.
+//! References in Arrow: `{path, raw, selection}`.
 //!
-//! - `path`: that of the object; null if none is in the file.
-//! - `raw`: the element, with addresses of 8 bytes, and behind it what it has in the heap; empty for a null reference.
-//! - `selection`: of a region of so many blocks, the first and the last corner of each, one after the other, for who looks at
-//!   it; null if there are too many, or it is no region.
+//! - `path`: the path of the object; null if it is not in the file.
+//! - `raw`: the element, with addresses of 8 bytes, followed by its heap object; empty for a null reference.
+//! - `selection`: for a region, the first and the last corner of each block, for display; null if there are
+//!   too many, or it is not a region.
 
 use crate::{Error, ErrorKind, Result};
 use hyperchunk::File;
@@ -13,12 +13,12 @@ use hyperchunk::model::{Hyperslab, Name, Reference, ReferenceKind, Selection};
 use hyperchunk::parse::reference::parse_apart;
 use hyperchunk::write::{NodeId, Target, Writer};
 
-/// Regions of more numbers than this are not shown as blocks.
+/// Maximum number of coordinates shown as blocks.
 const SHOWN: usize = 4096;
-/// Where no object is.
+/// The undefined address.
 const NOWHERE: u64 = u64::MAX;
 
-/// A reference as Arrow has it.
+/// A reference in Arrow.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) path: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Shown {
     pub(super) selection: Option<Vec<u64>>,
 }
 
-/// What a stored element refers to.
+/// Returns the target of a stored element.
 pub(super) fn show(file: &File, kind: ReferenceKind, element: &[u8]) -> Result<Shown> {
     let Some(reference) = file.reference(kind, element)? else { return Ok(Shown::default()) };
     let path = match reference.file {
@@ -41,7 +41,7 @@ pub(super) fn show(file: &File, kind: ReferenceKind, element: &[u8]) -> Result<S
     Ok(Shown { path, raw: raw(kind, &reference)?, selection })
 }
 
-/// The element, apart from its file.
+/// Returns the element, independent of its file.
 fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
     if reference.address == NOWHERE && kind == ReferenceKind::Object1 {
         return encode(kind, Some(reference), None);
@@ -60,7 +60,7 @@ fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
     Ok(raw)
 }
 
-/// What a revised reference is itself: one datatype holds all kinds.
+/// Returns the actual kind of a revised reference: one datatype holds all kinds.
 fn itself(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
     match (kind, &reference.region, &reference.attribute) {
         (ReferenceKind::Object1 | ReferenceKind::Region1, ..) => kind,
@@ -70,7 +70,7 @@ fn itself(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
     }
 }
 
-/// The corners of a selection's blocks.
+/// Returns the corners of a selection's blocks.
 fn blocks(selection: &Selection) -> Option<Vec<u64>> {
     match selection {
         Selection::None => Some(Vec::new()),
@@ -129,7 +129,7 @@ pub(super) fn store(
     let mut reference = match (known, path) {
         (None, None) => return encode(kind, None, None),
         (Some(reference), _) => reference,
-        // Made by somebody who knows a path, and nothing else.
+        // Created by a program that knows only a path.
         (None, Some(_)) if matches!(kind, ReferenceKind::Object1 | ReferenceKind::Object2) => {
             Reference { file: None, address: NOWHERE, region: None, attribute: None }
         }
@@ -149,7 +149,7 @@ pub(super) fn store(
         };
     }
     if reference.address == NOWHERE {
-        // It leads nowhere, as before: an address that no object has.
+        // It stays dangling: use an address without an object.
         return match kind {
             ReferenceKind::Object1 => encode(kind, Some(&reference), None),
             _ => writer.store_reference(
@@ -162,7 +162,7 @@ pub(super) fn store(
     writer.store_reference(itself(kind, &reference), &reference, attribute)
 }
 
-/// The object at a path of a file that is being written, if there is one.
+/// Returns the object at a path of a file that is being written, if it exists.
 pub(crate) fn find(writer: &Writer, path: &str) -> Result<Option<NodeId>> {
     match writer.resolve(NodeId::ROOT, path.as_bytes()) {
         Ok(Target::Here(node)) => Ok(Some(node)),
@@ -171,7 +171,7 @@ pub(crate) fn find(writer: &Writer, path: &str) -> Result<Option<NodeId>> {
     }
 }
 
-/// The name of an object in a message.
+/// Returns the name of an object for a message.
 pub(crate) fn shown(path: &[u8]) -> String {
     Name::from(path).to_string()
 }

@@ -1,4 +1,4 @@
-//! Stored bytes of arrays.
+//! Conversion of arrays to stored bytes.
 
 use super::from_stored::arrow;
 use super::references;
@@ -13,18 +13,19 @@ use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::write::{DatasetWriter, Writer};
 
-/// So many bytes are made at once.
+/// Number of bytes converted at once.
 const AT_ONCE: usize = 8 << 20;
-/// So many elements are converted at once.
+/// Number of elements converted at once.
 const BLOCK: usize = 4096;
 
 /// Writes rows of a dataset, from `rows_from` on: `array` is a column that `field` describes.
 ///
-/// Null rows become zeros, or null pointers for strings of any length: what was null has to be said elsewhere.
+/// Null rows become zeros, or null pointers for strings of variable length: the positions of nulls have to be
+/// stored elsewhere.
 ///
 /// # Errors
-/// Conversion if the array's type is another than the dataset's, or something in it has no place there; Unsupported for
-/// nulls inside of other values; those of the writer.
+/// Conversion if the array's type does not match the dataset's, or a value cannot be represented; Unsupported
+/// for nulls inside of other values; errors of the writer.
 pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array: &dyn Array) -> Result<()> {
     let dims = writer.dims();
     let cell = dims.get(1..).unwrap_or_default();
@@ -59,7 +60,7 @@ pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array
     Ok(())
 }
 
-/// Where parts go that do not lie in elements.
+/// The destination of parts that are stored outside of elements.
 pub(crate) struct Ends<'a> {
     pub(crate) writer: &'a Writer,
     pub(crate) attribute: bool,
@@ -75,13 +76,13 @@ impl Ends<'_> {
     }
 }
 
-/// How values of an Arrow type become elements.
+/// The conversion of values of an Arrow type to elements.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// The size of an element.
     pub(crate) size: usize,
     form: Form,
-    /// What a null is, where there is such a value: NumPy's NaT.
+    /// The value of a null, if there is one: NumPy's NaT.
     null: Option<[u8; 8]>,
 }
 
@@ -93,9 +94,9 @@ enum Form {
     Converted(Box<Conversion>, usize),
     /// Days of 4 bytes.
     Days,
-    /// A bit each.
+    /// One bit each.
     Bits,
-    /// Text of at most so many bytes.
+    /// Text of fixed length.
     Text(StringPadding),
     AnyText,
     Names(Names),
@@ -118,7 +119,7 @@ fn mismatch(datatype: &Datatype, data_type: &DataType) -> Error {
 }
 
 impl Target {
-    /// Rows of a dataset.
+    /// Makes the conversion of rows of a dataset.
     pub(crate) fn of_rows(datatype: &Datatype, cell: &[u64], data_type: &DataType) -> Result<Self> {
         if cell.is_empty() {
             return Self::new(datatype, data_type, 0);
@@ -126,7 +127,7 @@ impl Target {
         let count = cell.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
         let count = if cell.contains(&0) { Some(0) } else { count };
         let count = narrow(count.ok_or_else(|| Error::limit("rows of 2^64 elements"))?)?;
-        // All in one, or in each other.
+        // A single list, or nested ones.
         let list = |count: usize, item: Self| -> Result<Self> {
             let size = item.size.checked_mul(count).ok_or_else(|| Error::limit("rows larger than memory"))?;
             Ok(Self { size, form: Form::List(count, Box::new(item)), null: None })
@@ -249,7 +250,7 @@ impl Target {
         }
     }
 
-    /// A number that is in Arrow as it is in memory.
+    /// Makes the conversion of a number that Arrow stores as in memory.
     fn number(datatype: &Datatype, data_type: &DataType, size: usize) -> Result<Self> {
         let little = |signed| {
             let size = u16::try_from(datatype.size).unwrap_or(8);
@@ -286,7 +287,7 @@ impl Target {
         Ok(Self { size: narrow(stored.size)?, form, null: None })
     }
 
-    /// All rows of an array, one behind the other; null ones are zeros.
+    /// Converts all rows of an array, contiguously; nulls become zeros.
     pub(crate) fn rows(&self, array: &dyn Array, out: &mut [u8], ends: &Ends<'_>) -> Result<()> {
         self.put(array, out, self.size, ends, true)?;
         if let Some(nulls) = array.logical_nulls()
@@ -302,8 +303,8 @@ impl Target {
         Ok(())
     }
 
-    /// Puts elements `stride` bytes apart. `nulls`: whether there may be some; what is put there means nothing, unless the
-    /// target has a value for it.
+    /// Converts elements to positions `stride` bytes apart. `nulls`: whether there may be nulls, whose bytes
+    /// are undefined unless the target has a value for them.
     fn put(
         &self,
         array: &dyn Array,
@@ -391,7 +392,7 @@ impl Target {
                 let stored = if is_null(row) {
                     [0; 16]
                 } else if text.is_empty() {
-                    // A null pointer would be no string at all.
+                    // A null pointer would be a null, not an empty string.
                     ends.sequence(1, &[0])?
                 } else {
                     ends.sequence(text.len(), text)?
@@ -442,7 +443,7 @@ impl Target {
                 let list = array.as_fixed_size_list_opt().ok_or_else(not_so)?;
                 let start = list.offset().checked_mul(*count).ok_or_else(not_so)?;
                 let length = list.len().checked_mul(*count).ok_or_else(not_so)?;
-                // The values of an array that was cut are those of the whole.
+                // A sliced list has all values of the whole.
                 let values = list.values();
                 let values = if values.len() == length {
                     ArrayRef::clone(values)
@@ -487,7 +488,7 @@ impl Target {
     }
 }
 
-/// Whether all nulls of a member lie where the struct itself is null.
+/// Returns whether all nulls of a member are in rows in which the struct itself is null.
 fn inner_nulls(outer: Option<&arrow_buffer::NullBuffer>, column: &ArrayRef) -> bool {
     match (outer, column.logical_nulls()) {
         (_, None) => true,
@@ -510,7 +511,7 @@ fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// The place of an element.
+/// Returns the bytes of an element.
 fn element(out: &mut [u8], row: usize, stride: usize, size: usize) -> Result<&mut [u8]> {
     let start = row.saturating_mul(stride);
     out.get_mut(start..start.saturating_add(size)).ok_or_else(not_so)
@@ -524,7 +525,7 @@ fn put(out: &mut [u8], bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Puts values in their places.
+/// Writes values to their positions.
 fn each<V>(
     out: &mut [u8],
     stride: usize,
@@ -541,7 +542,7 @@ fn each<V>(
     Ok(())
 }
 
-/// The bytes of values of a fixed size.
+/// Returns the bytes of values of a fixed size.
 fn fixed(array: &dyn Array, size: usize) -> Result<&[u8]> {
     let data: &dyn Array = array;
     let bytes = if let Some(binary) = data.as_fixed_size_binary_opt() {
@@ -557,12 +558,12 @@ fn fixed(array: &dyn Array, size: usize) -> Result<&[u8]> {
     if bytes.len() == length {
         return Ok(bytes);
     }
-    // The values of bytes of a fixed size that were cut are those of the whole.
+    // A sliced array of fixed-size bytes has all values of the whole.
     let start = array.offset().checked_mul(size).ok_or_else(not_so)?;
     bytes.get(start..start.saturating_add(length)).ok_or_else(not_so)
 }
 
-/// Text or bytes, row by row; nothing where there is a null.
+/// Passes on text or bytes, row by row; empty for nulls.
 fn texts(array: &dyn Array, mut each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
     macro_rules! all {
         ($($kind:ident $array:expr;)*) => { $(
@@ -586,7 +587,7 @@ fn texts(array: &dyn Array, mut each: impl FnMut(usize, &[u8]) -> Result<()>) ->
     Err(not_so())
 }
 
-/// Sequences, row by row; empty where there is a null.
+/// Passes on sequences, row by row; empty for nulls.
 fn sequences(array: &dyn Array, mut each: impl FnMut(usize, ArrayRef) -> Result<()>) -> Result<()> {
     macro_rules! all {
         ($($kind:ident $array:expr;)*) => { $(
@@ -616,7 +617,7 @@ fn sequences(array: &dyn Array, mut each: impl FnMut(usize, ArrayRef) -> Result<
     Err(not_so())
 }
 
-/// Runs, each value as often as it stands for.
+/// Decodes run-end encoding.
 fn unfolded(array: &dyn Array) -> Result<ArrayRef> {
     macro_rules! all {
         ($($ends:ident)*) => { $(

@@ -1,22 +1,23 @@
-//! Something that is made by a thread of its own while the caller does something else.
+//! Computation of a value by a separate thread, such as the next batch.
 //!
-//! No such thread outlives what waits for it. A process that forks first waits until none is at work ([`before_fork`]): what
-//! they may have locked would stay locked in the copy.
+//! The thread never outlives the value that waits for it. A process that forks waits first until no such
+//! thread is running ([`before_fork`]): locks held by it would stay locked in the child.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// How many threads are at work.
+/// Number of running threads.
 static WORKING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
 thread_local! {
-    /// As long as this thread forks, no other begins.
+    /// While a thread forks, it holds the lock, so that no other computation begins.
     static FORKING: RefCell<Option<MutexGuard<'static, usize>>> = const { RefCell::new(None) };
 }
 
-/// To be called before this thread forks: waits until nothing is made ahead, and lets nothing begin until [`after_fork`].
+/// Must be called before this thread forks: waits until no computation is running, and prevents new ones
+/// until [`after_fork`].
 pub fn before_fork() {
     FORKING.with_borrow_mut(|forking| {
         forking.get_or_insert_with(|| {
@@ -26,12 +27,12 @@ pub fn before_fork() {
     });
 }
 
-/// To be called after this thread forked, in both processes.
+/// Must be called after this thread has forked, in both processes.
 pub fn after_fork() {
     FORKING.take();
 }
 
-/// Something that is being made.
+/// A running computation.
 #[derive(Debug)]
 pub(super) struct Ahead<T> {
     made: Arc<Mutex<Option<T>>>,
@@ -40,7 +41,7 @@ pub(super) struct Ahead<T> {
 }
 
 impl<T: Send + 'static> Ahead<T> {
-    /// Begins to make it; `None` if there can be no more threads.
+    /// Starts the computation; `None` if no thread can be created.
     pub(super) fn start(make: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
         let made = Arc::new(Mutex::new(None));
         let place = Arc::clone(&made);
@@ -55,7 +56,7 @@ impl<T: Send + 'static> Ahead<T> {
         Some(Self { made, thread: Some(thread.ok()?), process: std::process::id() })
     }
 
-    /// What was made, as soon as it is; `None` if it never will be.
+    /// Waits for the result; `None` if there will be none.
     pub(super) fn take(mut self) -> Option<T> {
         self.wait();
         self.made.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -66,10 +67,10 @@ impl<T> Ahead<T> {
     fn wait(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process == std::process::id() {
-            // That it panicked is seen from what is not there.
+            // A panic is noticed by the missing result.
             drop(thread.join());
         } else {
-            // In a copy of the process, there is no such thread to wait for or to let go.
+            // In a forked child, the thread does not exist and can be neither joined nor detached.
             std::mem::forget(thread);
         }
     }
@@ -81,7 +82,7 @@ impl<T> Drop for Ahead<T> {
     }
 }
 
-/// A thread that is at work.
+/// Guard that counts a running thread.
 struct Working;
 
 impl Drop for Working {

@@ -1,8 +1,8 @@
-//! The rows of a table, batch by batch.
+//! The rows of a table in batches.
 //!
-//! Where all columns of a stretch of rows are mapped as they are, a batch costs nothing. Else rows are taken in slabs that end
-//! between chunks; a slab is read as one, for all columns, and a slab that takes work is made while the one before it is looked
-//! at.
+//! If all columns of a range of rows are mapped and need no conversion, a batch costs nothing. Otherwise rows
+//! are taken in slabs that end at chunk boundaries. A slab is read at once, for all columns, and an expensive
+//! slab is computed in the background while the previous one is used.
 
 use super::ahead::Ahead;
 use super::gather::{Part, gather};
@@ -18,39 +18,39 @@ use hyperchunk::{Read, read_many};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many rows a batch has that costs nothing, if nobody says so.
+/// Default number of rows in a batch that costs nothing.
 const ROWS: u64 = 1 << 20;
-/// No batch has more rows: some tools count them in 32 bits.
+/// Maximum number of rows in a batch: some tools count them in 32 bits.
 const MOST_ROWS: u64 = i32::MAX as u64;
-/// How many bytes a slab has in the end; those before it are smaller, so that who looks at few rows waits for few.
+/// Final size of a slab, in bytes; the first slabs are smaller, so that the first rows come early.
 const SLAB: u64 = 32 << 20;
 const FIRST_SLAB: u64 = 4 << 20;
-/// A slab as high as a chunk may have so many bytes; higher chunks are decoded again for each slab.
+/// Maximum size of a slab as high as a chunk, in bytes; higher chunks are decoded again for each slab.
 const HIGH_SLAB: u64 = 256 << 20;
-/// Slabs of fewer bytes are made when they are asked for.
+/// Slabs of fewer bytes are computed on request.
 const WORTH_A_THREAD: u64 = 1 << 20;
-/// The rows of a table. Its batches are what they were when they were made, but for what is mapped.
+/// A reader of a table's rows. Its batches do not change later, except mapped data.
 #[derive(Debug)]
 pub struct Batches {
     table: Arc<Inner>,
-    /// Of each dataset in use.
+    /// For each dataset in use.
     lies: Vec<Option<Lie>>,
-    /// Rows that are in no slab yet: in order and apart, the first ones last.
+    /// Rows that are in no slab yet: disjoint, in reverse order.
     left: Vec<Range<u64>>,
     slab_bytes: u64,
     next: Option<Next>,
-    /// What is left of a slab that has more rows than a batch may have.
+    /// The rest of a slab that has more rows than a batch may have.
     rest: Option<RecordBatch>,
     failed: bool,
 }
 
-/// Rows that are made at once, and the place of the first in each dataset that is mapped.
+/// Rows that are computed at once, and the place of the first in each mapped dataset.
 #[derive(Debug, Clone)]
 pub(super) struct Slab {
-    /// In order and apart; where something is mapped, they follow each other.
+    /// Sorted and disjoint; contiguous if anything is mapped.
     rows: Vec<Range<u64>>,
     places: Vec<Option<Place>>,
-    /// How many bytes must be read or copied.
+    /// Number of bytes to read or copy.
     work: u64,
 }
 
@@ -66,7 +66,7 @@ impl Batches {
         Self::of_rows(table, vec![table.rows.clone()])
     }
 
-    /// Those of some of its rows, which come in order and apart.
+    /// Makes a reader of some rows, which must be sorted and disjoint.
     pub(super) fn of_rows(table: &Arc<Inner>, mut rows: Vec<Range<u64>>) -> Result<Self> {
         rows.retain(|rows| rows.start < rows.end);
         rows.reverse();
@@ -81,7 +81,7 @@ impl Batches {
                 *lie = Some(found.map_err(|error| named(error, stored.dataset.object()))?);
             }
         }
-        // Few large requests are the better way over a network.
+        // Over a network, few large requests are faster.
         let remote = table.stored.iter().any(|stored| stored.dataset.object().file().is_remote());
         Ok(Self {
             table: Arc::clone(table),
@@ -110,7 +110,7 @@ impl Batches {
         columns.collect()
     }
 
-    /// The rows that are made next.
+    /// Takes the rows of the next slab.
     fn cut(&mut self) -> Result<Option<Slab>> {
         let Some(Range { start, end }) = self.left.pop() else { return Ok(None) };
         let mut cut = end;
@@ -152,7 +152,7 @@ impl Batches {
         Ok(Some(Slab { rows, places, work: count.saturating_mul(row_bytes) }))
     }
 
-    /// Adds the next rows, as long as there is room for them and none are mapped: they are read together.
+    /// Adds following row ranges that fit and are not mapped: they are read together.
     fn add_apart(&mut self, rows: &mut Vec<Range<u64>>, mut room: u64) {
         while let Some(next) = self.left.last()
             && next.end - next.start <= room
@@ -166,7 +166,7 @@ impl Batches {
         }
     }
 
-    /// How many rows a slab may have that begins here.
+    /// Returns the maximum number of rows in a slab that begins here.
     fn most_rows(&mut self, start: u64, row_bytes: u64, height: u64) -> Result<u64> {
         if row_bytes == 0 {
             return Ok(self.table.batch_rows.unwrap_or(ROWS).min(MOST_ROWS));
@@ -204,7 +204,7 @@ impl Batches {
         Ok(())
     }
 
-    /// The next slab, and what another table over the same data makes of it: some of the columns.
+    /// Returns the next slab, and its batch for another table over the same data with some of the columns.
     pub(super) fn next_of(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
         if self.failed {
             return Ok(None);
@@ -229,10 +229,10 @@ impl Batches {
         Ok(Some((slab, batch)))
     }
 
-    /// The next batch.
+    /// Returns the next batch.
     ///
     /// # Errors
-    /// If its rows cannot be read. There is none after that.
+    /// If its rows cannot be read. Later calls return none.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let batch = match self.rest.take() {
             Some(rest) => Some(rest),
@@ -263,7 +263,7 @@ impl RecordBatchReader for Batches {
 }
 
 impl Inner {
-    /// The batch of a slab.
+    /// Computes the batch of a slab.
     pub(super) fn make(&self, slab: &Slab) -> Result<RecordBatch> {
         let count = slab.rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
         let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
@@ -295,7 +295,7 @@ impl Inner {
             .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
     }
 
-    /// The stored bytes of the rows of a slab, of each dataset in use.
+    /// Returns the stored bytes of a slab's rows, for each dataset in use.
     fn bytes(&self, slab: &Slab, rows: usize) -> Result<Vec<Option<Buffer>>> {
         let mut buffers: Vec<Option<Buffer>> = self.stored.iter().map(|_| None).collect();
         let mut reads = Vec::new();
@@ -325,7 +325,7 @@ impl Inner {
         for (_, from, choices, out) in &mut reads {
             let mut rest = &mut out[..];
             for (choice, rows) in choices {
-                // No overflow: the bytes of all rows are counted above.
+                // No overflow: the bytes of all rows are computed above.
                 let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(from.row);
                 let (out, behind) = rest.split_at_mut(bytes.min(rest.len()));
                 wanted.push(Read { dataset: &from.dataset, choice, conversion: None, out });
@@ -342,7 +342,7 @@ impl Inner {
     }
 }
 
-/// The error as Arrow's libraries pass it on: as one of reading, or another.
+/// Converts an error for Arrow's libraries, either as an I/O error or as another one.
 pub(super) fn to_arrow(error: Error) -> ArrowError {
     match error.kind() {
         ErrorKind::Io | ErrorKind::Changed | ErrorKind::NotFound | ErrorKind::Truncated => {
@@ -352,7 +352,7 @@ pub(super) fn to_arrow(error: Error) -> ArrowError {
     }
 }
 
-/// The elements of rows.
+/// Returns the selection of rows.
 fn choice(stored: &Stored, rows: &Range<u64>) -> Choice {
     match stored.dataset.dataspace() {
         Dataspace::Simple { .. } => {
@@ -363,11 +363,11 @@ fn choice(stored: &Stored, rows: &Range<u64>) -> Choice {
     }
 }
 
-/// New memory. What the system will not give is an error.
+/// Allocates memory. A failure is an error.
 fn fresh(size: usize) -> Result<Vec<u8>> {
     let mut asked: Vec<u8> = Vec::new();
     asked.try_reserve_exact(size).map_err(|_| Error::limit(format!("no memory for {size} bytes")))?;
     drop(asked);
-    // Pages that come as zeros are got when they are written.
+    // Zeroed pages are allocated lazily by the system.
     Ok(vec![0; size])
 }

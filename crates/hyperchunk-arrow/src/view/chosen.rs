@@ -1,8 +1,8 @@
-//! The rows of which a predicate is true, batch by batch.
+//! Reader of the rows that match a predicate, in batches.
 //!
-//! Rows are gone through in blocks that stay in the processor's cache: first what the predicate is true of, then the wanted
-//! values of those rows are moved together. Where it is true of all rows of a block, they are given as they lie; where of none,
-//! nothing but what the predicate looks at is touched.
+//! Rows are processed in blocks that fit into the processor's cache: first the predicate is evaluated, then
+//! the wanted values of matching rows are gathered. A block in which all rows match is returned without a
+//! copy; for a block without matches, only the columns of the predicate are read.
 
 use super::compress::{Moved, SLACK, compress};
 use super::room::{Room, Rooms};
@@ -18,15 +18,15 @@ use arrow_schema::{ArrowError, SchemaRef};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many chosen rows a batch has, if nobody asks for fewer: its columns stay in the processor's cache.
+/// Default number of rows in a batch: its columns fit into the processor's cache.
 const ROWS: usize = 64 << 10;
 
-/// The rows of which a predicate is true.
+/// A reader of the rows that match a predicate.
 #[derive(Debug)]
 pub struct Chosen {
     scan: Scan,
     plan: Plan,
-    /// Bytes of a value of each wanted column; `None` if there are others than plain values.
+    /// Size in bytes of a value of each wanted column; `None` if one of them has no plain values.
     widths: Option<Vec<usize>>,
     most: usize,
     part: Option<Part>,
@@ -36,17 +36,17 @@ pub struct Chosen {
     ended: bool,
 }
 
-/// Rows that are gone through.
+/// Rows that are being processed.
 #[derive(Debug)]
 struct Part {
     rows: ScanPart,
     bound: PlanOfBatch,
     next: usize,
-    /// The wanted columns, as soon as one of its rows is chosen.
+    /// The wanted columns, read when the first row matches.
     wanted: Option<RecordBatch>,
 }
 
-/// What was chosen and is not yet given away.
+/// Gathered rows that are not in a batch yet.
 #[derive(Debug, Default)]
 struct Gathered {
     columns: Vec<Room>,
@@ -54,7 +54,7 @@ struct Gathered {
 }
 
 impl Table {
-    /// Whether [`Scan::chosen`] can evaluate a predicate over its columns.
+    /// Returns whether [`Scan::chosen`] can evaluate a predicate over its columns.
     #[must_use]
     pub fn chooses(&self, predicate: &Predicate, nan: Nan) -> bool {
         Plan::new(predicate, &self.schema(), nan).is_some()
@@ -62,14 +62,14 @@ impl Table {
 }
 
 impl Scan {
-    /// Whether [`Scan::chosen`] can evaluate a predicate.
+    /// Returns whether [`Scan::chosen`] can evaluate a predicate.
     #[must_use]
     pub fn chooses(&self, predicate: &Predicate, nan: Nan) -> bool {
         Plan::new(predicate, &self.first_schema(), nan).is_some()
     }
 
-    /// The wanted columns of the rows of which a predicate of the first columns is true, `most` in a batch; `None` if these
-    /// have nulls or are no numbers.
+    /// Returns the wanted columns of rows that match a predicate of the first columns, at most `most` in a
+    /// batch; `None` if these have nulls or are not numeric.
     #[must_use]
     pub fn chosen(self, predicate: &Predicate, nan: Nan, most: Option<usize>) -> Option<Chosen> {
         let plan = Plan::new(predicate, &self.first_schema(), nan)?;
@@ -93,10 +93,10 @@ impl Scan {
 }
 
 impl Chosen {
-    /// The next batch.
+    /// Returns the next batch.
     ///
     /// # Errors
-    /// If its rows cannot be read. There is none after that.
+    /// If its rows cannot be read. Later calls return none.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop() {
@@ -116,7 +116,7 @@ impl Chosen {
         }
     }
 
-    /// Goes on until there is a batch, or no row is left.
+    /// Continues until there is a batch, or no row is left.
     fn step(&mut self) -> Result<()> {
         let Some(mut part) = self.part.take().map_or_else(|| self.next_part(), |part| Ok(Some(part)))? else {
             self.ended = true;
@@ -146,7 +146,7 @@ impl Chosen {
         Ok(Some(Part { rows, bound, next: 0, wanted: None }))
     }
 
-    /// Goes through a block of rows, or through several of which all rows are chosen.
+    /// Processes a block of rows, or several blocks in which all rows match.
     fn block(&mut self, part: &mut Part, widths: &[usize]) -> Result<()> {
         let mut words = [0_u64; BLOCK / 64];
         let first = part.next;
@@ -164,7 +164,7 @@ impl Chosen {
                 return self.whole(part, first..rows.end);
             }
             if !before.is_empty() {
-                // This block is gone through once more.
+                // This block is processed once more.
                 return self.whole(part, before);
             }
             part.next = rows.end;
@@ -192,17 +192,17 @@ impl Chosen {
         }
     }
 
-    /// Rows that are all chosen, after those that were before.
+    /// Returns rows that all match, after those gathered before.
     fn whole(&mut self, part: &mut Part, rows: Range<usize>) -> Result<()> {
         let batch = part.wanted()?.slice(rows.start, rows.len());
         let before = self.gathered()?;
-        // The one that comes first is taken last.
+        // A stack: the last one is returned first.
         self.ready.push(batch);
         self.ready.extend(before);
         Ok(())
     }
 
-    /// What was gathered, as a batch.
+    /// Returns the gathered rows as a batch.
     fn gathered(&mut self) -> Result<Option<RecordBatch>> {
         let Gathered { columns, rows } = std::mem::take(&mut self.gathered);
         if rows == 0 {
@@ -230,7 +230,7 @@ impl Part {
         self.wanted.as_ref().ok_or_else(|| Error::invalid("no columns"))
     }
 
-    /// All its chosen rows, of columns of any type.
+    /// Returns all its matching rows, for columns of any type.
     fn all(&mut self) -> Result<Option<RecordBatch>> {
         let mask = BooleanArray::new(self.bound.truths(), None);
         self.next = self.bound.rows();
@@ -241,7 +241,7 @@ impl Part {
     }
 }
 
-/// Moves the chosen values of a column behind what a room has; says how many they are.
+/// Appends the matching values of a column to a buffer; returns their number.
 fn add(
     column: &dyn Array,
     width: usize,
@@ -256,7 +256,7 @@ fn add(
             return None;
         }
         let count = compress(values, words, room.rest())?;
-        // SAFETY: so many have just been moved there.
+        // SAFETY: `count` values have just been moved there.
         unsafe { room.fill(count * size_of::<T>()) };
         Some(count)
     }

@@ -1,15 +1,15 @@
-//! Values of chosen rows, side by side, made with the widest registers that the processor has.
+//! Compaction of selected values, with the widest vector registers of the processor.
 
 use std::mem::MaybeUninit;
 
-/// Bits for so many rows are a word.
+/// Number of bits in a word.
 const LINE: usize = 64;
-/// So many values more than are chosen must have room: whole registers are written.
+/// Extra capacity in values that the output needs, since whole registers are written.
 pub(super) const SLACK: usize = 64;
 
-/// Values that are moved as they are.
+/// Values that are moved bitwise.
 pub(super) trait Moved: Copy + 'static {
-    /// Moves the values of whole lines whose bits are set, and says how many they are.
+    /// Moves the values of whole lines whose bits are set; returns their number.
     ///
     /// # Safety
     /// `to` has room for as many values as bits are set, and for [`SLACK`] more.
@@ -17,8 +17,8 @@ pub(super) trait Moved: Copy + 'static {
     unsafe fn move_lines(lines: &[[Self; LINE]], words: &[u64], to: *mut Self) -> usize;
 }
 
-/// Puts the values whose bits are set to the beginning of `out`, and says how many they are. Nothing is moved if there is not
-/// room for [`SLACK`] more.
+/// Moves the values whose bits are set to the beginning of `out`; returns their number. Returns `None`
+/// without moving anything if there is no room for [`SLACK`] more.
 pub(super) fn compress<T: Moved>(values: &[T], words: &[u64], out: &mut [MaybeUninit<T>]) -> Option<usize> {
     let (lines, rest) = values.as_chunks::<LINE>();
     let (whole, last) = words.split_at_checked(lines.len())?;
@@ -76,7 +76,7 @@ mod x86 {
     };
     use std::mem::MaybeUninit;
 
-    /// Where the elements of a register of eight go whose bits are set: first those.
+    /// Permutations of a register of eight elements that move those with set bits to the front.
     static PLACES: [[u32; 8]; 256] = places();
 
     const fn places() -> [[u32; 8]; 256] {
@@ -96,7 +96,7 @@ mod x86 {
         all
     }
 
-    /// The same of a register of four elements of twice the size.
+    /// The same for a register of four elements of twice the size.
     static WIDE_PLACES: [[u32; 8]; 16] = wide_places();
 
     const fn wide_places() -> [[u32; 8]; 16] {
@@ -119,8 +119,10 @@ mod x86 {
 
     macro_rules! avx512 {
         ($name:ident of $type:ty, $mask:ty as $features:literal: $load:ident, $compress:ident, $store:ident) => {
+            /// Moves lines with AVX-512.
+            ///
             /// # Safety
-            /// As [`Moved::move_lines`], and the processor has what it needs.
+            /// As [`Moved::move_lines`], and the processor has the target features.
             #[target_feature(enable = $features)]
             unsafe fn $name(lines: &[[$type; LINE]], words: &[u64], to: *mut $type) -> usize {
                 const EACH: usize = 64 / size_of::<$type>();
@@ -134,8 +136,8 @@ mod x86 {
                     for part in parts {
                         #[allow(clippy::cast_possible_truncation, reason = "the bits of this register")]
                         let mask = word as $mask;
-                        // SAFETY: a register's elements, which need no alignment; behind what is chosen so far there is room for
-                        // one more register.
+                        // SAFETY: a register's elements, which need no alignment; after the values moved so
+                        // far there is room for one more register.
                         unsafe {
                             let chosen = $compress(mask, $load(part.as_ptr().cast()));
                             $store(to.add(done).cast(), chosen);
@@ -156,8 +158,10 @@ mod x86 {
 
     macro_rules! avx2 {
         ($name:ident of $type:ty: $places:ident) => {
+            /// Moves lines with AVX2.
+            ///
             /// # Safety
-            /// As [`Moved::move_lines`], and the processor has what it needs.
+            /// As [`Moved::move_lines`], and the processor has the target features.
             #[target_feature(enable = "avx2,popcnt")]
             unsafe fn $name(lines: &[[$type; LINE]], words: &[u64], to: *mut $type) -> usize {
                 const EACH: usize = 32 / size_of::<$type>();
@@ -172,8 +176,8 @@ mod x86 {
                         let bits = word & ((1 << EACH) - 1);
                         #[allow(clippy::cast_possible_truncation, reason = "eight bits at most")]
                         if let Some(places) = $places.get(bits as usize) {
-                            // SAFETY: a register's elements, which need no alignment; behind what is chosen so far there is room
-                            // for one more register.
+                            // SAFETY: a register's elements, which need no alignment; after the values moved
+                            // so far there is room for one more register.
                             unsafe {
                                 let places = _mm256_loadu_si256(places.as_ptr().cast());
                                 let values = _mm256_loadu_si256(part.as_ptr().cast());
@@ -193,11 +197,13 @@ mod x86 {
     avx2!(fours_avx2 of u32: PLACES);
     avx2!(eights_avx2 of u64: WIDE_PLACES);
 
+    /// Moves lines without vector instructions.
+    ///
     /// # Safety
     /// As [`Moved::move_lines`].
     unsafe fn plain<T: Copy>(lines: &[[T; LINE]], words: &[u64], to: *mut T) -> usize {
         let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
-        // SAFETY: there is room for so many.
+        // SAFETY: there is room for `count + SLACK` values.
         let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), count + SLACK) };
         one_by_one(lines, words, out)
     }
@@ -207,10 +213,10 @@ mod x86 {
             impl Moved for $type {
                 unsafe fn move_lines(lines: &[[Self; LINE]], words: &[u64], to: *mut Self) -> usize {
                     $(if $(std::is_x86_feature_detected!($feature))&&+ {
-                        // SAFETY: as it is said here, and the processor has it.
+                        // SAFETY: by this function's contract, and the processor has the features.
                         return unsafe { $name(lines, words, to) };
                     })*
-                    // SAFETY: as it is said here.
+                    // SAFETY: by this function's contract.
                     unsafe { plain(lines, words, to) }
                 }
             }
@@ -290,7 +296,7 @@ mod tests {
         let expected: Vec<T> = chosen(&values, &words);
         let end = T::try_from(255).ok().unwrap();
         let mut out = vec![end; expected.len() + SLACK];
-        // SAFETY: there is room, and whoever calls this has looked for what the processor has.
+        // SAFETY: there is room, and the caller has checked the processor's features.
         let done = unsafe { moves(lines, &words, out.as_mut_ptr()) };
         assert_eq!(done, expected.len());
         assert_eq!(out[..expected.len()], expected);
@@ -312,7 +318,7 @@ mod tests {
             let expected = chosen(&values[..rows], &words);
             let mut out = vec![MaybeUninit::new(7); expected.len() + SLACK];
             assert_eq!(compress(&values[..rows], &words, &mut out), Some(expected.len()));
-            // SAFETY: so many were written.
+            // SAFETY: these values were written.
             let found = out[..expected.len()].iter().map(|value| unsafe { value.assume_init() });
             let found: Vec<u32> = found.collect();
             assert_eq!(found, expected);

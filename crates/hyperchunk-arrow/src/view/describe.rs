@@ -1,4 +1,4 @@
-//! What the metadata of a column say of its dataset, and those of a table of its object.
+//! The metadata of a column about its dataset, and of a table about its object.
 
 use crate::types::metadata::{self, FILL, LAYOUT, PATH, SPACE};
 use crate::{Result, attributes_to_metadata};
@@ -7,10 +7,10 @@ use hyperchunk::{Dataset, Object};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Why there are no attributes in the metadata, where there are some.
+/// The reason for which existing attributes are not in the metadata.
 const NO_ATTRIBUTES: &str = "h5.attrs.error";
 
-/// What is to be known of a dataset to make it again.
+/// Returns the metadata that are needed to create the dataset again.
 pub(super) fn dataset(dataset: &Dataset) -> Result<HashMap<String, String>> {
     let mut found = object(dataset.object())?;
     found.insert(SPACE.to_owned(), metadata::space(dataset.dataspace()));
@@ -23,13 +23,13 @@ pub(super) fn dataset(dataset: &Dataset) -> Result<HashMap<String, String>> {
     Ok(found)
 }
 
-/// The path and the attributes of an object.
+/// Returns the path and the attributes of an object.
 pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
     let mut found = HashMap::new();
     if let Some(path) = object.path() {
         found.insert(PATH.to_owned(), path.to_owned());
     }
-    // What references lead to is found by looking at all of a file.
+    // Finding the targets of references needs a walk over the whole file.
     let far =
         object.file().is_remote() && object.attributes()?.iter().any(|attribute| refers(&attribute.datatype));
     if far {
@@ -39,13 +39,13 @@ pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
     match attributes_to_metadata(object) {
         Ok(attributes) => found.extend(attributes),
         Err(error) if error.is_of_reading() => return Err(error),
-        // A table is not worth less for an attribute that Arrow has nothing for.
+        // An attribute without an Arrow equivalent must not prevent using the table.
         Err(error) => drop(found.insert(NO_ATTRIBUTES.to_owned(), error.to_string())),
     }
     Ok(found)
 }
 
-/// Whether elements are references, or hold some.
+/// Returns whether elements are references, or contain some.
 fn refers(datatype: &Datatype) -> bool {
     datatype.any(&mut |part| matches!(part.class, Class::Reference(_)))
 }

@@ -1,4 +1,4 @@
-//! Which datasets are the columns of a table.
+//! Finding the datasets that are the columns of a table.
 
 use super::schemes::{self, Scheme, Wanted};
 use super::table::{Column, Found, Stored, TableOptions, named};
@@ -12,12 +12,12 @@ use std::collections::HashMap;
 
 /// The attribute of a group that names the datasets of its table.
 const ATTRIBUTE: &str = "h5.table";
-/// How many links of a group are followed at once.
+/// Number of links of a group that are followed at once.
 const AT_ONCE: usize = 1024;
-/// How many names a message lists.
+/// Maximum number of names listed in a message.
 const FEW: usize = 12;
 
-/// The table that an object is.
+/// Finds the table of an object.
 pub(super) fn table(object: &Object, options: &TableOptions) -> Result<Found> {
     match object.kind() {
         ObjectKind::Dataset => of_dataset(object.dataset()?, options),
@@ -45,20 +45,20 @@ fn of_dataset(dataset: Dataset, options: &TableOptions) -> Result<Found> {
     Ok(Found { stored: vec![stored], columns: vec![column], rows, metadata: HashMap::new() })
 }
 
-/// The members of a dataset's compounds, if they are columns.
+/// Returns the members of a dataset's compounds, if they become columns.
 fn as_table<'a>(stored: &'a Stored, look: &Look) -> Option<&'a [Member]> {
     let Class::Compound { members } = &stored.dataset.datatype().class else { return None };
     if look.compounds == Compounds::Struct || stored.dataset.dims().len() > 1 {
         return None;
     }
-    // Some compounds are numbers to all who use them.
+    // Some compounds are conventionally numbers.
     match ColumnType::new("", stored.dataset.datatype(), &[], look) {
         Ok(kind) if !matches!(kind.field().data_type(), DataType::Struct(_)) => None,
         _ => Some(members),
     }
 }
 
-/// The columns of members, all or these.
+/// Returns the columns of all members, or of the wanted ones.
 fn columns_of(members: &[Member], wanted: Option<&[String]>, look: &Look) -> Result<Vec<Column>> {
     let column = |member: &Member| {
         let name = member.name.as_str().ok_or_else(|| {
@@ -84,7 +84,7 @@ fn columns_of(members: &[Member], wanted: Option<&[String]>, look: &Look) -> Res
     chosen.collect()
 }
 
-/// The column that a whole dataset is.
+/// Returns the column of a whole dataset.
 fn whole(
     number: usize,
     name: &str,
@@ -97,7 +97,7 @@ fn whole(
     Ok(Column { stored: number, offset: 0, kind: kind.with_metadata(more) })
 }
 
-/// The error with the name of a column.
+/// Adds the name of a column to an error.
 fn of_column(error: &Error, name: &str) -> Error {
     Error::new(error.kind(), format!("the column `{name}`: {error}"))
 }
@@ -133,7 +133,7 @@ fn of_group(object: &Object, options: &TableOptions) -> Result<Found> {
     of_paths(object, wanted, &options.look)
 }
 
-/// The table of datasets that are named.
+/// Makes the table of named datasets.
 fn of_paths(object: &Object, wanted: Vec<Wanted>, look: &Look) -> Result<Found> {
     wanted.iter().try_for_each(Wanted::check)?;
     let paths: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.path.as_bytes()).collect();
@@ -145,7 +145,7 @@ fn of_paths(object: &Object, wanted: Vec<Wanted>, look: &Look) -> Result<Found> 
     of_datasets(object, found, look)
 }
 
-/// The table of all datasets of a group that have dimensions.
+/// Makes the table of all datasets of a group that have dimensions.
 fn of_children(group: &Group, look: &Look) -> Result<Found> {
     let object = group.object();
     let mut links = group.links()?;
@@ -154,11 +154,11 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
     } else {
         links.sort_by(|a, b| a.name.cmp(&b.name));
     }
-    // Attributes, too, are wanted of all of them.
+    // The attributes of all of them are needed, too.
     object.file().prefetch(object, true, Some(1))?;
     let names: Vec<&[u8]> = links.iter().map(|link| link.name.as_bytes()).collect();
     let mut found = Vec::new();
-    // In parts: links that lead nowhere in a long way are not all followed before the first is an error.
+    // In parts, so that not all of many expensive dangling links are followed before the first error.
     let opened = names.chunks(AT_ONCE).flat_map(|names| match object.file().open_many(object, names, 0) {
         Ok(opened) => opened,
         Err(error) => vec![Err(error)],
@@ -167,7 +167,7 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
         let dataset = match child {
             Ok(child) if child.kind() == ObjectKind::Dataset => child.dataset()?,
             Ok(_) => continue,
-            // A link that leads nowhere is no column.
+            // A dangling link is not a column.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -227,13 +227,13 @@ fn of_datasets(object: &Object, found: Vec<(Wanted, Dataset)>, look: &Look) -> R
     Ok(Found { stored: all, columns, rows, metadata: describe::object(object)? })
 }
 
-/// The last name of the path by which an object was asked for.
+/// Returns the last component of the path by which an object was opened.
 fn last_name(object: &Object) -> String {
     let name = object.asked_path().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
     name.filter(|name| !name.is_empty()).unwrap_or("values").to_owned()
 }
 
-/// Some names, for messages.
+/// Lists some names, for messages.
 fn listed(names: &[String]) -> String {
     let mut text = names.iter().take(FEW).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.len() > FEW {

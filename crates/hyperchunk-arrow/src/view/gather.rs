@@ -1,18 +1,19 @@
-//! One member of many compounds, side by side.
+//! Extraction of members from many compounds.
 
-/// So many bytes of compounds are gone through for all members before the next: they stay in the processor's cache.
+/// Number of bytes of compounds that are processed for all members at once, so that they fit into the
+/// processor's cache.
 const BLOCK: usize = 128 << 10;
 
 /// A part of each row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// Where it begins.
+    /// The offset in a row.
     pub(super) offset: usize,
-    /// How many bytes it has. Both together are no more than a row.
+    /// The size in bytes. Offset and size together do not exceed a row.
     pub(super) width: usize,
 }
 
-/// The parts of rows of `row` bytes that lie in `stored`, each part's bytes side by side.
+/// Copies parts of the rows of `row` bytes in `stored`, each part's bytes contiguously.
 pub(super) fn gather(stored: &[u8], row: usize, parts: &[Part]) -> Vec<Vec<u8>> {
     let rows = stored.len().checked_div(row).unwrap_or(0);
     let mut outs: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; rows * part.width]).collect();

@@ -1,4 +1,4 @@
-//! Where the rows of a dataset are: in mapped files, or to be read.
+//! The locations of a dataset's rows: in mapped files, or to be read.
 
 use super::map::Map;
 use super::table::{Column, Inner, Stored};
@@ -6,21 +6,22 @@ use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Data in pieces of fewer bytes than this, on average, are read: a batch for each would cost more.
+/// Minimum average size of pieces for mapping, in bytes: for smaller ones a batch each would cost more than
+/// reading.
 const WORTH_A_MAP: u64 = 64 << 10;
 
-/// Where the rows of a dataset are.
+/// The locations of a dataset's rows.
 #[derive(Debug)]
 pub(super) struct Lie {
-    /// In order, without gaps.
+    /// Sorted, without gaps.
     pub(super) pieces: Vec<Piece>,
-    /// The piece that was looked at last.
+    /// The index of the last used piece.
     now: usize,
-    /// How many rows a chunk has that must be read; 1 without.
+    /// Number of rows in a chunk that must be read; 1 without chunks.
     pub(super) height: u64,
 }
 
-/// Rows that lie in a row, or must be read.
+/// Rows that are contiguous in a file, or must be read.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) rows: Range<u64>,
@@ -35,7 +36,7 @@ pub(super) struct Place {
 }
 
 impl Lie {
-    /// The rows of a table in one of its datasets.
+    /// Finds the rows of a table in one of its datasets.
     pub(super) fn of(table: &Inner, stored: &Stored) -> Result<Self> {
         let height = stored.dataset.chunked().and_then(|chunked| chunked.dims.first().copied()).unwrap_or(1);
         let all = || vec![Piece { rows: table.rows.clone(), place: None }];
@@ -58,7 +59,7 @@ impl Lie {
         Ok(Self { pieces: pieces.collect::<Result<_>>()?, now: 0, height })
     }
 
-    /// The piece that has a row; rows come in order.
+    /// Returns the piece that contains a row; rows must be requested in order.
     pub(super) fn piece(&mut self, row: u64) -> Option<&Piece> {
         while self.pieces.get(self.now).is_some_and(|piece| piece.rows.end <= row) {
             self.now += 1;
@@ -68,20 +69,20 @@ impl Lie {
 }
 
 impl Place {
-    /// The place of a later row.
+    /// Returns the place of a later row.
     pub(super) fn of_row(&self, rows: u64, row: usize) -> Self {
-        // No overflow: all rows of a piece lie inside the file.
+        // No overflow: all rows of a piece are inside the file.
         Self { map: Arc::clone(&self.map), offset: self.offset + rows * row as u64 }
     }
 }
 
 impl Column {
-    /// Whether it is all of its dataset's bytes.
+    /// Returns whether it consists of all bytes of its dataset.
     pub(super) fn is_whole(&self, stored: &Stored) -> bool {
         self.offset == 0 && self.kind.row_size() == stored.row
     }
 
-    /// Whether its values are the bytes at a place of a mapped file.
+    /// Returns whether its values are the bytes at a place of a mapped file.
     pub(super) fn is_as_stored(&self, stored: &Stored, place: Option<&Place>) -> bool {
         let Some((place, align)) = place.zip(self.kind.zero_copy()) else { return false };
         self.is_whole(stored) && place.map.address(place.offset).is_multiple_of(align.max(1))

@@ -1,16 +1,16 @@
-//! A table as somebody wants its columns to look.
+//! Tables with other conversion options.
 
 use super::table::{Column, Table};
 use crate::Result;
 use crate::types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings};
 use arrow_schema::{Field, Schema};
 
-/// The beginning of keys that Arrow itself has.
+/// The prefix of Arrow's own metadata keys.
 const ARROWS: &str = "ARROW:";
 
 impl Table {
-    /// The same table with its columns as in a schema, where that is only another way to look at them. Columns that cannot
-    /// look so stay as they are, all of them where the schema has not as many.
+    /// Converts the columns to the types of a schema, if conversion options allow it. Columns for which that
+    /// is not possible stay unchanged; all of them do if the number of columns differs.
     #[must_use]
     pub fn looking_as(&self, wanted: &Schema) -> Self {
         if wanted.fields().len() != self.0.columns.len() {
@@ -25,10 +25,10 @@ impl Table {
 }
 
 impl Table {
-    /// The same table with another look.
+    /// Returns the table with other conversion options.
     ///
     /// # Errors
-    /// Unsupported if a column cannot look so.
+    /// Unsupported if they do not apply to a column.
     pub fn with_look(&self, look: &Look) -> Result<Self> {
         let columns = self.0.columns.iter().map(|column| {
             let kind = &column.kind;
@@ -49,12 +49,12 @@ fn looking_as(kind: &ColumnType, wanted: &Field) -> Option<ColumnType> {
     let made =
         looks().filter_map(|look| ColumnType::new(field.name(), kind.datatype(), kind.cell(), &look).ok());
     let fits = made.filter(|made| made.field().data_type() == wanted.data_type());
-    // Of several, that which also says that it is the same.
+    // Prefer the one with the same extension type.
     let found = fits.max_by_key(|made| made.field().extension_type_name() == wanted.extension_type_name())?;
     Some(with_more(found, field))
 }
 
-/// A column with what the metadata of another say that its own do not.
+/// Adds another field's metadata that a column lacks.
 fn with_more(kind: ColumnType, other: &Field) -> ColumnType {
     let known = kind.field().metadata();
     let more =
@@ -67,7 +67,7 @@ fn plain(field: &Field) -> bool {
     field.extension_type_name().is_none()
 }
 
-/// All ways to look at data.
+/// Returns all combinations of conversion options.
 fn looks() -> impl Iterator<Item = Look> {
     let cells = [Cells::Tensor, Cells::List].into_iter();
     let with_strings =

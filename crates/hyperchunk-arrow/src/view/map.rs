@@ -1,9 +1,9 @@
-//! Files of this machine in memory, as Arrow's buffers: the one place where that is done.
+//! Memory mappings of local files as Arrow's buffers; the only place that maps them.
 //!
-//! A mapping shows what the file has *now*: what another process changes in place, as h5py's mode `r+` does, is seen in arrays
-//! that are there already. A file that another process makes shorter while it is mapped takes the memory behind its new end
-//! away: whoever looks there gets SIGBUS from the system, as with any mapping. What must be safe from that is read
-//! (`mapped: false`). The length is checked whenever a file is mapped and whenever batches are begun.
+//! A mapping shows the *present* contents of the file: if another process changes it in place, as h5py's mode
+//! `r+` does, existing arrays change. If another process truncates the file while it is mapped, access past
+//! its new end causes SIGBUS, as with any mapping. Callers that must be safe from this read the data
+//! (`mapped: false`). The length is checked when a file is mapped and when a reader of batches is made.
 
 use arrow_buffer::Buffer;
 use hyperchunk::io::Source;
@@ -21,12 +21,12 @@ pub(super) struct Maps(Mutex<Vec<Mapped>>);
 #[derive(Debug)]
 struct Mapped {
     source: Arc<dyn Source>,
-    /// `None` if the system refuses, as where there are few addresses: what it has is read.
+    /// `None` if the system refuses, for example for lack of address space: then data are read.
     map: Option<Arc<Map>>,
 }
 
 impl Maps {
-    /// A file in memory, mapped once; `None` if it cannot be.
+    /// Returns the mapping of a file, which is created once; `None` if it cannot be mapped.
     ///
     /// # Errors
     /// Changed if it is shorter than it was when it was opened.
@@ -42,7 +42,7 @@ impl Maps {
         Ok(map)
     }
 
-    /// The memory that is mapped: the address of its first byte, and how many there are.
+    /// Returns the address ranges of the mappings.
     pub(super) fn ranges(&self) -> Vec<Range<usize>> {
         let maps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let maps = maps.iter().filter_map(|mapped| mapped.map.as_ref());
@@ -50,16 +50,16 @@ impl Maps {
     }
 }
 
-/// Files that are mapped at present: who maps one again gets the same memory.
+/// Mappings that are in use, to be shared by all users of a file.
 static MAPPED: Mutex<Vec<SharedMap>> = Mutex::new(Vec::new());
 
-/// A file, and the memory that it is mapped to, as long as somebody has them.
+/// A file and its mapping, while they are in use.
 type SharedMap = (Weak<dyn Source>, Weak<Map>);
 
 fn shared(source: &Arc<dyn Source>, file: &File) -> Option<Arc<Map>> {
     let new =
         || usize::try_from(source.size()).ok().and_then(|length| Map::new(file, length).ok()).map(Arc::new);
-    // Never waited for: in a copy of the process, who has it may not be there.
+    // Do not wait for the lock: in a forked child, its holder may not exist.
     let Ok(mut mapped) = MAPPED.try_lock() else { return new() };
     mapped.retain(|(_, map)| map.strong_count() > 0);
     let this = Arc::downgrade(source);
@@ -71,7 +71,7 @@ fn shared(source: &Arc<dyn Source>, file: &File) -> Option<Arc<Map>> {
     Some(map)
 }
 
-/// Checks that a file still has as many bytes as when it was opened.
+/// Checks that a file is not shorter than when it was opened.
 fn check(file: &File, size: u64) -> Result<()> {
     let found = file.metadata().map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?.len();
     if found < size {
@@ -81,7 +81,7 @@ fn check(file: &File, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// A file in memory, from its first byte on.
+/// A mapping of a whole file.
 #[derive(Debug)]
 pub(super) struct Map {
     start: NonNull<u8>,
@@ -113,12 +113,12 @@ impl Map {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The address of a byte of the file.
+    /// Returns the address of a byte of the file.
     pub(super) fn address(&self, offset: u64) -> usize {
         self.start.addr().get().wrapping_add(usize::try_from(offset).unwrap_or(0))
     }
 
-    /// A part of the file as a buffer, which keeps the mapping; `None` if it is not inside.
+    /// Returns a part of the file as a buffer, which keeps the mapping; `None` if it is not inside.
     pub(super) fn buffer(self: &Arc<Self>, range: Range<u64>) -> Option<Buffer> {
         let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
         if start > end || end > self.length {
@@ -127,8 +127,8 @@ impl Map {
         // SAFETY: inside the mapping, as has just been checked.
         let first = unsafe { self.start.add(start) };
         let keeper: Arc<Self> = Arc::clone(self);
-        // SAFETY: the bytes are there as long as the mapping, which the buffer keeps. That another process may change them
-        // is what a mapping is for: nothing here relies on what they are.
+        // SAFETY: the bytes exist as long as the mapping, which the buffer keeps. Another process may change
+        // them, as in any mapping: nothing here relies on their values.
         Some(unsafe { Buffer::from_custom_allocation(first, end - start, keeper) })
     }
 }
@@ -136,7 +136,7 @@ impl Map {
 #[cfg(unix)]
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: made by `mmap`, of this length, and nobody has it any more.
+        // SAFETY: made by `mmap`, of this length, and not used any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -1,9 +1,9 @@
-//! Tables over HDF5 data: what is stored is looked at where it lies.
+//! Tables over HDF5 data, without copies where possible.
 //!
-//! A table is columns of equal length: the datasets of a group, the members of a compound, or one dataset whose rows are what
-//! its first dimension counts. Nothing is read until batches are asked for. What lies in a file of this machine as Arrow has
-//! it is mapped ([`map`]); all else is read by the engine, all columns of a batch in one planned read, and the next batch
-//! while one is looked at ([`ahead`]).
+//! A table consists of columns of equal length: the datasets of a group, the members of a compound, or one
+//! dataset whose rows are counted by its first dimension. Nothing is read until batches are requested. Data
+//! of a local file in Arrow's layout are mapped ([`map`]); all others are read by the engine, all columns of
+//! a batch in one planned read, and the next batch in the background ([`ahead`]).
 
 mod ahead;
 mod batches;

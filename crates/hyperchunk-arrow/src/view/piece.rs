@@ -6,11 +6,11 @@ use crate::Result;
 use arrow_buffer::Buffer;
 use hyperchunk::Dataset;
 
-/// The elements of a dataset as they lie in a file of this machine, mapped; `None` if they lie in several pieces, elsewhere, or
-/// not as they are.
+/// Maps the elements of a dataset in a local file; `None` if they are not contiguous, elsewhere, or need a
+/// conversion.
 ///
 /// # Errors
-/// If what the dataset says of where its data lie cannot be read; Changed if the file is shorter than it was.
+/// If the locations of the dataset's data cannot be read; Changed if the file is shorter than it was.
 pub fn in_one_piece(dataset: &Dataset) -> Result<Option<Buffer>> {
     let (stored, rows) = Stored::new(dataset.clone())?;
     let stretches = dataset.stretches(0..rows)?;

@@ -1,36 +1,36 @@
-//! Memory for the columns of chosen rows, used again when nobody looks at it any more: new memory costs more than what is put there.
+//! Pool of memory for the columns of filtered rows: allocating new memory costs more than filling it.
 
 use arrow_buffer::{Buffer, MutableBuffer};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// So many pieces of memory are kept for later.
+/// Maximum number of free buffers in the pool.
 const KEPT: usize = 64;
 
-/// Memory that is not used.
+/// The free buffers.
 #[derive(Debug, Default)]
 pub(super) struct Rooms(Mutex<Vec<MutableBuffer>>);
 
-/// A column that is being filled.
+/// A buffer that is being filled.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Its length is that of what was filled.
+    /// Its length is the size of the filled part.
     memory: MutableBuffer,
     from: Weak<Rooms>,
 }
 
-/// Memory that arrays look at.
+/// A buffer that arrays use.
 struct Lent {
     memory: MutableBuffer,
     from: Weak<Rooms>,
 }
 
 impl Rooms {
-    /// Memory for so many bytes at least.
+    /// Returns a buffer for at least this number of bytes.
     pub(super) fn room(self: &Arc<Self>, bytes: usize) -> Room {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was used last is in the processor's cache still.
+        // The last used buffer is probably still in the processor's cache.
         let place = free.iter().rposition(|memory| memory.capacity() >= bytes);
         let memory = place.map(|place| free.remove(place));
         drop(free);
@@ -40,36 +40,36 @@ impl Rooms {
 }
 
 impl Room {
-    /// The place behind what was filled.
+    /// Returns the unfilled part.
     pub(super) fn rest<T>(&mut self) -> &mut [MaybeUninit<T>] {
         let (length, capacity) = (self.memory.len(), self.memory.capacity());
         let (first, bytes) = (self.memory.as_mut_ptr().wrapping_add(length), capacity - length);
         let aligned = first.cast::<T>().is_aligned();
         let count = if aligned { bytes / size_of::<T>().max(1) } else { 0 };
-        // SAFETY: inside what this has, aligned, and as long as it is borrowed nobody else looks there. It may be anything.
+        // SAFETY: inside this allocation, aligned, and exclusively borrowed. It may be uninitialised.
         unsafe { std::slice::from_raw_parts_mut(first.cast(), count) }
     }
 
-    /// Says that so many bytes more were filled.
+    /// Extends the filled part.
     ///
     /// # Safety
-    /// They were.
+    /// These bytes were written to the unfilled part.
     pub(super) unsafe fn fill(&mut self, bytes: usize) {
         let length = self.memory.len() + bytes;
         debug_assert!(length <= self.memory.capacity());
-        // SAFETY: of the caller, who wrote them to `rest`.
+        // SAFETY: the caller wrote them to `rest`.
         unsafe { self.memory.set_len(length) };
     }
 
-    /// What was filled.
+    /// Returns the filled part.
     pub(super) fn done(self) -> Buffer {
         let length = self.memory.len();
         let Some(first) = NonNull::new(self.memory.as_ptr().cast_mut()).filter(|_| length > 0) else {
             return Buffer::default();
         };
         let lent = Arc::new(Lent { memory: self.memory, from: self.from });
-        // SAFETY: the bytes are there as long as what lent them, which the buffer keeps, and nobody writes to them until it is
-        // given back.
+        // SAFETY: the bytes exist as long as the owner, which the buffer keeps, and nothing writes to them
+        // until it is returned to the pool.
         unsafe { Buffer::from_custom_allocation(first, length, lent) }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows that are chosen by the values of some columns, before the others are read.
+//! Scans, which select rows by the values of some columns before the others are read.
 
 use super::batches::{Batches, Slab};
 use super::table::{Inner, Table};
@@ -10,14 +10,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A walk through a table: some of its columns first, then of chosen rows the others.
+/// A scan of a table: reads some columns first, then the other columns of selected rows.
 #[derive(Debug)]
 pub struct Scan {
     batches: Batches,
     first: Table,
     others: Table,
     schema: SchemaRef,
-    /// Of each wanted column: whether it is one of the first, and its number there or among the others.
+    /// For each wanted column: true if it is one of the first, and its index there or among the others.
     order: Arc<[(bool, usize)]>,
     looked_at: Arc<AtomicU64>,
 }
@@ -34,18 +34,19 @@ pub struct ScanPart {
 }
 
 impl Table {
-    /// A walk through the columns `first`, on whose values it depends which rows of the columns `wanted` are given.
+    /// Scans the columns `first`, whose values determine the rows for which the columns `wanted` are
+    /// returned.
     ///
     /// # Errors
-    /// NotFound if it has none of a name; as [`Table::batches`].
+    /// NotFound if a column does not exist; as [`Table::batches`].
     pub fn scan(&self, first: &[&str], wanted: &[&str]) -> Result<Scan> {
         self.scan_rows(first, wanted, std::slice::from_ref(&(0..self.rows())))
     }
 
-    /// The same of some rows, which come in order and apart.
+    /// Scans only some rows, which must be sorted and disjoint.
     ///
     /// # Errors
-    /// As [`Table::scan`]; Invalid for rows that do not come so, or that there are not.
+    /// As [`Table::scan`]; Invalid for rows that are not sorted, or outside the table.
     pub fn scan_rows(&self, first: &[&str], wanted: &[&str], rows: &[Range<u64>]) -> Result<Scan> {
         let ordered = rows.iter().zip(rows.iter().skip(1)).all(|(one, next)| one.end <= next.start);
         let forward = rows.iter().all(|rows| rows.start <= rows.end);
@@ -75,7 +76,7 @@ impl Table {
 }
 
 impl Scan {
-    /// The next rows, with the values of the first columns.
+    /// Returns the next rows, with the values of the first columns.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -92,25 +93,25 @@ impl Scan {
         }))
     }
 
-    /// How many bytes of elements were looked at until now, here and by the parts.
+    /// Returns the number of bytes of elements examined until now, here and by the parts.
     #[must_use]
     pub fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
     }
 
-    /// The columns that come first.
+    /// Returns the schema of the first columns.
     #[must_use]
     pub fn first_schema(&self) -> SchemaRef {
         self.first.schema()
     }
 
-    /// How many bytes of elements were looked at, here and by the parts: as it will be, too.
+    /// Returns the live counter of examined bytes of elements, here and by the parts.
     #[must_use]
     pub fn counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.looked_at)
     }
 
-    /// The wanted columns.
+    /// Returns the schema of the wanted columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -118,16 +119,16 @@ impl Scan {
 }
 
 impl ScanPart {
-    /// The values of the first columns.
+    /// Returns the values of the first columns.
     #[must_use]
     pub fn first(&self) -> &RecordBatch {
         &self.first
     }
 
-    /// The wanted columns of the rows for which `mask` is true; all without one.
+    /// Returns the wanted columns of the rows for which `mask` is true; all without a mask.
     ///
     /// # Errors
-    /// If they cannot be read; Invalid if the mask has not a value for each row.
+    /// If they cannot be read; Invalid if the length of the mask is not the number of rows.
     pub fn chosen(&self, mask: Option<&BooleanArray>) -> Result<RecordBatch> {
         let rows = self.first.num_rows();
         if let Some(mask) = mask

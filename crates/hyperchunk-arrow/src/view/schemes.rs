@@ -1,51 +1,53 @@
-//! How other programs keep tables in groups: pandas (fixed and table format), vaex, AnnData, NeXus. A dataset of PyTables is a
-//! compound, as any.
+//! Conventions of other programs for tables in groups: pandas (fixed and table format), vaex, AnnData, NeXus.
+//! A dataset of PyTables is an ordinary compound.
 
 use super::table::{Column, Stored, named};
 use super::texts::{text, texts, unpadded};
-use crate::types::{ColumnType, Look};
+use crate::types::{ColumnType, Look, boolean};
 use crate::{Error, ErrorKind, Result};
-use hyperchunk::model::{ByteOrder, Class, ObjectKind};
+use hyperchunk::model::{ByteOrder, Class, Datatype, ObjectKind};
 use hyperchunk::select::Choice;
 use hyperchunk::{Dataset, Group, Object};
 use std::collections::HashMap;
 
-/// Names of more columns than this are not read, in bytes.
+/// Maximum size of the column names that are read, in bytes.
 const NAMES: u64 = 64 << 20;
-/// The most blocks of a frame.
+/// Maximum number of blocks in a frame.
 const BLOCKS: usize = 10_000;
 
-/// A column that is wanted.
+/// A requested column.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) name: String,
-    /// The dataset, from the group.
+    /// The path of the dataset, relative to the group.
     pub(super) path: String,
-    /// Which column of a dataset of two dimensions; `None` for all of it.
+    /// The column of a two-dimensional dataset; `None` for all of it.
     part: Option<usize>,
-    /// Why it cannot be one.
+    /// True if pandas' attributes determine the type of its values.
+    pandas: bool,
+    /// The reason for which it cannot be read.
     refused: Option<&'static str>,
 }
 
-/// How a group keeps a table.
+/// The convention of a group.
 pub(super) enum Scheme {
-    /// In these datasets.
+    /// These datasets are the columns.
     Columns(Vec<Wanted>),
-    /// It is the table of an object below it.
+    /// The table is an object below the group.
     Below(&'static str),
 }
 
 impl Wanted {
-    /// A dataset by its path.
+    /// Makes a column of a dataset by its path.
     pub(super) fn path(name: &str) -> Self {
-        Self { name: name.to_owned(), path: name.to_owned(), part: None, refused: None }
+        Self { name: name.to_owned(), path: name.to_owned(), part: None, pandas: false, refused: None }
     }
 
     fn at(name: &str, path: String) -> Self {
         Self { path, ..Self::path(name) }
     }
 
-    /// An error if it cannot be a column.
+    /// Returns an error if it cannot be a column.
     pub(super) fn check(&self) -> Result<()> {
         match self.refused {
             Some(why) => Err(Error::unsupported(format!("the column `{}`: {why}", self.name))),
@@ -54,7 +56,7 @@ impl Wanted {
     }
 }
 
-/// How a group keeps a table, if it is a way that is known.
+/// Recognises the convention of a group.
 pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
     let object = group.object();
     if let Some(kind) = text(object, "pandas_type")? {
@@ -65,6 +67,7 @@ pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
             | "series_table"
             | "appendable_series" => Ok(Some(Scheme::Below("table"))),
             "frame" => frame(group).map(Scheme::Columns).map(Some),
+            "series" => series(group).map(Scheme::Columns).map(Some),
             _ => Ok(None),
         };
     }
@@ -77,7 +80,7 @@ pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
     vaex(group).map(|found| found.map(Scheme::Columns))
 }
 
-/// A column of a table of datasets; `whole` makes that of a whole one.
+/// Makes a column of a dataset or of a part of it; `whole` makes the column of a whole dataset.
 pub(super) fn column(
     number: usize,
     wanted: &Wanted,
@@ -85,10 +88,18 @@ pub(super) fn column(
     look: &Look,
     whole: impl FnOnce() -> Result<Column>,
 ) -> Result<Column> {
-    let Some(part) = wanted.part else { return whole() };
     let object = stored.dataset.object();
-    let kind = ColumnType::new(&wanted.name, stored.dataset.datatype(), &[], look)
-        .map_err(|error| named(error, object))?;
+    let meant = if wanted.pandas { meant(&stored.dataset)? } else { None };
+    let Some(part) = wanted.part else {
+        let mut column = whole()?;
+        if let Some(meant) = meant {
+            column.kind = ColumnType::new(&wanted.name, &meant, stored.cell(), look)
+                .map_err(|error| named(error, object))?;
+        }
+        return Ok(column);
+    };
+    let datatype = meant.as_ref().unwrap_or_else(|| stored.dataset.datatype());
+    let kind = ColumnType::new(&wanted.name, datatype, &[], look).map_err(|error| named(error, object))?;
     if stands_for_nothing(&stored.dataset)? {
         return Ok(Column { stored: number, offset: 0, kind });
     }
@@ -102,18 +113,72 @@ pub(super) fn column(
     Ok(Column { stored: number, offset, kind })
 }
 
-/// Whether a dataset stands for an array of pandas without elements, of which PyTables has none: one element that means nothing,
-/// and attributes that say what the array is.
+/// Returns whether a dataset is PyTables' placeholder for an empty pandas array: a single meaningless
+/// element with attributes that describe the array, or times of no rows, whose extent is transposed.
 pub(super) fn stands_for_nothing(dataset: &Dataset) -> Result<bool> {
     let dims = dataset.dims();
+    let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
+    if dims.contains(&0) {
+        return has(b"value_type");
+    }
     if dims.is_empty() || dims.iter().any(|dim| *dim != 1) {
         return Ok(false);
     }
-    let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
     Ok(has(b"value_type")? && has(b"shape")?)
 }
 
-/// The object of a name, if it is there.
+/// Returns the type of a pandas array whose values PyTables stores as something else: times and durations as
+/// integers, truth values as bits, and empty arrays as one number. Times with a zone stay integers, since the
+/// column would lose the zone.
+fn meant(dataset: &Dataset) -> Result<Option<Datatype>> {
+    let object = dataset.object();
+    let said = text(object, "value_type")?.unwrap_or_default();
+    // An index has it in `kind`; its `value_type` is the stored type.
+    let kind = text(object, "kind")?.unwrap_or_default();
+    let stored = dataset.datatype();
+    let is_count = stored.size == 8
+        && matches!(&stored.class, Class::Integer { order: ByteOrder::Little, signed: true, .. });
+    let is_empty = stands_for_nothing(dataset)?;
+    if is_count || is_empty {
+        let unit = |text: &str| if text.is_empty() { "[ns]".to_owned() } else { text.to_owned() };
+        let time = |said: &str| {
+            let date = said.strip_prefix("datetime64").map(|text| format!("NUMPY:<M8{}", unit(text)));
+            date.or_else(|| said.strip_prefix("timedelta64").map(|text| format!("NUMPY:<m8{}", unit(text))))
+        };
+        let time = time(&said).or_else(|| time(&kind));
+        if let Some(tag) = time {
+            let has_zone = object.attribute(b"tz")?.is_some();
+            return Ok(
+                (!has_zone).then(|| Datatype { size: 8, class: Class::Opaque { tag: tag.as_str().into() } })
+            );
+        }
+    }
+    if matches!(stored.class, Class::Bitfield { .. }) && stored.size == 1 {
+        return Ok(Some(boolean()));
+    }
+    Ok(if is_empty { named_type(&said) } else { None })
+}
+
+/// Returns the numeric datatype with a NumPy name.
+fn named_type(name: &str) -> Option<Datatype> {
+    if name == "bool" {
+        return Some(boolean());
+    }
+    let bits = |name: &str| name.parse::<u16>().ok().filter(|bits| matches!(bits, 8 | 16 | 32 | 64));
+    let (class, bits) =
+        match (name.strip_prefix("int"), name.strip_prefix("uint"), name.strip_prefix("float")) {
+            (Some(text), ..) => ('i', bits(text)?),
+            (_, Some(text), _) => ('u', bits(text)?),
+            (.., Some(text)) => ('f', bits(text).filter(|bits| *bits > 8)?),
+            _ => return None,
+        };
+    Some(match class {
+        'f' => Datatype::ieee(bits / 8, ByteOrder::Little),
+        class => Datatype::integer(bits / 8, class == 'i', ByteOrder::Little),
+    })
+}
+
+/// Returns the object with a name, if it exists.
 fn child(group: &Group, path: &str) -> Result<Option<Object>> {
     match group.get(path.as_bytes()) {
         Ok(found) => Ok(Some(found)),
@@ -127,7 +192,7 @@ fn child_group(group: &Group, path: &str) -> Result<Option<Group>> {
     found.map(|object| object.group()).transpose()
 }
 
-/// The names of the links of a group that are text, as the file orders them.
+/// Returns the link names of a group that are text, in the file's order.
 fn names(group: &Group) -> Result<Vec<String>> {
     let mut links = group.links()?;
     if group.tracks_order()? {
@@ -138,7 +203,8 @@ fn names(group: &Group) -> Result<Vec<String>> {
     Ok(links.iter().filter_map(|link| link.name.as_str().map(str::to_owned)).collect())
 }
 
-/// A fixed frame of pandas: for each type, a dataset with a column for each of its columns.
+/// Returns the columns of a pandas frame in fixed format: for each type, a dataset with a column for each of
+/// its columns.
 fn frame(group: &Group) -> Result<Vec<Wanted>> {
     let damaged =
         |what: &str| named(Error::corrupt(format!("a frame of pandas without {what}")), group.object());
@@ -155,22 +221,45 @@ fn frame(group: &Group) -> Result<Vec<Wanted>> {
         let (items, values) = (format!("block{block}_items"), format!("block{block}_values"));
         let Some(items) = child(group, &items)? else { break };
         let object = child(group, &values)?.ok_or_else(|| damaged(&values))?.dataset()?;
-        let pickled = matches!(object.datatype().class, Class::Vlen { .. } | Class::VlenString { .. })
-            .then_some("its values are pickled objects, which only pandas reads");
+        let pickled = pickled(&object);
         for (part, name) in labels(&items.dataset()?)?.into_iter().enumerate() {
-            let wanted = Wanted { name, path: values.clone(), part: Some(part), refused: pickled };
+            let wanted =
+                Wanted { name, path: values.clone(), part: Some(part), pandas: true, refused: pickled };
             found.insert(wanted.name.clone(), wanted);
         }
     }
     let index = if order.iter().any(|name| name == "index") { "axis1" } else { "index" };
-    let mut columns = vec![Wanted::at(index, "axis1".into())];
+    let labels = child(group, "axis1")?.ok_or_else(|| damaged("`axis1`"))?.dataset()?;
+    let index = Wanted { pandas: true, refused: pickled(&labels), ..Wanted::at(index, "axis1".into()) };
+    let mut columns = vec![index];
     for name in order {
         columns.push(found.remove(&name).ok_or_else(|| damaged(&format!("the column `{name}`")))?);
     }
     Ok(columns)
 }
 
-/// The values of a dataset of names: strings of fixed length, or integers.
+/// Returns the reason for which a pandas array cannot be a column.
+fn pickled(dataset: &Dataset) -> Option<&'static str> {
+    matches!(dataset.datatype().class, Class::Vlen { .. } | Class::VlenString { .. })
+        .then_some("its values are pickled objects, which only pandas reads")
+}
+
+/// Lists the columns of a fixed pandas series: its index and its values.
+fn series(group: &Group) -> Result<Vec<Wanted>> {
+    if text(group.object(), "index_variety")?.as_deref() == Some("multi") {
+        let why = "the series has an index of several levels, which pandas reads";
+        return Err(named(Error::unsupported(why), group.object()));
+    }
+    let mut found = Vec::new();
+    for name in ["index", "values"] {
+        let message = || Error::corrupt(format!("a series of pandas without `{name}`"));
+        let dataset = child(group, name)?.ok_or_else(|| named(message(), group.object()))?.dataset()?;
+        found.push(Wanted { pandas: true, refused: pickled(&dataset), ..Wanted::path(name) });
+    }
+    Ok(found)
+}
+
+/// Reads a dataset of names: strings of fixed length, or integers.
 fn labels(dataset: &Dataset) -> Result<Vec<String>> {
     if stands_for_nothing(dataset)? {
         return Ok(Vec::new());
@@ -199,7 +288,7 @@ fn labels(dataset: &Dataset) -> Result<Vec<String>> {
     }
 }
 
-/// A data frame of AnnData: the index and the columns by name.
+/// Returns the columns of an AnnData data frame: the index and the columns by name.
 fn anndata(group: &Group) -> Result<Vec<Wanted>> {
     let object = group.object();
     let order = texts(object, "column-order")?.unwrap_or_default();
@@ -216,7 +305,7 @@ fn anndata(group: &Group) -> Result<Vec<Wanted>> {
     Ok(found)
 }
 
-/// A plot of NeXus: its first axis, its signals.
+/// Returns the columns of a NeXus plot: its first axis, its signals.
 fn nexus(group: &Group) -> Result<Option<Vec<Wanted>>> {
     let object = group.object();
     let Some(signal) = text(object, "signal")? else { return Ok(None) };
@@ -236,7 +325,7 @@ fn nexus(group: &Group) -> Result<Option<Vec<Wanted>>> {
         let Some(child) = child(group, name)?.filter(|object| object.kind() == ObjectKind::Dataset) else {
             continue;
         };
-        // The edges of a histogram's bins are one more than its values.
+        // A histogram has one more bin edge than values.
         let fits = child.dataset()?.dims().first() == Some(&rows);
         if fits && !found.iter().any(|wanted: &Wanted| wanted.name == name) {
             found.push(Wanted::path(name));
@@ -245,7 +334,7 @@ fn nexus(group: &Group) -> Result<Option<Vec<Wanted>>> {
     Ok(Some(found))
 }
 
-/// A table of vaex: a group of columns, each a group with its data.
+/// Returns the columns of a vaex table: a group of columns, each a group with its data.
 fn vaex(group: &Group) -> Result<Option<Vec<Wanted>>> {
     let is_columns = group.object().path().is_some_and(|path| path.ends_with("/table/columns"));
     let places: &[&str] = if is_columns { &["."] } else { &["columns", "table/columns"] };

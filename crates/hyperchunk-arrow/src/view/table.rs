@@ -1,4 +1,4 @@
-//! Tables: which columns, which rows.
+//! Tables, and their selection of columns and rows.
 
 use super::batches::Batches;
 use super::find;
@@ -15,22 +15,23 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What of an object is a table, and how it looks.
+/// Options of a table.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TableOptions {
-    /// The columns, in this order: names of members, or paths of datasets from the group. `None` for all.
+    /// The columns, in this order: names of members, or paths of datasets relative to the group. `None` for
+    /// all.
     pub columns: Option<Vec<String>>,
     /// The rows; `None` for all.
     pub rows: Option<Range<u64>>,
-    /// How data look where there is a choice.
+    /// Conversion options.
     pub look: Look,
-    /// Whether files of this machine may be mapped. A mapping shows what the file has when it is looked at, and ends the
-    /// process (SIGBUS) if another one makes the file shorter meanwhile.
+    /// Allow mapping of local files. A mapping shows the present contents of the file, and access kills the
+    /// process (SIGBUS) if another one truncates the file meanwhile.
     pub mapped: bool,
-    /// How many rows a batch has at most. `None`: so many that batches are neither large nor many.
+    /// Maximum number of rows in a batch. `None` for a default that gives neither large nor many batches.
     pub batch_rows: Option<u64>,
-    /// Bytes that are read at once where nothing is mapped; `None` for what is fastest.
+    /// Number of bytes to read at once if nothing is mapped; `None` for the fastest.
     pub read_bytes: Option<u64>,
 }
 
@@ -47,13 +48,13 @@ impl Default for TableOptions {
     }
 }
 
-/// A table over data of a file. Cheap to clone; may be used from many threads at once.
+/// A table over data of a file. Cheap to clone; it may be used from several threads at once.
 #[derive(Clone)]
 pub struct Table(pub(super) Arc<Inner>);
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    /// What columns come from. Not each need be in use.
+    /// The datasets of the columns. Some may be unused.
     pub(super) stored: Arc<Vec<Stored>>,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Range<u64>,
@@ -64,37 +65,37 @@ pub(super) struct Inner {
     pub(super) maps: Arc<Maps>,
 }
 
-/// A dataset that columns come from.
+/// A dataset that contains columns.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) dataset: Dataset,
-    /// The size of a row, as stored.
+    /// The stored size of a row.
     pub(super) row: usize,
 }
 
 /// A column.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
-    /// The dataset that it comes from, by its number.
+    /// The index of its dataset.
     pub(super) stored: usize,
-    /// Where in a stored row its bytes begin.
+    /// The offset of its bytes in a stored row.
     pub(super) offset: usize,
     pub(super) kind: ColumnType,
 }
 
-/// How a column is looked at.
+/// Statistics on how the rows of a column are accessed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Storage {
     /// Its name.
     pub column: String,
-    /// How many of its rows are looked at where they lie in a file.
+    /// Number of rows used directly in a mapped file.
     pub zero_copy: u64,
-    /// How many are read or copied.
+    /// Number of rows that are read or copied.
     pub copied: u64,
 }
 
-/// What was found to be a table.
+/// The result of finding a table.
 pub(super) struct Found {
     pub(super) stored: Vec<Stored>,
     pub(super) columns: Vec<Column>,
@@ -103,11 +104,11 @@ pub(super) struct Found {
 }
 
 impl Table {
-    /// A table over a dataset or a group.
+    /// Makes a table over a dataset or a group.
     ///
     /// # Errors
-    /// Invalid if the object is no table, or has not the columns or rows that are asked for; Unsupported if Arrow has no type
-    /// for a column; others if something cannot be read.
+    /// Invalid if the object is not a table, or lacks the requested columns or rows; Unsupported if Arrow has
+    /// no type for a column; others if something cannot be read.
     pub fn of_object(object: &Object, options: &TableOptions) -> Result<Self> {
         let found = find::table(object, options).map_err(|error| named(error, object))?;
         let rows = options.rows.clone().unwrap_or(0..found.rows);
@@ -125,7 +126,7 @@ impl Table {
         })))
     }
 
-    /// A table over an object of a file, which is opened by its path or URL.
+    /// Makes a table over an object of a file, which is opened by its path or URL.
     ///
     /// # Errors
     /// As [`File::open_url`] and [`Table::of_object`].
@@ -137,22 +138,22 @@ impl Table {
         Self::of_object(&object, options)
     }
 
-    /// Its columns.
+    /// Returns its schema.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.0.schema)
     }
 
-    /// How many rows it has.
+    /// Returns its number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.0.rows.end - self.0.rows.start
     }
 
-    /// Some of its columns, in this order.
+    /// Selects columns, in this order.
     ///
     /// # Errors
-    /// NotFound if it has none of a name.
+    /// NotFound if a column does not exist.
     pub fn select(&self, columns: &[&str]) -> Result<Self> {
         let fields = self.0.schema.fields();
         let chosen = columns.iter().map(|name| {
@@ -163,37 +164,37 @@ impl Table {
         Ok(self.with_columns(chosen.collect::<Result<_>>()?))
     }
 
-    /// Some of its rows, counted from its first.
+    /// Selects a range of rows.
     ///
     /// # Errors
-    /// Invalid if it has not so many.
+    /// Invalid if the range is outside the table.
     pub fn slice(&self, rows: Range<u64>) -> Result<Self> {
         check_rows(&rows, self.rows())?;
         let first = self.0.rows.start;
         Ok(self.with(|inner| inner.rows = first + rows.start..first + rows.end))
     }
 
-    /// The same with another bound on the rows of a batch.
+    /// Returns the table with another maximum number of rows in a batch.
     #[must_use]
     pub fn with_batch_rows(&self, rows: Option<u64>) -> Self {
         self.with(|inner| inner.batch_rows = rows.map(|rows| rows.max(1)))
     }
 
-    /// How many bytes the elements of its columns have, as they are stored without filters.
+    /// Returns the size of the elements of its columns in bytes, as stored without filters.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes_of(1).saturating_mul(self.rows())
     }
 
-    /// Its rows, batch by batch.
+    /// Returns a reader of its rows in batches.
     ///
     /// # Errors
-    /// If what a dataset says of where its data lie cannot be read.
+    /// If the locations of a dataset's data cannot be read.
     pub fn batches(&self) -> Result<Batches> {
         Batches::new(&self.0)
     }
 
-    /// How each column is looked at: without looking at any value.
+    /// Returns how each column is accessed, without reading any value.
     ///
     /// # Errors
     /// As [`Table::batches`].
@@ -201,7 +202,7 @@ impl Table {
         self.batches().map(|batches| batches.storage())
     }
 
-    /// All its rows at once.
+    /// Reads all its rows at once.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -218,7 +219,7 @@ impl Table {
         }
     }
 
-    /// The addresses that files of it are mapped to so far.
+    /// Returns the address ranges of its mapped files.
     #[must_use]
     pub fn mapped_memory(&self) -> Vec<Range<usize>> {
         self.0.maps.ranges()
@@ -254,7 +255,7 @@ impl fmt::Debug for Table {
 }
 
 impl Inner {
-    /// How many bytes the datasets that its columns come from have in so many rows.
+    /// Returns the size in bytes of `rows` rows of the datasets of its columns.
     pub(super) fn bytes_of(&self, rows: usize) -> u64 {
         let used = self.stored.iter().enumerate();
         let used = used.filter(|(number, _)| self.columns.iter().any(|column| column.stored == *number));
@@ -264,7 +265,7 @@ impl Inner {
 }
 
 impl Stored {
-    /// A dataset, and how many rows it has.
+    /// Makes a dataset's entry, and returns its number of rows.
     pub(super) fn new(dataset: Dataset) -> Result<(Self, u64)> {
         let size = dataset
             .dims()
@@ -283,13 +284,13 @@ impl Stored {
         Ok((Self { dataset, row }, rows))
     }
 
-    /// The extent of a row.
+    /// Returns the extent of a row.
     pub(super) fn cell(&self) -> &[u64] {
         self.dataset.dims().get(1..).unwrap_or_default()
     }
 }
 
-/// The error with the names of an object and its file.
+/// Adds the names of an object and its file to an error.
 pub(super) fn named(error: Error, object: &Object) -> Error {
     let error = match object.path() {
         Some(path) => error.object(path),

@@ -1,10 +1,10 @@
-//! Attributes that are text.
+//! Reading attributes that are text.
 
 use crate::{Error, Result};
 use hyperchunk::Object;
 use hyperchunk::model::{Attribute, Class, Datatype, StringPadding};
 
-/// The texts of an attribute, if there is one of that name and it is made of strings.
+/// Returns the strings of an attribute, if it exists and consists of strings.
 ///
 /// # Errors
 /// If it cannot be read, or is not UTF-8.
@@ -15,7 +15,7 @@ pub(super) fn texts(object: &Object, name: &str) -> Result<Option<Vec<String>>> 
     }
 }
 
-/// As [`texts`], of an attribute that is one string.
+/// Like [`texts`], for an attribute with one string.
 pub(super) fn text(object: &Object, name: &str) -> Result<Option<String>> {
     let found = texts(object, name)?;
     Ok(found.and_then(|texts| if texts.len() == 1 { texts.into_iter().next() } else { None }))
@@ -44,7 +44,7 @@ fn of_attribute(object: &Object, attribute: &Attribute) -> Result<Option<Vec<Str
     found.map(Some)
 }
 
-/// A string without what fills it up.
+/// Returns a string without padding.
 pub(super) fn unpadded(bytes: &[u8], padding: StringPadding) -> &[u8] {
     let end = match padding {
         StringPadding::NullTerminated => bytes.iter().position(|byte| *byte == 0),

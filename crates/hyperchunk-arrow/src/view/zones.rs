@@ -1,4 +1,4 @@
-//! What is known of the values of columns without looking at them: by what writers of a store noted, or `hyperchunk analyze`.
+//! Statistics of columns, recorded by a store's writers or by `hyperchunk analyze`.
 
 use super::table::{Column, Inner, Table, named};
 use crate::Result;
@@ -6,33 +6,33 @@ use arrow_schema::DataType;
 use hyperchunk::Dataset;
 use hyperchunk::query::{Bounds, RowZones};
 
-/// What is known of columns of a table: stretch by stretch of its rows.
+/// Statistics of a table's columns, for each zone of its rows.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Zones {
-    /// The row behind each stretch, counted from the table's first; the first stretch begins there.
+    /// The end (exclusive) of each zone, relative to the table's first row; the first zone begins at 0.
     pub ends: Vec<u64>,
-    /// The columns of which something is known.
+    /// The columns that have statistics.
     pub columns: Vec<ZonedColumn>,
-    /// How many bytes of statistics were looked at.
+    /// Number of bytes of statistics read.
     pub looked_at: u64,
 }
 
-/// What is known of a column.
+/// Statistics of a column.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ZonedColumn {
     /// Its name.
     pub name: String,
-    /// Bounds of its values, stretch by stretch; `None` where nothing is known.
+    /// The bounds of its values in each zone; `None` if unknown.
     pub bounds: Vec<Option<Bounds>>,
 }
 
 impl Table {
-    /// Whether something is known of the values of any column. No statistics are looked at.
+    /// Returns whether any column has statistics. Does not read them.
     ///
     /// # Errors
-    /// Those of [`Dataset::keeps_row_zones`].
+    /// Errors of [`Dataset::keeps_row_zones`].
     pub fn keeps_zones(&self) -> Result<bool> {
         for dataset in self.0.columns.iter().filter_map(|column| self.0.numbers(column)) {
             if dataset.keeps_row_zones().map_err(|error| named(error, dataset.object()))? {
@@ -42,10 +42,10 @@ impl Table {
         Ok(false)
     }
 
-    /// What is known of the values of columns; `None` if that is nothing. No value is read.
+    /// Returns the statistics of columns; `None` if there are none. Reads no values.
     ///
     /// # Errors
-    /// NotFound if there is no column of a name; those of [`Dataset::row_zones`].
+    /// NotFound if a column does not exist; errors of [`Dataset::row_zones`].
     pub fn zones(&self, columns: &[&str]) -> Result<Option<Zones>> {
         let chosen = self.select(columns)?;
         let inner = &*chosen.0;
@@ -71,7 +71,7 @@ impl Table {
 }
 
 impl Inner {
-    /// The dataset whose elements are the values of a column, if they are plain numbers.
+    /// Returns the dataset whose elements are the values of a column, if they are plain numbers.
     fn numbers(&self, column: &Column) -> Option<&Dataset> {
         let field = column.kind.field();
         let stored = self.stored.get(column.stored)?;
@@ -83,13 +83,13 @@ impl Inner {
     }
 }
 
-/// What is known of a column.
+/// Returns the statistics of a column.
 fn of_column(table: &Inner, column: &Column) -> Result<Option<RowZones>> {
     let Some(dataset) = table.numbers(column) else { return Ok(None) };
     dataset.row_zones(table.rows.clone()).map_err(|error| named(error, dataset.object()))
 }
 
-/// The bounds of each stretch; none has an end of a zone inside.
+/// Returns the bounds for each zone; the given ends include all ends of the column's own zones.
 fn at(found: &RowZones, ends: &[u64]) -> Vec<Option<Bounds>> {
     let mut zones = found.zones.iter().peekable();
     let bounds = ends.iter().map(|end| {

@@ -109,7 +109,7 @@ pub(super) fn recover(arguments: &Recover) -> Outcome {
 }
 
 fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> Outcome {
-    let site = reach.site(path);
+    let site = reach.site_to_change(path)?;
     let store::commit::Outcome { made, set_aside, .. } = store::commit::commit_all(&site, options)?;
     if options.salvage
         && !as_json
@@ -349,7 +349,7 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     options.grace = Duration::from_secs(arguments.grace);
     options.dry = arguments.dry_run;
     options.uploads = arguments.uploads.map(Duration::from_secs);
-    let done = store::vacuum::vacuum(&arguments.reach.site(&arguments.file), &options)?;
+    let done = store::vacuum::vacuum(&arguments.reach.site_to_change(&arguments.file)?, &options)?;
     if arguments.json {
         let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
         say!(

@@ -1,19 +1,19 @@
-//! What instructions compute from the values of their operands. Integers wrap, floats round to nearest.
+//! Evaluation of instructions on values. Integers wrap, floats round to nearest.
 
 use super::instruction::{Compare, Kind, Operation, Towards, Type};
 
-/// The value of so many bits, without a sign.
+/// Zero-extends the lowest `bits` bits.
 pub(super) fn unsigned(value: u64, bits: u32) -> u64 {
     if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }
 
-/// The value of so many bits, with a sign.
+/// Sign-extends the lowest `bits` bits.
 pub(super) fn signed(value: u64, bits: u32) -> i64 {
     let shift = 64_u32.saturating_sub(bits);
     (value.cast_signed() << shift) >> shift
 }
 
-/// The integer behind a value of that type.
+/// Returns the integer value of a register of that type.
 pub(super) fn integer(value: u64, ty: Type) -> i128 {
     match ty.kind {
         Kind::Signed => i128::from(signed(value, ty.bits)),
@@ -29,12 +29,12 @@ fn flushed(value: f32, flush: bool) -> f32 {
     if flush && value.is_subnormal() { 0_f32.copysign(value) } else { value }
 }
 
-/// A result of 32 bits; a GPU makes one NaN of all.
+/// Returns the bits of a result of 32 bits; a GPU has only one NaN.
 fn bits32(value: f32) -> u64 {
     if value.is_nan() { 0x7fff_ffff } else { u64::from(value.to_bits()) }
 }
 
-/// What an operation makes of its inputs, as the bits of a register.
+/// Computes an operation on its inputs, as the bits of a register.
 pub(super) fn compute(operation: Operation, ty: Type, from: [u64; 4], flush: bool, saturate: bool) -> u64 {
     match (ty.kind, ty.bits) {
         (Kind::Float, 32) => {
@@ -63,7 +63,7 @@ pub(super) fn compute(operation: Operation, ty: Type, from: [u64; 4], flush: boo
     }
 }
 
-/// A sum or product that is rounded in a direction. The nearest value and what it lacks are known exactly.
+/// Computes a sum or product with directed rounding. The nearest value and its error are known exactly.
 pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: [u64; 3]) -> u64 {
     let sum = |a: f64, b: f64| {
         let s = a + b;
@@ -104,14 +104,14 @@ pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: 
     .to_bits()
 }
 
-/// A word of a sum of many, and whether something is carried to the next.
+/// Computes a word of a multi-word sum, and the carry to the next.
 pub(super) fn carry(operation: Operation, ty: Type, from: [u64; 3], carried: bool) -> (u64, bool) {
     let whole = Type { kind: Kind::Unsigned, ..ty };
     let [a, b, c] = from.map(|value| integer(value, whole).cast_unsigned());
     let one = u128::from(carried);
     let total = match operation {
         Operation::Add => a + b + one,
-        // What is borrowed shows above the word.
+        // A borrow shows above the word.
         Operation::Sub => a.wrapping_sub(b).wrapping_sub(one),
         _ => {
             let product = compute(
@@ -130,11 +130,11 @@ pub(super) fn carry(operation: Operation, ty: Type, from: [u64; 3], carried: boo
 enum Float {
     Value32(f32),
     Value64(f64),
-    /// Not a matter of floats: the bits are moved.
+    /// Not an operation on floats: the bits are moved.
     Bits,
 }
 
-/// Operations on floats: in 32 bits where the values are of that type, so that each rounds once.
+/// Computes operations on floats: in 32 bits for values of that type, so that each rounds once.
 fn of_floats(operation: Operation, a: f64, b: f64, c: f64, narrow: bool) -> Float {
     macro_rules! each {
         ($single:expr, $double:expr) => {
@@ -145,7 +145,7 @@ fn of_floats(operation: Operation, a: f64, b: f64, c: f64, narrow: bool) -> Floa
             }
         };
     }
-    /// The lesser one, or the one that is a number; -0 is less than 0.
+    /// The smaller one, or the one that is a number; -0 is less than 0.
     macro_rules! lesser {
         ($a:expr, $b:expr, $swap:expr) => {
             match $a.partial_cmp(&$b) {
@@ -211,7 +211,7 @@ fn of_floats(operation: Operation, a: f64, b: f64, c: f64, narrow: bool) -> Floa
     }
 }
 
-/// Operations on integers and on bits.
+/// Computes operations on integers and on bits.
 fn of_bits(operation: Operation, ty: Type, from: [u64; 4]) -> u64 {
     let [a, b, c, d] = from;
     let bits = ty.bits;
@@ -219,7 +219,7 @@ fn of_bits(operation: Operation, ty: Type, from: [u64; 4]) -> u64 {
     let top = 1_u64 << (bits - 1);
     let (narrow_a, narrow_b) = (unsigned(a, bits), unsigned(b, bits));
     let divide = |rem: bool| match (whole(a), whole(b)) {
-        // As GPUs do.
+        // As on GPUs.
         (_, 0) if !rem => -1,
         (a, 0) => a,
         (a, b) if rem => a % b,
@@ -305,7 +305,7 @@ fn of_bits(operation: Operation, ty: Type, from: [u64; 4]) -> u64 {
         Operation::AbsoluteDifference => low((whole(a) - whole(b)).abs().wrapping_add(whole(c))),
         Operation::Select => unsigned(if c & 1 != 0 { a } else { b }, bits),
         Operation::SelectBySign => unsigned(if signed(c, 32) >= 0 { a } else { b }, bits),
-        // What remains is of floats alone, and the decoder lets it through for them only.
+        // The remaining operations are only for floats, as the decoder ensures.
         Operation::Fma
         | Operation::Sqrt
         | Operation::Reciprocal
@@ -343,7 +343,7 @@ fn permute(a: u64, b: u64, selector: u64) -> u64 {
     u64::from_le_bytes(result)
 }
 
-/// The outcome of a comparison.
+/// Returns the result of a comparison.
 pub(super) fn compare(compare: Compare, unordered: bool, ty: Type, a: u64, b: u64) -> bool {
     let order = match (ty.kind, ty.bits) {
         (Kind::Float, 32) => float32(a).partial_cmp(&float32(b)),

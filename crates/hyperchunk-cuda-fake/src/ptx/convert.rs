@@ -3,7 +3,7 @@
 use super::arithmetic::{integer, signed, unsigned};
 use super::instruction::{Kind, Rounding, Type};
 
-/// A converted value, as the bits of a register; nothing for a conversion that is not known.
+/// Converts a value, as the bits of a register; `None` for an unsupported conversion.
 pub(super) fn convert(
     value: u64,
     from: Type,
@@ -67,7 +67,7 @@ pub(super) fn convert(
     }
 }
 
-/// An integer within its type: cut off, or the nearest value that there is.
+/// Converts an integer to the range of its type: truncated or saturated.
 fn narrowed(value: i128, to: Type, saturate: bool) -> i128 {
     if !saturate {
         return value;
@@ -78,12 +78,12 @@ fn narrowed(value: i128, to: Type, saturate: bool) -> i128 {
     }
 }
 
-/// Floats become the nearest integer that there is; what is no number becomes 0.
+/// Converts a float to the nearest integer of the type; NaN becomes 0.
 fn to_integer(value: f64, to: Type) -> i128 {
     narrowed(value as i128, to, true)
 }
 
-/// The bits of a register with a value of that type.
+/// Returns the bits of a register with a value of that type.
 fn extended(value: i128, to: Type) -> u64 {
     match to.kind {
         Kind::Signed => signed(value as u64, to.bits).cast_unsigned(),
@@ -91,7 +91,7 @@ fn extended(value: i128, to: Type) -> u64 {
     }
 }
 
-/// The value of a float of 16 bits.
+/// Returns the value of a float of 16 bits.
 fn single(bits: u16) -> f64 {
     let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f64::from(bits & 1023));
     let value = match exponent {
@@ -103,7 +103,7 @@ fn single(bits: u16) -> f64 {
     if sign == 1 { -value } else { value }
 }
 
-/// The float of 16 bits that is nearest, ties to even.
+/// Returns the nearest float of 16 bits, ties to even.
 fn half(value: f64) -> u16 {
     let sign = u16::from(value.is_sign_negative()) << 15;
     let value = value.abs();

@@ -1,4 +1,4 @@
-//! One statement → one instruction.
+//! Decoding of one statement to one instruction.
 
 use super::instruction::{
     Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, Space, Special, Together, Towards,
@@ -6,7 +6,7 @@ use super::instruction::{
 };
 use super::parse::{Body, Parser, Raw, Result, immediate};
 
-/// The parts of an opcode behind its name: types, and the rest.
+/// The parts of an opcode after its name: types, and the rest.
 struct Parts<'a> {
     types: Vec<Type>,
     others: Vec<&'a str>,
@@ -26,14 +26,14 @@ impl<'a> Parts<'a> {
         (name, parts)
     }
 
-    /// Takes a word out, if it is there.
+    /// Removes a word; returns whether it was there.
     fn take(&mut self, word: &str) -> bool {
         let before = self.others.len();
         self.others.retain(|other| *other != word);
         self.others.len() != before
     }
 
-    /// Takes out one of many.
+    /// Removes one of several words.
     fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Option<T> {
         words.iter().find(|(word, _)| self.take(word)).map(|(_, value)| *value)
     }
@@ -47,13 +47,13 @@ const SPACES: [(&str, Space); 5] = [
     ("param", Space::Param),
 ];
 
-/// What says how memory is cached or ordered: threads here run one after another.
+/// Cache and ordering modifiers, which have no effect: threads run one after another here.
 const ORDERS: [&str; 19] = [
     "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire", "release",
     "acq_rel", "sys", "gpu", "cta", "mmio", "noftz",
 ];
 
-/// What changes nothing about these instructions, or is the only rounding that there is here.
+/// Operations that are exact, or have only one rounding mode here.
 const EXACT: [(&str, Operation, usize); 27] = [
     ("add", Operation::Add, 2),
     ("sub", Operation::Sub, 2),
@@ -99,7 +99,7 @@ const PREDICATE: Type = Type { kind: Kind::Predicate, bits: 1 };
 const ZERO: Operand = Operand::Immediate(0);
 
 impl<'a> Parser<'a> {
-    /// The instruction behind an opcode with its operands.
+    /// Decodes an opcode with its operands.
     pub(super) fn decode(&self, body: &mut Body<'a>, opcode: &'a str, raw: Vec<Raw<'a>>) -> Result<Action> {
         let (name, mut parts) = Parts::of(opcode);
         let unknown = |body: &Body<'a>| body.wrong(format!("the instruction {opcode} is not known"));
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
                 let Some(action) = self.conversion(body, &mut parts, &raw)? else { return unknown(body) };
                 return Ok(action);
             }
-            // Addresses of all spaces are those of the one that generic addresses name.
+            // Addresses of all spaces are in the generic address space.
             "cvta" => {
                 parts.others.clear();
                 let ty = parts.types.first().copied().unwrap_or(Type { kind: Kind::Unsigned, bits: 64 });
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
         if !parts.others.is_empty() || (saturate && ty.kind != Kind::Float) {
             return unknown(body);
         }
-        // Types that mean something else for this instruction, or halves of floats, which need conversions.
+        // Types with another meaning for this instruction, or floats of 16 bits, which need conversions.
         if (ty.kind == Kind::Float && ty.bits == 16 && operation != Operation::Move)
             || parts.types.len() > 1 && name != "slct"
         {
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
         let to = self.register(body, &raw[0])?;
         let mut from = [ZERO; 4];
         for (number, (to, raw)) in from.iter_mut().zip(&raw[1..]).enumerate() {
-            // Shifts, places of bits and predicates have types of their own.
+            // Shifts, bit positions and predicates have types of their own.
             let ty = match (operation, number) {
                 (Operation::Shl | Operation::Shr, 1)
                 | (Operation::Extract, 1..)
@@ -256,7 +256,7 @@ impl<'a> Parser<'a> {
         Ok(Action::Alu { operation, ty, flush: false, saturate: false, to, from })
     }
 
-    /// What the lanes of a warp do together.
+    /// Decodes operations of the lanes of a warp.
     fn warp(
         &self,
         body: &Body<'a>,
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
         Ok(fits.then_some(Action::Warp { what, to: Some(to), within, from, mask }))
     }
 
-    /// Sums of many words.
+    /// Decodes multi-word sums.
     fn carry(
         &self,
         body: &Body<'a>,
@@ -344,7 +344,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Halves of a value as registers of their own, and back.
+    /// Decodes moves between a value and registers for its parts.
     fn move_vector(&self, body: &Body<'a>, parts: &Parts<'a>, raw: &[Raw<'a>]) -> Result<Option<Action>> {
         let Some(ty) = parts.types.first() else { return Ok(None) };
         Ok(match raw {
@@ -584,9 +584,9 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What an opcode computes, from how many values; takes what says so out of its parts.
+/// Returns the operation of an opcode and its number of inputs; removes the words that determine them.
 fn arithmetic(name: &str, parts: &mut Parts<'_>) -> Option<(Operation, usize)> {
-    // Rounding to nearest is what the machine does; approximations are computed exactly.
+    // The machine rounds to nearest; approximations are computed exactly.
     let nearest = parts.take("rn");
     let approximate = parts.take("approx") || parts.take("full");
     let product = |parts: &mut Parts<'_>, of: [Operation; 3]| {
@@ -617,7 +617,8 @@ fn arithmetic(name: &str, parts: &mut Parts<'_>) -> Option<(Operation, usize)> {
                 return approximate.then_some((*operation, 1));
             }
             let (_, operation, inputs) = EXACT.iter().find(|(of, ..)| *of == name)?;
-            // Divisions and roots of floats are exact or rounded to nearest; other roundings stay in `others`, unknown.
+            // Divisions and roots of floats are exact or rounded to nearest; other roundings stay in
+            // `others`, as unknown.
             let _ = nearest;
             (*operation, *inputs)
         }

@@ -1,8 +1,8 @@
-//! Instructions as they are run: names are resolved to registers, places and targets.
+//! Decoded instructions: names are resolved to registers, addresses and targets.
 
 use std::collections::HashMap;
 
-/// What the bits of a value are.
+/// The interpretation of a value's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bits,
@@ -20,7 +20,7 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// The type behind its name without the point.
+    /// Parses a type name without the dot.
     pub(super) fn of(name: &str) -> Option<Type> {
         let (kind, bits) = match name.as_bytes().first()? {
             _ if name == "pred" => return Some(Type { kind: Kind::Predicate, bits: 1 }),
@@ -45,7 +45,7 @@ impl Type {
     }
 }
 
-/// Where memory is.
+/// A memory space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     Generic,
@@ -70,7 +70,7 @@ pub(crate) enum Special {
     WarpSize,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     Register(usize),
@@ -80,7 +80,7 @@ pub(crate) enum Operand {
     Special(Special),
     /// A variable of the module, by its number.
     Global(usize),
-    /// The place of a variable in the block's, thread's or call's memory.
+    /// The address of a variable in the block's, thread's or call's memory.
     Place(Space, u64),
 }
 
@@ -95,7 +95,7 @@ pub(crate) enum Compare {
     GreaterEqual,
     /// Both are numbers.
     Number,
-    /// One is none.
+    /// One is NaN.
     NaN,
 }
 
@@ -152,7 +152,7 @@ pub(crate) enum Operation {
     CopySign,
 }
 
-/// How a float becomes one of fewer bits, or an integer.
+/// The rounding of a conversion to a narrower float, or an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {
     None,
@@ -165,7 +165,7 @@ pub(crate) enum Rounding {
     IntegralUp,
 }
 
-/// Where sums and products of floats are rounded to, if not to nearest.
+/// The direction of rounding of sums and products of floats, if not to nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Towards {
     Zero,
@@ -173,7 +173,7 @@ pub(crate) enum Towards {
     Up,
 }
 
-/// How an atomic changes what is there.
+/// The modification by an atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomic {
     Alu(Operation),
@@ -183,19 +183,19 @@ pub(crate) enum Atomic {
     Decrement,
 }
 
-/// A place in memory.
+/// An address in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) base: Operand,
     pub(crate) offset: i64,
 }
 
-/// What the lanes of a warp do together.
+/// An operation of the lanes of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Together {
-    /// They wait for each other.
+    /// The lanes wait for each other.
     Wait,
-    /// A value from the lane that many lanes before.
+    /// A value from the lane at a distance before.
     Up,
     Down,
     Butterfly,
@@ -206,7 +206,7 @@ pub(crate) enum Together {
     Ballot,
 }
 
-/// What an instruction does.
+/// The action of an instruction.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Alu {
@@ -226,7 +226,7 @@ pub(crate) enum Action {
         to: usize,
         from: Operand,
     },
-    /// A sum or product of floats that is rounded in a direction.
+    /// A sum or product of floats with directed rounding.
     Directed {
         operation: Operation,
         bits: u32,
@@ -234,7 +234,7 @@ pub(crate) enum Action {
         to: usize,
         from: [Operand; 3],
     },
-    /// A part of a sum of many words: with the carry of the last one, and leaving one for the next.
+    /// A part of a multi-word sum: uses the last carry, and sets the next.
     Carry {
         operation: Operation,
         ty: Type,
@@ -243,7 +243,7 @@ pub(crate) enum Action {
         to: usize,
         from: [Operand; 3],
     },
-    /// `setp` and `set`: `to` and, of `setp`, what gets the opposite; combined with a predicate.
+    /// `setp` and `set`: `to` and, for `setp`, the register of the opposite; combined with a predicate.
     Compare {
         compare: Compare,
         unordered: bool,
@@ -289,7 +289,7 @@ pub(crate) enum Action {
         index: Operand,
         targets: Vec<usize>,
     },
-    /// The function's name, where its parameters come from and its result goes to in the caller's parameter memory.
+    /// The function's name, and the places of its parameters and results in the caller's parameter memory.
     Call {
         function: String,
         arguments: Vec<u64>,
@@ -299,7 +299,8 @@ pub(crate) enum Action {
     Exit,
     Trap,
     Barrier,
-    /// With the lanes of `mask`: what a lane gets and whether it came from within bounds; two or three values of its own.
+    /// With the lanes of `mask`: a lane's result, and whether its source was within bounds; two or three
+    /// values of its own.
     Warp {
         what: Together,
         to: Option<usize>,
@@ -319,7 +320,7 @@ pub(crate) struct Instruction {
     pub(crate) line: usize,
 }
 
-/// A parameter, or the memory for one: its place and size.
+/// A parameter, or its memory: offset and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) offset: u64,
@@ -335,7 +336,7 @@ pub(crate) struct Function {
     pub(crate) results: Vec<Slot>,
     pub(crate) code: Vec<Instruction>,
     pub(crate) registers: usize,
-    /// Bytes of parameter memory: its own parameters first, then those of what it calls.
+    /// Bytes of parameter memory: its own parameters first, then those of its callees.
     pub(crate) param_bytes: usize,
     pub(crate) local_bytes: usize,
     pub(crate) max_threads: Option<u32>,
@@ -348,7 +349,7 @@ pub(crate) struct Variable {
     pub(crate) initial: Vec<u8>,
 }
 
-/// What a PTX text says.
+/// A parsed PTX text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     pub(crate) functions: HashMap<String, Function>,

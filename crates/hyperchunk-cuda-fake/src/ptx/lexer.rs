@@ -1,6 +1,6 @@
-//! The words and signs of a PTX text.
+//! The tokenizer of PTX.
 
-/// A word (name, number, directive or opcode), a sign, or what stands between quotation marks.
+/// A word (name, number, directive or opcode), a sign, or a quoted string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
@@ -8,7 +8,7 @@ pub(super) enum Token<'a> {
     Text,
 }
 
-/// Splits a text, without its comments; the line of each token is kept for messages.
+/// Splits a text into tokens, without its comments; with the line of each token for messages.
 pub(super) fn tokens(text: &str) -> Vec<(Token<'_>, usize)> {
     let mut found = Vec::new();
     let mut rest = text;

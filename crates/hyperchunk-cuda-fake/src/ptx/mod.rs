@@ -1,7 +1,7 @@
-//! PTX: read into instructions, which are run on the CPU. Source: *Parallel Thread Execution ISA*.
+//! An interpreter of PTX on the CPU. Source: *Parallel Thread Execution ISA*.
 //!
-//! What is known is what NVRTC makes of plain kernels. Anything else is an error that names it: nothing is skipped that
-//! could change a value.
+//! It supports the instructions that NVRTC produces for plain kernels. Anything else is an error that names
+//! it: nothing is skipped that could change a value.
 
 mod arithmetic;
 mod convert;

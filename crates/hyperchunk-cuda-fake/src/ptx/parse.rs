@@ -1,10 +1,10 @@
-//! A PTX text, read: its variables and functions, whose statements go to `decode`.
+//! The parser of PTX: variables and functions, whose statements go to `decode`.
 
 use super::instruction::{Action, Function, Instruction, Operand, Program, Slot, Space, Type, Variable};
 use super::lexer::{Token, tokens};
 use std::collections::HashMap;
 
-/// What is wrong, and in which line.
+/// An error, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) line: usize,
@@ -13,10 +13,10 @@ pub(crate) struct Wrong {
 
 pub(super) type Result<T> = std::result::Result<T, Wrong>;
 
-/// Stands for the place of the shared memory that a launch adds.
+/// Placeholder address of the dynamic shared memory of a launch.
 pub(super) const DYNAMIC: u64 = u64::MAX;
 
-/// Reads a text.
+/// Parses a text.
 pub(crate) fn parse(text: &str) -> Result<Program> {
     let mut parser =
         Parser { tokens: tokens(text), at: 0, program: Program::default(), names: HashMap::new(), shared: 0 };
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<Program> {
     Ok(parser.program)
 }
 
-/// An operand as it is written.
+/// An operand before resolving names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Raw<'a> {
     Word(&'a str),
@@ -43,27 +43,27 @@ pub(super) struct Parser<'a> {
     program: Program,
     /// Names of the module's variables.
     names: HashMap<&'a str, Operand>,
-    /// The next free place in shared memory.
+    /// The next free offset in shared memory.
     shared: u64,
 }
 
-/// What a function's body is read into.
+/// The parser's state in a function's body.
 pub(super) struct Body<'a> {
     pub(super) function: Function,
-    /// Names, those of inner scopes last.
+    /// Names by scope, inner scopes last.
     scopes: Vec<HashMap<&'a str, Operand>>,
-    /// Registers that are declared by number: what comes before it, the first, how many.
+    /// Numbered registers: prefix, index of the first, count.
     families: Vec<(&'a str, usize, usize)>,
     labels: HashMap<&'a str, usize>,
     tables: HashMap<&'a str, Vec<&'a str>>,
-    /// Branches whose targets are not known yet: the instruction, the names and the line.
+    /// Branches with unresolved targets: the instruction, the names and the line.
     branches: Vec<(usize, Vec<&'a str>, usize)>,
     indexed: Vec<(usize, &'a str, usize)>,
     pub(super) line: usize,
 }
 
 impl<'a> Body<'a> {
-    /// Registers, variables and parameters of that name.
+    /// Looks up a register, variable or parameter.
     pub(super) fn look_up(&self, name: &str, globals: &HashMap<&'a str, Operand>) -> Option<Operand> {
         if let Some(found) = self.scopes.iter().rev().find_map(|scope| scope.get(name)) {
             return Some(*found);
@@ -91,7 +91,7 @@ impl<'a> Body<'a> {
         self.indexed.push((self.function.code.len(), table, self.line));
     }
 
-    /// Room in one of the memories, behind `used`.
+    /// Allocates room in one of the memories, after `used`.
     fn room(used: &mut usize, bytes: usize, align: usize) -> u64 {
         let offset = used.next_multiple_of(align.max(1));
         *used = offset + bytes;
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         matches!(self.peek(), Some(Token::Word(word)) if word.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// A variable, of the module or of a function.
+    /// Parses a variable of the module or of a function.
     fn variable(&mut self, body: Option<&mut Body<'a>>) -> Result<()> {
         let space = self.word()?;
         let mut align = 1;
@@ -261,7 +261,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The values of a variable.
+    /// Parses the values of a variable.
     fn initial(&mut self, ty: Type, to: &mut Vec<u8>) -> Result<()> {
         if self.take('{') {
             loop {
@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A kernel or a function, from its directive on.
+    /// Parses a kernel or a function, from its directive on.
     fn function(&mut self, is_kernel: bool) -> Result<()> {
         self.at += 1;
         let mut body = Body {
@@ -333,7 +333,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parameters between parentheses.
+    /// Parses parameters between parentheses.
     fn parameters(&mut self, body: &mut Body<'a>) -> Result<Vec<Slot>> {
         self.sign('(')?;
         let mut slots = Vec::new();
@@ -370,7 +370,7 @@ impl<'a> Parser<'a> {
         Ok(slots)
     }
 
-    /// The statements of a scope, to its end.
+    /// Parses the statements of a scope, to its end.
     fn statements(&mut self, body: &mut Body<'a>) -> Result<()> {
         loop {
             body.line = self.line();
@@ -529,7 +529,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Puts the targets into the branches.
+    /// Resolves the targets of branches.
     fn finish(&mut self) -> Result<()> {
         let target = |name: &str, line: usize| match self.labels.get(name) {
             Some(target) => Ok(*target),
@@ -551,7 +551,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// An integer as PTX writes it.
+/// Parses an integer of PTX.
 pub(super) fn integer(word: &str) -> Option<u64> {
     let word = word.strip_suffix('U').unwrap_or(word);
     if let Some(hex) = word.strip_prefix("0x").or(word.strip_prefix("0X")) {
@@ -565,7 +565,7 @@ pub(super) fn integer(word: &str) -> Option<u64> {
     }
 }
 
-/// A number where a value of that type is wanted, as its bits.
+/// Parses a number of a type, as its bits.
 pub(super) fn immediate(word: &str, ty: Type) -> Option<u64> {
     let prefix = word.get(..2).unwrap_or_default();
     match prefix {

@@ -1,4 +1,4 @@
-//! Running a kernel: block after block, the threads of a block one after another up to each barrier.
+//! Execution of a kernel: block after block, the threads of a block one after another up to each barrier.
 
 use super::arithmetic::{carry, compare, compute, directed, unsigned};
 use super::convert::convert;
@@ -8,19 +8,20 @@ use super::instruction::{
 };
 use super::parse::DYNAMIC;
 
-/// Where the memories of blocks, threads and calls begin. The GPU's own begins above all of them.
+/// The first addresses of the memories of blocks, threads and calls. The GPU's own memory begins above all of
+/// them.
 const SHARED: u64 = 0x0100_0000;
 const LOCAL: u64 = 0x1_0000_0000;
 const PARAM: u64 = 0x2_0000_0000;
-/// A call in a call in a call …
+/// Maximum depth of nested calls.
 const MOST_CALLS: usize = 64;
-/// More instructions than any test needs: a kernel that does not end is stopped.
+/// Maximum number of instructions: more than any test needs, so that an endless kernel is stopped.
 const MOST_STEPS: u64 = 2_000_000_000;
 
-/// Why a kernel was stopped.
+/// The reason for which a kernel was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An address that is nobody's, with what was done there.
+    /// An invalid address, with the access.
     Address(String),
     Misaligned(String),
     Trap(String),
@@ -30,13 +31,13 @@ pub(crate) enum Fault {
 
 /// The GPU's memory, as kernels see it.
 pub(crate) trait Memory {
-    /// The bytes from an address on.
+    /// Returns the bytes from an address on.
     fn read(&self, address: u64, bytes: usize) -> Option<&[u8]>;
-    /// The same, to be written.
+    /// Returns the bytes from an address on, for writing.
     fn write(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]>;
 }
 
-/// How a kernel is launched.
+/// The dimensions of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) blocks: [u32; 3],
@@ -49,9 +50,9 @@ struct Frame<'p> {
     at: usize,
     registers: Vec<u64>,
     param: Vec<u8>,
-    /// Where its variables begin in the thread's memory.
+    /// The start of its variables in the thread's memory.
     local: usize,
-    /// Where the caller wants the results.
+    /// The destinations of the results at the caller.
     results: &'p [u64],
 }
 
@@ -73,13 +74,13 @@ struct Block<'p, 'm> {
     steps: u64,
 }
 
-/// Why a thread stopped for now.
+/// The reason for which a thread paused.
 #[derive(Clone, Copy)]
 enum Stop<'p> {
-    /// It can go on.
+    /// It can continue.
     Ready,
     Barrier,
-    /// At what the lanes of a warp do together.
+    /// At an operation of the lanes of a warp.
     Warp(&'p Instruction),
     End,
 }
@@ -150,7 +151,7 @@ impl<'p> Block<'p, '_> {
                     kernel.name
                 )));
             }
-            // Those that have ended count as arrived at every barrier.
+            // Threads that have ended count as arrived at every barrier.
             for stop in &mut stops {
                 if matches!(stop, Stop::Barrier) {
                     *stop = Stop::Ready;
@@ -163,7 +164,7 @@ impl<'p> Block<'p, '_> {
         }
     }
 
-    /// Lets the lanes of a warp that have all come to the same place do what they do together; whether some did.
+    /// Performs operations of a warp whose lanes have all arrived; returns whether there were any.
     fn together(&self, lanes: &mut [Thread<'p>], stops: &mut [Stop<'p>]) -> Result<bool, Fault> {
         let mut any = false;
         for first in 0..lanes.len() {
@@ -442,7 +443,7 @@ impl<'p> Block<'p, '_> {
             }
             Action::Trap => return Err(Fault::Trap("trap".to_owned())),
             Action::Nothing => {}
-            // Handled where the thread goes on.
+            // Handled by the caller.
             Action::Branch(_) | Action::Return | Action::Exit | Action::Barrier | Action::Warp { .. } => {}
         }
         Ok(())
@@ -530,7 +531,8 @@ impl<'p> Block<'p, '_> {
         Ok(())
     }
 
-    /// Which memory an address is in, and where there; nothing if an instruction says another one.
+    /// Returns the memory space of an address and the offset there; `None` if the instruction names another
+    /// space.
     fn place(&self, _thread: &Thread<'p>, space: Space, address: u64) -> Option<(Space, usize)> {
         let (found, base) = match address {
             SHARED..LOCAL => (Space::Shared, SHARED),
@@ -548,7 +550,7 @@ impl<'p> Block<'p, '_> {
     }
 }
 
-/// The operation by which a comparison is combined with a predicate.
+/// Returns the operation that combines a comparison with a predicate.
 fn instruction_operation(action: &Action) -> Option<Operation> {
     match action {
         Action::Compare { with, .. } => with.map(|(operation, _)| operation),

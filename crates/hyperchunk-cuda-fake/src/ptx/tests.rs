@@ -17,7 +17,7 @@ impl Memory for Plain {
     }
 }
 
-/// Runs `body` with %rd1 leading to the words and %r1 the thread's number; returns the words after it.
+/// Runs `body` with %rd1 pointing to the words and %r1 the thread's number; returns the words after it.
 fn check(body: &str, words: &[u64], threads: u32) -> Result<Vec<u64>, String> {
     let text = format!(
         ".version 7.0\n.target sm_70\n.address_size 64\n.const .align 4 .b8 table[8] = {{1, 2, 3, 4}};
@@ -38,7 +38,8 @@ fn check(body: &str, words: &[u64], threads: u32) -> Result<Vec<u64>, String> {
     Ok(words.map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect())
 }
 
-/// The value that an instruction makes of two 64-bit words, which are in %rd2 and %rd3 (and their low halves in %r2 and %r3).
+/// Checks the result of an instruction on two 64-bit words, which are in %rd2 and %rd3 (and their low halves
+/// in %r2 and %r3).
 #[track_caller]
 fn makes(instruction: &str, inputs: [u64; 2], expected: u64) {
     let body = format!(
@@ -176,7 +177,7 @@ fn floats() {
 
 #[test]
 fn branches_barriers_and_calls() {
-    // Every thread puts its number into shared memory; after the barrier each takes its neighbour's.
+    // Every thread stores its number in shared memory; after the barrier each loads its neighbour's.
     let swap = ".shared .align 8 .b8 area[512]; mov.u32 %r2, area; shl.b32 %r3, %r1, 3; add.s32 %r4, %r2, %r3;
         cvt.u64.u32 %rd2, %r1; st.shared.u64 [%r4], %rd2; bar.sync 0; xor.b32 %r5, %r3, 8; add.s32 %r5, %r5, %r2;
         ld.shared.u64 %rd3, [%r5]; cvt.u64.u32 %rd4, %r3; add.s64 %rd5, %rd1, %rd4; st.global.u64 [%rd5], %rd3;";
@@ -188,7 +189,7 @@ fn branches_barriers_and_calls() {
     assert_eq!(check(table, &[0, 0], 2).unwrap(), [5, 6]);
     let atomic = "atom.global.add.u32 %r2, [%rd1], 3; red.global.max.u32 [%rd1+8], %r1;";
     assert_eq!(check(atomic, &[1, 2], 5).unwrap(), [16, 4]);
-    // The sum of 32 lanes, and who is odd.
+    // The sum of 32 lanes, and a ballot of the odd ones.
     let warp = "mov.u32 %r2, %r1;
         shfl.sync.down.b32 %r3|%p1, %r2, 16, 31, -1; add.s32 %r2, %r2, %r3;
         shfl.sync.bfly.b32 %r3, %r2, 8, 31, -1; add.s32 %r2, %r2, %r3;

@@ -1,4 +1,4 @@
-//! Our kernels' work on a batch: checksums, unshuffling, and boxes that go to their places.
+//! Launches of our kernels for a batch: checksums, unshuffling, and copies of boxes into the array.
 
 use super::geometry::Copy;
 use super::plan::{How, Task};
@@ -11,13 +11,13 @@ use crate::{Argument, DeviceMemory, Function, Launch, Result, Stream};
 use std::collections::BTreeMap;
 
 const THREADS: u32 = 256;
-/// Blocks of a grid, about, at most: each thread goes on until its box is done.
+/// Approximate maximum number of blocks in a grid: each thread loops until its box is done.
 const MOST_BLOCKS: u64 = 1 << 17;
-/// Rows of a grid, at most.
+/// Maximum number of rows in a grid.
 const MOST_ROWS: usize = 32 << 10;
 
 impl<'a> Slot<'a> {
-    /// Starts what comes after decompression.
+    /// Starts the steps after decompression.
     pub(super) fn arrange(
         &mut self,
         tasks: &'a [Task<'a>],
@@ -27,7 +27,7 @@ impl<'a> Slot<'a> {
         pending: &Pending<'a>,
     ) -> Result<()> {
         let mut tables = Tables::default();
-        // Checksums first: of what was decompressed.
+        // Checksums of decompressed data come first.
         let sums = tables.begin();
         for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
             if prepared.adler32.is_some() && !prepared.is_odd {
@@ -69,7 +69,7 @@ impl<'a> Slot<'a> {
         if tables.bytes().is_empty() {
             return Ok(());
         }
-        // Behind the tables of the decompressors, which may still be read.
+        // In the other half: the tables of the decompressors may still be in use.
         let table = self.send(&tables, 1)?;
         let results = self.results.as_ref().map_or(0, DeviceMemory::address);
         if !pending.checked.is_empty() {
@@ -96,7 +96,7 @@ impl<'a> Slot<'a> {
         self.scatter(&scatters, table)
     }
 
-    /// The unit in which a box is copied.
+    /// Returns the unit in which a box is copied.
     pub(super) fn unit(&self, copy: &Copy, source: u64) -> Result<u64> {
         let unit = copy.unit(source, self.array);
         let swap = self.request.swap as u64;
@@ -121,12 +121,12 @@ impl<'a> Slot<'a> {
         scatter(&self.kernels, &self.stream, self.request.swap > 1, launches, table)
     }
 
-    /// Copies tables to one of the two halves of the memory for them; where that is.
+    /// Copies tables to one of the two halves of their memory; returns their address.
     pub(super) fn send(&mut self, tables: &Tables, half: usize) -> Result<u64> {
         let bytes = tables.bytes();
         let enough = |memory: &DeviceMemory| memory.bytes() / 2 >= bytes.len();
         if !self.tables.as_ref().is_some_and(enough) {
-            // The old one may still be read.
+            // The old one may still be in use.
             self.stream.synchronize()?;
             room(&mut self.tables, &self.context, (bytes.len() * 2).next_multiple_of(1 << 12))?;
         }
@@ -142,14 +142,14 @@ impl<'a> Slot<'a> {
 pub(super) struct Scatter {
     /// The unit in which they are copied.
     unit: u64,
-    /// Where in the tables they are, and how many.
+    /// Their offset in the tables, and their number.
     at: usize,
     rows: usize,
-    /// The most units of one.
+    /// The maximum number of units in a box.
     most: u64,
 }
 
-/// Puts boxes, each with the address that it is copied from, into tables.
+/// Appends boxes, each with its source address, to tables.
 pub(super) fn tabled(
     boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
     array: u64,
@@ -169,7 +169,7 @@ pub(super) fn tabled(
     launches
 }
 
-/// Starts the copies of boxes that are in tables at `table`.
+/// Launches the copies of boxes in tables at `table`.
 pub(super) fn scatter(
     kernels: &Kernels,
     stream: &Stream,
@@ -185,7 +185,7 @@ pub(super) fn scatter(
     Ok(())
 }
 
-/// Enough blocks for the largest row, and as many rows as there are.
+/// Returns a grid with enough blocks for the largest row, and the given number of rows.
 fn grid(most: u64, rows: usize) -> Launch {
     let most_blocks = (MOST_BLOCKS / (rows as u64).max(1)).max(1);
     let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, most_blocks);

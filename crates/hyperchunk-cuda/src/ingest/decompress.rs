@@ -1,4 +1,4 @@
-//! The pieces of a batch go to nvCOMP.
+//! Decompression of a batch with nvCOMP.
 
 use super::plan::{How, Task};
 use super::prepare::Prepared;
@@ -67,7 +67,7 @@ impl<'a> Slot<'a> {
         }
         let temp = room(&mut self.temp, &self.context, temp_bytes)?;
         if let Some(results) = &self.results {
-            // A status that nobody wrote is none of success.
+            // A status that is never written must not read as success.
             self.stream.fill(results, 0, pending.bytes, 0xff)?;
         }
         let table = self.send(&tables, 0)?;
@@ -83,8 +83,9 @@ impl<'a> Slot<'a> {
                 temp,
                 temp_bytes,
             };
-            // SAFETY: the tables were built above with `count` entries each; they lead into `stored` and `raw`, where
-            // `places` gave each task as much as it says; the slot keeps all until it was collected.
+            // SAFETY: the tables were built above with `count` entries each; they point into `stored` and
+            // `raw`, where `places` gave each task as much as it says; the slot keeps all until it was
+            // collected.
             unsafe { nvcomp.decompress(&self.stream, algorithm, &batch)? };
         }
         Ok(())

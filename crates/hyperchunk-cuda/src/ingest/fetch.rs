@@ -1,4 +1,4 @@
-//! A batch is read, by several threads.
+//! Reading a batch with several threads.
 
 use super::Stored;
 use super::plan::{How, Task};
@@ -11,7 +11,7 @@ use hyperchunk_format::codec::Decoder;
 use std::sync::{Mutex, PoisonError};
 
 impl<'a> Slot<'a> {
-    /// Reads all tasks, by several threads.
+    /// Reads all tasks with several threads.
     pub(super) fn read(
         &mut self,
         tasks: &'a [Task<'a>],
@@ -64,7 +64,8 @@ impl<'a> Slot<'a> {
                         let is_odd = matches!(task.how, How::Gpu { .. }) && task.bytes() < task.raw;
                         Prepared { by_cufile: true, is_odd, ..Prepared::default() }
                     }
-                    // What cuFile itself cannot do is read in the other way; errors of the file are the same there.
+                    // If cuFile cannot read it, read it without cuFile, which reports the same errors of the
+                    // file.
                     Ok(false) | Err(_) => prepare(task, request, to, &mut decoder, &mut scratch)
                         .map_err(|error| (turn, error))?,
                 };
@@ -80,7 +81,7 @@ impl<'a> Slot<'a> {
                 threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
             })
         };
-        // Chunks are taken in turn, so that the first one that fails is always met.
+        // Chunks are taken in order, so that the first failing chunk always determines the error.
         let mut first: Option<(usize, Error)> = None;
         for list in found {
             match list {

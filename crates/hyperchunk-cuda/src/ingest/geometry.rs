@@ -1,12 +1,12 @@
-//! Boxes: the part of a chunk that goes to a part of the array, as the kernels copy it.
+//! Boxes: copies of a part of a chunk to a part of the array, in the form that the kernels use.
 
 use crate::Result;
 use crate::error::fail;
 
-/// The kernels' bound; boxes of more dimensions are cut up.
+/// Maximum number of dimensions in the kernels; boxes with more are split.
 pub(super) const MAX_RANK: usize = 8;
 
-/// A dimension of a copy: how many, and the bytes from one to the next on both sides.
+/// A dimension of a copy: its size, and the strides in bytes on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Axis {
     pub(super) size: u64,
@@ -17,16 +17,17 @@ pub(super) struct Axis {
 /// A copy of a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
-    /// Where it begins, in bytes from the start of the chunk and of the array.
+    /// The start, in bytes from the start of the chunk and of the array.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Dimensions, innermost first; those that lie on without a gap on both sides are one. The first one's steps are single
-    /// bytes.
+    /// Dimensions, innermost first; dimensions that are contiguous on both sides are merged. The first one's
+    /// strides are single bytes.
     pub(super) axes: Vec<Axis>,
 }
 
 impl Copy {
-    /// The copy of `size` elements from `from` on in a chunk of `chunk`, to `to` on in an array of `dims`.
+    /// Makes the copy of `size` elements from `from` on in a chunk of `chunk`, to `to` on in an array of
+    /// `dims`.
     pub(super) fn new(
         chunk: &[u64],
         from: &[u64],
@@ -57,7 +58,7 @@ impl Copy {
                     "an array of {dims:?} elements in chunks of {chunk:?} has more bytes than can be counted"
                 )
             };
-            // No overflow: less than the next step.
+            // No overflow: less than the next stride.
             copy.from += from[axis] * from_step;
             copy.to += to[axis] * to_step;
             copy.push(Axis { size: size[axis], from: from_step, to: to_step });
@@ -66,13 +67,13 @@ impl Copy {
         Ok(copy)
     }
 
-    /// The copy of one element to all places of a box.
+    /// Makes the copy of one element to all positions of a box.
     pub(super) fn fill(dims: &[u64], to: &[u64], size: &[u64], element: u64) -> Result<Copy> {
         let mut copy = Copy::new(dims, to, dims, to, size, element)?;
         let mut axes = std::mem::take(&mut copy.axes);
         copy.from = 0;
         copy.axes = vec![Axis { size: element, from: 1, to: 1 }];
-        // The innermost one may have swallowed others: it is cut at the element.
+        // The innermost dimension may be a merged one: split it at the element.
         if let Some(first) = axes.first_mut() {
             *first = Axis { size: first.size / element.max(1), from: 0, to: element };
         }
@@ -96,12 +97,12 @@ impl Copy {
         self.axes.push(axis);
     }
 
-    /// How many bytes are copied.
+    /// Returns the number of bytes that are copied.
     pub(super) fn bytes(&self) -> u64 {
         self.axes.iter().map(|axis| axis.size).product()
     }
 
-    /// From the first byte that is read to the end of the last.
+    /// Returns the distance from the first byte that is read to the end of the last.
     pub(super) fn span(&self) -> u64 {
         if self.bytes() == 0 {
             return 0;
@@ -109,19 +110,19 @@ impl Copy {
         self.axes.iter().map(|axis| (axis.size - 1) * axis.from).sum::<u64>() + 1
     }
 
-    /// Whether it is one piece of bytes on both sides.
+    /// Returns whether it is contiguous on both sides.
     pub(super) fn is_plain(&self) -> bool {
         self.axes.len() == 1
     }
 
-    /// The widest unit in which it can be copied, given where both sides begin.
+    /// Returns the widest unit in which it can be copied, given the start of both sides.
     pub(super) fn unit(&self, from: u64, to: u64) -> u64 {
         let steps = self.axes.iter().skip(1).fold(0, |all, axis| all | axis.from | axis.to);
         let all = steps | self.axes[0].size | (from + self.from) | (to + self.to) | 16;
         1 << all.trailing_zeros()
     }
 
-    /// The same copy in parts of at most so many dimensions each.
+    /// Splits the copy into parts of at most `most` dimensions each.
     pub(super) fn with_rank(self, most: usize) -> Vec<Copy> {
         let mut copies = vec![self];
         while copies[0].axes.len() > most {
@@ -143,13 +144,13 @@ impl Copy {
         copies
     }
 
-    /// Cuts it up so that each part reads at most `most` bytes, and not many more than it wants.
+    /// Splits it so that each part reads at most `most` bytes, and not many that are not needed.
     pub(super) fn cut(self, most: u64, to: &mut Vec<Copy>) {
         let (span, bytes) = (self.span(), self.bytes());
         if bytes == 0 {
             return;
         }
-        // Gaps of less than a block are cheaper to read than to leave out.
+        // Gaps smaller than a block are cheaper to read than to skip.
         if span <= most && (span <= 1 << 16 || span / 4 <= bytes) {
             to.push(self);
             return;
@@ -160,7 +161,8 @@ impl Copy {
             to.push(self);
             return;
         }
-        // Each part has as many of the outermost dimension as fit; if one alone is too much, it is cut further.
+        // Each part gets as much of the outermost dimension as fits; if a single index is too large, it is
+        // split further.
         let inner = Copy { axes: self.axes[..last].to_vec(), ..self.clone() };
         let dense = last == 0 || {
             let span = inner.span();
@@ -182,7 +184,7 @@ impl Copy {
                 part.axes.push(Axis { size, ..outer });
             }
             if part.axes.len() == self.axes.len() && size == outer.size {
-                // Nothing is gained by going on.
+                // Further splitting gains nothing.
                 to.push(part);
             } else {
                 part.cut(most, to);
@@ -196,7 +198,7 @@ impl Copy {
 mod tests {
     use super::*;
 
-    /// Does a copy, byte by byte.
+    /// Performs a copy, byte by byte.
     fn apply(copy: &Copy, from: &[u8], to: &mut [u8]) {
         fn at(axes: &[Axis], from: u64, to: u64, with: &mut impl FnMut(u64, u64)) {
             match axes {

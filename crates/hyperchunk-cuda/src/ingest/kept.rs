@@ -1,4 +1,4 @@
-//! Memory on the GPU that waits for the next call: who calls often does not take and free it each time.
+//! Cache of GPU memory between calls, which saves frequent callers from allocating and freeing it each time.
 
 use crate::{Context, DeviceMemory};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ impl Buffers {
     }
 }
 
-/// Memory that waits, of one GPU, within a bound; freed when it is dropped.
+/// A cache of memory on one GPU, with a size limit; freed on drop.
 #[derive(Debug)]
 pub struct Kept {
     most: usize,
@@ -21,19 +21,19 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Nothing yet, and never more than `most` bytes while nobody uses them.
+    /// Makes an empty cache with a limit of `most` unused bytes.
     #[must_use]
     pub fn new(most: usize) -> Kept {
         Kept { most, waiting: Mutex::new(Vec::new()) }
     }
 
-    /// Bytes that wait.
+    /// Returns the number of cached bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.waiting().iter().map(Buffers::bytes).sum()
     }
 
-    /// Frees all that waits; returns whether there was any.
+    /// Frees all cached memory; returns whether there was any.
     pub fn clear(&self) -> bool {
         let freed = std::mem::take(&mut *self.waiting());
         !freed.is_empty()
@@ -48,7 +48,7 @@ impl Kept {
         found.map(|place| waiting.remove(place)).unwrap_or_default()
     }
 
-    /// Takes as much of it as the bound allows.
+    /// Caches as much of it as the limit allows.
     pub(super) fn put(&self, mut buffers: Buffers) {
         let mut waiting = self.waiting();
         let mut left = self.most.saturating_sub(waiting.iter().map(Buffers::bytes).sum());

@@ -1,13 +1,14 @@
-//! Storage → GPU: chunks as they are stored become an array in the GPU's memory.
+//! Reading from storage to the GPU: stored chunks become an array in the GPU's memory.
 //!
-//! The chunks of a batch are read, by several threads, into page-locked memory, and go to the GPU in one copy; there they are
-//! decompressed (nvCOMP), unshuffled, and put in their places, in the byte order of the GPU (kernels of ours). Meanwhile the
-//! next batch is read into a second buffer. What the GPU cannot decode is decoded by the processor and goes the same way.
-//! Where cuFile reads straight into the GPU's memory, it does so for what is not compressed: at that, the processor need not look.
+//! Several threads read the chunks of a batch into page-locked memory, from which one copy takes them to the
+//! GPU. There they are decompressed (nvCOMP), unshuffled, and copied to the array, in the byte order of the
+//! GPU (our kernels). Meanwhile the next batch is read into a second buffer. Chunks that the GPU cannot
+//! decode are decoded by the processor and copied in the same way. If cuFile can read directly into the GPU's
+//! memory, it reads uncompressed data, which the processor need not examine.
 //!
-//! **What the processor checks, the GPU's way checks too**: Fletcher-32 by the processor, zlib's checksum by a kernel, sizes by
-//! both. A chunk that fails on the GPU is decoded again by the processor, which says what is wrong with it, or takes what
-//! libhdf5 would.
+//! **The GPU path makes the same checks as the processor**: Fletcher-32 by the processor, zlib's checksum by
+//! a kernel, sizes by both. A chunk that fails on the GPU is decoded again by the processor, which reports
+//! the error, or accepts the chunk as libhdf5 would.
 
 mod arrange;
 mod decompress;
@@ -34,12 +35,12 @@ use std::fs::File;
 use std::time::Duration;
 pub use warm_up::warm_up;
 
-/// Where stored bytes come from.
+/// The source of stored bytes.
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
     /// A file of this machine.
     File(&'a File),
-    /// Anything that fills a slice with the bytes from an offset on, called by many threads at once.
+    /// A function that fills a slice with the bytes from an offset on, called by many threads at once.
     Reader(&'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync)),
 }
 
@@ -52,41 +53,41 @@ impl std::fmt::Debug for Input<'_> {
     }
 }
 
-/// Where the bytes of a chunk are.
+/// The location of a chunk's bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Stored<'a> {
     /// In the input.
     At {
-        /// The first one.
+        /// The offset of the first one.
         offset: u64,
-        /// How many there are.
+        /// Their number.
         bytes: u64,
     },
-    /// Here, already read.
+    /// In memory, already read.
     Bytes(&'a [u8]),
-    /// Nowhere: every element is this one.
+    /// Not stored: every element has this value.
     Fill(&'a [u8]),
 }
 
-/// A part of a chunk, and where it goes.
+/// A part of a chunk, and its destination.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     /// The chunk's bytes.
     pub stored: Stored<'a>,
-    /// The chunk's filter mask: a bit for each filter that was left out.
+    /// The chunk's filter mask: a bit for each filter that was skipped.
     pub mask: u32,
-    /// The first element that is wanted, in the chunk.
+    /// The first element of the part, in the chunk.
     pub from: Vec<u64>,
-    /// Where that goes in the array.
+    /// Its position in the array.
     pub to: Vec<u64>,
-    /// How many elements, in each dimension.
+    /// Number of elements in each dimension.
     pub size: Vec<u64>,
 }
 
-/// What is to be read. Contiguous data are one chunk without filters, which is read in pieces.
+/// A read request. Contiguous data are one chunk without filters, which is read in pieces.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Where the stored bytes are.
+    /// The source of the stored bytes.
     pub input: Input<'a>,
     /// The shape of all chunks.
     pub chunk: &'a [u64],
@@ -94,26 +95,26 @@ pub struct Request<'a> {
     pub filters: &'a [Filter],
     /// The bytes of an element.
     pub element: usize,
-    /// Units of so many bytes (2, 4 or 8) whose bytes are reversed on the way; 0 or 1 for none.
+    /// Size in bytes (2, 4 or 8) of units whose bytes are reversed; 0 or 1 for none.
     pub swap: usize,
     /// The shape of the array.
     pub dims: &'a [u64],
-    /// What goes where. Where no part goes, the array's memory stays as it was.
+    /// The parts to copy. Elements of the array outside of all parts are unchanged.
     pub parts: Vec<Part<'a>>,
 }
 
-/// How it is done.
+/// Options of a read.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// What decompresses on the GPU; without it, the processor does.
+    /// The decompressor on the GPU; without it, the processor decompresses.
     pub nvcomp: Option<&'a Nvcomp>,
-    /// What reads straight into the GPU's memory, for files of this machine.
+    /// The library for direct reads into the GPU's memory, for files of this machine.
     pub cufile: Option<&'a CuFile>,
-    /// Threads that read and decode; 0 for as many as there are processors.
+    /// Number of threads that read and decode; 0 for the number of processors.
     pub threads: usize,
-    /// Stored bytes of a batch, about: there are two of them.
+    /// Approximate number of stored bytes in a batch: there are two batches.
     pub batch: usize,
-    /// Where the memory on the GPU for batches comes from and goes to; without it, it is taken anew and freed.
+    /// The cache of GPU memory for batches; without it, memory is allocated and freed by each call.
     pub kept: Option<&'a Kept>,
 }
 
@@ -135,31 +136,31 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// What was done, and how long it took. Reading goes on beside the rest, so that times do not add up.
+/// Statistics of a read. Reading overlaps the other steps, so times do not add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Bytes that were read, as they are stored.
+    /// Number of bytes read, as stored.
     pub stored: u64,
-    /// Bytes that went to the GPU through page-locked memory.
+    /// Number of bytes copied to the GPU through page-locked memory.
     pub uploaded: u64,
-    /// Bytes that cuFile read into the GPU's memory.
+    /// Number of bytes that cuFile read into the GPU's memory.
     pub direct: u64,
-    /// Chunks that the GPU decompressed or unshuffled.
+    /// Number of chunks that the GPU decompressed or unshuffled.
     pub on_gpu: u64,
-    /// Chunks that the processor decoded.
+    /// Number of chunks that the processor decoded.
     pub on_cpu: u64,
-    /// Those among them with which the GPU had failed.
+    /// Number of these that had failed on the GPU.
     pub again: u64,
-    /// Blocks of a live dataset that a kernel computed in the GPU's memory.
+    /// Number of blocks of a live dataset that a kernel computed in the GPU's memory.
     pub computed: u64,
-    /// Reading, and decoding by the processor.
+    /// Time for reading, and decoding by the processor.
     pub reading: Duration,
-    /// On the GPU: copies, decompression, and putting elements into their places.
+    /// Time on the GPU for copies to it.
     pub copying: Duration,
-    /// On the GPU: decompression.
+    /// Time on the GPU for decompression.
     pub decompressing: Duration,
-    /// On the GPU: unshuffling, checksums and putting elements into their places.
+    /// Time on the GPU for unshuffling, checksums and copies into the array.
     pub arranging: Duration,
 }
 
@@ -179,12 +180,12 @@ impl std::ops::AddAssign for Report {
     }
 }
 
-/// Reads all parts into the array that begins at `offset` of `to`, which nothing may use meanwhile: it waits for no other
-/// stream. The array is whole when it returns without an error.
+/// Reads all parts into the array that begins at `offset` of `to`, which must not be in use: the read does
+/// not wait for other streams. The array is complete when it returns without an error.
 ///
 /// # Errors
-/// Io and Damaged with the place in the file; Unsupported for a filter that is not known; Invalid if a part does not fit;
-/// Limit for too little memory; what CUDA says.
+/// Io and Damaged with the place in the file; Unsupported for an unknown filter; Invalid if a part does not
+/// fit; Limit for too little memory; errors of CUDA.
 pub fn ingest(
     request: &Request<'_>,
     to: &DeviceMemory,

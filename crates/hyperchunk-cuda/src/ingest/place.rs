@@ -1,4 +1,4 @@
-//! Blocks that lie on the GPU already go to their places in an array there.
+//! Copies of blocks that are already on the GPU into an array there.
 
 use super::arrange::{scatter, tabled};
 use super::geometry::{Copy, MAX_RANK};
@@ -9,46 +9,46 @@ use crate::{Context, DeviceMemory, Result, Stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What copies parts of blocks into an array, one after another.
+/// A copier of parts of blocks into an array.
 #[derive(Debug)]
 pub struct Placing {
-    /// First, so that it ends first.
+    /// First field, so that it is dropped first.
     stream: Stream,
     kernels: Arc<Kernels>,
     table: Option<DeviceMemory>,
 }
 
-/// A part of a block, and where it goes.
+/// A part of a block, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
     /// The shape of the block.
     pub block: &'a [u64],
-    /// The first element that is wanted of it.
+    /// The first element of the part in the block.
     pub from: &'a [u64],
     /// The shape of the array.
     pub dims: &'a [u64],
-    /// Where that element goes.
+    /// Its position in the array.
     pub to: &'a [u64],
-    /// How many elements, in each dimension.
+    /// Number of elements in each dimension.
     pub size: &'a [u64],
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     pub element: usize,
 }
 
 impl Placing {
-    /// For one GPU.
+    /// Makes a copier for one GPU.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn new(context: &Arc<Context>) -> Result<Placing> {
         Ok(Placing { stream: Stream::new(context)?, kernels: Kernels::of(context)?, table: None })
     }
 
-    /// Copies a part of the block that begins at the start of `from` into the array that begins at that of `to`. It is there when this
-    /// returns, and `from` may be written again.
+    /// Copies a part of a block at the start of `from` into an array at the start of `to`. The copy is
+    /// complete when this returns, and `from` may be written again.
     ///
     /// # Errors
-    /// Invalid if it does not fit; what the driver says.
+    /// Invalid if it does not fit; errors of the driver.
     pub fn place(&mut self, part: &Placed<'_>, from: &DeviceMemory, to: &DeviceMemory) -> Result<()> {
         let element = part.element as u64;
         let copy = Copy::new(part.block, part.from, part.dims, part.to, part.size, element)?;

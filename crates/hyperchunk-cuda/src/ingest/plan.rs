@@ -1,4 +1,4 @@
-//! What is done with each chunk, and which chunks go together.
+//! Planning of a read: the method for each chunk, and the division into batches.
 
 use super::geometry::{Copy, MAX_RANK};
 use super::{Options, Request, Stored};
@@ -7,11 +7,12 @@ use crate::nvcomp::Algorithm;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// Plain data are read in pieces of so many bytes.
+/// Size of the pieces in which plain data are read, in bytes.
 const PIECE: u64 = 2 << 20;
-/// A batch has at most so many chunks: as many rows of blocks as a grid may have, and fewer.
+/// Maximum number of chunks in a batch, below the maximum number of rows of blocks in a grid.
 const MOST_TASKS: usize = 4096;
-/// What a stored chunk may have more than its elements: filters that gain nothing put headers before them.
+/// Maximum number of bytes by which a stored chunk may exceed its elements: filters that gain nothing add
+/// headers.
 const SLACK: u64 = 1 << 16;
 
 const DEFLATE: u16 = 1;
@@ -21,12 +22,12 @@ const SNAPPY: u16 = 32003;
 const LZ4: u16 = 32004;
 const ZSTD: u16 = 32015;
 
-/// How a chunk's bytes become elements.
+/// The method of converting a chunk's bytes to elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// They are elements already.
+    /// None: they are elements already.
     Plain,
-    /// One element for all.
+    /// One value for all elements.
     Fill,
     /// On the GPU: decompressed, then unshuffled.
     Gpu { algorithm: Option<Algorithm>, shuffle: Option<u32>, fletcher32: bool },
@@ -34,21 +35,21 @@ pub(super) enum How {
     Cpu,
 }
 
-/// What is done in one piece: a chunk, or a part of one without filters.
+/// A unit of work: a chunk, or a part of one without filters.
 #[derive(Clone, Debug)]
 pub(super) struct Task<'a> {
-    /// Where the bytes are: of a part of plain data, only its own.
+    /// The location of the bytes; for a part of plain data, only of its own bytes.
     pub(super) stored: Stored<'a>,
     pub(super) mask: u32,
     pub(super) how: How,
-    /// The bytes of all elements of the chunk, or of the piece.
+    /// The size of all elements of the chunk, or of the piece, in bytes.
     pub(super) raw: usize,
-    /// What goes where: from the first byte that is read, or of the chunk.
+    /// The copies, relative to the first byte that is read, or of the chunk.
     pub(super) copies: Vec<Copy>,
 }
 
 impl Task<'_> {
-    /// How many bytes are stored.
+    /// Returns the number of stored bytes.
     pub(super) fn bytes(&self) -> usize {
         match self.stored {
             Stored::At { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
@@ -56,7 +57,7 @@ impl Task<'_> {
         }
     }
 
-    /// How many bytes of page-locked memory it takes.
+    /// Returns the number of bytes of page-locked memory that it needs.
     pub(super) fn room(&self) -> usize {
         match self.how {
             How::Cpu => self.raw,
@@ -64,12 +65,12 @@ impl Task<'_> {
         }
     }
 
-    /// Whether it goes straight to its place.
+    /// Returns whether it is copied directly to its place.
     pub(super) fn is_direct(&self, swap: usize) -> bool {
         self.how == How::Plain && swap <= 1 && self.copies.len() == 1 && self.copies[0].is_plain()
     }
 
-    /// How messages name it.
+    /// Returns its name for messages.
     pub(super) fn place(&self) -> String {
         match self.stored {
             Stored::At { offset, .. } => format!("the chunk at byte {offset}"),
@@ -79,7 +80,7 @@ impl Task<'_> {
     }
 }
 
-/// The tasks of a request.
+/// Returns the tasks of a request.
 pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<Vec<Task<'a>>> {
     let element = request.element as u64;
     let elements = request.chunk.iter().try_fold(element, |all, size| all.checked_mul(*size));
@@ -148,7 +149,7 @@ fn short(stored: &Stored<'_>, bytes: u64, wanted: u64) -> Error {
     Error::new(crate::ErrorKind::Damaged, text)
 }
 
-/// A part of what is stored.
+/// Returns a part of the stored bytes.
 fn within<'a>(stored: &Stored<'a>, start: u64, bytes: u64) -> Result<Stored<'a>> {
     match stored {
         Stored::At { offset, .. } => match offset.checked_add(start) {
@@ -165,7 +166,7 @@ fn within<'a>(stored: &Stored<'a>, start: u64, bytes: u64) -> Result<Stored<'a>>
     }
 }
 
-/// How the chunks with such a mask are decoded.
+/// Returns the decoding method for chunks with a mask.
 fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>) -> How {
     let applied =
         request.filters.iter().enumerate().filter(|(number, _)| {
@@ -175,7 +176,7 @@ fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>
     let mut any = false;
     for (_, filter) in applied {
         any = true;
-        // Shuffle, then a compressor, then the checksum: any of them, in this order.
+        // Shuffle, then a compressor, then the checksum: each optional, in this order.
         let found = match filter.id {
             SHUFFLE if shuffle.is_none() && algorithm.is_none() && !fletcher32 => {
                 shuffle = filter.parameters.first().copied().filter(|size| *size > 0);
@@ -210,7 +211,7 @@ fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>
     How::Gpu { algorithm, shuffle: shuffle.filter(|size| *size > 1), fletcher32 }
 }
 
-/// Which tasks go together, in their order.
+/// Divides the tasks into batches, in their order.
 pub(super) fn batches(tasks: &[Task<'_>], bytes: usize) -> Vec<Range<usize>> {
     let bytes = bytes.max(1);
     let mut batches = Vec::new();

@@ -1,5 +1,5 @@
-//! What the processor does: it reads stored bytes into page-locked memory, looks at what is in front of and behind compressed
-//! data, and decodes what the GPU cannot.
+//! The processor's part: reads stored bytes into page-locked memory, checks headers and checksums of
+//! compressed data, and decodes chunks that the GPU cannot.
 
 use super::plan::{How, Task};
 use super::{Input, Options, Request, Stored};
@@ -11,14 +11,14 @@ use hyperchunk_format::codec::{Context, Decoder, SnappyBlocks, lookup};
 use std::os::unix::fs::FileExt as _;
 
 const FLETCHER32: u16 = 3;
-/// In front of zlib's data, and behind them.
+/// Sizes of zlib's header and checksum.
 const ZLIB_HEADER: usize = 2;
 const ZLIB_CHECKSUM: usize = 4;
-/// In front of the blocks of the LZ4 filter: how many bytes in all, and in a block; in front of each, how many are stored.
+/// The LZ4 filter's header: the total size and the block size; before each block, its stored size.
 const LZ4_HEADER: usize = 12;
 const LZ4_SIZE: usize = 4;
 
-/// A piece of compressed data: where it lies in the task's memory, and where it goes in the chunk.
+/// A piece of compressed data: its place in the task's memory, and its destination in the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) from: usize,
@@ -27,22 +27,22 @@ pub(super) struct Item {
     pub(super) room: usize,
 }
 
-/// What became of a task's bytes.
+/// The result of preparing a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prepared {
-    /// What is decompressed.
+    /// Pieces to decompress.
     pub(super) items: Vec<Item>,
-    /// What goes into the chunk as it is.
+    /// Pieces to copy into the chunk unchanged.
     pub(super) copies: Vec<Item>,
-    /// What the checksum of the decompressed bytes must be.
+    /// The expected checksum of the decompressed bytes.
     pub(super) adler32: Option<u32>,
-    /// cuFile read it: it is on the GPU.
+    /// True if cuFile read it, so that it is on the GPU.
     pub(super) by_cufile: bool,
-    /// The GPU need not try: the processor decodes it again, and says what is wrong.
+    /// True if the GPU should not try it: the processor decodes it again, and reports the error.
     pub(super) is_odd: bool,
 }
 
-/// Makes the file known to cuFile, where that is used and takes such files.
+/// Registers the file with cuFile, if that is used and supports the file.
 pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Option<Registered<'a>> {
     match (options.cufile, request.input) {
         (Some(cufile), Input::File(file)) => cufile.register(file).ok(),
@@ -50,7 +50,7 @@ pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Opti
     }
 }
 
-/// Whether the processor has nothing to look at, so that cuFile may read it.
+/// Returns whether the processor need not examine the data, so that cuFile may read them.
 pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
     let plain = match task.how {
         How::Plain => true,
@@ -60,7 +60,8 @@ pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
     plain && matches!(task.stored, Stored::At { .. })
 }
 
-/// How many bytes before a boundary of 16 a task begins, so that compressed data lie on it.
+/// Returns the distance of a task's start from the next multiple of 16, chosen so that compressed data are
+/// aligned.
 pub(super) fn lead(task: &Task<'_>) -> usize {
     match task.how {
         How::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER,
@@ -109,7 +110,7 @@ pub(super) fn prepare(
     }
 }
 
-/// What the processor makes of a task's chunk.
+/// Decodes a task's chunk with the processor.
 pub(super) fn decode<'a>(
     task: &Task<'a>,
     request: &Request<'_>,
@@ -152,7 +153,8 @@ fn read(task: &Task<'_>, request: &Request<'_>, to: &mut [u8]) -> Result<()> {
     }
 }
 
-/// A frame of Zstandard (RFC 8878). One with a checksum is the processor's: nvCOMP does not look at that.
+/// Prepares a frame of Zstandard (RFC 8878). A frame with a checksum is left to the processor: nvCOMP does
+/// not verify it.
 fn zstd(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
     let [0x28, 0xb5, 0x2f, 0xfd, descriptor, ..] = stored else { return None };
     if descriptor & 4 != 0 {
@@ -162,7 +164,7 @@ fn zstd(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
     Some(Prepared { items: vec![item], ..Prepared::default() })
 }
 
-/// The blocks of the Snappy filter, each with the preamble that makes it raw Snappy in the place of its stored size.
+/// Prepares the blocks of the Snappy filter: each stored size is replaced by the preamble of raw Snappy.
 fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
     let blocks = SnappyBlocks::new(stored).ok()?;
     if u64::from(blocks.size()) != task.raw as u64 {
@@ -181,7 +183,7 @@ fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
     Some(prepared)
 }
 
-/// What is between the header and the checksum of a zlib stream (RFC 1950).
+/// Prepares the data between the header and the checksum of a zlib stream (RFC 1950).
 fn zlib(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
     let end = stored.len().checked_sub(ZLIB_CHECKSUM).filter(|end| *end > ZLIB_HEADER)?;
     let header = u16::from_be_bytes([stored[0], stored[1]]);
@@ -194,7 +196,7 @@ fn zlib(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
     Some(Prepared { items: vec![item], adler32: Some(checksum), ..Prepared::default() })
 }
 
-/// The blocks of the LZ4 filter, moved together so that each begins at a multiple of four.
+/// Prepares the blocks of the LZ4 filter, moved so that each begins at a multiple of four.
 fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
     let size = u64::from_be_bytes(stored.get(..8)?.try_into().ok()?);
     let block = u32::from_be_bytes(stored.get(8..LZ4_HEADER)?.try_into().ok()?) as usize;
@@ -208,11 +210,12 @@ fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
         let bytes = u32::from_be_bytes(stored.get(at..at + LZ4_SIZE)?.try_into().ok()?) as usize;
         at += LZ4_SIZE;
         let end = at.checked_add(bytes).filter(|end| *end <= stored.len())?;
-        // Never beyond where it was: four bytes in front of it fall away, three at most come in.
+        // Blocks only move forward in memory: the four bytes before each are dropped, and at most three are
+        // added.
         let from = free.next_multiple_of(4);
         stored.copy_within(at..end, from);
         let item = Item { from, bytes, to, room };
-        // What gained nothing is stored as it is.
+        // An incompressible block is stored unchanged.
         if bytes == room {
             prepared.copies.push(item)
         } else {

@@ -1,4 +1,4 @@
-//! One of the two buffers: a batch is read into it, and goes on to the GPU while the other one is filled.
+//! One of the two buffers: a batch is read into it and processed by the GPU while the other one is filled.
 
 use super::geometry::Copy;
 use super::kept::Buffers;
@@ -15,24 +15,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where a task's bytes are.
+/// The location of a task's bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
-    /// In the page-locked memory and, but for what goes straight to the array, in its copy on the GPU.
+    /// In the page-locked memory and, unless copied directly to the array, in its copy on the GPU.
     pub(super) at: usize,
     /// In the memories for decompressed and for unshuffled bytes.
     pub(super) raw: usize,
     pub(super) direct: bool,
 }
 
-/// What is known once the GPU is done.
+/// State for checking the results of the GPU.
 #[derive(Debug, Default)]
 pub(super) struct Pending<'a> {
-    /// Chunks with which the GPU need not have tried, or failed.
+    /// Chunks that failed on the GPU, or were not tried there.
     pub(super) odd: Vec<&'a Task<'a>>,
-    /// For each piece: the task, and how many bytes must come out of it.
+    /// For each piece: the task, and the expected number of output bytes.
     pub(super) pieces: Vec<(&'a Task<'a>, usize)>,
-    /// Where the pieces' sizes, statuses and chunks' checksums are in the results.
+    /// The offsets of the pieces' sizes, statuses and chunks' checksums in the results.
     pub(super) sizes: usize,
     pub(super) statuses: usize,
     pub(super) sums: usize,
@@ -42,7 +42,7 @@ pub(super) struct Pending<'a> {
 
 /// A buffer.
 pub(super) struct Slot<'a> {
-    /// First, so that it ends first: it waits for what uses the others.
+    /// First field, so that it is dropped first: it waits for the users of the others.
     pub(super) stream: Stream,
     pub(super) context: Arc<Context>,
     pub(super) kernels: Arc<Kernels>,
@@ -60,38 +60,38 @@ pub(super) struct Slot<'a> {
     pub(super) pending: Option<Pending<'a>>,
 }
 
-/// The memory, or a larger one in its place.
+/// Returns the memory, reallocated if it is too small.
 pub(super) fn room(of: &mut Option<DeviceMemory>, context: &Arc<Context>, bytes: usize) -> Result<u64> {
     if let Some(memory) = of
         && memory.bytes() >= bytes
     {
         return Ok(memory.address());
     }
-    // First the old one goes, so that both are never there.
+    // Free the old one first, so that both never exist together.
     *of = None;
     Ok(of.insert(DeviceMemory::alloc(context, bytes.max(1 << 12))?).address())
 }
 
-/// Page-locked memory that waits for the next call: to lock it takes about as long as to fill it.
+/// Cache of page-locked memory for the next call: locking takes about as long as filling it.
 static WAITING: Mutex<Vec<PinnedMemory>> = Mutex::new(Vec::new());
-/// How many pieces wait, and how large ones.
+/// Maximum number of cached pieces, and their maximum size.
 const MOST_WAITING: usize = 2;
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
-/// Page-locked memory of at least so many bytes: a piece that waits, or a new one.
+/// Returns page-locked memory of at least `bytes` bytes, from the cache or new.
 fn page_locked(context: &Arc<Context>, bytes: usize) -> Result<PinnedMemory> {
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(place) = waiting.iter().position(|memory| memory.bytes() >= bytes) {
         return Ok(waiting.swap_remove(place));
     }
-    // Small ones are in the way.
+    // The cached ones are too small.
     waiting.clear();
     PinnedMemory::alloc(context, bytes)
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // It may still be copied from.
+        // A copy from it may still be running.
         if self.stream.synchronize().is_err() {
             return;
         }
@@ -140,7 +140,7 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// Reads a batch and starts all that is to be done with it.
+    /// Reads a batch and starts all its processing.
     pub(super) fn fill(
         &mut self,
         tasks: &'a [Task<'a>],
@@ -181,8 +181,8 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Where everything lies: what goes straight to the array comes last. Then how many bytes are mirrored on the GPU, are
-    /// page-locked, and are decompressed.
+    /// Assigns the places; tasks that are copied directly to the array come last. Also returns the number of
+    /// bytes that are mirrored on the GPU, page-locked, and decompressed.
     fn places(&self, tasks: &'a [Task<'a>]) -> Result<(Vec<Place>, usize, usize, usize)> {
         let mut places = vec![Place::default(); tasks.len()];
         let (mut at, mut raw, mut mirrored) = (0_usize, 0_usize, 0);
@@ -209,7 +209,7 @@ impl<'a> Slot<'a> {
         Ok((places, mirrored, at, raw))
     }
 
-    /// Copies to the GPU what is not there yet.
+    /// Copies data to the GPU that are not there yet.
     fn upload(
         &self,
         tasks: &'a [Task<'a>],
@@ -221,12 +221,12 @@ impl<'a> Slot<'a> {
         let bytes = pinned.as_slice();
         let mut copy = |address: u64, from: &[u8]| {
             report.uploaded += from.len() as u64;
-            // SAFETY: the place on the GPU was checked by who asks; the page-locked memory is not written, nor freed without
-            // the driver, before the slot was collected, which waits for the stream.
+            // SAFETY: the caller has checked the place on the GPU; the page-locked memory is not written, nor
+            // freed without the driver, before the slot was collected, which waits for the stream.
             unsafe { self.stream.copy_up(address, from.as_ptr(), from.len()) }
         };
         self.context.make_current()?;
-        // One after another in memory: what lies together goes together.
+        // In memory order: contiguous data are copied together.
         let mut run: Option<(usize, usize)> = None;
         let all = || tasks.iter().zip(places).zip(prepared);
         for ((task, place), prepared) in all().filter(|((_, place), _)| !place.direct) {
@@ -258,7 +258,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Waits for the batch in it, and decodes again what the GPU failed with.
+    /// Waits for its batch, and decodes chunks again that failed on the GPU.
     pub(super) fn collect(&mut self, report: &mut Report) -> Result<()> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         let mut results = vec![0; pending.bytes];
@@ -300,7 +300,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Lets the processor decode a chunk, and puts it in its place.
+    /// Decodes a chunk with the processor, and copies it to its place.
     fn again(&mut self, task: &Task<'a>) -> Result<()> {
         let (mut decoder, mut scratch) = (Decoder::default(), Vec::new());
         let decoded = decode(task, self.request, &mut decoder, &mut scratch)?;

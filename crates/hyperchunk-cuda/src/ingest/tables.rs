@@ -1,15 +1,16 @@
-//! Tables for kernels and decompressors: built here, looked at on the GPU. `kernels/ingest.cu` has the same structures.
+//! Tables for kernels and decompressors, built here and read on the GPU. `kernels/ingest.cu` has the same
+//! structures.
 
 use super::geometry::{Axis, Copy, MAX_RANK};
 
-/// Bytes that become one upload; places in it are aligned for what the GPU reads there.
+/// Bytes of one upload; tables in it are aligned for the GPU.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     bytes: Vec<u8>,
 }
 
 impl Tables {
-    /// Begins a table; where it is.
+    /// Begins a table; returns its offset.
     pub(super) fn begin(&mut self) -> usize {
         let start = self.bytes.len().next_multiple_of(16);
         self.bytes.resize(start, 0);
@@ -20,19 +21,20 @@ impl Tables {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A table of numbers.
+    /// Appends a table of numbers; returns its offset.
     pub(super) fn words(&mut self, values: impl Iterator<Item = u64>) -> usize {
         let start = self.begin();
         values.for_each(|value| self.word(value));
         start
     }
 
-    /// A `Piece`.
+    /// Appends a `Piece`.
     pub(super) fn piece(&mut self, from: u64, to: u64, bytes: usize) {
         [from, to, bytes as u64].into_iter().for_each(|word| self.word(word));
     }
 
-    /// A `Box`, which copies in such units from one address on to another.
+    /// Appends a `Box`, a copy in units of `unit` bytes from one address to another; returns its number of
+    /// units.
     pub(super) fn copy(&mut self, copy: &Copy, from: u64, to: u64, unit: u64) -> u64 {
         let mut axes: Vec<Axis> = copy.axes.clone();
         let first = axes[0];
@@ -48,7 +50,7 @@ impl Tables {
         let columns: [fn(&Axis) -> u64; 3] = [|axis| axis.size, |axis| axis.from, |axis| axis.to];
         for column in columns {
             for place in 0..MAX_RANK {
-                // The kernel has the outermost one first.
+                // The kernel has the outermost dimension first.
                 let axis = axes.len().checked_sub(place + 1).and_then(|at| axes.get(at));
                 self.word(axis.map_or(0, column));
             }
@@ -65,7 +67,7 @@ impl Tables {
 mod tests {
     use super::*;
 
-    /// The bytes of a kernel's `Piece` and `Box`.
+    /// The sizes of a kernel's `Piece` and `Box`.
     const PIECE: usize = 24;
     const BOX: usize = 32 + 3 * 8 * MAX_RANK;
 

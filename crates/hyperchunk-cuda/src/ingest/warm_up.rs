@@ -1,4 +1,4 @@
-//! What libraries put off until the first batch, done at once.
+//! Early lazy initialisation of libraries, which would otherwise happen with the first batch.
 
 use super::{Input, Options, Part, Request, Stored, ingest};
 use crate::error::fail;
@@ -8,14 +8,14 @@ use hyperchunk_format::codec::Encoder;
 use hyperchunk_format::model::Filter;
 use std::sync::Arc;
 
-/// Bytes of the chunk that is taken through all of it.
+/// Size of the chunk that is processed, in bytes.
 const CHUNK: usize = 4096;
 
-/// Takes a chunk in each format that nvCOMP decompresses, or one without a format, through all that [`ingest`] does, on this thread alone. A
-/// process that is to open nothing later calls this first.
+/// Processes a chunk in each format that nvCOMP decompresses, or one without a format, through all steps of
+/// [`ingest`], on this thread alone. A process that will not be allowed to open files later calls this first.
 ///
 /// # Errors
-/// What CUDA says; Failed if what comes out is not what went in.
+/// Errors of CUDA; Failed if the output differs from the input.
 pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
     let values: Vec<u8> = (0..CHUNK).map(|at| u8::try_from(at / 16 % 251).unwrap_or(0)).collect();
     let filter =
@@ -39,7 +39,7 @@ pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
         let none = |_: u64, _: &mut [u8]| -> Result<()> {
             Err(Error::new(ErrorKind::Failed, "a chunk that is nowhere"))
         };
-        // Rows that do not lie together are put in their places by a kernel.
+        // Rows that are not contiguous are copied by a kernel.
         let part = |column| Part {
             stored: Stored::Bytes(stored),
             mask,
@@ -62,7 +62,7 @@ pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
         let report = ingest(&request, &memory, 0, &options)?;
         let mut found = vec![0; CHUNK];
         stream.download(&memory, 0, &mut found)?;
-        // The halves of each row have changed places.
+        // The halves of each row are exchanged.
         let expected: Vec<u8> = values.chunks(64).flat_map(|row| [&row[32..], &row[..32]].concat()).collect();
         if found != expected || report.on_cpu > 0 {
             let id = filters.last().map_or(0, |filter| filter.id);

@@ -1,8 +1,8 @@
 //! Attaching a function to a file.
 //!
-//! The source is parsed, its inputs are found, it is tried in the sandbox, signed, and stored: the dataset is made
-//! without a name, gets its stubs and its record, and is linked last, so that an interrupted attach leaves no dataset
-//! that would read as zeros.
+//! The source is parsed, its inputs are found, it is loaded in the sandbox, signed, and stored. The dataset
+//! is created anonymously, gets its stubs and its record, and is linked last, so that an interrupted attach
+//! leaves no dataset that would read as zeros.
 
 use super::attributes::{self as attributes_given, Value};
 use super::convert::copy_attributes;
@@ -36,41 +36,43 @@ use hyperchunk_udf::wasm;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// What is attached.
+/// The program to attach.
 #[derive(Debug, Clone, Copy)]
 pub enum Program<'a> {
-    /// The source in a file, in the language that its name tells.
+    /// A source file, whose language follows from its name.
     File(&'a Path),
     /// An expression.
     Expression(&'a str),
 }
 
-/// How to attach.
+/// Options of [`attach`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Replace datasets of the outputs' names.
+    /// Replace existing datasets with the outputs' names.
     pub overwrite: bool,
     /// Do not sign: the function runs in the profile `untrusted` everywhere.
     pub unsigned: bool,
-    /// The back end, where the source's name does not tell: [`Backend::Wasm`] for C++.
+    /// The back end, if the source's name does not determine it: [`Backend::Wasm`] for C++.
     pub backend: Option<Backend>,
-    /// Datasets that a WebAssembly module reads, beside those that it names itself.
+    /// Datasets that a WebAssembly module reads in addition to those it names itself.
     pub inputs: Vec<String>,
-    /// The shape of the chunks; without it, expressions get the one that reads best, and programs see whole arrays.
+    /// The shape of the chunks. Without it, expressions get the fastest shape to read, and programs see whole
+    /// arrays.
     pub chunking: Option<Chunking>,
-    /// By how many elements a block of an input is wider at each side: one number for each dimension, or for all.
+    /// Number of elements by which a block of an input is extended at each side: one number for each
+    /// dimension, or one for all.
     pub halo: Vec<u64>,
     /// How far the dataset may grow; without it, not at all.
     pub growth: Option<Growth>,
-    /// What random numbers are made from; without it, a new one if the function asks for one.
+    /// Seed of the random numbers; without it, a new one if the function uses random numbers.
     pub seed: Option<u64>,
-    /// Attributes that each output gets.
+    /// Attributes to write to each output.
     pub attributes: Vec<(String, Value)>,
     /// Check everything, write nothing.
     pub dry_run: bool,
 }
 
-/// What was attached.
+/// The result of attaching one output.
 #[derive(Debug)]
 pub struct Attached {
     /// The record.
@@ -101,20 +103,20 @@ pub fn attach(
     attach_source(library, path, program, &specs, options)
 }
 
-/// A program that was read.
+/// A program after reading its file.
 pub(super) struct SourceText {
     pub(super) backend: Backend,
     /// Empty for a module.
     pub(super) text: String,
     /// A WebAssembly module.
     pub(super) module: Option<Vec<u8>>,
-    /// What messages call it.
+    /// The program's name in messages.
     pub(super) shown: String,
-    /// Whether what is replaced leaves its attributes.
+    /// True if the outputs keep the attributes of the datasets that they replace.
     pub(super) keep_attributes: bool,
 }
 
-/// Attaches a program that was read.
+/// Attaches a program that was read already.
 pub(super) fn attach_source(
     library: &'static Library,
     path: &Path,
@@ -181,7 +183,7 @@ pub(super) fn attach_source(
         _ => None,
     };
     let needs = needs(backend, &scan, compiled.as_ref(), options.seed).map_err(in_source)?;
-    // Kernels need a GPU to be loaded; that they are launched with what they take was seen when they were compiled.
+    // Loading a kernel needs a GPU. Its launch arguments were checked when it was compiled.
     if backend.has_worker() && backend != Backend::Cuda {
         try_source(backend, &source, compiled.as_ref(), needs, &resolved, &programs).map_err(in_source)?;
     }
@@ -229,11 +231,11 @@ pub(super) fn attach_source(
     Ok(attached)
 }
 
-/// How an input is stored.
+/// The storage layout of an input.
 pub(super) struct Stored {
     /// The shape of its chunks, if it has any.
     chunk: Option<Vec<u64>>,
-    /// The largest shape that it may have.
+    /// Its maximum shape.
     pub(super) largest: Vec<u64>,
 }
 
@@ -261,7 +263,7 @@ pub(super) fn look_up(
     Ok(Some(ExpressionInput { info, kind }))
 }
 
-/// The attribute that a name `object@attribute` is of, if there is one.
+/// Looks up an attribute by a name of the form `object@attribute`.
 fn attribute(
     library: &'static Library,
     file: Hid,
@@ -288,7 +290,7 @@ fn attribute(
     Ok(None)
 }
 
-/// Whether every link of an absolute path is there and leads to an object.
+/// Returns whether every link of an absolute path exists and resolves to an object.
 fn exists(library: &'static Library, file: Hid, path: &str) -> bool {
     let ends = path.match_indices('/').map(|(n, _)| n).skip(1).chain([path.len()]);
     for end in ends {
@@ -334,7 +336,7 @@ fn try_source(
     Session::start(&job, programs).map(drop)
 }
 
-/// How a dataset is computed, piece by piece.
+/// The division of a dataset into blocks.
 struct Blocks {
     chunk: Vec<u64>,
     blockwise: bool,
@@ -342,7 +344,7 @@ struct Blocks {
     maximum: Vec<u64>,
 }
 
-/// What a function needs beside its inputs: what it calls, or its module imports, says so.
+/// Returns a function's needs beyond its inputs, from the calls in its source or the imports of its module.
 fn needs(backend: Backend, scan: &Scan, compiled: Option<&Compiled>, seed: Option<u64>) -> Result<Needs> {
     if let Some(seed) = seed
         && (!backend.has_worker() || backend == Backend::Cuda || seed > MAX_SEED)
@@ -363,7 +365,7 @@ fn needs(backend: Backend, scan: &Scan, compiled: Option<&Compiled>, seed: Optio
     Ok(Needs { seed, clock: module.clock })
 }
 
-/// A program as its records tell it.
+/// A program in the form in which its records store it.
 #[derive(Clone, Copy)]
 struct Made<'a> {
     backend: Backend,
@@ -417,7 +419,7 @@ fn record(
     if let Some(key) = key {
         key.sign(&mut record);
     }
-    // What cannot be read back must not be written.
+    // A record that cannot be read back must not be written.
     Record::parse(&record.encode()?)?;
     Ok(record)
 }
@@ -462,10 +464,11 @@ fn store(
     Ok(Attached { record, json, chunks })
 }
 
-/// A dataset that has no name yet, kept from being freed.
+/// Guard that keeps an anonymous dataset from being freed.
 ///
-/// HDF5 forgets of one whose header has to leave its cache, as it has when there are many chunks, that it got a name later, and
-/// frees it when it is closed. A count of its own prevents that.
+/// If the dataset's header is evicted from HDF5's cache, as it is when there are many chunks, HDF5 forgets
+/// that the dataset was linked later, and frees it when it is closed. A reference count of its own prevents
+/// that.
 struct Held<'a> {
     library: &'static Library,
     dataset: &'a Handle,
@@ -501,8 +504,8 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
         (library.f.plist_set_chunk)(plist.id, rank, record.chunk.as_ptr()) >= 0
             && (library.f.plist_set_filter)(plist.id, FILTER_ID, MANDATORY, words.len(), words.as_ptr()) >= 0
     };
-    // HDF5 asks the filter of such a dataset before it lets somebody resize it: new chunks would have no stubs, and read as
-    // zeros. The filter says no.
+    // HDF5 calls the filter of such a dataset before it resizes it: new chunks would have no stubs, and read
+    // as zeros. The filter refuses.
     // SAFETY: an open list.
     let guarded = record.maximum.is_empty()
         || unsafe { (library.f.plist_set_fill_time)(plist.id, FILL_WHEN_ALLOCATED) } >= 0;
@@ -514,7 +517,8 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
     library.wrap_dataset(dataset, "cannot make the dataset")
 }
 
-/// Gives what replaces a dataset its attributes, and makes its dimension scales forget it. Something else has none.
+/// Copies the attributes of the dataset to be replaced to its replacement `keep`, and removes that dataset
+/// from its dimension scales. Does nothing if the object to be replaced is no dataset.
 fn forget(library: &'static Library, file: Hid, name: &std::ffi::CStr, keep: Option<Hid>) -> Result<()> {
     let _quiet = Quiet::new(library);
     let Ok(replaced) = library.open_dataset(file, name) else { return Ok(()) };

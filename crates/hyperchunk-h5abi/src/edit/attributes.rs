@@ -1,4 +1,4 @@
-//! Attributes that a live dataset gets when it is attached.
+//! Attributes written to a live dataset when it is attached.
 
 use crate::errors::failure;
 use crate::handles::c_name;
@@ -12,19 +12,20 @@ use std::ffi::c_void;
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A whole number, stored with 64 bits.
+    /// An integer, stored with 64 bits.
     Integer(i64),
     /// A number, stored as `double`.
     Number(f64),
-    /// A string: ASCII where it can be.
+    /// A string: ASCII if possible, else UTF-8.
     Text(String),
 }
 
-/// What is said of dimensions is copied from inputs, and the record is not to be given.
+/// Names that cannot be set: the attributes of dimension scales, which are copied from inputs, and the
+/// record.
 const RESERVED: [&str; 6] =
     [ATTRIBUTE, "DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Coordinates"];
 
-/// Splits `NAME=VALUE`. What is a number is one, unless it is in double quotes.
+/// Splits `NAME=VALUE`. A value that parses as a number becomes one, unless it is in double quotes.
 ///
 /// # Errors
 /// `Syntax`.
@@ -47,7 +48,7 @@ pub fn parse(text: &str) -> Result<(String, Value)> {
 /// Checks the names of attributes.
 ///
 /// # Errors
-/// `Syntax` for one that is given twice, or that means something else.
+/// `Syntax` for a name that is given twice or is reserved.
 pub(super) fn check(attributes: &[(String, Value)]) -> Result<()> {
     for (number, (name, value)) in attributes.iter().enumerate() {
         let shown = escape(name, 80);
@@ -64,7 +65,7 @@ pub(super) fn check(attributes: &[(String, Value)]) -> Result<()> {
     Ok(())
 }
 
-/// Gives a new dataset attributes.
+/// Writes attributes to a new dataset.
 pub(super) fn write(library: &'static Library, dataset: Hid, attributes: &[(String, Value)]) -> Result<()> {
     for (name, value) in attributes {
         let done = match value {
@@ -131,7 +132,7 @@ fn create(
     // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists.
     let id = unsafe { (library.f.attr_create)(dataset, name.as_ptr(), stored, space.id, 0, 0) };
     let attribute = library.wrap_attribute(id, "cannot make it")?;
-    // SAFETY: one element of the type in memory, a string with the zero behind it.
+    // SAFETY: one element of the type in memory, or a string with its terminating zero.
     if unsafe { (library.f.attr_write)(attribute.id, memory, value) } < 0 {
         return Err(failure(library, "cannot write it"));
     }

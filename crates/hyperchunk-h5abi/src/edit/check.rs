@@ -1,4 +1,4 @@
-//! Whether live datasets hold together and would run here, without running anything of them.
+//! Checks whether live datasets are consistent and would run here, without running any of their code.
 
 use super::list::Entry;
 use super::verify::{check_inputs, check_legacy, verify_stubs};
@@ -15,10 +15,10 @@ use hyperchunk_udf::signature::Fingerprint;
 use hyperchunk_udf::trust::{self, Listed, Place};
 use std::path::Path;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// The number of its chunks, if it is as its author signed it and each holds what it should.
+    /// The number of chunks, if the signature is valid and each chunk holds its stub.
     pub chunks: Result<u64>,
     /// The profile and the sandbox that it would run in.
     pub runs: Result<(Profile, String)>,
@@ -41,15 +41,16 @@ pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> Checked {
     Checked { chunks, runs }
 }
 
-/// The profile and the sandbox that it would run in.
+/// Returns the profile and the sandbox that it would run in.
 ///
 /// # Errors
-/// Why it would not run.
+/// The reason for which it would not run.
 pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Result<(Profile, String)> {
     let profile = entry.profile.clone()?;
     let backend = match (&entry.legacy, &entry.record) {
         (Some(legacy), _) => match check_legacy(library, path, &entry.path, legacy)?.backend {
-            // A compiled form of C++ needs no compiler, as trying C++ would: Lua's sandbox is as good a sign.
+            // Trying C++ would need a compiler, its compiled form does not: check Lua's sandbox, which is
+            // equivalent.
             Backend::Cpp => Backend::Lua,
             other => other,
         },
@@ -66,11 +67,11 @@ pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Resul
     Ok((profile, format!("{} (Landlock {})", probed.layers, probed.landlock_abi)))
 }
 
-/// The key that a user names, about to be listed in `profile`: a key file of ours or of HDF5-UDF, a fingerprint, or
-/// `FILE:/DATASET` for the key that signed it.
+/// Resolves the key that a user names, about to be listed in `profile`: a key file of ours or of HDF5-UDF, a
+/// fingerprint, or `FILE:/DATASET` for the key that signed it.
 ///
 /// # Errors
-/// `Syntax` for what is none of these, `NotFound` when nobody signed it, those of reading files.
+/// `Syntax` for any other text, `NotFound` when the dataset is unsigned, and errors of reading files.
 pub fn named_key(
     key: &str,
     profile: &str,

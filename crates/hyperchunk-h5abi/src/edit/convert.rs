@@ -1,4 +1,4 @@
-//! Making live datasets of ours of those that HDF5-UDF wrote with their source.
+//! Conversion of datasets that HDF5-UDF wrote, with their source, to live datasets.
 
 use super::attach::{Attached, Options, SourceText, attach_source};
 use super::list::find;
@@ -15,12 +15,12 @@ use hyperchunk_udf::spec::OutputSpec;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
-/// Attaches the source that HDF5-UDF stored with the dataset at `dataset`, signed with the user's key, in place of it and of
-/// the function's other outputs. Attributes stay.
+/// Attaches the source that HDF5-UDF stored with the dataset at `dataset`, signed with the user's key.
+/// Replaces the dataset and the function's other outputs; their attributes stay.
 ///
 /// # Errors
-/// `NotFound` when there is no source, `Unsupported` for what HDF5-UDF did not write or somebody renamed, and those of
-/// attaching. Nothing is changed then.
+/// `NotFound` when there is no source, `Unsupported` for a dataset that was renamed or was not written by
+/// HDF5-UDF, and the errors of attaching. Nothing is changed then.
 pub fn convert(
     library: &'static Library,
     path: &Path,
@@ -74,7 +74,7 @@ fn legacy(library: &'static Library, path: &Path, dataset: &str) -> Result<Legac
     }
 }
 
-/// What a dataset looks like.
+/// Returns the name, shape and type of a dataset.
 fn described(library: &'static Library, path: &Path, dataset: &str) -> Result<OutputSpec> {
     let file = open(library, path, false)?;
     let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
@@ -83,7 +83,7 @@ fn described(library: &'static Library, path: &Path, dataset: &str) -> Result<Ou
     Ok(OutputSpec { name: dataset.to_owned(), dims: Some(dims), datatype: Some(datatype) })
 }
 
-/// Bytes of an attribute at most.
+/// Maximum size of an attribute, in bytes.
 const ATTRIBUTE_LIMIT: usize = 64 << 20;
 
 /// `H5Aiterate2`.
@@ -91,7 +91,7 @@ type Iterate = unsafe extern "C" fn(Hid, c_int, c_int, *mut u64, Visitor, *mut c
 /// `H5A_operator2_t`.
 type Visitor = unsafe extern "C" fn(Hid, *const c_char, *const c_void, *mut c_void) -> c_int;
 
-/// Gives one object the attributes of another that it has not.
+/// Copies the attributes that `to` lacks from `from`.
 pub(super) fn copy_attributes(library: &'static Library, from: Hid, to: Hid) -> Result<()> {
     let symbol = library.optional(c"H5Aiterate2");
     if symbol.is_null() {
@@ -108,7 +108,7 @@ pub(super) fn copy_attributes(library: &'static Library, from: Hid, to: Hid) -> 
     if rc < 0 {
         return Err(failure(library, "cannot list its attributes"));
     }
-    // That of a record is of the function that was there.
+    // The record belongs to the replaced function.
     for name in names.iter().filter(|name| name.to_bytes() != ATTRIBUTE.as_bytes()) {
         copy_attribute(library, from, to, name).map_err(|e| {
             let name = escape(&name.to_string_lossy(), 80);
@@ -139,7 +139,7 @@ fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) ->
         (library.wrap_type(datatype, "its type")?, library.wrap_space(space, "its shape")?);
     // SAFETY: an open dataspace.
     let elements = match unsafe { (library.f.space_class)(space.id) } {
-        // Nothing is read or written, but HDF5 wants a buffer.
+        // Nothing is read or written, but HDF5 requires a buffer.
         SPACE_NULL => 1,
         _ => library.dims(space.id)?.iter().fold(1u64, |n, d| n.saturating_mul(*d)),
     };
@@ -149,8 +149,8 @@ fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) ->
         usize::try_from(elements).ok().and_then(|n| n.checked_mul(size)).filter(|&n| n <= ATTRIBUTE_LIMIT);
     let Some(bytes) = bytes else { fail!(Limit, "it has {elements} elements") };
     let mut buffer = vec![0u8; bytes];
-    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists. The buffer has room for the elements in their
-    // own type; strings in them are freed after they were written.
+    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists. The buffer has room for the
+    // elements in their own type; strings in them are freed after they were written.
     let done = unsafe {
         let new = (library.f.attr_create)(to, name.as_ptr(), datatype.id, space.id, 0, 0);
         let new = library.wrap_attribute(new, "cannot make it")?;

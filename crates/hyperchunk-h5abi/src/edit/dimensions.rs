@@ -1,7 +1,8 @@
-//! Dimension scales, as netCDF and h5py know them: a live dataset has those of its inputs.
+//! Dimension scales, as netCDF and h5py use them: a live dataset has the scales of its inputs.
 //!
-//! A dataset lists its scales in the attribute `DIMENSION_LIST`, and each scale its datasets in `REFERENCE_LIST` (HDF5's
-//! dimension scale specification). Both are attributes, so libhdf5's high-level library, which readers need not have, is not needed.
+//! A dataset lists its scales in the attribute `DIMENSION_LIST`, and each scale its datasets in
+//! `REFERENCE_LIST` (HDF5's dimension scale specification). Both are plain attributes, so this does not need
+//! libhdf5's high-level library, which readers may lack.
 
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
@@ -19,7 +20,7 @@ const CLASS_REFERENCE: c_int = 7;
 const CLASS_SEQUENCE: c_int = 9;
 /// `H5R_OBJECT`.
 const OBJECT: c_int = 0;
-/// Entries of one list, at most.
+/// Maximum number of entries in one list.
 const MOST: u64 = 1 << 20;
 
 /// `hobj_ref_t`.
@@ -46,7 +47,7 @@ type Create = unsafe extern "C" fn(*mut c_void, Hid, *const c_char, c_int, Hid) 
 type Dereference = unsafe extern "C" fn(Hid, Hid, c_int, *const c_void) -> Hid;
 type SequenceOf = unsafe extern "C" fn(Hid) -> Hid;
 
-/// The functions that only this needs.
+/// Functions that only this module needs.
 struct Functions {
     create: Create,
     dereference: Dereference,
@@ -85,7 +86,7 @@ impl Functions {
         Ok(reference)
     }
 
-    /// The type of an element of `REFERENCE_LIST`.
+    /// Creates the type of an element of `REFERENCE_LIST`.
     fn user_type(&self, library: &'static Library) -> Result<Handle> {
         const COMPOUND: c_int = 6;
         let integer = library.global(c"H5T_NATIVE_INT_g")?;
@@ -111,7 +112,7 @@ fn has(library: &'static Library, object: Hid, name: &CStr) -> bool {
     unsafe { (library.f.attr_exists)(object, name.as_ptr()) > 0 }
 }
 
-/// An open attribute, its type, and how many elements it has.
+/// Opens an attribute; returns it with its type and its number of elements.
 fn open(library: &'static Library, object: Hid, name: &CStr) -> Result<(Handle, Handle, u64)> {
     // SAFETY: an open object and a NUL-terminated name; 0 is the default access list.
     let id = unsafe { (library.f.attr_open)(object, name.as_ptr(), 0) };
@@ -125,7 +126,7 @@ fn open(library: &'static Library, object: Hid, name: &CStr) -> Result<(Handle, 
     Ok((attribute, datatype, elements))
 }
 
-/// The scales that the first of these datasets has, of those that have some.
+/// Returns the scales of the first of these datasets that has any.
 pub(super) fn of_inputs<'a>(
     library: &'static Library,
     file: Hid,
@@ -134,7 +135,7 @@ pub(super) fn of_inputs<'a>(
 ) -> Result<Option<Scales>> {
     for name in names {
         let dataset = library.open_dataset(file, &c_name(&absolute(name))?)?;
-        // References lead to objects of their own file.
+        // References point to objects of their own file.
         let elsewhere = library.instance(&library.file_of(dataset.id)?)? != {
             let root = library.file_of(file)?;
             library.instance(&root)?
@@ -146,7 +147,7 @@ pub(super) fn of_inputs<'a>(
             return Ok(Some(scales));
         }
         if rank == 1 && has(library, dataset.id, CLASS) {
-            // It is a scale itself.
+            // The dataset is itself a scale.
             let reference = Functions::of(library)?.reference_to(library, dataset.id)?;
             return Ok(Some(vec![vec![reference]]));
         }
@@ -154,7 +155,7 @@ pub(super) fn of_inputs<'a>(
     Ok(None)
 }
 
-/// The scales of a dataset.
+/// Reads the scales of a dataset.
 fn of(library: &'static Library, dataset: Hid) -> Result<Option<Scales>> {
     if !has(library, dataset, LIST) {
         return Ok(None);
@@ -182,17 +183,17 @@ fn of(library: &'static Library, dataset: Hid) -> Result<Option<Scales>> {
     }
     let scales = rows.iter().map(|row| match row.pointer.is_null() {
         true => Vec::new(),
-        // SAFETY: HDF5 read so many references there.
+        // SAFETY: HDF5 read `length` references there.
         false => unsafe { std::slice::from_raw_parts(row.pointer.cast::<Reference>(), row.length) }.to_vec(),
     });
     let scales = scales.collect();
     let space = library.space(&[rows.len() as u64])?;
-    // SAFETY: what attr_read allocated for this type and so many elements.
+    // SAFETY: allocated by attr_read for this type and number of elements.
     unsafe { (library.f.vlen_reclaim)(datatype.id, space.id, 0, rows.as_mut_ptr().cast()) };
     Ok(Some(scales))
 }
 
-/// Gives a dataset scales.
+/// Attaches scales to a dataset.
 pub(super) fn attach(library: &'static Library, file: Hid, dataset: Hid, scales: &Scales) -> Result<()> {
     let functions = Functions::of(library)?;
     // SAFETY: an open type, and one that is closed by its handle.
@@ -220,7 +221,7 @@ pub(super) fn attach(library: &'static Library, file: Hid, dataset: Hid, scales:
     Ok(())
 }
 
-/// Makes the scales of a dataset forget it, before it is removed.
+/// Removes a dataset from the lists of its scales, before it is deleted.
 pub(super) fn forget(library: &'static Library, file: Hid, dataset: Hid) -> Result<()> {
     let Some(scales) = of(library, dataset)? else { return Ok(()) };
     let functions = Functions::of(library)?;
@@ -231,7 +232,7 @@ pub(super) fn forget(library: &'static Library, file: Hid, dataset: Hid) -> Resu
     Ok(())
 }
 
-/// Changes which datasets a scale lists.
+/// Changes the list of datasets in a scale.
 fn change(
     library: &'static Library,
     functions: &Functions,

@@ -1,4 +1,4 @@
-//! Giving a live dataset that grows the shape of its inputs.
+//! Growing a live dataset to the shape of its inputs.
 
 use super::attach::look_up;
 use super::list::find;
@@ -16,20 +16,20 @@ use hyperchunk_udf::stub::{Place, RecordDigest};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What became of a live dataset that grows.
+/// The result of growing a live dataset.
 #[derive(Debug)]
 pub struct Extended {
-    /// Its shape.
+    /// Its new shape.
     pub dims: Vec<u64>,
-    /// The number of chunks that it got.
+    /// The number of chunks added.
     pub new_chunks: u64,
 }
 
-/// Gives a live dataset the shape `to`, or that of its inputs, and its new chunks their stubs. Nobody has to sign: the record
-/// says that it may grow.
+/// Grows a live dataset to the shape `to`, or to that of its inputs, and writes stubs to its new chunks. The
+/// record permits growing, so nothing is signed again.
 ///
 /// # Errors
-/// `Invalid` for one that does not grow, or not to that shape; `NotFound`, `Io`.
+/// `Invalid` for a dataset that cannot grow, or not to that shape; `NotFound`, `Io`.
 pub fn extend(library: &'static Library, path: &Path, dataset: &str, to: Option<&[u64]>) -> Result<Extended> {
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;
@@ -88,7 +88,7 @@ fn grow(
     Ok(Extended { dims, new_chunks: new.len() as u64 })
 }
 
-/// The largest shape for which all inputs of the dataset's shape have what it needs.
+/// Returns the largest shape for which all inputs of the dataset's shape have enough elements.
 fn shape_of_inputs(
     library: &'static Library,
     file: crate::symbols::Hid,

@@ -24,24 +24,24 @@ use std::path::Path;
 pub struct Entry {
     /// Its path in the file.
     pub path: String,
-    /// Bytes of its stubs.
+    /// Total size of its stubs, in bytes.
     pub stub_bytes: u64,
-    /// Bytes of its record.
+    /// Size of its record, in bytes.
     pub record_bytes: u64,
-    /// Where its record is.
+    /// The location of its record.
     pub place: Place,
     /// The record as it is stored.
     pub json: String,
-    /// The record and who signed it, or why it is not valid.
+    /// The record and its signer, or the reason for which it is invalid.
     pub record: Result<(Record, Option<Fingerprint>)>,
-    /// What HDF5-UDF wrote, if it did. There is no record then.
+    /// The parsed dataset, if HDF5-UDF wrote it. There is no record then.
     pub legacy: Option<Legacy>,
     /// The profile that it would run in here.
     pub profile: Result<Profile>,
 }
 
 impl Entry {
-    /// Who signed it, if the signature holds.
+    /// Returns the signer, if the signature is valid.
     pub fn signer(&self) -> Option<Fingerprint> {
         match (&self.record, &self.legacy) {
             (Ok((_, signer)), _) => *signer,
@@ -50,15 +50,15 @@ impl Entry {
         }
     }
 
-    /// Why neither we nor HDF5-UDF can have written it so, if that is the case.
+    /// Returns the error of a dataset that is valid neither as ours nor as HDF5-UDF's.
     pub fn error(&self) -> Option<&Error> {
         self.record.as_ref().err().filter(|_| self.legacy.is_none())
     }
 
-    /// The key that signed it, with its labels; none if nobody did.
+    /// Returns the key that signed it, with its labels; `None` if it is unsigned.
     ///
     /// # Errors
-    /// Those of the record.
+    /// Errors of the record.
     pub fn key(&self) -> Result<Option<PublicKey>> {
         match (&self.record, &self.legacy) {
             (Ok((record, _)), _) => Ok(record.signature.as_ref().map(|signature| PublicKey {
@@ -73,7 +73,8 @@ impl Entry {
     }
 }
 
-/// Every live dataset of the file, in the order of the links' names. A dataset with several names is listed once a name.
+/// Lists every live dataset of the file, sorted by link name. A dataset with several names is listed once for
+/// each.
 ///
 /// # Errors
 /// `Io` or `NotFound` when the file cannot be read. A damaged record is an [`Entry`], not an error.
@@ -89,7 +90,7 @@ pub fn list(library: &'static Library, path: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The names of all links of a file, in their order.
+/// Returns the names of all links of a file, sorted.
 fn links(library: &'static Library, file: Hid) -> Result<Vec<CString>> {
     let mut names: Vec<CString> = Vec::new();
     const BY_NAME: c_int = 0;
@@ -99,7 +100,7 @@ fn links(library: &'static Library, file: Hid) -> Result<Vec<CString>> {
     if rc < 0 { Err(failure(library, "cannot list the file")) } else { Ok(names) }
 }
 
-/// The same as text, of an open file.
+/// Returns the names of all links of an open file as text.
 pub(super) fn names(library: &'static Library, file: Hid) -> Result<Vec<String>> {
     Ok(links(library, file)?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
@@ -110,7 +111,7 @@ unsafe extern "C" fn collect(_: Hid, name: *const c_char, _: *const c_void, list
     0
 }
 
-/// The live dataset at `dataset` of the file.
+/// Finds the live dataset at `dataset` of the file.
 ///
 /// # Errors
 /// `NotFound` when there is no dataset of that name or it is not live.
@@ -124,10 +125,10 @@ pub fn find(library: &'static Library, path: &Path, dataset: &str) -> Result<Ent
     }
 }
 
-/// Removes a live dataset. What it was computed from stays.
+/// Removes a live dataset. Its inputs stay.
 ///
 /// # Errors
-/// `NotFound` when it is no live dataset, `Io`.
+/// `NotFound` when it is not a live dataset, `Io`.
 pub fn remove(library: &'static Library, path: &Path, dataset: &str) -> Result<()> {
     find(library, path, dataset)?;
     let file = open(library, path, true)?;
@@ -141,7 +142,7 @@ pub fn remove(library: &'static Library, path: &Path, dataset: &str) -> Result<(
 }
 
 fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Entry>> {
-    // A link may lead nowhere, or to a file that is not there: then it is no live dataset of this one.
+    // A link may dangle, or point to a missing file: then it is not a live dataset of this file.
     // SAFETY: a NUL-terminated name; 0 is the default access list.
     let id = unsafe { (library.f.object_open)(file, name.as_ptr(), 0) };
     let Ok(object) = library.wrap_object(id, "an object") else { return Ok(None) };
@@ -197,7 +198,7 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     }))
 }
 
-/// What HDF5-UDF wrote into the one chunk of a dataset.
+/// Makes an entry from the data that HDF5-UDF wrote into a dataset's only chunk.
 fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
     let parsed = Legacy::parse(chunk);
     let profile = parsed.as_ref().map_err(Clone::clone).and_then(Legacy::profile);
@@ -218,7 +219,7 @@ fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
     }
 }
 
-/// Splits `FILE:/DATASET`; the dataset begins at the first `:/` after which the rest is not part of a file's name.
+/// Splits `FILE:/DATASET` at the last `:/`.
 ///
 /// # Errors
 /// `Syntax`.

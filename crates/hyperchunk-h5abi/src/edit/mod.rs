@@ -1,4 +1,4 @@
-//! Editing existing files through a libhdf5: attaching, listing, removing live datasets.
+//! Editing existing files through libhdf5: attaching, listing and removing live datasets.
 
 mod attach;
 mod attributes;

@@ -1,4 +1,4 @@
-//! Opening files for the command, with messages that name them.
+//! Opening files for the command, with error messages that name them.
 
 use crate::errors::Quiet;
 use crate::handles::{Handle, c_name};
@@ -7,7 +7,7 @@ use crate::symbols::ACC_RDWR;
 use crate::{Error, ErrorKind, Result};
 use std::path::Path;
 
-/// An open file whose errors we report ourselves.
+/// An open file; HDF5's own error printing is off while it exists.
 pub(super) struct OpenFile {
     pub(super) handle: Handle,
     _quiet: Quiet,
@@ -28,12 +28,15 @@ pub(super) fn open(library: &'static Library, path: &Path, write: bool) -> Resul
     let Some(text) = path.to_str() else {
         return Err(about(Error::new(ErrorKind::Unsupported, "file names must be UTF-8")));
     };
+    if write {
+        hyperchunk::output::target(path).map_err(|e| Error::new(ErrorKind::Refused, e.to_string()))?;
+    }
     let flags = if write { ACC_RDWR } else { 0 };
     let handle = library.open_file(&c_name(text)?, flags).map_err(|e| about(in_words(e)))?;
     Ok(OpenFile { handle, _quiet: quiet })
 }
 
-/// HDF5's reasons that users meet, in words of ours.
+/// Rewords common HDF5 errors for users.
 fn in_words(error: Error) -> Error {
     let said = error.to_string();
     let errno = |number: i32| said.contains(&format!("errno = {number},"));

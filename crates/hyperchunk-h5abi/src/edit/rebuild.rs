@@ -1,4 +1,4 @@
-//! Compiling and signing a live dataset anew, from the source that is stored with it.
+//! Recompiling and re-signing a live dataset from its stored source.
 
 use super::attach::Attached;
 use super::list::find;
@@ -22,12 +22,14 @@ use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm;
 use std::path::Path;
 
-/// Compiles the live dataset for this machine, if its language is compiled, and signs it with the user's key. The dataset
-/// stays what it is: its id, links and other attributes. With `take_over`, also what somebody else signed, or nobody.
+/// Compiles the live dataset for this machine, if its language is compiled, and signs it with the user's key.
+/// The dataset's id, links and other attributes stay. With `take_over`, this also replaces another user's
+/// signature or signs an unsigned dataset.
 ///
 /// # Errors
-/// `Refused` for somebody else's without `take_over`; `Invalid` for a record that does not hold; those of compiling and
-/// signing. Interrupted in the middle, the dataset is unreadable until this has run again or it is attached again.
+/// `Refused` for a dataset not signed with the user's key without `take_over`; `Invalid` for an invalid
+/// record; errors of compiling and signing. If interrupted, the dataset is unreadable until this has run
+/// again or it is attached again.
 pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over: bool) -> Result<Attached> {
     let about = |e: crate::Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;
@@ -64,7 +66,7 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
             let program = cuda::Program::parse(&record.source).map_err(about)?;
             Some(compile_cuda(&program, &record.source, slots(), &programs).map_err(about)?)
         }
-        // A module runs everywhere as it is.
+        // A module runs on every machine as it is.
         (Backend::Wasm, None) => record.compiled,
         _ => None,
     };
@@ -80,7 +82,7 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
     } else if record.backend.has_worker() {
         try_record(&record, &programs).map_err(about)?;
     }
-    // Whoever signs it signs where its inputs come from now.
+    // The signature also covers the present origin of the inputs.
     {
         let file = open(library, path, false).map_err(about)?;
         sources::add(library, file.handle.id, &mut record).map_err(about)?;

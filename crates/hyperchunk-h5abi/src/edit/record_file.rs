@@ -9,12 +9,14 @@ use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::record::{ATTRIBUTE, Record};
 use hyperchunk_udf::stub::{Place, RecordDigest, Stub};
 
-/// A record up to this size is a fixed string in the object header; a larger one lies in the file's heap.
+/// Maximum size in bytes of a record stored as a fixed string in the object header; a larger one is stored in
+/// the file's heap.
 const COMPACT: usize = 60_000;
 
-/// Writes the stubs of a live dataset and its record, whose bytes are `bytes`: in place of those that are there, if there are some.
+/// Writes the stubs of a live dataset and its record, whose bytes are `bytes`, replacing existing ones.
 ///
-/// The record goes first and comes last: in between, what was written belongs to no record, and reading it is an error.
+/// The old record is removed first and the new one written last: in between, the stubs belong to no record,
+/// and reading them is an error.
 pub(super) fn write(library: &'static Library, dataset: Hid, record: &Record, bytes: &[u8]) -> Result<()> {
     let digest = RecordDigest::of(bytes);
     let place = Place::of(bytes.len(), &record.output.dims, &record.chunk);

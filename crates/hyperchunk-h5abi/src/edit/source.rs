@@ -1,4 +1,4 @@
-//! What is given to be attached: a source, or a WebAssembly module.
+//! Reading the program to attach: a source, or a WebAssembly module.
 
 use super::attach::{Program, SourceText};
 use crate::{Error, ErrorKind, Result, fail};
@@ -13,10 +13,10 @@ use hyperchunk_udf::spec::{OutputSpec, Resolved, normal_name};
 use hyperchunk_udf::wasm;
 use std::path::Path;
 
-/// No source is longer.
+/// Maximum size of a source, in bytes.
 const MAX_SOURCE: u64 = 16 << 20;
 
-/// Reads what is given. `wanted` is the back end that the user asked for.
+/// Reads the program. `wanted` is the back end that the user asked for.
 pub(super) fn read(program: Program<'_>, wanted: Option<Backend>) -> Result<SourceText> {
     let path = match program {
         Program::File(path) => path,
@@ -56,7 +56,8 @@ fn is(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
-/// The datasets of a module: those that it names, or else those that were described, and the inputs that were given.
+/// Returns the datasets of a module: the names in the module, or else the described outputs, and the given
+/// inputs.
 pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> Result<Scan> {
     let wasm::Module { datasets: mut names, seed, clock } = wasm::check(module)?;
     if names.is_empty() {
@@ -73,7 +74,7 @@ pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> R
     Ok(Scan { names, seed, clock })
 }
 
-/// The module itself, or the one that is compiled of a source.
+/// Returns the module itself, or compiles one from the source.
 pub(super) fn compile<'a>(
     module: Option<Vec<u8>>,
     language: Language,
@@ -87,7 +88,8 @@ pub(super) fn compile<'a>(
     }
 }
 
-/// Whether the datasets are what a CUDA source takes them for: said before it is compiled, in words of the file.
+/// Checks that the datasets match a CUDA source's parameters. Runs before compiling, so that messages speak
+/// of the file.
 pub(super) fn check_cuda(source: &str, resolved: &Resolved) -> Result<()> {
     let dataset = |name, datatype, dims, output| cuda::Dataset { name, datatype, dims, start: &[], output };
     let outputs = resolved.outputs.iter().map(|o| dataset(&o.name, &o.datatype, &o.dims, true));

@@ -1,4 +1,4 @@
-//! Checking that each chunk of a live dataset holds its own stub.
+//! Checks that each chunk of a live dataset holds its own stub.
 //!
 //! A reader cannot check this: HDF5 does not tell a filter which chunk it reads.
 
@@ -20,7 +20,8 @@ use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Reads every stub of the live dataset at `dataset`, whose record is `record` with the bytes `json`; returns their number.
+/// Reads every stub of the live dataset at `dataset`, whose record is `record` with the bytes `json`; returns
+/// their number.
 ///
 /// # Errors
 /// `Invalid` with the first chunk that does not hold its own stub.
@@ -53,10 +54,10 @@ pub(super) fn verify_stubs(
     Ok(count)
 }
 
-/// Checks that the inputs of a record are there, with the shapes and types that it says.
+/// Checks that the inputs of a record exist with the recorded shapes and types.
 ///
 /// # Errors
-/// `NotFound`, or `Invalid` with the first input that is another.
+/// `NotFound`, or `Invalid` with the first input that differs.
 pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> Result<()> {
     let file = open(library, path, false)?;
     for input in &record.inputs {
@@ -88,10 +89,10 @@ pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Reco
     Ok(())
 }
 
-/// What a reader would make of a dataset of HDF5-UDF: its record, if it can run here.
+/// Returns the record that a reader would derive from a dataset of HDF5-UDF, if it can run here.
 ///
 /// # Errors
-/// Those of reading it, up to the worker's start.
+/// Errors of reading it, up to the worker's start.
 pub(super) fn check_legacy(
     library: &'static Library,
     path: &Path,
@@ -105,7 +106,7 @@ pub(super) fn check_legacy(
     Ok(verified.record)
 }
 
-/// The stored bytes of a chunk: a stub, and perhaps a record.
+/// Reads the stored bytes of a chunk: a stub, and perhaps a record.
 fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64]) -> Result<Vec<u8>> {
     let offset: Vec<u64> = chunk.iter().zip(shape).map(|(n, s)| n.saturating_mul(*s)).collect();
     let mut size = 0;
@@ -118,7 +119,7 @@ fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64])
     };
     let mut buffer = vec![0u8; bytes];
     let mut mask = 0u32;
-    // SAFETY: as above, and the buffer has the size that HDF5 has just told.
+    // SAFETY: as above, and the buffer has the size that HDF5 returned.
     let rc = unsafe {
         (library.f.dataset_read_chunk)(dataset, 0, offset.as_ptr(), &raw mut mask, buffer.as_mut_ptr().cast())
     };

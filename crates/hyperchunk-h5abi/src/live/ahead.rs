@@ -1,7 +1,8 @@
-//! Inputs in chunks, read by the engine while libhdf5 waits.
+//! Reading chunked inputs with the engine while libhdf5 waits.
 //!
-//! Where nobody writes the file, the engine decodes what libhdf5 would: on all processors, and, when the blocks of a dataset are read
-//! one after another, those of the next blocks together with this one's. libhdf5 is not entered again for it.
+//! If the file is not open for writing, the engine decodes the chunks that libhdf5 would: on all processors,
+//! and, when the blocks of a dataset are read sequentially, the next blocks together with the current one.
+//! libhdf5 is not entered again for it.
 
 use super::plan::DiskFile;
 use hyperchunk::io::Source;
@@ -16,15 +17,15 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Blocks in a row after which more are read than are asked for: reads of a few elements cost no more.
+/// Number of consecutive blocks before readahead starts, so that reads of a few elements cost no more.
 const IN_A_ROW: u32 = 2;
-/// Bytes that are read ahead.
+/// Maximum number of bytes to read ahead.
 const MOST_BYTES: usize = 32 << 20;
-/// Blocks for each processor that are read together.
+/// Number of blocks to read together for each processor.
 const BLOCKS: usize = 2;
 
-/// The bytes of a file that libhdf5 has open. It has a descriptor while something is read: kept, it would keep a file that the reader
-/// has closed.
+/// The contents of a file that libhdf5 has open. It has a descriptor only during a read: a permanent one
+/// would keep open a file that the application has closed.
 #[derive(Debug)]
 struct Lent {
     file: RwLock<Option<std::fs::File>>,
@@ -60,19 +61,19 @@ impl Source for Lent {
 pub(super) struct Engine {
     lent: Arc<Lent>,
     inputs: Vec<ChunkedInput>,
-    /// Nothing that failed is tried again: libhdf5 reads it, or says why not.
+    /// Set after a failure. Nothing is retried: libhdf5 reads the input, or reports the error.
     failed: AtomicBool,
     key: Key,
 }
 
-/// The file as it is, and the record.
+/// The state of the file, and the digest of the record.
 pub(super) type Key = (State, RecordDigest);
 
-/// What was read ahead, for one live dataset of the process.
+/// Readahead buffers of one live dataset of the process.
 #[derive(Debug, Default)]
 struct Ahead {
     key: Option<Key>,
-    /// The block that was asked for last, and how many before it came in a row.
+    /// The last block that was requested, and the number of consecutive blocks before it.
     block: u64,
     run: u32,
     /// Parts of inputs, by block and input.
@@ -82,7 +83,7 @@ struct Ahead {
 static AHEAD: Mutex<Ahead> = Mutex::new(Ahead { key: None, block: 0, run: 0, ready: BTreeMap::new() });
 
 impl Engine {
-    /// `None` where the engine has nothing to read.
+    /// Returns `None` if there are no inputs that the engine can read.
     pub(super) fn new(record: &Record, key: Key, disk: DiskFile) -> Option<Self> {
         let lent = Arc::new(Lent { size: disk.version.0, file: RwLock::new(Some(disk.file)) });
         let source: Arc<dyn Source> = Arc::<Lent>::clone(&lent);
@@ -93,7 +94,7 @@ impl Engine {
         (!inputs.is_empty()).then(|| Engine { lent, inputs, failed: AtomicBool::new(false), key })
     }
 
-    /// Fills `to` with a part of an input; `false` where libhdf5 has to.
+    /// Fills `to` with a part of an input; returns `false` if libhdf5 has to read it.
     pub(super) fn read(
         &self,
         record: &Record,
@@ -133,7 +134,7 @@ impl Engine {
         done
     }
 
-    /// Reads the parts of this block and of those behind it, on all processors.
+    /// Reads the parts of this block and of the next ones, on all processors.
     fn fetch(&self, record: &Record, grid: &Grid, first: u64, ahead: &mut Ahead) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut wanted: Vec<((u64, usize), Block)> = Vec::new();
@@ -159,7 +160,7 @@ impl Engine {
                     break;
                 };
                 buffer.resize(bytes, 0);
-                // What cannot be read is not there when it is asked for, and read again then.
+                // A part that cannot be read is omitted, and read again when it is requested.
                 if input.read_here(part, &mut buffer).is_ok() {
                     read.lock().unwrap_or_else(PoisonError::into_inner).push((*at, buffer));
                 }
@@ -176,7 +177,7 @@ impl Engine {
 }
 
 impl Ahead {
-    /// Notes that a block is computed now.
+    /// Records that a block is being computed.
     fn is_asked_for(&mut self, key: Key, block: u64) {
         if self.key != Some(key) {
             *self = Ahead { key: Some(key), block, ..Ahead::default() };
@@ -188,14 +189,14 @@ impl Ahead {
         }
     }
 
-    /// Gives out what was read.
+    /// Copies a part to `to` and removes it.
     fn take(&mut self, block: u64, number: usize, to: &mut [u8]) -> bool {
         let Some(bytes) = self.ready.remove(&(block, number)) else { return false };
         to.get_mut(..bytes.len()).map(|to| to.copy_from_slice(&bytes)).is_some()
     }
 }
 
-/// The blocks of a live dataset, row by row.
+/// The grid of blocks of a live dataset, in row-major order.
 struct Grid {
     counts: Vec<u64>,
     blocks: u64,
@@ -209,7 +210,7 @@ impl Grid {
         Grid { counts, blocks }
     }
 
-    /// The number of the block that begins at `offset`.
+    /// Returns the number of the block that begins at `offset`.
     fn number(&self, record: &Record, offset: &[u64]) -> Option<u64> {
         let mut number = 0_u64;
         for ((count, chunk), at) in self.counts.iter().zip(&record.chunk).zip(offset) {
@@ -221,7 +222,7 @@ impl Grid {
         (offset.len() == self.counts.len()).then_some(number)
     }
 
-    /// The block of a number.
+    /// Returns the block with a number.
     fn block(&self, record: &Record, mut number: u64) -> Option<Block> {
         let mut chunk = vec![0; self.counts.len()];
         for (place, count) in chunk.iter_mut().zip(&self.counts).rev() {

@@ -14,15 +14,15 @@ use hyperchunk_udf::expression::Kind;
 use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot, bytes_of};
 use std::ffi::{CStr, c_char};
 
-/// What an attribute is as an input.
+/// The shape and type of an attribute that is an input.
 pub(crate) struct Found {
     pub(crate) dims: Vec<u64>,
     pub(crate) datatype: Datatype,
-    /// What it is in an expression.
+    /// Its kind in an expression.
     pub(crate) kind: Option<Kind>,
 }
 
-/// Fails where the attribute that an input is lies in a file that inputs may not come from.
+/// Fails if an attribute that is an input is in a file that inputs may not come from.
 pub(super) fn check_place(library: &'static Library, plan: &Plan, file: &Handle, slot: &Slot) -> Result<()> {
     let Some((object, _)) = plan.verified.record.attribute_of(slot) else { return Ok(()) };
     let path = c_name(&absolute(object))?;
@@ -40,7 +40,7 @@ struct Attribute {
 }
 
 impl Attribute {
-    /// `None` when there is no such object, or it has no such attribute.
+    /// Returns `None` if there is no such object, or it has no such attribute.
     fn open(library: &'static Library, file: Hid, object: &str, name: &str) -> Result<Option<Self>> {
         let _quiet = Quiet::new(library);
         let (path, name) = (c_name(&absolute(object))?, c_name(name)?);
@@ -80,7 +80,7 @@ impl Attribute {
         }
     }
 
-    /// Its strings, without what fills them up.
+    /// Reads its strings, without padding.
     fn texts(&self, library: &'static Library) -> Result<Vec<Vec<u8>>> {
         let elements = self.elements()?;
         // SAFETY: a copy of an open type, then closed by its handle.
@@ -102,7 +102,7 @@ impl Attribute {
             });
             let texts = texts.collect();
             let space = library.space(&[elements as u64])?;
-            // SAFETY: what attr_read allocated for this type and so many elements.
+            // SAFETY: allocated by attr_read for this type and number of elements.
             unsafe { (library.f.vlen_reclaim)(memory.id, space.id, 0, pointers.as_mut_ptr().cast()) };
             return Ok(texts);
         }
@@ -112,7 +112,7 @@ impl Attribute {
             fail!(Unsupported, "it is larger than 64 KiB, the most that an attribute is as an input")
         };
         let mut buffer = vec![0u8; bytes];
-        // SAFETY: a type of ours, and a buffer with room for so many strings of it.
+        // SAFETY: a type of ours, and a buffer with room for `elements` strings of it.
         let read = unsafe {
             (library.f.type_set_size)(memory.id, room) >= 0
                 && (library.f.type_set_strpad)(memory.id, NULL_TERMINATED) >= 0
@@ -128,7 +128,7 @@ impl Attribute {
     }
 }
 
-/// What an attribute of an object of the file is; `None` when there is none.
+/// Finds an attribute of an object of the file; `None` when there is none.
 pub(crate) fn find(
     library: &'static Library,
     backend: Backend,
@@ -150,7 +150,7 @@ pub(crate) fn find(
     Ok(Some(Found { dims: attribute.dims, datatype, kind }))
 }
 
-/// Checks that an input which is an attribute is what its record says; what it is in an expression.
+/// Checks an input that is an attribute against its record; returns its kind in an expression.
 pub(crate) fn check(
     library: &'static Library,
     record: &Record,
@@ -161,7 +161,7 @@ pub(crate) fn check(
     let Some(found) = find(library, record.backend, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")
     };
-    // How long strings are is their value.
+    // The length of strings is part of their value, so it is not compared.
     let texts = [&found.datatype, &input.datatype].iter().all(|d| matches!(d, Datatype::Text(_)));
     if !record.fits(input, &found.dims) || (!texts && found.datatype != input.datatype) {
         fail!(
@@ -176,7 +176,7 @@ pub(crate) fn check(
     Ok(found.kind)
 }
 
-/// Reads an attribute, as it is now.
+/// Reads the present value of an attribute.
 pub(super) fn read(
     library: &'static Library,
     record: &Record,
@@ -195,7 +195,8 @@ pub(super) fn read(
         return place_texts(&attribute.texts(library)?, room, to);
     }
     let (native, ..) = library.input_type(record.backend, attribute.file_type.id)?;
-    // SAFETY: an open attribute of as many elements as were checked, in the type in memory that the record names.
+    // SAFETY: an open attribute with the checked number of elements, in the memory type that the record
+    // names.
     if unsafe { (library.f.attr_read)(attribute.handle.id, native.id, to.as_mut_ptr().cast()) } < 0 {
         return Err(failure(library, "cannot read it"));
     }

@@ -1,8 +1,8 @@
-//! How long functions compute for one read of a program's.
+//! The time limit on the computations of one read call of an application.
 //!
-//! HDF5 does not tell a filter where a read begins. But each call of its interface clears the error stack, and nothing within a read does: so
-//! once a thread's functions have computed for a while, a message is left there, and while it stays it is the same call. Short reads never
-//! see one.
+//! HDF5 does not tell a filter where a read begins. But each call of its interface clears the error stack,
+//! and no operation within a read does. So once a thread's functions have computed for a while, a message is
+//! put there, and while it remains the same call is running. Short reads never put one there.
 
 use crate::errors::{Area, push};
 use crate::library::Library;
@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy)]
 struct Account {
-    /// The library whose error stack is looked at.
+    /// The library whose error stack is used.
     library: usize,
-    /// Live datasets that are being computed, one for another.
+    /// Nesting depth of live datasets being computed as inputs of each other.
     depth: u32,
-    /// What was computed: for the one call, once it is marked.
+    /// Time spent computing; for the current call only, once it is marked.
     spent: Duration,
     marked: bool,
-    /// Seconds that the outermost's profile allows.
+    /// Limit in seconds from the outermost dataset's profile.
     limit: u64,
 }
 
@@ -32,14 +32,14 @@ thread_local! {
         const { Cell::new(Account { library: 0, depth: 0, spent: Duration::ZERO, marked: false, limit: u64::MAX }) };
 }
 
-/// The computation of one chunk, until it is dropped, which has to be the last that is done of it.
+/// Guard for the computation of one chunk. It must be dropped last, after all other work on the chunk.
 pub(crate) struct Computation {
     library: &'static Library,
     start: Instant,
 }
 
 impl Computation {
-    /// Begins, before any other call of the library.
+    /// Begins a computation, before any other call of the library.
     pub(crate) fn begin(library: &'static Library) -> Self {
         let mut account = ACCOUNT.get();
         if account.depth == 0 {
@@ -72,8 +72,8 @@ impl Drop for Computation {
     }
 }
 
-/// Fails where the read that this thread is part of has computed for longer than a profile allows: not before that, and at half as long
-/// again.
+/// Fails if the current read has computed for longer than the profile allows. The failure comes between the
+/// limit and 1.5 times the limit.
 ///
 /// # Errors
 /// `Limit`.
@@ -94,7 +94,7 @@ pub(super) fn check(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// The messages on the library's error stack.
+/// Returns the number of messages on the library's error stack.
 fn messages(library: &'static Library) -> isize {
     type Count = unsafe extern "C" fn(Hid) -> isize;
     let symbol = library.optional(c"H5Eget_num");

@@ -1,8 +1,8 @@
-//! Whether reading an input would come back to a dataset that is being read.
+//! Cycle check: detects inputs whose reading would come back to a dataset that is being read.
 //!
-//! HDF5 does not bear that: both reads of a dataset use what it keeps of one, and write where the other's memory was. A live
-//! dataset is known by its filter. A virtual one has none, and a chunk that HDF5 has kept is read without asking any filter: so it is
-//! followed to what it is made of.
+//! HDF5 does not support that: both reads of a dataset share one state, and one of them writes outside its
+//! buffer. A live dataset is recognised by its filter. A virtual one has no filter, and a chunk in HDF5's
+//! cache is read without calling any filter, so a virtual dataset is followed to its sources.
 
 use super::legacy;
 use super::locate::is_client_data_of;
@@ -21,21 +21,21 @@ use std::ffi::{CString, OsString, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Virtual datasets of virtual datasets are followed so far.
+/// Maximum nesting depth of virtual datasets.
 const DEPTH: usize = 16;
-/// Sources that are looked at for one input.
+/// Maximum number of sources examined for one input.
 const MOST: usize = 1 << 16;
 
-/// A live dataset that an input is, or is made of.
+/// A live dataset that is an input or a source of one.
 #[derive(Clone, Debug)]
 pub(super) enum Live {
     /// The client data of its filter.
     Words(Vec<u32>),
-    /// What HDF5-UDF stored.
+    /// The identity of a dataset of HDF5-UDF.
     Legacy(LiveId),
 }
 
-/// Fails where one of these is being computed by this thread.
+/// Fails if this thread is computing one of these.
 pub(super) fn check(found: &[Live]) -> Result<()> {
     found.iter().try_for_each(|live| {
         Active::check(|id| match live {
@@ -45,8 +45,8 @@ pub(super) fn check(found: &[Live]) -> Result<()> {
     })
 }
 
-/// The live datasets that reading `dataset` reads, without those that they read. Fails where it would read files that inputs may not
-/// come from.
+/// Returns the live datasets that reading `dataset` reads directly, without their own inputs. Fails if it
+/// would read files that inputs may not come from.
 pub(super) fn live_in(library: &'static Library, dataset: Hid, outside: &Outside) -> Result<Vec<Live>> {
     let mut walk = Walk { library, outside, found: Vec::new(), left: MOST };
     walk.dataset(dataset, 0)?;
@@ -89,7 +89,7 @@ impl Walk<'_> {
                 self.source(file.id, &source, depth)?;
                 continue;
             }
-            // libhdf5 takes the first that it can open.
+            // libhdf5 uses the first file that it can open.
             let mut is_open = false;
             for place in self.places(dataset, &file, Path::new(&name)).iter().filter(|place| place.exists()) {
                 if !is_open {
@@ -99,7 +99,7 @@ impl Walk<'_> {
                     continue;
                 }
                 let Ok(path) = CString::new(place.as_os_str().as_bytes()) else { continue };
-                // What cannot be opened here, libhdf5 does not open either.
+                // A file that cannot be opened here cannot be opened by libhdf5 either.
                 if let Ok(other) = self.open(&file, &path) {
                     is_open = true;
                     self.source(other.id, &source, depth)?;
@@ -109,7 +109,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A source that is not there is one of fill values.
+    /// A missing source reads as fill values.
     fn source(&mut self, file: Hid, name: &CString, depth: usize) -> Result<()> {
         match self.library.open_dataset(file, name) {
             Ok(source) => self.dataset(source.id, depth + 1),
@@ -117,7 +117,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Which files and datasets a virtual dataset is made of.
+    /// Returns the files and datasets that are the sources of a virtual dataset.
     fn sources(&mut self, plist: Hid) -> Result<BTreeSet<(OsString, String)>> {
         let named = named(self.library, plist, &mut self.left)?;
         let plain = |(file, name): (OsString, OsString)| {
@@ -130,11 +130,12 @@ impl Walk<'_> {
         let library = self.library;
         let path = library.name_of(file.id, library.f.file_name);
         let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
-        // A link to it is in one folder, the file in another, and the process may have left a third since.
+        // The link, the file it resolves to, and the process's present directory may all be in different
+        // folders.
         let real = super::plan::on_disk(library, file).and_then(|disk| disk.path());
         let own = library.dataset_access_plist(dataset);
         let prefix = own.ok().and_then(|list| {
-            // SAFETY: an open list, and a buffer of the size that is told.
+            // SAFETY: an open list, and a buffer of the size that is passed.
             text(&|to, size| unsafe { (library.f.plist_virtual_prefix)(list.id, to, size) })
         });
         let folders = [Some(path.clone()), path.canonicalize().ok(), real];
@@ -142,7 +143,8 @@ impl Walk<'_> {
         folders.flat_map(|folder| places(folder, prefix.as_deref(), name)).collect()
     }
 
-    /// Opens another file as libhdf5 does for a virtual dataset: as that dataset's own was opened.
+    /// Opens another file as libhdf5 does for a virtual dataset: with the access properties of that dataset's
+    /// own file.
     fn open(&self, like: &Handle, path: &CString) -> Result<Handle> {
         const WEAK: i32 = 1;
         let plist = self.library.access_plist(like.id)?;
@@ -152,7 +154,8 @@ impl Walk<'_> {
     }
 }
 
-/// The files and datasets that a virtual dataset names as its sources, as they are written. At most `left`, which becomes what is left.
+/// Returns the files and datasets that a virtual dataset names as its sources, as stored. `left` is the
+/// remaining budget of sources, from which their number is subtracted.
 pub(super) fn named(
     library: &'static Library,
     plist: Hid,
@@ -176,7 +179,7 @@ pub(super) fn named(
     *left -= count;
     let mut sources = BTreeSet::new();
     for number in 0..count {
-        // SAFETY: an open list, and a buffer of the size that is told.
+        // SAFETY: an open list, and a buffer of the size that is passed.
         let file = text(&|to, size| unsafe { (f.plist_virtual_file)(plist, number, to, size) });
         // SAFETY: as above.
         let name = text(&|to, size| unsafe { (f.plist_virtual_dataset)(plist, number, to, size) });
@@ -188,7 +191,7 @@ pub(super) fn named(
     Ok(sources)
 }
 
-/// A name with its `%%` undone. One with a `%b` is many.
+/// Replaces `%%` by `%` in a name. A name with `%b` stands for many and is an error.
 pub(super) fn unescaped(name: OsString) -> Result<OsString> {
     let Some(text) = name.to_str().filter(|text| text.contains('%')) else { return Ok(name) };
     let parts: Vec<&str> = text.split("%%").collect();

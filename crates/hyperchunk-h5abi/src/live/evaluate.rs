@@ -1,4 +1,4 @@
-//! One chunk, computed.
+//! Computation of one chunk.
 
 use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
@@ -20,9 +20,9 @@ use hyperchunk_udf::stored::Decodes;
 use hyperchunk_udf::stub::{Place, Stub};
 use std::sync::Arc;
 
-/// The bytes of the chunk that `stub` stands for.
+/// Computes the bytes of the chunk that `stub` stands for.
 ///
-/// `client` is the client data of the filter of the dataset that is read: the only thing that HDF5 tells about it.
+/// `client` is the client data of the dataset's filter, all that HDF5 passes about the dataset.
 pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -> Result<ChunkBuffer> {
     if cfg!(target_endian = "big") {
         fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
@@ -45,14 +45,15 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
     of_targets(library, &stub, &targets)
 }
 
-/// The chunk of one of these datasets, which have to agree.
+/// Computes the chunk for each of these datasets, whose results must agree.
 fn of_targets(library: &'static Library, stub: &Stub, targets: &[Target]) -> Result<ChunkBuffer> {
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
     budget::check(&first.profile).map_err(|e| first.explain(&e))?;
     let _active = Active::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
     let mut chunk = compute_and_note(library, stub, *dataset, first)?;
     for (dataset, other) in others {
-        // Copies of one file are open together, and HDF5 does not tell which is read. If they agree it does not matter.
+        // Copies of one file are open together, and HDF5 does not tell which is read. If they agree, it does
+        // not matter.
         let mut again = compute_and_note(library, stub, *dataset, other)?;
         if !same(&mut chunk, &mut again) {
             fail!(
@@ -72,7 +73,7 @@ fn same(a: &mut ChunkBuffer, b: &mut ChunkBuffer) -> bool {
     a.len() == b.len() && unsafe { libc::memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
 }
 
-/// Computes a chunk, and notes in the audit log, if there is one, that it was or why not.
+/// Computes a chunk, and records the outcome in the audit log, if there is one.
 fn compute_and_note(
     library: &'static Library,
     stub: &Stub,
@@ -109,7 +110,7 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
     })
 }
 
-/// The inputs of a live dataset, through the library.
+/// Reader of a live dataset's inputs through the library.
 struct Inputs<'a> {
     library: &'static Library,
     /// The live dataset.
@@ -142,8 +143,8 @@ impl Reader for Inputs<'_> {
     }
 }
 
-/// Reads a block of an input through the library, which converts it to the machine's types. The input may itself be
-/// live: then this thread comes back here.
+/// Reads a block of an input through the library, which converts it to the machine's types. The input may
+/// itself be live: then this thread re-enters this function.
 pub(super) fn read_input(
     library: &'static Library,
     live: Hid,
@@ -165,10 +166,10 @@ pub(super) fn read_input(
     read_block(library, live, plan, slot, block, to, 0).map_err(|e| of_input(&e, plan, slot))
 }
 
-/// An error of reading an input, which may be live itself.
+/// Wraps an error of reading an input, which may itself be live.
 fn of_input(error: &Error, plan: &Plan, slot: &Slot) -> Error {
     match error.message().rsplit_once(PREFIX) {
-        // The reason of a live dataset in the chain, without the messages of those between.
+        // Keep only the reason of the innermost live dataset in the chain.
         Some((_, reason)) => Error::new(error.kind(), format!("an input failed: {PREFIX}{reason}"))
             .about(format!("{}:{}", plan.file_path, plan.name)),
         None => {
@@ -192,7 +193,7 @@ fn read_block(
     let name = c_name(&absolute(&slot.name))?;
     let file = library.file_of(live)?;
     let dataset = library.open_dataset(file.id, &name)?;
-    // HDF5 does not bear reading a dataset while it is being read, so a circle is looked for before.
+    // HDF5 does not support reading a dataset while it is being read, so check for a cycle first.
     circle::check(&plan.live_in(library, &file, (dataset.id, &slot.name))?)?;
     let (native, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
@@ -206,7 +207,7 @@ fn read_block(
     let memory = library.space(shape)?;
     const SET: i32 = 0;
     let ones: Vec<u64> = vec![1; shape.len()];
-    // SAFETY: all lists have the rank of the space; the buffer has room for the block, in the type that is given.
+    // SAFETY: all lists have the rank of the space; the buffer has room for the block, in the given type.
     let done = unsafe {
         (shape.is_empty()
             || (library.f.space_select)(

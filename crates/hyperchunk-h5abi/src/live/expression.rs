@@ -1,4 +1,4 @@
-//! Computing expressions, in the reading process.
+//! Evaluation of expressions, in the reading process.
 
 use super::evaluate::read_input;
 use super::plan::{Plan, on_disk};
@@ -14,12 +14,12 @@ use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
-/// A thread keeps no more bytes between two chunks.
+/// Maximum number of bytes that a thread keeps between two chunks.
 const MAX_KEPT: usize = 32 << 20;
 
 thread_local! {
-    /// Memory for blocks and for inputs, from one chunk to the next. Taken out while it is used, since an input may be an
-    /// expression, too.
+    /// Buffers for blocks and inputs, reused from chunk to chunk. Taken out while in use, since an input may
+    /// also be an expression.
     static MEMORY: RefCell<Memory> = RefCell::default();
 }
 
@@ -30,7 +30,7 @@ struct Memory {
     block: Vec<u8>,
 }
 
-/// The bytes of a chunk: the block at `offset` of shape `shape`.
+/// Computes the bytes of a chunk: the block at `offset` of shape `shape`.
 pub(super) fn compute(
     library: &'static Library,
     dataset: Hid,
@@ -69,7 +69,7 @@ pub(super) fn compute(
     outcome
 }
 
-/// Computes piece by piece, so that the time limit holds.
+/// Evaluates piece by piece, so that the time limit holds.
 fn run(
     plan: &Plan,
     program: &Program,
@@ -80,7 +80,7 @@ fn run(
     program.evaluate_in_pieces(inputs, to, scratch, &mut || in_time(&plan.profile))
 }
 
-/// The inputs' elements for a block: where they lie if they are mapped, else read into `buffers`.
+/// Returns the inputs' elements for a block: in the mapping if they are mapped, else read into `buffers`.
 fn gather<'a>(
     library: &'static Library,
     dataset: Hid,

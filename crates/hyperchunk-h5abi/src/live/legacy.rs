@@ -1,6 +1,7 @@
-//! Datasets of HDF5-UDF: what their chunk says, as a record.
+//! Datasets of HDF5-UDF, converted to records.
 //!
-//! Their filter has no client data, so that nothing in the dataset tells which it is; it is known by what its chunk holds.
+//! Their filter has no client data, so nothing in the dataset's header identifies them; they are recognised
+//! by the contents of their chunk.
 
 use super::locate::{Target, not_none, target};
 use super::plan::absolute;
@@ -17,7 +18,7 @@ use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::Slot;
 use std::sync::Arc;
 
-/// What the chunk of a dataset of HDF5-UDF holds; none of other datasets.
+/// Returns the chunk of a dataset of HDF5-UDF; `None` for other datasets.
 pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let plist = library.create_plist(dataset)?;
     if library.live_filter(plist.id).is_none_or(|words| !words.is_empty()) {
@@ -29,7 +30,7 @@ pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<
     Ok(is_legacy(&bytes).then_some(bytes))
 }
 
-/// What the chunk of an open dataset says.
+/// Parses the chunk of an open dataset.
 pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
     Legacy::parse(bytes).map_err(|error| {
         let _quiet = Quiet::new(library);
@@ -42,7 +43,8 @@ pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
     })
 }
 
-/// The open datasets that hold `bytes`, with their plans: one a file, as [`locate`](super::locate::locate) finds them.
+/// Finds the open datasets that hold `bytes`, with their plans: one for each file, as
+/// [`locate`](super::locate::locate) does.
 pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -> Result<Vec<Target>> {
     let _quiet = Quiet::new(library);
     let mut targets: Vec<Target> = Vec::new();
@@ -76,18 +78,18 @@ pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -
     not_none(targets)
 }
 
-/// The record of a dataset of HDF5-UDF.
+/// Makes the record of a dataset of HDF5-UDF.
 pub(crate) fn verified(
     library: &'static Library,
     file: &Handle,
     dataset: Hid,
     legacy: &Legacy,
 ) -> Result<Verified> {
-    // Nobody's file is looked at further before its signer is known to be trusted.
+    // Nothing else in the file is examined before its signer is known to be trusted.
     legacy.profile()?;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     let (_, datatype) = library.unpadded_type(library.dataset_type(dataset)?.id)?;
-    // Native code has the layout of structures in it; interpreters go by names.
+    // Native code depends on the layout of structures; interpreters access members by name.
     let exact = legacy.language()? == Backend::Cpp;
     let slots = |names: &[String]| -> Result<Vec<Slot>> {
         names.iter().map(|name| slot(library, file, name, exact)).collect()
@@ -97,7 +99,7 @@ pub(crate) fn verified(
     Ok(Verified { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
 }
 
-/// A dataset that the header names, as it is in the file now: the header does not say what it was.
+/// Makes a slot from the present state of a dataset named in the header, which does not record it.
 fn slot(library: &'static Library, file: &Handle, name: &str, exact: bool) -> Result<Slot> {
     let about = |e: Error| Error::new(e.kind(), format!("{:?}: {e}", escape(name, 80)));
     let read = || {
@@ -115,7 +117,8 @@ fn slot(library: &'static Library, file: &Handle, name: &str, exact: bool) -> Re
     read().map_err(about)
 }
 
-/// A compiled form has the layout of the file in it: what lies otherwise in a structure of C cannot be given to it.
+/// Fails if the type's layout in the file differs from C's. Compiled code uses the file's layout, so such a
+/// dataset cannot be passed to it.
 pub(super) fn check_layout(library: &'static Library, file_type: Hid) -> Result<()> {
     let (memory, datatype) = library.unpadded_type(file_type)?;
     // SAFETY: open identifiers.

@@ -1,8 +1,9 @@
-//! Which open dataset a stub belongs to.
+//! Finding the open dataset that a stub belongs to.
 //!
-//! HDF5 tells a filter nothing about the dataset that it reads. But the library can list its open datasets, and a live
-//! one is known by its id, which is in the stub and in the client data of its filter: never by a name. Where copies of
-//! one file are open together, several datasets can match; then each is evaluated and all must agree.
+//! HDF5 tells a filter nothing about the dataset that it reads. But the library can list its open datasets,
+//! and a live one is known by its id, which is in the stub and in the client data of its filter: never by a
+//! name. Where copies of one file are open together, several datasets can match; then each is evaluated and
+//! all must agree.
 
 use super::plan::{Plan, check_shape};
 use super::record::{self, Verified};
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex};
 /// The version word of the filter's client data; the id's four words follow.
 pub(crate) const CLIENT_DATA_VERSION: u32 = 1;
 
-/// What the last look gave, good while the same datasets are open: identifiers are never used twice.
+/// A cached result, valid while the same datasets are open: identifiers are never reused.
 struct Found {
     library: usize,
     open: Vec<Hid>,
@@ -32,18 +33,19 @@ struct Found {
     targets: Vec<Target>,
 }
 
-/// A dataset of the reader's, which is open while its identifier is listed, and its plan.
+/// A dataset that the application has open, valid while its identifier is listed, and its plan.
 pub(crate) type Target = (Hid, Arc<Plan>);
 
-/// The plans of files that are open for reading only: a dataset that is opened again has the same.
+/// Plans for files that are open for reading only, reused when a dataset is opened again.
 static PLANS: Mutex<Vec<(usize, Arc<Plan>)>> = Mutex::new(Vec::new());
 const MAX_PLANS: usize = 32;
 
 static LAST: Mutex<Vec<Found>> = Mutex::new(Vec::new());
-/// Live datasets that read each other are looked up in turn.
+/// Number of cached results: live datasets that read each other are looked up alternately.
 const MAX_KEPT: usize = 8;
 
-/// The datasets that `stub` can belong to, with their plans: usually one, one for each open copy of the file otherwise.
+/// Returns the datasets that `stub` can belong to, with their plans: usually one, or one for each open copy
+/// of the file.
 pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Target>> {
     let open = library.open_ids(ALL_FILES, OBJ_DATASET);
     let trusted = trust::stamp();
@@ -68,7 +70,8 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     let mut targets: Vec<Target> = Vec::new();
     for (dataset, file, instance) in &candidates {
         let (dataset, instance) = (*dataset, *instance);
-        // Of several copies, one may have been rebuilt, or changed. Who is read is not known, so none is computed.
+        // One of several copies may have been rebuilt or changed. HDF5 does not tell which is read, so none
+        // is computed.
         if candidates.len() > 1 && !record::is_of(library, dataset, stub.record) {
             let name = library.name_of(file.id, library.f.file_name);
             fail!(
@@ -93,7 +96,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         })?);
     }
     let targets = not_none(targets)?;
-    // In a file that can be written, inputs can change between two chunks: everything is looked at again.
+    // In a writable file, inputs can change between two chunks, so nothing is cached.
     if targets.iter().all(|(_, p)| p.read_only)
         && let Some(mut last) = cache(&LAST)
     {
@@ -114,7 +117,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     Ok(targets)
 }
 
-/// A dataset with its plan: the one that is kept, or one that is made of the record that `verified` gives.
+/// Returns a dataset with its plan: the cached one, or a new one for the record that `verified` returns.
 pub(super) fn target(
     library: &'static Library,
     dataset: Hid,
@@ -135,7 +138,7 @@ pub(super) fn target(
     Ok((dataset, plan))
 }
 
-/// `targets`, of which there has to be one.
+/// Returns `targets`, or an error if it is empty.
 pub(super) fn not_none(targets: Vec<Target>) -> Result<Vec<Target>> {
     if targets.is_empty() {
         fail!(
@@ -166,8 +169,9 @@ fn keep_plan(library: &Library, plan: &Arc<Plan>) {
     }
 }
 
-/// Those of the open datasets that are the live dataset `id`, by the client data of their filters. One that has values instead counts
-/// only where there is no other: then a chunk without its record is read.
+/// Returns the open datasets that are the live dataset `id`, by the client data of their filters. Datasets
+/// that hold values instead are returned only if there is no other: then a chunk without its record is being
+/// read.
 fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     let (mut computed, mut others) = (Vec::new(), Vec::new());
     for &dataset in open {
@@ -180,8 +184,8 @@ fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     if computed.is_empty() { others } else { computed }
 }
 
-/// Whether a dataset with our filter is computed. One that a program made with the properties of a live dataset can have the values of it
-/// instead.
+/// Returns whether a dataset with our filter is computed. A dataset that a program created with the
+/// properties of a live one may hold values instead.
 pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -> bool {
     let optional = library.live_filter_of_copy(plist).is_some_and(|(flags, _)| flags & OPTIONAL != 0);
     !optional
@@ -189,9 +193,9 @@ pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -
             .is_ok_and(|chunk| chunk.is_some_and(|chunk| is_legacy(&chunk) || Stub::parse(&chunk).is_ok()))
 }
 
-/// Whether the live dataset that a creation list describes is open in a file that can be written.
+/// Returns whether the live dataset that a creation list describes is open in a writable file.
 ///
-/// HDF5 asks whether a filter can be applied when a dataset is made, which is not open then, and before the first write.
+/// HDF5 calls `can_apply` when a dataset is created, which is not open then, and before the first write.
 pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
     let Some(filter) = library.live_filter_of_copy(plist) else { return false };
     library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().any(|dataset| {
@@ -204,7 +208,7 @@ pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
     })
 }
 
-/// Whether the client data of a filter is that of the live dataset `id`.
+/// Returns whether the client data of a filter belong to the live dataset `id`.
 pub(crate) fn is_client_data_of(words: &[u32], id: LiveId) -> bool {
     words.first() == Some(&CLIENT_DATA_VERSION) && words.get(1..) == Some(&id.to_words()[..])
 }

@@ -1,7 +1,7 @@
 //! Evaluating a chunk of a live dataset from inside libhdf5's read.
 //!
-//! stub → the open dataset that it belongs to → its record, verified → plan → worker → the chunk's bytes. Expressions
-//! need no worker: they are computed here.
+//! stub → the open dataset that it belongs to → its record, verified → plan → worker → the chunk's bytes.
+//! Expressions need no worker: they are computed here.
 
 mod ahead;
 pub(crate) mod attributes;

@@ -1,4 +1,5 @@
-//! The types of inputs. Expressions take every kind of number; programs, those that every language has.
+//! The types of inputs. Expressions take every kind of number; programs, only the types that every language
+//! has.
 
 use crate::handles::Handle;
 use crate::library::Library;
@@ -10,8 +11,7 @@ use hyperchunk_udf::expression::Kind;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 impl Library {
-    /// For an input of this type in the file: its type in memory, what its record calls that, and for an expression what
-    /// it is there.
+    /// Returns the memory type of an input, its type in the record, and for an expression its kind.
     pub(crate) fn input_type(
         &'static self,
         backend: Backend,
@@ -25,7 +25,8 @@ impl Library {
         Ok((memory, number.into(), Some(kind)))
     }
 
-    /// Any number: half floats become floats, enumerations their integers, and those of FALSE and TRUE bools.
+    /// Returns the types of any number: half floats become floats, enumerations their integers, and
+    /// enumerations of FALSE and TRUE bools.
     fn number(&'static self, file_type: Hid) -> Result<(Handle, ElementType, Kind)> {
         // SAFETY: any identifier may be asked.
         if unsafe { (self.f.type_class)(file_type) } == CLASS_ENUM {
@@ -54,7 +55,7 @@ impl Library {
         Ok((native, datatype, if bools { Kind::Bool } else { Kind::of(datatype) }))
     }
 
-    /// The name of a member of an enumeration of bytes; empty when it has none of this value.
+    /// Returns the name of a member of an enumeration of bytes; empty if it has no member with this value.
     fn member(&self, datatype: Hid, value: u8) -> String {
         type NameOf = unsafe extern "C" fn(Hid, *const c_void, *mut c_char, usize) -> c_int;
         let symbol = self.optional(c"H5Tenum_nameof");
@@ -62,8 +63,8 @@ impl Library {
         if symbol.is_null() {
             return String::new();
         }
-        // SAFETY: H5Tenum_nameof has had this signature since 1.4; the value has the type's one byte, and the name's room is
-        // told.
+        // SAFETY: H5Tenum_nameof has had this signature since 1.4; the value has the type's one byte, and the
+        // size of the name's buffer is passed.
         let found = unsafe {
             std::mem::transmute::<*mut c_void, NameOf>(symbol)(
                 datatype,

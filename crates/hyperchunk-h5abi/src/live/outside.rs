@@ -1,7 +1,8 @@
-//! Which other files the inputs of a live dataset may come from, of those that libhdf5 would open for them.
+//! Access control for files outside the live dataset's own: rejects inputs that libhdf5 would open from files
+//! that the profile does not permit.
 //!
-//! The file says what its inputs are, by external links, sources of virtual datasets and names of raw data; who reads it may have files
-//! that are not meant for who made it.
+//! The file names its inputs, through external links, sources of virtual datasets and names of raw data. The
+//! reader may have files that the file's author must not see.
 
 use super::plan;
 use crate::handles::Handle;
@@ -16,16 +17,16 @@ use std::ffi::{OsStr, OsString, c_void};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-/// No name of raw data is longer, in bytes.
+/// Maximum length of the name of a raw data file, in bytes.
 const LONGEST: usize = 4096;
 
-/// What may be an input of the live datasets of one open file.
+/// The files that inputs of the live datasets of one open file may come from.
 pub(super) struct Outside {
     library: &'static Library,
     allowed: InputFiles,
     /// The library's number of the file.
     instance: u64,
-    /// The folder that it is in, without links.
+    /// The folder of the file, with links resolved.
     folder: Option<PathBuf>,
 }
 
@@ -35,7 +36,7 @@ impl Outside {
         Ok(Outside { library, allowed, instance: library.instance(file)?, folder })
     }
 
-    /// Fails where an open object lies in a file that it may not come from.
+    /// Fails if an open object is in a file that it may not come from.
     pub(super) fn check_object(&self, object: Hid) -> Result<()> {
         let file = self.library.file_of(object)?;
         if self.library.instance(&file)? == self.instance {
@@ -45,13 +46,14 @@ impl Outside {
         self.check(&real_path(self.library, &file).unwrap_or(name))
     }
 
-    /// Fails where the raw data of a dataset, whose properties these are, lie in a file that they may not come from.
+    /// Fails if the raw data of a dataset with these creation properties are in a file that they may not come
+    /// from.
     pub(super) fn check_raw(&self, dataset: Hid, plist: Hid) -> Result<()> {
         let names = raw_names(self.library, plist)?;
         names.iter().try_for_each(|name| self.check(&raw_place(self.library, dataset, name)))
     }
 
-    /// Fails for a file that is there and that no input may come from.
+    /// Fails for an existing file that no input may come from.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         let Ok(real) = std::fs::canonicalize(path) else { return Ok(()) };
         let shown = escape(&path.display().to_string(), 200);
@@ -78,14 +80,14 @@ impl Outside {
     }
 }
 
-/// The path of an open file without links.
+/// Returns the path of an open file with links resolved.
 fn real_path(library: &'static Library, file: &Handle) -> Option<PathBuf> {
     plan::on_disk(library, file)
         .and_then(|disk| disk.path())
         .or_else(|| std::fs::canonicalize(library.name_of(file.id, library.f.file_name)).ok())
 }
 
-/// The files of raw data that a creation list names.
+/// Returns the raw data files that a creation list names.
 pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsString>> {
     type External = unsafe extern "C" fn(Hid, u32, usize, *mut std::ffi::c_char, *mut i64, *mut u64) -> i32;
     // SAFETY: an open list.
@@ -104,7 +106,7 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
     for number in 0..count {
         let mut name = vec![0_u8; LONGEST + 1];
         let (mut offset, mut size) = (0, 0);
-        // SAFETY: an open list, and live buffers of the sizes that are told.
+        // SAFETY: an open list, and live buffers of the sizes that are passed.
         let told = unsafe {
             external(plist, number, LONGEST, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
         };
@@ -118,7 +120,7 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
     Ok(names)
 }
 
-/// Whether a file of raw data lies in the folder of the store that belongs to the dataset's own file.
+/// Returns whether a raw data file is in the store folder that belongs to the dataset's own file.
 pub(super) fn is_of_store(library: &'static Library, dataset: Hid, name: &OsStr) -> bool {
     let own = library.file_of(dataset).ok().and_then(|file| real_path(library, &file));
     let place = std::fs::canonicalize(raw_place(library, dataset, name)).ok();
@@ -127,7 +129,7 @@ pub(super) fn is_of_store(library: &'static Library, dataset: Hid, name: &OsStr)
     place.starts_with(folder)
 }
 
-/// Where libhdf5 looks for a file of raw data.
+/// Returns the path at which libhdf5 looks for a raw data file.
 fn raw_place(library: &'static Library, dataset: Hid, name: &OsStr) -> PathBuf {
     const ORIGIN: &[u8] = b"${ORIGIN}";
     type Prefix = unsafe extern "C" fn(Hid, *mut std::ffi::c_char, usize) -> isize;
@@ -136,7 +138,7 @@ fn raw_place(library: &'static Library, dataset: Hid, name: &OsStr) -> PathBuf {
     let own = list.and_then(|list| {
         // SAFETY: the symbol is libhdf5's, whose headers give it this type.
         let prefix: Prefix = unsafe { std::mem::transmute(symbol) };
-        // SAFETY: an open list, and a buffer of the size that is told.
+        // SAFETY: an open list, and a buffer of the size that is passed.
         text(&|to, size| unsafe { prefix(list.id, to, size) })
     });
     let file = library.file_of(dataset).ok();
@@ -159,7 +161,8 @@ fn no_file(path: &Path) -> crate::Error {
     crate::Error::new(crate::ErrorKind::Refused, message)
 }
 
-/// Fails where libhdf5 could open, for an external link to a file of this name, what is neither a file nor a folder, and wait for it.
+/// Fails if libhdf5, following an external link to a file of this name, could open something that is neither
+/// a file nor a folder, and block on it.
 pub(super) fn check_is_file(library: &'static Library, file: Hid, name: &OsStr) -> Result<()> {
     let file = library.file_of(file)?;
     let own = PathBuf::from(library.name_of(file.id, library.f.file_name));

@@ -1,4 +1,4 @@
-//! How the chunks of one open live dataset are computed: checked once, used for each chunk.
+//! The plan by which the chunks of one open live dataset are computed: checked once, used for each chunk.
 
 use super::ahead::Engine;
 use super::attributes;
@@ -33,11 +33,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(crate) struct Plan {
     /// The library's number of the open file.
     pub(crate) instance: u64,
-    /// Whom the user [trusted](trust::stamp) when it was made.
+    /// The [version stamp](trust::stamp) of the trust configuration when it was made.
     pub(crate) trust: u64,
-    /// Whether nothing that it reads can change while the file is open.
+    /// True if nothing that it reads can change while the file is open.
     pub(crate) read_only: bool,
-    /// Whether inputs that are read whole lie in the file, so that they stay what they are.
+    /// True if inputs that are read whole are in the same file, so that they cannot change.
     pub(crate) constant: bool,
     pub(crate) verified: Arc<Verified>,
     pub(crate) profile: Profile,
@@ -45,21 +45,22 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     /// The path of the file, for messages.
     pub(crate) file_path: String,
-    /// Where each slot's data comes from, in the order of [`Record::slots`](hyperchunk_udf::record::Record::slots).
+    /// The source of each slot's data, in the order of
+    /// [`Record::slots`](hyperchunk_udf::record::Record::slots).
     pub(crate) key: Arc<SessionKey>,
     /// The record's expression, if it has one.
     pub(crate) program: Option<Program>,
-    /// Where results are kept, if they are.
+    /// The cache of results, if enabled.
     pub(crate) results: Option<Results>,
-    /// Of inputs by their names, if that cannot change: the live datasets that they are made of.
+    /// By input name, the live datasets that it is made of; filled only if they cannot change.
     made_of: Mutex<BTreeMap<String, Arc<[Live]>>>,
-    /// Whether there may be inputs that the engine reads.
+    /// True if there may be inputs that the engine can read.
     chunked: bool,
     engine: OnceLock<Option<Engine>>,
 }
 
 impl Plan {
-    /// Fills `to` with a part of an input, without libhdf5, if that can be.
+    /// Fills `to` with a part of an input, without libhdf5, if possible.
     pub(super) fn read_by_engine(
         &self,
         library: &'static Library,
@@ -79,13 +80,13 @@ impl Plan {
         self.chunked && engine().as_ref().is_some_and(|engine| engine.read(record, slot, part, to, disk))
     }
 
-    /// Where inputs may come from; `file` is that of the live dataset.
+    /// Returns the files that inputs may come from; `file` contains the live dataset.
     pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<Outside> {
         Outside::new(library, file, self.profile.inputs)
     }
 
-    /// The live datasets that an input, which is open, is made of.
-    /// Fails where it comes from files that inputs may not come from.
+    /// Returns the live datasets that an open input is made of. Fails if it comes from files that inputs may
+    /// not come from.
     pub(super) fn live_in(
         &self,
         library: &'static Library,
@@ -104,7 +105,7 @@ impl Plan {
         Ok(found)
     }
 
-    /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
+    /// Checks the dataset and its record against each other, and finds the inputs.
     pub(crate) fn new(
         library: &'static Library,
         dataset: Hid,
@@ -142,7 +143,7 @@ impl Plan {
         let on_disk = on_disk(library, file);
         // A reader of a file that is being written (SWMR) sees it change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
-        // A result is found by the bytes of its inputs, so these are read.
+        // The cache key of a result contains the bytes of its inputs, so these are read and not mapped.
         let results = Results::of(&verified.record, &profile);
         inputs.mappable = on_disk.as_ref().filter(|_| read_only && results.is_none()).map(|d| d.version.0);
         inputs.storable = results.is_none();
@@ -152,7 +153,7 @@ impl Plan {
             _ => None,
         };
         let key = Arc::new(SessionKey {
-            // A file that is not on disk is known by the library's number alone.
+            // A file that is not on disk is identified only by the library's number.
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
             version: on_disk.as_ref().map_or((0, 0, 0), |d| d.version),
             record: verified.digest,
@@ -166,7 +167,7 @@ impl Plan {
         Ok(Plan {
             instance,
             trust: trusted,
-            // Another file that an input lies in may be open for writing.
+            // Another file that contains an input may be open for writing.
             read_only: read_only && !inputs.elsewhere,
             constant: read_only && !inputs.elsewhere && !inputs.made_elsewhere,
             verified,
@@ -182,9 +183,10 @@ impl Plan {
         })
     }
 
-    /// A worker for this plan: a warm one, or a new one.
+    /// Returns a worker for this plan, from the pool or started now.
     ///
-    /// A descriptor of the file is opened only to start one: kept, it would keep a file that the reader has closed.
+    /// A descriptor of the file is opened only to start one: a permanent one would keep open a file that the
+    /// application has closed.
     ///
     /// `key` is the plan's own, or one with room for the strings of one call.
     pub(crate) fn session(
@@ -227,9 +229,9 @@ impl Plan {
         Session::start(&job, &programs)
     }
 
-    /// `error` with the file, the dataset, the language, the key and the profile.
+    /// Returns `error` with the file, the dataset, the language, the key and the profile.
     pub(crate) fn explain(&self, error: &Error) -> Error {
-        // An error of a live dataset that is an input tells already whose it is.
+        // An error of a live dataset that is an input already names its dataset.
         if error.object().is_some() {
             return error.clone();
         }
@@ -238,7 +240,7 @@ impl Plan {
     }
 }
 
-/// The dataset must be what its record says: shape, type, chunks.
+/// Checks the dataset's shape, type and chunks against its record.
 pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
     let record = &verified.record;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
@@ -246,7 +248,7 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
     let (_, datatype) = library.memory_type(file_type.id)?;
     let chunk = library.chunk_shape(library.create_plist(dataset)?.id).unwrap_or_default();
     let told = (&record.output.dims, &record.output.datatype, &record.chunk);
-    // Of types that functions do not see, and of strings, that of the file is compared.
+    // For types that functions do not see, and for strings, compare the file type.
     let wanted = library.output_type(told.1, file_type.id)?;
     // SAFETY: open identifiers.
     let equal = unsafe { (library.f.type_equal)(wanted.id, file_type.id) } > 0;
@@ -268,14 +270,14 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
     if verified.legacy.is_some() {
         return super::legacy::check_layout(library, file_type.id);
     }
-    // What a function computes is put into the chunk as it is.
+    // The function's result is copied into the chunk without conversion.
     if !equal {
         fail!(Invalid, "the dataset is stored in another byte order or layout than its function computes")
     }
     Ok(())
 }
 
-/// A file on disk, opened anew for reading only.
+/// A file on disk, opened a second time for reading only.
 pub(super) struct DiskFile {
     pub(super) file: File,
     /// Device and inode.
@@ -285,17 +287,17 @@ pub(super) struct DiskFile {
 }
 
 impl DiskFile {
-    /// Where it is, if it has a name.
+    /// Returns its path, if it has a name.
     pub(super) fn path(&self) -> Option<PathBuf> {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", self.file.as_raw_fd())).ok()?;
         path.exists().then_some(path)
     }
 }
 
-/// The file itself, when it is one file on disk.
+/// Opens the file itself, if it is a single file on disk.
 pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
     let plist = library.access_plist(file.id).ok()?;
-    // SAFETY: an open list that is ours; setting the plain driver on this copy tells its identifier.
+    // SAFETY: an open list that is ours; setting the plain driver on this copy gives its identifier.
     let plain = unsafe {
         let driver = (library.f.plist_driver)(plist.id);
         (library.f.plist_set_sec2)(plist.id) >= 0 && driver == (library.f.plist_driver)(plist.id)
@@ -307,7 +309,7 @@ pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFi
     }
     // SAFETY: the plain driver's handle is a pointer to its descriptor.
     let fd = *unsafe { pointer.cast::<i32>().as_ref() }?;
-    // A descriptor that is passed on keeps its rights, so the file is opened anew, for reading only.
+    // A descriptor that is passed on keeps its rights, so the file is opened again, for reading only.
     let own = File::open(format!("/proc/self/fd/{fd}")).ok()?;
     let meta = own.metadata().ok()?;
     // SAFETY: fstat of the library's own descriptor into a live buffer.
@@ -319,22 +321,22 @@ pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFi
     (same && meta.is_file()).then(|| DiskFile { file: own, identity: (meta.dev(), meta.ino()), version })
 }
 
-/// Looks the inputs up.
+/// Looks up the inputs of a plan.
 struct Inputs<'a> {
     library: &'static Library,
     file: &'a Handle,
     instance: u64,
-    /// The size of the file, when a worker may map it.
+    /// The size of the file, if a worker may map it.
     mappable: Option<u64>,
-    /// Whether a worker may be given chunks as they are stored.
+    /// True if a worker may be given chunks as they are stored.
     storable: bool,
-    /// Whether an input lies in another file, behind an external link or a mount.
+    /// True if an input is in another file, reached through an external link or a mount.
     elsewhere: bool,
-    /// Whether one that is read whole is made of what may lie in others: it is virtual, external or live.
+    /// True if an input that is read whole may have its data in other files: it is virtual, external or live.
     made_elsewhere: bool,
-    /// Whether an input is stored in chunks.
+    /// True if an input is stored in chunks.
     chunked: bool,
-    /// What the inputs of an expression are.
+    /// The kinds of an expression's inputs.
     kinds: Vec<Kind>,
 }
 
@@ -359,7 +361,7 @@ impl Inputs<'_> {
         Ok(slots)
     }
 
-    /// Checks an input, and tells where a worker can map it if it can.
+    /// Checks an input; returns the place where a worker can map it, if it can.
     fn source(&mut self, verified: &Verified, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
         sources::check(library, self.file.id, &verified.record, input)?;
@@ -384,7 +386,7 @@ impl Inputs<'_> {
                 input.dims
             )
         }
-        // An offset in another file means nothing in this one.
+        // An offset in another file is meaningless in this one.
         if library.instance(&library.file_of(dataset.id)?)? != self.instance {
             self.elsewhere = true;
             return Ok(None);
@@ -427,17 +429,17 @@ impl Inputs<'_> {
     }
 }
 
-/// A type in a message: names of members are from a file.
+/// Returns the escaped name of a type, for messages: names of members come from the file.
 fn shown(datatype: &Datatype) -> String {
     escape(&datatype.name(), 200)
 }
 
-/// The path of a file with its folders, whatever folder its reader works in.
+/// Returns the absolute path of a file.
 fn absolute_path(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
-/// The name in a file for a name in a source: from the root on.
+/// Returns the absolute name in a file for a name in a source.
 pub(crate) fn absolute(name: &str) -> String {
     format!("/{}", name.trim_start_matches('/'))
 }

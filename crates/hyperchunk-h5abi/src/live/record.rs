@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
 
-/// A record whose signature holds, or that has none.
+/// A record with a valid signature, or without one.
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     pub(crate) signer: Option<Fingerprint>,
-    /// What HDF5-UDF wrote, if it did: the record is made of that.
+    /// The parsed data of HDF5-UDF that the record was made from, if it wrote the dataset.
     pub(crate) legacy: Option<Legacy>,
 }
 
@@ -34,7 +34,7 @@ impl Verified {
         Ok(Verified { digest: RecordDigest::of(bytes), record, signer, legacy: None })
     }
 
-    /// The rights that it has here.
+    /// Returns the profile that applies to it on this machine.
     pub(crate) fn profile(&self) -> Result<Profile> {
         match &self.legacy {
             Some(legacy) => legacy.profile(),
@@ -42,7 +42,8 @@ impl Verified {
         }
     }
 
-    /// The same for a dataset that has grown to `dims` since it was attached: with the shapes of now.
+    /// Returns the record with the present shapes, for a dataset that has grown to `dims` since it was
+    /// attached.
     pub(crate) fn grown(self: Arc<Self>, dims: &[u64]) -> Result<Arc<Self>> {
         if self.record.maximum.is_empty() || *dims == *self.record.output.dims {
             return Ok(self);
@@ -51,7 +52,7 @@ impl Verified {
         Ok(Arc::new(Verified { digest: self.digest, record, signer: self.signer, legacy: None }))
     }
 
-    /// Notes in the audit log, if there is one, what became of it in this file.
+    /// Writes the outcome of using it in this file to the audit log, if there is one.
     pub(crate) fn note(&self, file: &str, dataset: &str, profile: Option<&str>, error: Option<&Error>) {
         audit::note(&audit::Event {
             file,
@@ -64,7 +65,7 @@ impl Verified {
         });
     }
 
-    /// The language, the key and the profile, for messages.
+    /// Returns the language, the key and the profile, for messages.
     pub(crate) fn describe(&self, profile: Option<&Profile>) -> String {
         let key = self.signer.map_or_else(|| "unsigned".to_owned(), |f| format!("key {f}"));
         let profile = profile.map(|p| format!(", profile {}", p.name)).unwrap_or_default();
@@ -72,11 +73,11 @@ impl Verified {
     }
 }
 
-/// Records are looked up by their digest, so an entry can never be out of date.
+/// Cache of verified records, keyed by digest, so an entry can never be out of date.
 static VERIFIED: Mutex<VecDeque<Arc<Verified>>> = Mutex::new(VecDeque::new());
 const MAX_VERIFIED: usize = 64;
 
-/// The record with this digest, from the dataset that should have it.
+/// Returns the record with this digest, from the dataset that should have it.
 pub(crate) fn verified(
     library: &'static Library,
     dataset: Hid,
@@ -105,12 +106,12 @@ pub(crate) fn verified(
     Ok(new)
 }
 
-/// Whether the dataset has the record with this digest.
+/// Returns whether the dataset has the record with this digest.
 pub(crate) fn is_of(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
     read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::of(&b) == digest))
 }
 
-/// The bytes of a dataset's record, and where they are; `None` when it has none.
+/// Reads the bytes of a dataset's record, and their location; `None` when it has none.
 pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Vec<u8>, Place)>> {
     if let Some(chunk) = first_chunk(library, dataset)?
         && let Ok((Stub { place: Place::Chunk, .. }, record)) = Stub::split(&chunk)
@@ -120,7 +121,8 @@ pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Ve
     Ok(attribute(library, dataset)?.map(|bytes| (bytes, Place::Attribute)))
 }
 
-/// What the first chunk of a dataset holds as it is stored; `None` when there is none, or no filter was applied to it.
+/// Returns the stored bytes of a dataset's first chunk; `None` when there is no chunk, or no filter was
+/// applied to it.
 pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     if dims.contains(&0) {
@@ -128,7 +130,7 @@ pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Opt
     }
     let origin = vec![0; dims.len()];
     let mut size = 0;
-    // Asked for the size of a chunk that is not there, some libraries say 0, and others fail.
+    // For the size of a missing chunk, some library versions return 0, and others fail.
     let quiet = Quiet::new(library);
     // SAFETY: the offset has the dataset's rank; one live integer.
     let there = unsafe { (library.f.dataset_chunk_size)(dataset, origin.as_ptr(), &raw mut size) } >= 0;
@@ -145,7 +147,7 @@ pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Opt
         .map_err(|_| Error::new(ErrorKind::Limit, format!("no memory for a record of {length} bytes")))?;
     bytes.resize(length, 0u8);
     let mut mask = 0u32;
-    // SAFETY: as above, and the buffer has the size that HDF5 has just told.
+    // SAFETY: as above, and the buffer has the size that HDF5 returned.
     let rc = unsafe {
         (library.f.dataset_read_chunk)(dataset, 0, origin.as_ptr(), &raw mut mask, bytes.as_mut_ptr().cast())
     };
@@ -155,7 +157,7 @@ pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Opt
     Ok((mask == 0).then_some(bytes))
 }
 
-/// The bytes of the record attribute; `None` when the dataset has none.
+/// Reads the record attribute; `None` when the dataset has none.
 fn attribute(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let name = c_name(ATTRIBUTE)?;
     // SAFETY: a NUL-terminated name.
@@ -216,7 +218,7 @@ fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) ->
         Err(Error::new(ErrorKind::Limit, format!("its record has {length} bytes")))
     };
     let space = library.scalar_space()?;
-    // SAFETY: what attr_read allocated for this type and space.
+    // SAFETY: allocated by attr_read for this type and space.
     unsafe { (library.f.vlen_reclaim)(memory_type, space.id, 0, (&raw mut text).cast()) };
     bytes
 }

@@ -1,4 +1,4 @@
-//! Which other files an input comes from, through libhdf5.
+//! The files that an input comes from, other than its own, through libhdf5.
 
 use super::circle::{named, unescaped};
 use super::outside;
@@ -13,9 +13,9 @@ use hyperchunk_udf::sources::{Sources, Target};
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Virtual datasets of virtual datasets are followed so far.
+/// Maximum nesting depth of virtual datasets.
 const DEPTH: usize = 16;
-/// Sources that are looked at for one input.
+/// Maximum number of sources examined for one input.
 const MOST: usize = 1 << 16;
 /// The longest value of a link, in bytes: HDF5 stores its length in 16 bits.
 const LONGEST_LINK: usize = 1 << 16;
@@ -23,20 +23,21 @@ const LONGEST_LINK: usize = 1 << 16;
 type Info = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, Hid) -> c_int;
 type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -> c_int;
 
-/// Where the object of this name in an open file comes from: a dataset, with what it is made of, or what has an attribute.
+/// Returns the sources of the object with this name in an open file: a dataset, including its virtual
+/// sources, or an object with an attribute.
 pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
     let mut walk = Walk { library, file, found: Sources::default(), left: MOST };
     walk.object(absolute(name).as_bytes(), 0)?;
     Ok(walk.found)
 }
 
-/// Fails where an input comes from other files than its record says.
+/// Fails if an input comes from other files than its record says.
 pub(crate) fn check(library: &'static Library, file: Hid, record: &Record, input: &Slot) -> Result<()> {
     let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
     hyperchunk_udf::sources::check(record, input, &of(library, file, name)?)
 }
 
-/// The sources of all inputs, for the record.
+/// Adds the sources of all inputs to the record.
 pub(crate) fn add(library: &'static Library, file: Hid, record: &mut Record) -> Result<()> {
     record.sources.clear();
     for input in &record.inputs {
@@ -60,7 +61,7 @@ impl Walk {
     fn object(&mut self, path: &[u8], depth: usize) -> Result<()> {
         let library = self.library;
         let Ok(name) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
-        // Before anything is opened: what is no file may not let go of who opens it.
+        // Before anything is opened: opening something other than a file may block for ever.
         let links = Links::of(library);
         if let Some(links) = &links {
             let mut found = std::mem::take(&mut self.found);
@@ -72,7 +73,7 @@ impl Walk {
         }
         // SAFETY: a NUL-terminated name; 0 is the default access list.
         let object = unsafe { (library.f.object_open)(self.file, name.as_ptr(), 0) };
-        // What is not there has no values.
+        // A missing object has no values.
         let Ok(object) = library.wrap_object(object, "the object") else { return Ok(()) };
         let (own, other) = (library.instance(&library.file_of(self.file)?)?, library.file_of(object.id)?);
         if library.instance(&other)? != own {
@@ -99,7 +100,7 @@ impl Walk {
             fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
         }
         for (file, source) in named(library, plist.id, &mut self.left)? {
-            // One that is numbered is written as it stands in the file.
+            // The name of a numbered source is listed as stored.
             let plain = |name: &OsStr| unescaped(name.to_owned()).unwrap_or_else(|_| name.to_owned());
             let (file, source) = (plain(&file), plain(&source));
             if file == "." {
@@ -113,7 +114,7 @@ impl Walk {
     }
 }
 
-/// What tells of a link where it leads.
+/// Functions that return the target of a link.
 struct Links {
     library: &'static Library,
     info: Info,
@@ -121,7 +122,7 @@ struct Links {
 }
 
 impl Links {
-    /// `None` in a program that has libhdf5 inside and not these functions of it.
+    /// Returns `None` in a program that has libhdf5 inside without these functions.
     fn of(library: &'static Library) -> Option<Self> {
         let symbol = |names: &[&CStr]| {
             let mut found = names.iter().map(|name| library.optional(name));
@@ -136,7 +137,8 @@ impl Links {
         Some(Links { library, info, value })
     }
 
-    /// What the link at an absolute path leads to. Fails where that is no file, and opening it could wait for ever.
+    /// Returns the target of the link at an absolute path. Fails if the target is not a file, since opening
+    /// it could wait for ever.
     fn target(&self, file: Hid, path: &[u8]) -> Result<Target> {
         const SOFT: c_int = 1;
         const EXTERNAL: c_int = 64;
@@ -150,12 +152,12 @@ impl Links {
             return Ok(Target::Here);
         }
         let mut bytes = vec![0_u8; LONGEST_LINK + 1];
-        // SAFETY: as above, and a buffer of the size that is told.
+        // SAFETY: as above, and a buffer of the size that is passed.
         let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), LONGEST_LINK, 0) };
         if rc < 0 {
             fail!(Invalid, "a link on its path does not tell where it leads")
         }
-        // An external link's value is a version, the file's name and the object's, each with a zero behind it.
+        // An external link's value is a version, the file's name and the object's, each followed by a zero.
         let mut texts =
             bytes.get(usize::from(kind == EXTERNAL)..).unwrap_or_default().split(|byte| *byte == 0);
         let first = texts.next().unwrap_or_default().to_vec();

@@ -1,6 +1,6 @@
 //! Inputs for workers that decode chunks themselves: handed over as they are stored.
 //!
-//! Whatever does not go this way is read through the library, which says what is wrong if something is.
+//! All other inputs are read through the library, which reports errors.
 
 use super::plan::absolute;
 use crate::Result;
@@ -12,23 +12,23 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::record::{Block, Record, Slot};
 use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
 
-/// Client data of a filter, at most; those that workers undo have a few.
+/// Maximum number of client data words of a filter; the filters that workers can decode have a few.
 const MAX_WORDS: usize = 16;
 /// `H5T_ORDER_LE`, `H5T_ORDER_BE`.
 const LITTLE: i32 = 0;
 const BIG: i32 = 1;
 
-/// How the chunks of a dataset are stored, where a worker may make elements of them.
+/// The storage form of a dataset's chunks, if a worker can decode them.
 pub(super) struct Form {
     chunk: Vec<u64>,
     filters: Vec<Filter>,
-    /// Units of so many bytes whose bytes are in the other order; 1 for none.
+    /// Size in bytes of the units whose byte order is reversed; 1 for none.
     swap: u32,
     needed: Decodes,
 }
 
 impl Form {
-    /// `None` where they are none that a worker decodes.
+    /// Returns `None` if a worker cannot decode the chunks.
     pub(super) fn of(library: &'static Library, dataset: &Handle) -> Result<Option<Form>> {
         let plist = library.create_plist(dataset.id)?;
         let (Some(chunk), Some(filters)) = (library.chunk_shape(plist.id), filters(library, plist.id)) else {
@@ -40,13 +40,14 @@ impl Form {
     }
 }
 
-/// The filters of a creation list.
+/// Returns the filters of a creation list.
 fn filters(library: &Library, plist: Hid) -> Option<Vec<Filter>> {
     // SAFETY: any identifier may be asked.
     let count = u32::try_from(unsafe { (library.f.plist_filters)(plist) }).ok()?;
     let one = |number| {
         let (mut flags, mut count, mut words) = (0, MAX_WORDS, [0_u32; MAX_WORDS]);
-        // SAFETY: all buffers are live and of the sizes that are told; a name and a configuration are not asked for.
+        // SAFETY: all buffers are live and of the sizes that are passed; the name and the configuration are
+        // not requested.
         let id = unsafe {
             (library.f.plist_filter)(
                 plist,
@@ -65,8 +66,8 @@ fn filters(library: &Library, plist: Hid) -> Option<Vec<Filter>> {
     (0..count).map(one).collect()
 }
 
-/// Of how many bytes the units are whose bytes are in the other order than in memory; 1 if elements are stored as in memory, `None` if
-/// they are otherwise.
+/// Returns the size in bytes of the units whose byte order is reversed; 1 if elements are stored as in
+/// memory, `None` if they differ otherwise.
 fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> {
     let stored = library.dataset_type(dataset.id)?;
     let (native, ..) = library.input_type(Backend::Cuda, stored.id)?;
@@ -94,8 +95,8 @@ fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> 
     Ok(u32::try_from(size).ok().filter(|_| same))
 }
 
-/// Puts a block of an input into memory as it is stored, for a worker that decodes so much. Returns the bytes; 0 if it has to be
-/// read otherwise.
+/// Copies a block of an input into memory as it is stored, if the worker can decode it. Returns the number of
+/// bytes; 0 if it has to be read otherwise.
 pub(super) fn read(
     library: &'static Library,
     live: Hid,
@@ -140,14 +141,15 @@ fn filled(
         let mut size = 0;
         // SAFETY: the offset has the dataset's rank; one live integer.
         let told = unsafe { (library.f.dataset_chunk_size)(dataset, start.as_ptr(), &raw mut size) } >= 0;
-        // One that was never written has no size.
+        // A chunk that was never written has no size.
         sizes.push(Some(size).filter(|size| told && *size > 0)?);
     }
     let bytes = stored.place(&sizes).filter(|bytes| *bytes <= to.len() as u64)?;
     let mut masks = Vec::with_capacity(starts.len());
     for ((_, place), start) in stored.places(to)?.into_iter().zip(&starts) {
         let mut mask = 0_u32;
-        // SAFETY: the offset has the dataset's rank; the buffer has the size that HDF5 told, which nobody changes meanwhile.
+        // SAFETY: the offset has the dataset's rank; the buffer has the size that HDF5 returned, which does
+        // not change meanwhile.
         let read = unsafe {
             (library.f.dataset_read_chunk)(
                 dataset,
@@ -158,7 +160,7 @@ fn filled(
             )
         };
         let past = start.iter().zip(&form.chunk).zip(dims).any(|((start, chunk), dim)| start + chunk > *dim);
-        // Chunks that reach past the edges may be stored without filters, which no mask says.
+        // Chunks that reach past the edges may be stored without filters, which the mask does not show.
         let unclear = past && mask == 0 && !form.filters.is_empty() && place.len() as u64 == chunk_bytes;
         masks.push(Some(mask).filter(|_| read >= 0 && !unclear)?);
     }
@@ -169,8 +171,8 @@ fn filled(
     Some(bytes)
 }
 
-/// The parts of chunks that make a block, and the first element of each chunk. `None` for more than memory of so many bytes has room
-/// for, or no elements.
+/// Returns the parts of chunks that make up a block, and the first element of each chunk. `None` if their
+/// table needs more than `room` bytes, or there are no elements.
 fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(Vec<Piece>, Vec<Vec<u64>>)> {
     let rank = chunk.len();
     if offset.len() != rank || shape.len() != rank || chunk.contains(&0) || shape.contains(&0) {

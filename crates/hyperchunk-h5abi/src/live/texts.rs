@@ -1,8 +1,9 @@
 //! Inputs with strings of variable length.
 //!
-//! HDF5 allocates each such string by itself. Here it allocates them from an arena that counts, so that a file cannot ask
-//! for more memory than the profile allows. For the worker they are put together behind the elements, in memory that it
-//! can only read, and the elements get the addresses that the worker sees them at. It never sees one of ours.
+//! HDF5 allocates each such string separately. Here it allocates them from an arena with a limit, so that a
+//! file cannot use more memory than the profile allows. For the worker they are placed after the elements, in
+//! memory that it can only read, and the elements get the addresses at which the worker sees them. It never
+//! sees an address of this process.
 
 use crate::errors::Quiet;
 use crate::library::Library;
@@ -13,26 +14,26 @@ use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::host::Strings;
 use std::ffi::{CStr, c_char, c_void};
 
-/// Bytes of an address.
+/// Size of an address, in bytes.
 const ADDRESS: usize = size_of::<u64>();
-/// Bytes of an arena's block.
+/// Size of an arena's block, in bytes.
 const BLOCK: usize = 1 << 20;
 
 /// An input as HDF5 has read it: elements, and the strings that they point at.
 pub(super) struct Texts {
     elements: Vec<u8>,
-    /// Bytes of an element, and where in it addresses are.
+    /// Size of an element in bytes, and the offsets of the addresses in it.
     size: usize,
     pointers: Vec<usize>,
-    /// Keeps the strings.
+    /// Owns the strings.
     _arena: Box<Arena>,
-    /// Bytes of the strings, each with its zero.
+    /// Total size of the strings in bytes, including their zeros.
     text_bytes: u64,
 }
 
 impl Texts {
-    /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list. All together
-    /// needs at most `limit` bytes, else `too_large` is the error.
+    /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list.
+    /// Returns the error `too_large` if everything together needs more than `limit` bytes.
     pub(super) fn read(
         library: &'static Library,
         datatype: &Datatype,
@@ -81,7 +82,8 @@ impl Texts {
         Ok(texts)
     }
 
-    /// Gives each address's place in the elements, and its string with the zero; none where the address is null.
+    /// Calls `give` with the offset of each address in the elements, and its string with the zero; `None` if
+    /// the address is null.
     fn each(&self, mut give: impl FnMut(usize, Option<&[u8]>)) {
         for (n, element) in self.elements.chunks_exact(self.size.max(1)).enumerate() {
             for &at in &self.pointers {
@@ -136,7 +138,7 @@ impl Strings for Texts {
     }
 }
 
-/// Memory for strings, which is freed at once.
+/// Memory for strings, freed all at once.
 struct Arena {
     blocks: Vec<Vec<u8>>,
     left: u64,

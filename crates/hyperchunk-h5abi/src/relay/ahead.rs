@@ -1,5 +1,5 @@
-//! What a relay asks for: ranges in parallel pieces, structure in blocks that are worth a request, and more ahead of who reads
-//! on where it stopped.
+//! Request planning of a relay: ranges in parallel pieces, structure in blocks that are worth a request, and
+//! readahead for sequential reads.
 
 use bytes::Bytes;
 use hyperchunk::Result;
@@ -7,25 +7,26 @@ use hyperchunk::io::Source;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One request is for so many bytes at most.
+/// Maximum size of one request, in bytes.
 const PIECE: u64 = 1 << 20;
-/// Ranges from here on are handed on without being kept.
+/// Ranges of this size or more are passed on without being cached.
 const LARGE: u64 = 2 << 20;
-/// What is kept, all together.
+/// Maximum size of a file's cache, in bytes.
 const KEPT: u64 = 32 << 20;
-/// The farthest ahead that data are asked for. What lies behind some structure is mostly data, so it is a piece for that.
+/// Maximum readahead for data, in bytes. Data usually follow structure, so readahead for structure is limited
+/// to [`PIECE`].
 const FARTHEST: u64 = 8 << 20;
-/// Blocks of structure are from this long to [`PIECE`].
+/// Minimum size of a block of structure, in bytes; the maximum is [`PIECE`].
 const SMALLEST_BLOCK: u64 = 64 << 10;
-/// A range that begins so near to the end of the last one goes on from there.
+/// A range that begins within this distance of the end of the last one counts as sequential.
 const NEAR: u64 = 256 << 10;
-/// So often somebody must have gone on before more is asked for than is needed at the moment.
+/// Number of sequential reads before data are prefetched during idle time.
 const STEADY: u32 = 2;
 
-/// Takes bytes of the file, and where they are.
+/// Callback that takes bytes of the file and their offset.
 pub(super) type Send<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
-/// Bytes of the file that are kept.
+/// Cached bytes of the file.
 struct Kept {
     start: u64,
     bytes: Bytes,
@@ -38,7 +39,7 @@ impl Kept {
     }
 }
 
-/// How a file was read so far, its structure or its data.
+/// The access pattern so far of a file's structure or data.
 #[derive(Clone, Copy, Default)]
 struct Course {
     end: u64,
@@ -46,13 +47,13 @@ struct Course {
     steps: u32,
 }
 
-/// A file, and what is at hand of it.
+/// A file and its cache.
 pub(super) struct Reader {
     source: Arc<dyn Source>,
     kept: Vec<Kept>,
     total: u64,
     clock: u64,
-    /// Of structure, of data.
+    /// The access patterns of structure and of data.
     courses: [Course; 2],
 }
 
@@ -71,18 +72,18 @@ impl Reader {
         &*self.source
     }
 
-    /// How many bytes are kept.
+    /// Returns the number of cached bytes.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Forgets what is kept.
+    /// Clears the cache.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
         self.total = 0;
     }
 
-    /// Hands on a range, in pieces. What may be wanted next is fetched with it.
+    /// Passes on a range, in pieces. Fetches readahead with it.
     pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
         let ahead = self.follow(range, data);
         let large = range.end - range.start >= LARGE;
@@ -113,7 +114,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Fetches data that will most likely be asked for next; whether anything was.
+    /// Prefetches data that will probably be requested next; returns whether it fetched any.
     pub(super) fn look_ahead(&mut self) -> bool {
         let [_, course] = self.courses;
         let end = course.end.saturating_add(course.ahead).min(self.source.size());
@@ -121,14 +122,14 @@ impl Reader {
         while let Some(kept) = self.kept.iter().find(|kept| kept.start <= at && at < kept.end()) {
             at = kept.end();
         }
-        // Who needs it will be told what is wrong.
+        // An error is reported later, to the read that needs the data.
         course.steps > STEADY
             && at < end
             && at - course.end <= course.ahead / 2
             && self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok()
     }
 
-    /// How many bytes from the start of a range are worth asking for.
+    /// Returns the number of bytes from the start of a range that are worth a request.
     fn follow(&mut self, range: &Range<u64>, data: bool) -> u64 {
         let (least, most) = if data { (0, FARTHEST) } else { (self.block(), PIECE) };
         let [of_structure, of_data] = &mut self.courses;
@@ -145,7 +146,7 @@ impl Reader {
         if course.steps >= STEADY { course.ahead } else { least }
     }
 
-    /// How many bytes take as long as a request does.
+    /// Returns the number of bytes that take as long to transfer as the latency of a request.
     fn block(&self) -> u64 {
         let Some(remote) = self.source.remote() else { return SMALLEST_BLOCK };
         let cost = remote.cost();
@@ -154,7 +155,7 @@ impl Reader {
         bytes.next_power_of_two().clamp(SMALLEST_BLOCK, PIECE)
     }
 
-    /// Where the next bytes that are kept begin.
+    /// Returns the start of the next cached bytes.
     fn kept_from(&self, at: u64) -> u64 {
         self.kept.iter().map(|kept| kept.start).filter(|start| *start > at).min().unwrap_or(u64::MAX)
     }
@@ -169,7 +170,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Fetches a range in pieces, many at once; `take` gets them as they come.
+    /// Fetches a range in pieces, several at once; `take` gets them as they arrive.
     fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(u64, Bytes) -> Result<()>) -> Result<()> {
         let piece = usize::try_from(PIECE).unwrap_or(usize::MAX);
         let starts = (range.start..range.end).step_by(piece);
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// A file that notes what is asked of it.
+    /// A source that records its requests.
     #[derive(Debug)]
     struct Noting {
         size: u64,
@@ -242,7 +243,7 @@ mod tests {
         (Arc::clone(&source), Reader::new(source))
     }
 
-    /// Reads a range, checks it, and says how often the file was asked.
+    /// Reads a range, checks it, and returns the number of requests.
     fn check(source: &Noting, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
         let before = source.asked.lock().unwrap().len();
         let mut got = vec![0; usize::try_from(range.end - range.start).unwrap()];
@@ -278,7 +279,7 @@ mod tests {
         let asked: usize =
             (0..100).map(|n| check(&source, &mut reader, n * step..(n + 1) * step, true)).sum();
         assert!(asked < 40, "{asked} requests");
-        // With nothing else to do, it stays ahead.
+        // With idle time between reads, it stays ahead.
         let mut late = 0;
         for n in 100..200 {
             while reader.look_ahead() {}
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(check(&source, &mut reader, 5..(10 << 20) + 5, true), 10);
         assert_eq!(reader.total, 0);
         check(&source, &mut reader, 1 << 20..(1 << 20) + 10, false);
-        // What is kept in the middle is not asked for again.
+        // Cached bytes in the middle are not requested again.
         check(&source, &mut reader, 0..4 << 20, true);
         let asked = source.asked.lock().unwrap();
         assert!(asked.iter().rev().take(4).all(|(start, length)| *start != 1 << 20 || *length != 1 << 20));

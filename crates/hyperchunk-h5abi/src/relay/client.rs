@@ -1,4 +1,5 @@
-//! The end in the program that reads: starts a relay, asks it, and never waits for ever.
+//! The client of a relay, in the reading program: starts a relay and sends it requests. Every wait has a
+//! deadline.
 
 use super::{CLOSE, END, ERROR, HELLO, Header, LONGEST_TEXT, OPEN, OPENED, PIECE, READ, VERSION, text_of};
 use std::fmt;
@@ -12,23 +13,23 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// A relay says hello within this time.
+/// Time limit for a relay's hello.
 const START: Duration = Duration::from_secs(60);
-/// No answer takes longer. The relay gives up before, and says why.
+/// Time limit for an answer. The relay's own limit is shorter, so that it can report the reason.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// A relay that nobody needs any more ends within this time, or is left alone.
+/// Time limit for an unneeded relay to end; after that it is left alone.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// If this is set, what relays print is to be seen.
+/// Environment variable that makes the relay's standard error visible.
 const VERBOSE: &str = "HYPERCHUNK_RELAY_STDERR";
 
-/// What bytes are wanted for.
+/// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Structure,
     Data,
 }
 
-/// Why something failed, with the system's number for it where there is one.
+/// The reason of a failure, with the system's error number if there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -40,20 +41,20 @@ impl Failure {
         Self { message: message.into(), number: 0 }
     }
 
-    /// With the place that was read.
+    /// Adds the range that was read.
     pub(crate) fn of(mut self, offset: u64, length: usize) -> Self {
         self.message = format!("{length} bytes at {offset}: {}", self.message);
         self
     }
 
-    /// Whether it is that there is no such file.
+    /// Returns whether the file does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.number == libc::ENOENT
     }
 }
 
 impl fmt::Display for Failure {
-    /// In the words by which h5py chooses its exceptions.
+    /// Formats the error with the words that h5py uses to choose its exceptions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.message)?;
         if self.number != 0 {
@@ -65,27 +66,28 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A file over a network, one version of it.
+/// One version of a file over a network.
 #[derive(Debug)]
 pub(crate) struct Relay {
     shared: Arc<Shared>,
     url: String,
     pub(crate) size: u64,
-    /// Which version of which file it is: empty if that cannot be told.
+    /// Identifies the version of the file: empty if that is unknown.
     pub(crate) identity: String,
     place: Mutex<Place>,
 }
 
-/// Where a file is open.
+/// The location of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    /// Which of the relays that one [`Shared`] has had.
+    /// The serial number of the relay within its [`Shared`].
     relay: u64,
-    /// Its number there.
+    /// The file's number in that relay.
     file: u64,
 }
 
-/// What all files have that one program reads with one command and in one environment, where credentials are.
+/// State shared by all files that a program reads with one command and one environment, which holds
+/// credentials.
 #[derive(Debug)]
 struct Shared {
     command: PathBuf,
@@ -96,27 +98,28 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     link: Option<Link>,
-    /// How many there have been.
+    /// Number of relays started so far.
     relays: u64,
 }
 
 static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-/// Kept for a program that opens one file after another. The relay ends by itself if that takes long.
+/// Keeps the relay for a program that opens one file after another. The relay ends by itself after a long
+/// idle time.
 static LAST: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
 
-/// A relay that runs.
+/// A running relay.
 #[derive(Debug)]
 struct Link {
     stream: UnixStream,
-    /// Its process; none in a test.
+    /// Its process; `None` in tests.
     child: Option<Child>,
-    /// The process that started it.
+    /// The id of the process that started it.
     process: u32,
     requests: u64,
     files: u64,
 }
 
-/// Writes to a socket without the signal that would end a program whose relay is gone.
+/// Writes to a socket without SIGPIPE, which would end a program whose relay is gone.
 struct Unsignalled<'a>(&'a UnixStream);
 
 impl Write for Unsignalled<'_> {
@@ -135,7 +138,7 @@ impl Write for Unsignalled<'_> {
 impl Drop for Link {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // It is the parent's, and of the socket this is a copy.
+            // This is a copy in a forked child; the relay belongs to the parent.
             return;
         }
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
@@ -156,7 +159,7 @@ impl Link {
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let verbose = std::env::var_os(VERBOSE).is_some_and(|value| !value.is_empty());
-        // A group of its own: Ctrl-C is for the program, which may go on.
+        // A process group of its own: Ctrl-C is for the program, which may go on.
         let child = Command::new(command)
             .arg("relay")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -190,7 +193,8 @@ impl Link {
         Ok(Self { stream, child, process: std::process::id(), requests: 0, files: 0 })
     }
 
-    /// Opens a file: its number, size and identity. The outer error is that the relay cannot be used any more.
+    /// Opens a file: returns its number, size and identity. The outer error means that the relay cannot be
+    /// used any more.
     fn open(&mut self, url: &str) -> Result<Result<(u64, u64, String), Failure>, Failure> {
         if url.len() as u64 > LONGEST_TEXT {
             return Ok(Err(Failure::new("the URL is too long")));
@@ -213,7 +217,7 @@ impl Link {
         Ok(if answer.kind == OPENED { Ok((file, answer.offset, text)) } else { Err(told(&answer, text)) })
     }
 
-    /// Fills a buffer. The outer error is that the relay cannot be used any more.
+    /// Fills a buffer. The outer error means that the relay cannot be used any more.
     fn read(
         &mut self,
         file: u64,
@@ -277,7 +281,7 @@ fn gone(error: &io::Error) -> Failure {
 }
 
 impl Shared {
-    /// That of a command, in the environment as it is now.
+    /// Returns the shared state of a command in the present environment.
     fn of(command: &Path) -> Arc<Self> {
         let shared = Self::found_or_made(command);
         let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&shared));
@@ -301,8 +305,9 @@ impl Shared {
         shared
     }
 
-    /// Runs something with a relay, which is started if there is none: if it ended by itself, or is the parent's of a process
-    /// that was forked. One that ends meanwhile is replaced once; one that is silent is not asked twice.
+    /// Runs an operation with a relay. One is started if there is none, if it has ended, or if it belongs to
+    /// the parent of a forked process. A relay that ends during the operation is replaced once; one that does
+    /// not answer is not asked twice.
     fn with<T>(
         &self,
         mut run: impl FnMut(&mut Link, u64) -> Result<Result<T, Failure>, Failure>,
@@ -344,8 +349,8 @@ impl Relay {
         Ok(Self { shared, url: url.to_owned(), size, identity, place: Mutex::new(place) })
     }
 
-    /// Fills a buffer with the bytes from `offset` on; the file has them. Another relay must have the version of the file that
-    /// was opened.
+    /// Fills a buffer with the bytes from `offset` on, which must be inside the file. A replaced relay must
+    /// have the same version of the file.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.with(|link, relay| {
@@ -369,7 +374,7 @@ impl Relay {
         !self.identity.is_empty() && self.identity == identity && self.size == size
     }
 
-    /// Whether two are the same version of the same file.
+    /// Returns whether both are the same version of the same file.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || self.is_this(other.size, &other.identity)
     }
@@ -385,7 +390,7 @@ impl Drop for Relay {
             && link.process == std::process::id()
         {
             let header = Header { file: place.file, ..Header::new(CLOSE, 0) };
-            // If the relay is gone, so is the file.
+            // A relay that is gone has closed the file already.
             drop(header.send(&mut Unsignalled(&link.stream), &[]));
         }
     }
@@ -406,7 +411,7 @@ mod tests {
         refused("/bin/false", "HYPERCHUNK_COMMAND");
     }
 
-    /// What reading gives if the relay answers with these frames.
+    /// Returns the result of a read if the relay answers with these frames.
     fn read_from(frames: &[(Header, &[u8])]) -> Result<Result<(), Failure>, Failure> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut link = Link::over(ours, None).unwrap();

@@ -1,10 +1,11 @@
-//! Files over a network for libhdf5: what a plugin loads must not hold a network stack, so a process of its own, `hyperchunk
-//! relay`, hands ranges of files on over a socket.
+//! Files over a network for libhdf5. A plugin must not load a network stack, so a separate process,
+//! `hyperchunk relay`, passes ranges of files on over a socket.
 //!
-//! Both ends send a [`Header`], and as many bytes as its `length` says where the kind has some. The relay says [`HELLO`] at
-//! once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered with [`OPENED`] or [`ERROR`], then for
-//! ranges ([`READ`]), each of which is answered with any number of [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not
-//! answered. A closed socket ends the relay.
+//! Both ends send a [`Header`], followed by `length` bytes for the kinds that have a body. The relay sends
+//! [`HELLO`] at once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered
+//! with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of which is answered with any number of
+//! [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
+//! relay.
 
 mod ahead;
 mod client;
@@ -15,36 +16,36 @@ pub use serve::serve;
 
 use std::io::{self, Read, Write};
 
-/// Which protocol this is; in the hello's `offset`.
+/// The version of the protocol, sent in the hello's `offset`.
 const VERSION: u64 = 1;
 
-/// What both ends send first; integers are little-endian.
+/// The header of every message; integers are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     kind: u32,
-    /// Of a [`READ`]: 0 for structure, 1 for data. Of an [`ERROR`]: the system's number for it, or 0.
+    /// For a [`READ`]: 0 for structure, 1 for data. For an [`ERROR`]: the system's error number, or 0.
     detail: u32,
     /// The request's number.
     id: u64,
     /// The file's number.
     file: u64,
-    /// Where in the file; of [`OPENED`], the file's size.
+    /// The offset in the file; for [`OPENED`], the file's size.
     offset: u64,
-    /// How many bytes follow; of [`READ`], how many are wanted.
+    /// Number of bytes that follow; for [`READ`], number of bytes requested.
     length: u64,
 }
 
-/// From the relay, first of all.
+/// From the relay, as the first message.
 const HELLO: u32 = 1;
 /// To the relay; a URL follows.
 const OPEN: u32 = 2;
-/// From the relay: what tells this version of the file apart from others follows.
+/// From the relay: the identity of this version of the file follows.
 const OPENED: u32 = 3;
 /// To the relay.
 const READ: u32 = 4;
 /// From the relay: bytes of the range follow.
 const PIECE: u32 = 5;
-/// From the relay: all pieces came.
+/// From the relay: all pieces were sent.
 const END: u32 = 6;
 /// From the relay: a message follows.
 const ERROR: u32 = 7;
@@ -52,7 +53,7 @@ const ERROR: u32 = 7;
 /// To the relay: the file is not needed any more.
 const CLOSE: u32 = 8;
 
-/// The longest URL, identity or message.
+/// Maximum length of a URL, identity or message, in bytes.
 const LONGEST_TEXT: u64 = 64 << 10;
 
 impl Header {
@@ -118,7 +119,7 @@ impl Header {
         Ok(Self::from_bytes(bytes))
     }
 
-    /// The text that follows.
+    /// Reads the text that follows.
     fn text(&self, from: &mut impl Read) -> io::Result<String> {
         if self.length > LONGEST_TEXT {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a text that is too long"));
@@ -129,7 +130,7 @@ impl Header {
     }
 }
 
-/// A text with its length, cut if it is too long.
+/// Returns a text with its length, truncated if it is too long.
 fn text_of(text: &str) -> (u64, &[u8]) {
     let bytes = text.as_bytes();
     let bytes = bytes.get(..usize::try_from(LONGEST_TEXT).unwrap_or(0)).unwrap_or(bytes);

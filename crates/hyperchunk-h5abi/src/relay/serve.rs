@@ -1,4 +1,4 @@
-//! The relay's own end: `hyperchunk relay`.
+//! The relay process: `hyperchunk relay`.
 
 use super::ahead::Reader;
 use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
@@ -12,22 +12,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// What a client asks for.
+/// A request of the client.
 enum Request {
     Open(Header, String),
     Read(Header),
     Close(u64),
 }
 
-/// What is kept of all files together, in bytes.
+/// Maximum size of the caches of all files together, in bytes.
 const KEPT: u64 = 256 << 20;
-/// A relay without a file ends after this time.
+/// A relay without an open file ends after this time.
 const IDLE: Duration = Duration::from_secs(30);
-/// So many requests may wait.
+/// Maximum number of queued requests.
 const WAITING: usize = 16;
 
-/// Hands files on over the socket that is the process's standard input. Ends the process when the other end closes it,
-/// whatever is under way.
+/// Serves files over the socket that is the process's standard input. Ends the process when the other end
+/// closes it, even in the middle of a request.
 ///
 /// # Errors
 /// A message, if there is no socket, or the other end does not speak the protocol.
@@ -45,14 +45,14 @@ pub fn serve() -> std::result::Result<(), String> {
     let (to, from) = sync_channel(WAITING);
     std::thread::spawn(move || {
         let status = receive(requests, &to);
-        // SAFETY: ends the process, with nothing to be written and whatever else is under way.
+        // SAFETY: ends the process at once; there is nothing to be flushed.
         unsafe { libc::_exit(status) }
     });
-    // Whoever asked is gone if it cannot be answered.
+    // A failure to answer means that the client is gone.
     answer(&mut stream, &from).map_err(|error| error.to_string())
 }
 
-/// Descriptors that the program which started this process left open are its own business.
+/// Closes descriptors that the program which started this process left open.
 fn close_other_descriptors() {
     #[cfg(target_os = "linux")]
     // SAFETY: a system call; nothing in this process has opened anything that it still needs.
@@ -61,7 +61,7 @@ fn close_other_descriptors() {
     }
 }
 
-/// Reads requests until the other end closes; the status to end with.
+/// Reads requests until the other end closes; returns the exit status.
 fn receive(stream: UnixStream, to: &SyncSender<Request>) -> i32 {
     let mut stream = BufReader::new(stream);
     loop {
@@ -87,7 +87,7 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
     loop {
         let request = match requests.try_recv() {
             Ok(request) => request,
-            // Nobody waits: time to look ahead.
+            // No request is queued: prefetch.
             Err(TryRecvError::Empty) if files.look_ahead() => continue,
             Err(TryRecvError::Empty) => {
                 let patience = if files.all.is_empty() { IDLE } else { Duration::MAX };
@@ -113,11 +113,11 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
     }
 }
 
-/// The files that are open, by the client's numbers.
+/// The open files, by the client's numbers.
 #[derive(Default)]
 struct Files {
     all: HashMap<u64, Reader>,
-    /// The one that was read last.
+    /// The number of the file that was read last.
     last: u64,
 }
 
@@ -126,7 +126,7 @@ impl Files {
         self.all.get_mut(&self.last).is_some_and(Reader::look_ahead)
     }
 
-    /// Forgets what is kept of others, if it is too much.
+    /// Clears the caches of other files, if they are too large together.
     fn trim(&mut self) {
         let mut total = self.all.values().fold(0_u64, |total, reader| total.saturating_add(reader.total()));
         for (number, reader) in &mut self.all {
@@ -141,7 +141,7 @@ impl Files {
     }
 }
 
-/// Which version of which file it is; empty if that cannot be told.
+/// Returns the identity of the version of the file; empty if that is unknown.
 fn identity(source: &Arc<dyn Source>) -> String {
     source
         .remote()

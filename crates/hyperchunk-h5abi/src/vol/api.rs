@@ -3,7 +3,7 @@
 use crate::symbols::{Herr, Hid, functions};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// An object of a connector, or arguments that go on as they are.
+/// An object of a connector, or arguments that are passed on unchanged.
 pub(super) type P = *mut c_void;
 /// A name.
 pub(super) type Name = *const c_char;
@@ -12,8 +12,8 @@ pub(super) type Name = *const c_char;
 pub(super) type Scatter = unsafe extern "C" fn(*mut *const c_void, *mut usize, P) -> Herr;
 
 functions! {
-    /// What a callback hands on to the connector below (object, location, connector, the callback's arguments), and what
-    /// the callbacks themselves call.
+    /// Functions that pass a callback on to the connector below (object, location, connector, the callback's
+    /// arguments), and functions that the callbacks themselves call.
     Api:
     attr_create = "H5VLattr_create": fn(P, P, Hid, Name, Hid, Hid, Hid, Hid, Hid, P) -> P;
     attr_open = "H5VLattr_open": fn(P, P, Hid, Name, Hid, Hid, P) -> P;

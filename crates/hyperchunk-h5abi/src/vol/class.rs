@@ -1,11 +1,11 @@
-//! `H5VL_class_t`, version 3: the same in HDF5 1.13, 1.14, 2.0 and 2.2.
+//! `H5VL_class_t`, version 3, which is identical in HDF5 1.13, 1.14, 2.0 and 2.2.
 
 use super::{NAME, dataset, file, forward, info, introspect, link, object};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// `H5VL_VERSION`.
 const VERSION: c_uint = 3;
-/// The connector's number. 256 to 511 are for whoever has no registered one.
+/// The connector's number. 256 to 511 are for unregistered connectors.
 const VALUE: c_int = 313;
 
 type Callback = *const c_void;
@@ -46,7 +46,7 @@ macro_rules! row {
     ($($callback:path),* $(,)?) => { [$($callback as *const () as Callback),*] };
 }
 
-/// The class with the callbacks of slot `L`.
+/// Returns the class with the callbacks of slot `L`.
 #[rustfmt::skip]
 pub(super) fn class<const L: usize>() -> Class {
     let [initialize, terminate, optional] =

@@ -12,10 +12,10 @@ use std::ptr::null_mut;
 type Transfer =
     unsafe extern "C" fn(usize, *const P, Hid, *const Hid, *const Hid, *const Hid, Hid, *const P, P) -> Herr;
 
-/// As many datasets as nearly every call has: they need no allocation.
+/// Number of datasets up to which a transfer needs no allocation; nearly every call has fewer.
 const FEW: usize = 8;
 
-/// A transfer of `count` datasets: one by one if any is of a store, else handed on.
+/// Transfers `count` datasets: one by one if any belongs to a store, else in one call of the connector below.
 ///
 /// # Safety
 /// The arguments are those of a callback: arrays of `count`, objects of ours.
@@ -90,7 +90,7 @@ unsafe fn transfer_all(
     if gathers { slot.reached(0) } else { Ok(0) }
 }
 
-/// What was done to a dataset is for other ranks to see, if they have the file open together.
+/// Makes a change to a dataset visible to other ranks, if they have the file open together.
 fn hand_on(ours: &Object) -> Outcome<()> {
     match &ours.file {
         Some(file) if file.has_ranks() => file.hand_on(),
@@ -98,7 +98,7 @@ fn hand_on(ours: &Object) -> Outcome<()> {
     }
 }
 
-/// Hands a transfer of `count` datasets on.
+/// Passes a transfer of `count` datasets on to the connector below.
 ///
 /// # Safety
 /// The arguments are those of a callback: arrays of `count`, objects of ours.
@@ -135,7 +135,7 @@ unsafe fn transfer(
         many = below.collect();
         many.as_ptr()
     };
-    // SAFETY: as many lower objects; the other arguments go on as they came.
+    // SAFETY: as many lower objects; the other arguments are passed on unchanged.
     unsafe {
         let vol = Object::of(*datasets).vol;
         call(count, under, vol, types, spaces, file_spaces, dxpl, buffers, NO_REQUEST)
@@ -206,7 +206,7 @@ pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
         let ours = unsafe { Object::of(object) };
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         let under =
             unsafe { (slot.api.dataset_open)(ours.under, at, ours.vol, name, dapl, dxpl, NO_REQUEST) };
         Object::wrap_dataset(slot, under, ours.vol, ours.file.as_ref())
@@ -223,9 +223,9 @@ pub(super) unsafe extern "C" fn dataset_get<const L: usize>(object: P, args: P, 
         {
             return Ok(status);
         }
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         let status = unsafe { (slot.api.dataset_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
-        // The extent of a virtual dataset may be that of its sources.
+        // The extent of a virtual dataset may depend on its sources.
         if ours.sources.is_some() && status >= 0 { slot.reached(status) } else { Ok(status) }
     })
 }
@@ -246,7 +246,7 @@ pub(super) unsafe extern "C" fn dataset_specific<const L: usize>(
             hand_on(ours)?;
             return Ok(status);
         }
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         Ok(unsafe { (slot.api.dataset_specific)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
     })
 }
@@ -266,7 +266,7 @@ pub(super) unsafe extern "C" fn dataset_optional<const L: usize>(
             hand_on(ours)?;
             return Ok(status);
         }
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         Ok(unsafe { (slot.api.dataset_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
     })
 }

@@ -1,7 +1,7 @@
-//! A file driver for libhdf5: reads the bytes of a file over a network, which a relay hands on.
+//! A file driver for libhdf5 that reads a file over a network through a relay.
 //!
-//! libhdf5 does all the rest: what it reads in a file of this machine, it reads here. `H5FD_class_t` and `H5FD_t` are the same
-//! in HDF5 1.14 and 2.x.
+//! libhdf5 does everything else as for a local file. `H5FD_class_t` and `H5FD_t` are the same in HDF5 1.14
+//! and 2.x.
 
 use super::failure::{Outcome, TOLD};
 use super::remote;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// `H5FD_CLASS_VERSION`.
 const VERSION: c_uint = 1;
-/// The driver's number. 256 to 511 are for whoever has no registered one.
+/// The driver's number. 256 to 511 are for unregistered drivers.
 const VALUE: c_int = 313;
 const NAME: &CStr = c"hyperchunk";
 /// `H5F_CLOSE_WEAK`.
@@ -34,13 +34,13 @@ const LARGEST: u64 = i64::MAX as u64;
 /// `HADDR_UNDEF`.
 const UNDEFINED: u64 = u64::MAX;
 
-/// What is smaller is read in blocks of this size.
+/// Size in bytes of a cached block. Smaller reads go through the cache.
 const BLOCK: usize = 64 << 10;
-/// So many of them are kept for each file.
+/// Maximum number of cached blocks for each file.
 const KEPT: usize = 64;
 
 type Callback = *const c_void;
-/// A driver's file, as libhdf5 has it.
+/// A driver's file, as libhdf5 passes it.
 type F = *mut File;
 
 /// `H5FD_class_t`, version 1.
@@ -69,14 +69,14 @@ struct Class {
 const _: () = assert!(std::mem::offset_of!(Class, terminate) == 32);
 const _: () = assert!(std::mem::offset_of!(Class, lists) == 32 + 8 * (1 + 3 + 1 + 3 + 1 + 2 + 11 + 6 + 6));
 
-/// What an access list says to the driver: the file that a program opened, and who gets it.
+/// The driver's information in an access list: the file that a program opened, and the command of the relay.
 #[derive(Clone, Debug)]
 pub(super) struct Info {
     pub(super) url: String,
     pub(super) command: PathBuf,
 }
 
-/// `H5FD_t`, of which libhdf5 fills the first part, and what is ours.
+/// `H5FD_t`, of which libhdf5 fills the first part, followed by our own fields.
 #[repr(C)]
 struct File {
     /// Longer than in any release.
@@ -87,14 +87,14 @@ struct File {
     blocks: Mutex<Blocks>,
 }
 
-/// What was read in small pieces, by the number of the block.
+/// Cache of blocks read in small pieces, by block number.
 #[derive(Default)]
 struct Blocks {
     kept: HashMap<u64, (u64, Arc<[u8]>)>,
     clock: u64,
 }
 
-/// The class with the callbacks of slot `L`.
+/// Returns the class with the callbacks of slot `L`.
 fn class<const L: usize>() -> Class {
     Class {
         version: VERSION,
@@ -127,7 +127,7 @@ fn class<const L: usize>() -> Class {
     }
 }
 
-/// The driver's identifier in this library, registered on first use.
+/// Returns the driver's identifier in this library, registered on first use.
 pub(super) fn id(slot: &'static Slot) -> Outcome<Hid> {
     let known = slot.driver();
     if known >= 0 {
@@ -148,7 +148,7 @@ pub(super) fn id(slot: &'static Slot) -> Outcome<Hid> {
     Ok(id)
 }
 
-/// The guard of the callbacks that can fail.
+/// Guard around the callbacks that can fail.
 fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Result<T, Failure>) -> T {
     let slot = slot::<L>();
     guard_within(slot.library, Area::Remote, failed, || body(slot))
@@ -158,7 +158,7 @@ unsafe extern "C" fn open<const L: usize>(name: *const c_char, flags: c_uint, fa
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes a NUL-terminated name.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        // SAFETY: any identifier may be asked; what the list has lives as long as it.
+        // SAFETY: any identifier may be asked; the list owns its information.
         let info = unsafe { (slot.api.plist_driver_info)(fapl).cast::<Info>().as_ref() };
         let Some(info) = info else {
             return Err(Failure::new("an access list that names this driver but no file over a network"));
@@ -293,8 +293,8 @@ unsafe extern "C" fn write<const L: usize>(
 }
 
 impl File {
-    /// Fills a buffer. What is behind the end of the file reads as zeros, as in files of this machine: libhdf5 has checked
-    /// that the file is as long as it says.
+    /// Fills a buffer. Bytes past the end of the file read as zeros, as in files of this machine: libhdf5 has
+    /// checked that the file is as long as it says.
     fn read(&self, address: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
         let there = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
         let (buffer, behind) = buffer.split_at_mut(there.min(buffer.len()));

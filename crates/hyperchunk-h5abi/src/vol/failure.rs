@@ -1,11 +1,12 @@
-//! Why a callback fails.
+//! Errors of callbacks.
 
 use std::ffi::c_int;
 
-/// What a callback does.
+/// The result of a callback.
 pub(super) type Outcome<T> = Result<T, Failure>;
 
-/// A failure: of our own, with its reason, or one whose reason libhdf5 has told; its error stack must stay as it is.
+/// A failure: either our own, with its reason, or one whose reason is on libhdf5's error stack already, which
+/// must not change.
 #[derive(Debug)]
 pub(super) struct Failure(Option<String>);
 
@@ -13,12 +14,12 @@ pub(super) struct Failure(Option<String>);
 pub(super) const TOLD: Failure = Failure(None);
 
 impl Failure {
-    /// The reason as text, if libhdf5 does not have it.
+    /// Returns the reason as text, if it is not on libhdf5's stack.
     pub(super) fn text(&self) -> Option<&str> {
         self.0.as_deref()
     }
 
-    /// The reason, if libhdf5 does not have it.
+    /// Returns the reason, if it is not on libhdf5's stack.
     pub(super) fn reason(self) -> Option<String> {
         self.0
     }
@@ -31,7 +32,8 @@ impl From<String> for Failure {
 }
 
 impl From<hyperchunk::Error> for Failure {
-    /// With the system's number where there is one, in the words by which h5py chooses its exceptions.
+    /// Appends the system's error number, if there is one, with the words that h5py uses to choose its
+    /// exceptions.
     fn from(error: hyperchunk::Error) -> Self {
         let text = error.to_string();
         let number =
@@ -47,7 +49,7 @@ impl From<hyperchunk::Error> for Failure {
     }
 }
 
-/// `Err` with a formatted message.
+/// Returns an `Err` with a formatted message.
 macro_rules! refuse {
     ($($arg:tt)*) => {
         return Err($crate::vol::failure::Failure::from(format!($($arg)*)))
@@ -55,7 +57,7 @@ macro_rules! refuse {
 }
 pub(super) use refuse;
 
-/// HDF5's status as an outcome.
+/// Converts HDF5's status to a result.
 pub(super) fn done(status: c_int) -> Outcome<c_int> {
     if status < 0 { Err(TOLD) } else { Ok(status) }
 }

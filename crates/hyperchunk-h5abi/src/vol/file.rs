@@ -1,4 +1,4 @@
-//! Opening and creating files, and what can be asked about files by name.
+//! Opening and creating files, and queries about files by name.
 
 use super::api::{Name, P};
 use super::failure::{Outcome, TOLD, refuse};
@@ -9,7 +9,9 @@ use super::remote;
 use super::slot::{NO_REQUEST, PropertyList, Slot, enter};
 use super::store;
 use crate::symbols::{Herr, Hid};
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::ptr::null_mut;
 
 /// `H5VL_file_specific_t`.
@@ -51,14 +53,14 @@ const GET_FAPL: c_int = 1;
 const GET_INTENT: c_int = 4;
 const GET_NAME: c_int = 5;
 
-/// `H5VL_file_get_args_t`, of an identifier or a place.
+/// `H5VL_file_get_args_t` with an identifier or an address.
 #[repr(C)]
 struct Get {
     operation: c_int,
     answer: i64,
 }
 
-/// `H5VL_file_get_args_t` of a name. What comes behind the operation is aligned to 8.
+/// `H5VL_file_get_args_t` for a name. The fields after the operation are aligned to 8.
 #[repr(C)]
 struct GetName {
     operation: i64,
@@ -68,7 +70,7 @@ struct GetName {
     length: *mut usize,
 }
 
-/// `H5VL_optional_args_t` of whether transfers are atomic: a place for the answer, or the wish.
+/// `H5VL_optional_args_t` for atomic transfers: the address of the result, or the new value.
 #[repr(C)]
 struct Atomicity {
     operation: c_int,
@@ -82,7 +84,7 @@ union AtomicityFlag {
     wish: bool,
 }
 
-/// What an access list says to us, and a copy of it for the connector below.
+/// Our information from an access list, and a copy of the list for the connector below.
 pub(super) struct Below {
     pub(super) fapl: PropertyList,
     pub(super) vol: Hid,
@@ -106,6 +108,14 @@ impl Below {
     }
 }
 
+/// Refuses a name whose links another user could lead anywhere, before anything is written.
+fn check_links(name: &CStr) -> Outcome<()> {
+    if remote::url(name).is_none() {
+        hyperchunk::output::target(Path::new(OsStr::from_bytes(name.to_bytes())))?;
+    }
+    Ok(())
+}
+
 pub(super) unsafe extern "C" fn file_create<const L: usize>(
     name: Name,
     flags: c_uint,
@@ -118,11 +128,12 @@ pub(super) unsafe extern "C" fn file_create<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl, dxpl };
+        check_links(call.name)?;
         remote::attach(slot, &below, call.name, CREATES)?;
         if let Some(made) = store::create(slot, &below, &below.options, call)? {
             return Ok(made);
         }
-        // SAFETY: the arguments go on as they came, but for the access list.
+        // SAFETY: the arguments are passed on unchanged, except for the access list.
         let under = unsafe { (slot.api.file_create)(name, flags, fcpl, below.fapl.id, dxpl, NO_REQUEST) };
         Ok(Object::wrap(under, below.vol, None, None))
     })
@@ -139,6 +150,9 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
+        if flags & WRITES != 0 {
+            check_links(call.name)?;
+        }
         let remote = remote::resolve(&below, call.name)?;
         let name = remote.as_deref().unwrap_or(call.name).as_ptr();
         if let Some(url) = &remote {
@@ -146,7 +160,7 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
         } else if let Some(made) = store::open(slot, &below, &below.options, call)? {
             return Ok(made);
         }
-        // SAFETY: the arguments go on as they came, but for the access list.
+        // SAFETY: the arguments are passed on unchanged, except for the access list.
         let under = unsafe { (slot.api.file_open)(name, flags, below.fapl.id, dxpl, NO_REQUEST) };
         Ok(Object::wrap(under, below.vol, None, None))
     })
@@ -173,7 +187,8 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
                 unsafe { *accessible = claims(slot, CStr::from_ptr(name)) };
                 return Ok(0);
             }
-            // After a native open that failed, HDF5 asks every connector that it finds, and reports the first failure.
+            // After a native open that failed, HDF5 asks every connector that it finds, and reports the first
+            // failure.
             return slot.keep_earlier_errors(|| {
                 let below = Below::of(slot, fapl)?;
                 // SAFETY: HDF5 passes a NUL-terminated name.
@@ -190,7 +205,7 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
         // SAFETY: HDF5 passes an object of ours.
         let ours = unsafe { Object::of(object) };
         let vol = ours.vol;
-        // SAFETY: the arguments go on as they came; an object of is_equal arrives unwrapped.
+        // SAFETY: the arguments are passed on unchanged; the object of an is_equal is unwrapped already.
         let status = unsafe { call(ours.under, vol, args, dxpl, NO_REQUEST) };
         if operation == FLUSH
             && status >= 0
@@ -209,9 +224,9 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
     })
 }
 
-/// Whether a search for a connector should end here: the file is one that native HDF5 cannot read (over a network, a link to
-/// one, a sharded store), and this release gives it to the connector that was found. Where it does not, the error stack says
-/// what to do.
+/// Returns whether a search for a connector should end here: native HDF5 cannot read the file (it is over a
+/// network, a link to such a file, or a sharded store), and this release passes it to the connector that it
+/// found. If the release does not, the error stack gets advice.
 fn claims(slot: &Slot, name: &CStr) -> bool {
     let ours = remote::url(name).is_some() || remote::link(name).is_some() || store::is_store_named(name);
     if ours && !slot.registers_found {
@@ -223,13 +238,13 @@ fn claims(slot: &Slot, name: &CStr) -> bool {
     ours && slot.registers_found
 }
 
-/// What kind of object a name is asked of.
+/// Returns the kind of object whose name is requested.
 fn kind_of(args: P) -> c_int {
     // SAFETY: called with the arguments of that operation.
     unsafe { (*args.cast::<GetName>()).kind }
 }
 
-/// Of a store, the application gets back what it gave: not the skeleton's name or mode.
+/// Answers queries about a store's file with the application's own name and mode, instead of the skeleton's.
 pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
@@ -239,7 +254,8 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
         match (&ours.file, operation) {
             (Some(file), GET_NAME) if file.is_file_of(ours.under, ours.vol, kind_of(args)) => {
                 let name = file.given.as_bytes();
-                // SAFETY: arguments of this operation: a buffer of the size that is told, or none, and a place.
+                // SAFETY: arguments of this operation: a buffer of the given size, or none, and an address
+                // for the length.
                 unsafe {
                     let args = &*args.cast::<GetName>();
                     if !args.buffer.is_null() && args.size > 0 {
@@ -260,7 +276,7 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
                 unsafe { *((*args.cast::<Get>()).answer as *mut c_uint) = file.flags & INTENTS };
                 return Ok(0);
             }
-            // Of ranks, the file below has another driver.
+            // With MPI ranks, the file below has another driver.
             (Some(file), GET_FAPL) => {
                 if let Some(list) = file.list()? {
                     // SAFETY: arguments of this operation: a place for an identifier.
@@ -270,7 +286,7 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
             }
             _ => {}
         }
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         Ok(unsafe { (slot.api.file_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
     })
 }
@@ -295,7 +311,7 @@ pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P
             }
             return Ok(0);
         }
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         let call = || unsafe { (slot.api.file_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
         Ok(if operation == POST_OPEN { for_itself(call) } else { call() })
     })

@@ -1,4 +1,4 @@
-//! Callbacks that hand a call on as it is: to the lower object, its result wrapped if it is an object.
+//! Callbacks that pass a call on to the lower object unchanged, and wrap the result if it is an object.
 
 use super::api::{Name, P};
 use super::object::Object;
@@ -12,7 +12,7 @@ macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, $($argument: $type,)* _: P) -> Herr {
             enter::<L, _>(-1, |slot| {
-                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+                // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
                 Ok(unsafe {
                     let ours = Object::of(object);
                     (slot.api.$name)(ours.under, ours.vol, $($argument,)* NO_REQUEST)
@@ -27,7 +27,7 @@ macro_rules! forward_at {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> Herr {
             enter::<L, _>(-1, |slot| {
-                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+                // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
                 Ok(unsafe {
                     let ours = Object::of(object);
                     (slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST)
@@ -37,7 +37,7 @@ macro_rules! forward_at {
     )* };
 }
 
-/// `name(object, location, arguments…)` that opens an object, or makes an attribute.
+/// `name(object, location, arguments…)` that opens an object, or creates an attribute.
 macro_rules! make {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> P {
@@ -47,7 +47,7 @@ macro_rules! make {
                 if let Some(file) = &ours.file {
                     file.check()?;
                 }
-                // SAFETY: the arguments go on as they came.
+                // SAFETY: the arguments are passed on unchanged.
                 let under = unsafe { (slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST) };
                 Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
             })
@@ -55,7 +55,7 @@ macro_rules! make {
     )* };
 }
 
-/// `name(object, location, name, arguments…)` that makes an object under a name.
+/// `name(object, location, name, arguments…)` that creates an object under a name.
 macro_rules! make_named {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(
@@ -74,7 +74,7 @@ macro_rules! make_named {
                 // SAFETY: HDF5 passes a name, or null.
                 unsafe { store::check_name(ours.file.as_ref(), name) }?;
                 let call = slot.api.$name;
-                // SAFETY: the arguments go on as they came.
+                // SAFETY: the arguments are passed on unchanged.
                 let under = unsafe { call(ours.under, at, ours.vol, name, $($argument,)* NO_REQUEST) };
                 Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
             })
@@ -82,7 +82,7 @@ macro_rules! make_named {
     )* };
 }
 
-/// `name(object, transfer list)` that ends an object.
+/// `name(object, transfer list)` that closes an object.
 macro_rules! close {
     ($($name:ident;)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, dxpl: Hid, _: P) -> Herr {

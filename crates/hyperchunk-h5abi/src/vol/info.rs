@@ -1,4 +1,4 @@
-//! The connector's information: what is below, and the options.
+//! The connector's information: the connector below, and the options.
 
 use super::api::{Name, P};
 use super::failure::{Outcome, done, refuse};
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 
-/// What HDF5 keeps for us in an access list.
+/// Our information in an access list.
 pub(super) struct Info {
     /// The connector below.
     pub(super) vol: Hid,
@@ -18,7 +18,7 @@ pub(super) struct Info {
     pub(super) options: Options,
 }
 
-/// A copy of the information that an access list carries, freed when dropped.
+/// A copy of the information in an access list, freed on drop.
 pub(super) struct Held {
     slot: &'static Slot,
     info: *mut Info,
@@ -34,13 +34,14 @@ impl std::ops::Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it.
+        // SAFETY: the pointer is not shared.
         unsafe { release(self.slot, self.info) };
     }
 }
 
 impl Info {
-    /// What an access list carries: nothing where the connector was named without information.
+    /// Returns a copy of the information in an access list; `None` if the connector was named without
+    /// information.
     pub(super) fn of_list(slot: &'static Slot, fapl: Hid) -> Option<Held> {
         let mut info = null_mut();
         // SAFETY: a live place; the library copies our information into it with copy() below.
@@ -49,10 +50,10 @@ impl Info {
     }
 }
 
-/// Frees an information and that of the connector below.
+/// Frees an information and the information of the connector below.
 ///
 /// # Safety
-/// It is of Box::into_raw, and nobody uses it any more.
+/// It comes from Box::into_raw, and is not used any more.
 unsafe fn release(slot: &Slot, info: *mut Info) {
     // SAFETY: by this function's contract.
     let info = unsafe { Box::from_raw(info) };
@@ -107,7 +108,7 @@ pub(super) unsafe extern "C" fn free<const L: usize>(info: P) -> Herr {
     })
 }
 
-/// HDF5 frees the text, so that it must come from HDF5's allocator.
+/// Formats the information. HDF5 frees the text, so it must come from HDF5's allocator.
 pub(super) unsafe extern "C" fn to_text<const L: usize>(info: P, text: *mut *mut c_char) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an information of ours.

@@ -1,4 +1,4 @@
-//! Questions about the connector itself, tokens, and values outside of objects (blobs).
+//! Queries about the connector itself, tokens, and values outside of objects (blobs).
 
 use super::api::{Name, P};
 use super::info::Info;
@@ -22,7 +22,8 @@ pub(super) unsafe extern "C" fn terminate<const L: usize>() -> Herr {
     })
 }
 
-/// Ours at the top, native at the bottom: then the library accepts the calls that need a native file.
+/// Returns our class at the top and the native one at the bottom, so that the library accepts calls that need
+/// a native file.
 pub(super) unsafe extern "C" fn connector_class<const L: usize>(
     object: P,
     level: c_int,
@@ -36,7 +37,7 @@ pub(super) unsafe extern "C" fn connector_class<const L: usize>(
         }
         // SAFETY: HDF5 passes an object of ours.
         let ours = unsafe { Object::of(object) };
-        // SAFETY: the lower object; the place goes on as it came.
+        // SAFETY: the lower object; the address is passed on unchanged.
         Ok(unsafe { (slot.api.connector_class)(ours.under, ours.vol, level, class) })
     })
 }
@@ -48,7 +49,7 @@ pub(super) unsafe extern "C" fn connector_capabilities<const L: usize>(info: P, 
             // SAFETY: HDF5 passes an information of ours.
             some => unsafe { ((*some.cast::<Info>()).vol, (*some.cast::<Info>()).under) },
         };
-        // SAFETY: the lower connector's own information; the place goes on as it came.
+        // SAFETY: the lower connector's own information; the address is passed on unchanged.
         Ok(unsafe { (slot.api.connector_capabilities)(under, vol, flags) })
     })
 }
@@ -58,7 +59,7 @@ macro_rules! ask {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, $($argument: $type),*) -> Herr {
             enter::<L, _>(-1, |slot| {
-                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+                // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
                 Ok(unsafe {
                     let ours = Object::of(object);
                     (slot.api.$name)(ours.under, ours.vol, $($argument),*)
@@ -84,7 +85,7 @@ pub(super) unsafe extern "C" fn token_to_text<const L: usize>(
     text: *mut *mut c_char,
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
-        // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+        // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
         Ok(unsafe {
             let ours = Object::of(object);
             (slot.api.token_to_text)(ours.under, kind, ours.vol, token, text)
@@ -99,7 +100,7 @@ pub(super) unsafe extern "C" fn token_from_text<const L: usize>(
     token: P,
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
-        // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+        // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
         Ok(unsafe {
             let ours = Object::of(object);
             (slot.api.token_from_text)(ours.under, kind, ours.vol, text, token)

@@ -1,4 +1,5 @@
-//! Callbacks whose arguments hold a second object of ours: links, mounts, copies, and objects opened by their kind.
+//! Callbacks whose arguments hold a second object of ours: links, mounts, copies, and objects opened by their
+//! kind.
 
 use super::api::{Name, P};
 use super::object::{Object, file_given};
@@ -19,7 +20,7 @@ const MOUNT: c_int = 0;
 #[repr(C)]
 pub(super) struct LinkArguments {
     operation: c_int,
-    /// Of a hard link: what it leads to, or null.
+    /// The target of a hard link, or null.
     target: P,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct MountArguments {
     plist: Hid,
 }
 
-/// The connector below two objects of which one may be null, for "the same as the other".
+/// Returns the connector below two objects, of which one may be null, meaning "the same as the other".
 ///
 /// # Safety
 /// Each is null or an object of ours.
@@ -140,7 +141,7 @@ pub(super) unsafe extern "C" fn object_open<const L: usize>(
         // SAFETY: HDF5 passes an object of ours.
         let ours = unsafe { Object::of(object) };
         let mut found = 0;
-        // SAFETY: the arguments go on as they came, but for the place of the kind.
+        // SAFETY: the arguments are passed on unchanged, except for the address of the kind.
         let under =
             unsafe { (slot.api.object_open)(ours.under, at, ours.vol, &raw mut found, dxpl, NO_REQUEST) };
         // SAFETY: HDF5 passes a live place, or null.
@@ -183,7 +184,7 @@ pub(super) unsafe extern "C" fn object_get<const L: usize>(
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
         let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
-        // SAFETY: the arguments go on as they came.
+        // SAFETY: the arguments are passed on unchanged.
         let status = unsafe { (slot.api.object_get)(ours.under, at, ours.vol, args, dxpl, NO_REQUEST) };
         file_given(operation == GET_FILE && status >= 0);
         Ok(status)

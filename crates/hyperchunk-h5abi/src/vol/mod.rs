@@ -1,11 +1,12 @@
-//! The VOL connector: native HDF5 for everything, but for the raw data of datasets in a sharded store.
+//! The VOL connector: native HDF5 for everything except the raw data of datasets in a sharded store.
 //!
-//! HDF5 hands every call of the application to one callback of [`class`]. An object of ours is a box around the object of
-//! the connector below, which is the native one unless `under_vol` says otherwise. A process may hold several libhdf5:
-//! each has a [`slot`], its own functions, and callbacks of its own, which are the same code with another constant.
+//! HDF5 passes every call of the application to one callback of [`class`]. An object of ours is a box around
+//! the object of the connector below, which is the native one unless `under_vol` says otherwise. A process
+//! may hold several libhdf5: each has a [`slot`], its own functions, and callbacks of its own, which are the
+//! same code with another constant.
 //!
-//! **Invariant:** what a failed call left on the error stack stays there: HDF5 calls for cleaning up go through
-//! [`slot::Slot::keep_errors`].
+//! **Invariant:** messages that a failed call left on the error stack stay there: HDF5 calls for cleaning up
+//! go through [`slot::Slot::keep_errors`].
 
 #![allow(clippy::too_many_arguments, reason = "HDF5's callbacks have as many as they have")]
 
@@ -32,7 +33,8 @@ use std::ffi::{CStr, c_void};
 /// The connector's name, for `HDF5_VOL_CONNECTOR`.
 pub const NAME: &CStr = c"hyperchunk";
 
-/// `H5PLget_plugin_info`, given the address that it returns to: the class of the libhdf5 that asks, or null.
+/// Implements `H5PLget_plugin_info`, given its return address: returns the class for the calling libhdf5, or
+/// null.
 pub extern "C" fn plugin_info(caller: usize) -> *const c_void {
     crate::filter::keep_loaded();
     let found = std::panic::catch_unwind(|| Library::that_contains(caller).and_then(slot::class_for));

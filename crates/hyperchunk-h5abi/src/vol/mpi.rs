@@ -1,7 +1,7 @@
-//! MPI as the program has it, and what only a libhdf5 that was built with MPI has.
+//! MPI as the program has loaded it, and the functions that only a libhdf5 built with MPI has.
 //!
-//! Nothing is linked: the functions are found where that libhdf5 finds them. A communicator is an `int` in MPICH and a pointer
-//! in Open MPI: here it is a word, which is passed in the same register.
+//! Nothing is linked: the functions are looked up in the scope of that libhdf5. A communicator is an `int` in
+//! MPICH and a pointer in Open MPI: here it is a word, which is passed in the same register.
 
 use super::failure::{Failure, Outcome, done, refuse};
 use super::slot::{PropertyList, Slot};
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 type Word = usize;
 
 functions! {
-    /// What a libhdf5 with MPI has.
+    /// Functions that only a libhdf5 with MPI has.
     Lists:
     get_driver = "H5Pget_fapl_mpio": fn(Hid, *mut Word, *mut Word) -> Herr;
     get_transfer = "H5Pget_dxpl_mpio": fn(Hid, *mut c_int) -> Herr;
@@ -40,15 +40,15 @@ functions! {
 /// `H5FD_MPIO_INDEPENDENT`, `H5FD_MPIO_COLLECTIVE`.
 const INDEPENDENT: c_int = 0;
 const COLLECTIVE: c_int = 1;
-/// `MPI_BYTE` in MPICH and all that have its ABI, and in the ABI of the MPI standard.
+/// `MPI_BYTE` in MPICH and its ABI-compatible relatives, and in the ABI of the MPI standard.
 const BYTE_OF_MPICH: Word = 0x4c00_010d;
 const BYTE_OF_STANDARD: Word = 0x247;
-/// More than `MPI_MAX_LIBRARY_VERSION_STRING` anywhere.
+/// Larger than `MPI_MAX_LIBRARY_VERSION_STRING` of any implementation.
 const VERSION_SIZE: usize = 16 << 10;
-/// What a message may be long.
+/// Maximum length of a message, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// What a libhdf5 that was built with MPI has; `None` of any other.
+/// Returns the functions of a libhdf5 that was built with MPI; `None` for any other.
 pub(super) fn lists(slot: &Slot) -> Option<Lists> {
     Lists::load(|name| look_up(slot, name), std::ptr::null_mut()).ok()
 }
@@ -66,13 +66,13 @@ pub(super) struct Ranks {
     communicator: Word,
     pub(super) size: u32,
     rank: u32,
-    /// The access list that they opened it with.
+    /// The access list with which they opened it.
     list: Option<PropertyList>,
     /// See [`Ranks::independent`].
     transfer: Mutex<Option<PropertyList>>,
 }
 
-/// A status of MPI.
+/// Converts a status of MPI to a result.
 fn succeeded(call: &str, status: c_int) -> Outcome<()> {
     if status != 0 {
         refuse!("{call} failed with status {status}")
@@ -81,12 +81,13 @@ fn succeeded(call: &str, status: c_int) -> Outcome<()> {
 }
 
 impl Ranks {
-    /// The ranks of an access list that asks for MPI-IO; `None` of any other driver. All of them call this together.
+    /// Returns the ranks of an access list that requests MPI-IO; `None` for any other driver. Collective: all
+    /// ranks call this.
     pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
         let Some(lists) = slot.mpi() else { return Ok(None) };
         let mut communicator = 0;
         let asked = slot.keep_errors(|| {
-            // Another driver is no failure of ours.
+            // Another driver is not an error.
             let _quiet = Quiet::new(slot.library);
             // SAFETY: any identifier may be asked; a live place, which the library fills with a copy that is ours.
             unsafe { (lists.get_driver)(fapl, &raw mut communicator, std::ptr::null_mut()) }
@@ -113,19 +114,19 @@ impl Ranks {
         Ok(Some(Ranks { slot, calls, byte, communicator, size, rank, list, transfer: Mutex::default() }))
     }
 
-    /// Whether this is the rank that decides.
+    /// Returns whether this is the rank that decides.
     pub(super) fn is_first(&self) -> bool {
         self.rank == 0
     }
 
-    /// Whether MPI can still be called.
+    /// Returns whether MPI can still be called.
     pub(super) fn are_there(&self) -> bool {
         let mut finalized = 0;
         // SAFETY: a live place; this may be called at any time.
         unsafe { (self.calls.finalized)(&raw mut finalized) == 0 && finalized == 0 }
     }
 
-    /// An access list like theirs, for a file that each rank has alone.
+    /// Returns a copy of an access list without MPI-IO, for a file of one rank alone.
     pub(super) fn list_without(&self, fapl: Hid) -> Outcome<PropertyList> {
         let list = PropertyList::copy(self.slot, fapl)?;
         let Some(lists) = self.slot.mpi() else { return Ok(list) };
@@ -138,13 +139,14 @@ impl Ranks {
         Ok(list)
     }
 
-    /// The access list that they opened the file with, for whoever asks.
+    /// Returns a copy of the access list with which they opened the file.
     pub(super) fn list(&self) -> Outcome<Option<PropertyList>> {
         self.list.as_ref().map(|list| PropertyList::copy(self.slot, list.id)).transpose()
     }
 
-    /// A transfer list without collective transfers, if `dxpl` asks for them: a file that each rank has alone has none. It lives until
-    /// the next one is asked for, since HDF5 writes to it when the call that it was used in has ended.
+    /// Returns a transfer list without collective transfers, if `dxpl` requests them, since a file of one
+    /// rank alone has none. It is kept until the next call, because HDF5 writes to it when the transfer has
+    /// ended.
     pub(super) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
         let Some(lists) = self.slot.mpi() else { return Ok(None) };
         let mut mode = INDEPENDENT;
@@ -160,7 +162,7 @@ impl Ranks {
         Ok(Some(id))
     }
 
-    /// Bytes of one rank, at all ranks.
+    /// Broadcasts bytes from one rank to all.
     fn told(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
         let bytes = bytes.get(..bytes.len().min(LONGEST)).unwrap_or_default();
         let mut length = (bytes.len() as u64).to_ne_bytes();
@@ -174,7 +176,7 @@ impl Ranks {
 
     fn broadcast(&self, by: u32, bytes: &mut [u8]) -> Outcome<()> {
         if bytes.is_empty() {
-            // Where an empty vector is may be a place that means something to MPI.
+            // The address of an empty vector may have a special meaning in MPI.
             return Ok(());
         }
         let count = c_int::try_from(bytes.len()).unwrap_or(c_int::MAX);
@@ -185,15 +187,15 @@ impl Ranks {
         succeeded("MPI_Bcast", status)
     }
 
-    /// What the first rank found out, at all ranks: also why it could not. Only that rank runs `find`.
+    /// Runs `find` at the first rank only, and returns its result or error at all ranks.
     pub(super) fn told_by_first(&self, find: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<Vec<u8>> {
         let found = self.is_first().then(find).unwrap_or_else(|| Ok(Vec::new()));
         let found = self.agreed(found, drop)?;
         self.told(0, &found)
     }
 
-    /// A result, once it is known that all ranks have one. If one of them does not, nobody has, and `undo` gets what this one
-    /// had.
+    /// Returns the result if all ranks succeeded. If one failed, all return an error, and `undo` gets the
+    /// result of this rank.
     pub(super) fn agreed<T>(&self, mine: Outcome<T>, undo: impl FnOnce(T)) -> Outcome<T> {
         let failed = u8::from(mine.is_err());
         let mut all = vec![0_u8; self.size as usize];
@@ -220,7 +222,7 @@ impl Ranks {
 impl Drop for Ranks {
     fn drop(&mut self) {
         if !self.are_there() {
-            // Its communicator is gone already.
+            // The communicator was freed already.
             let transfer = self.transfer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
             for list in self.list.take().into_iter().chain(transfer) {
                 list.into_id();
@@ -233,7 +235,7 @@ impl Drop for Ranks {
     }
 }
 
-/// `MPI_BYTE` of the MPI that the program has.
+/// Returns `MPI_BYTE` of the MPI that the program has loaded.
 fn byte(slot: &Slot, calls: &Calls) -> Outcome<Word> {
     let of_open_mpi = look_up(slot, "ompi_mpi_byte\0");
     if !of_open_mpi.is_null() {

@@ -1,4 +1,4 @@
-//! Our objects, and how the library wraps and unwraps what it makes by itself.
+//! Our object type, and the callbacks by which the library wraps and unwraps objects that it creates itself.
 
 use super::api::P;
 use super::failure::Outcome;
@@ -16,29 +16,30 @@ const DATATYPE: c_int = 3;
 /// `H5I_DATASET`.
 pub(super) const DATASET: c_int = 5;
 
-/// What every callback gets: the object of the connector below.
+/// The argument of every callback: a box around the object of the connector below.
 pub(super) struct Object {
     pub(super) under: P,
     /// The connector below.
     pub(super) vol: Hid,
-    /// The store that it is of, if it is of one.
+    /// The store that it belongs to, if any.
     pub(super) file: Option<Arc<Opened>>,
     /// The dataset of the store, if it is one.
     pub(super) dataset: Option<Box<Diverted>>,
-    /// Where its sources are, if it is a virtual dataset.
+    /// The locations of its sources, if it is a virtual dataset.
     pub(super) sources: Option<Sources>,
-    /// Whether the library tells us when it is closed. What it wraps for itself, it forgets.
+    /// True if the library calls us when it is closed. Objects that the library wraps for itself are dropped
+    /// without a call.
     told: bool,
 }
 
 thread_local! {
-    /// Whether the library makes an object for itself at this moment.
+    /// True while the library creates an object for itself.
     static FOR_ITSELF: Cell<bool> = const { Cell::new(false) };
-    /// Whether the library was just given a file for which it will make an identifier.
+    /// True if the library was just given a file for which it will make an identifier.
     static FILE_GIVEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The next file that is wrapped in this thread is one that the application gets, or not.
+/// Records whether the next file wrapped in this thread goes to the application.
 pub(super) fn file_given(given: bool) {
     FILE_GIVEN.set(given);
 }
@@ -51,7 +52,7 @@ pub(super) fn for_itself<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What the library needs to wrap objects that the connector below makes.
+/// The state needed to wrap objects that the connector below creates.
 struct Context {
     vol: Hid,
     under: P,
@@ -59,16 +60,16 @@ struct Context {
 }
 
 impl Object {
-    /// The object behind a callback's argument.
+    /// Returns the object of a callback's argument.
     ///
     /// # Safety
-    /// `object` is one that [`Object::wrap`] made and that is not closed.
+    /// `object` was made by [`Object::wrap`] and is not closed.
     pub(super) unsafe fn of<'a>(object: P) -> &'a Object {
         // SAFETY: by this function's contract.
         unsafe { &*object.cast::<Object>() }
     }
 
-    /// The object below, or null for null.
+    /// Returns the object below, or null for null.
     ///
     /// # Safety
     /// As for [`Object::of`], or null.
@@ -80,7 +81,7 @@ impl Object {
         unsafe { Object::of(object) }.under
     }
 
-    /// An object of ours around one of the connector below; null, which is failure, stays null.
+    /// Wraps an object of the connector below; null, which is failure, stays null.
     pub(super) fn wrap(under: P, vol: Hid, file: Option<&Arc<Opened>>, dataset: Option<Box<Diverted>>) -> P {
         if under.is_null() {
             return under;
@@ -99,8 +100,8 @@ impl Object {
         .cast()
     }
 
-    /// As [`Object::wrap`], for a dataset that the connector below opened: it may be one of a store. Whatever says that it
-    /// is and cannot be found there is an error, since the native dataset has no data.
+    /// Like [`Object::wrap`], for a dataset that the connector below opened, which may belong to a store. A
+    /// stub whose dataset cannot be found in the store is an error, since the native dataset has no data.
     pub(super) fn wrap_dataset(
         slot: &'static Slot,
         under: P,
@@ -118,7 +119,7 @@ impl Object {
                     slot.reached(()).inspect_err(|_| close_dataset(slot, under, vol))?;
                 }
                 let object = Object::wrap(under, vol, file, None);
-                // SAFETY: made above, and nobody else's yet.
+                // SAFETY: made above, and not shared yet.
                 unsafe { (*object.cast::<Object>()).sources = sources };
                 Ok(object)
             }
@@ -129,7 +130,7 @@ impl Object {
         }
     }
 
-    /// As [`Object::wrap`] or [`Object::wrap_dataset`].
+    /// Calls [`Object::wrap`] or [`Object::wrap_dataset`], by kind.
     pub(super) fn wrap_kind(
         slot: &'static Slot,
         kind: c_int,
@@ -143,11 +144,11 @@ impl Object {
         Ok(Object::wrap(under, vol, file, None))
     }
 
-    /// Closes the lower object, then frees ours. With the last object of a store's file its writer ends; if that fails, the
-    /// application is told, and may close again: what is closed stays so.
+    /// Closes the lower object, then frees ours. With the last object of a store's file its writer ends. If
+    /// that fails, the application gets the error and may close again; objects that were closed stay closed.
     ///
     /// # Safety
-    /// As for [`Object::of`]; if this succeeds, nobody uses it any more.
+    /// As for [`Object::of`]; after success it is not used any more.
     pub(super) unsafe fn close(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
         // SAFETY: by this function's contract.
         let file = unsafe { Object::of(object) }.file.clone();
@@ -162,10 +163,12 @@ impl Object {
         outcome
     }
 
+    /// Closes an object, without a report at exit.
+    ///
     /// # Safety
     /// As for [`Object::close`].
     unsafe fn close_once(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
-        // SAFETY: by this function's contract; nobody else closes it at the same time.
+        // SAFETY: by this function's contract; it is not closed by another thread at the same time.
         let ours = unsafe { &mut *object.cast::<Object>() };
         if !ours.under.is_null() {
             if let Some(file) = ours.file.as_ref().filter(|_| ours.told) {
@@ -176,7 +179,7 @@ impl Object {
                 return Ok(status);
             }
             ours.under = null_mut();
-            // It is of the library, which is still there.
+            // The dataset's identifiers belong to the library, which is still loaded.
             ours.dataset = None;
         }
         if std::mem::replace(&mut ours.told, false)
@@ -189,10 +192,10 @@ impl Object {
         Ok(0)
     }
 
-    /// Frees an object whose lower one is somebody else's.
+    /// Frees an object without closing the lower one.
     ///
     /// # Safety
-    /// As for [`Object::of`]; nobody uses it any more.
+    /// As for [`Object::of`]; it is not used any more.
     unsafe fn free(object: P) {
         // SAFETY: by this function's contract it came from Box::into_raw.
         let object = unsafe { Box::from_raw(object.cast::<Object>()) };
@@ -202,13 +205,13 @@ impl Object {
     }
 }
 
-/// Closes a dataset of the connector below, which nobody else has.
+/// Closes a dataset of the connector below that is not shared.
 fn close_dataset(slot: &'static Slot, under: P, vol: Hid) {
-    // SAFETY: as it says.
+    // SAFETY: a lower dataset that is not shared.
     slot.keep_errors(|| unsafe { (slot.api.dataset_close)(under, vol, 0, NO_REQUEST) });
 }
 
-/// The object of the terminal connector.
+/// Returns the object of the terminal connector.
 pub(super) unsafe extern "C" fn get_object<const L: usize>(object: P) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.

@@ -1,39 +1,39 @@
-//! The connector's information string, as it stands behind the name in `HDF5_VOL_CONNECTOR`.
+//! The connector's information string, which follows the name in `HDF5_VOL_CONNECTOR`.
 //!
-//! Items are separated by `;`, `,` or white space: `store;fsync=never`. What a store is needs no item: an existing store
-//! is opened as one, and `store` says that new files become stores.
+//! Items are separated by `;`, `,` or white space: `store;fsync=never`. An existing store needs no item: it
+//! is recognised. `store` makes new files stores.
 
 use super::failure::{Outcome, refuse};
 use std::fmt;
 
-/// What is in the string. The default is that of an empty one.
+/// The items of the string. The default corresponds to an empty string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     /// New files become sharded stores.
     pub(super) store: bool,
-    /// What is stored of writes: raw values, or chunks that went through the dataset's filters.
+    /// The form in which writes are stored: raw values, or chunks encoded by the dataset's filters.
     pub(super) codec: Codec,
-    /// Where rows go.
+    /// The destination of rows.
     pub(super) segments: Segments,
-    /// So many bytes of what is written stay in shared memory until the file is flushed or closed.
+    /// Number of written bytes that stay in shared memory until the file is flushed or closed.
     pub(super) memory: Option<u64>,
-    /// What is on the disk when.
+    /// When data are synced to the disk.
     pub(super) sync: Sync,
-    /// The epoch of a committed store that is read; the newest without it.
+    /// The epoch of a committed store to read; the newest by default.
     pub(super) epoch: Option<u64>,
-    /// Count, minimum, maximum and so on of what is written, while it is written.
+    /// Collect count, minimum, maximum and other statistics during writing.
     pub(super) statistics: bool,
-    /// A checksum of every record.
+    /// Store a checksum of every record.
     pub(super) checksum: bool,
-    /// Who commits.
+    /// When the store is committed.
     pub(super) commit: Commit,
-    /// How many writers a session has.
+    /// Number of writers in a session.
     pub(super) writers: Option<u32>,
-    /// The session's name, else that of the environment.
+    /// The session's name; from the environment by default.
     pub(super) session: Option<String>,
-    /// Links to files over a network are followed.
+    /// Follow links to files over a network.
     pub(super) links: bool,
-    /// The command that reads files over a network; else it is looked for.
+    /// The command that reads files over a network; searched for by default.
     pub(super) command: Option<String>,
     /// The value of the connector below; 0 is the native one.
     pub(super) under_vol: i32,
@@ -70,7 +70,7 @@ pub(super) enum Commit {
     Auto,
     /// Every close.
     Close,
-    /// Nobody but `hyperchunk store commit`.
+    /// Only `hyperchunk store commit`.
     Manual,
 }
 
@@ -96,7 +96,7 @@ impl Default for Options {
     }
 }
 
-/// Values of an item and what they mean.
+/// The values of an item and their meanings.
 type Words<T> = &'static [(&'static str, T)];
 
 const SWITCH: Words<bool> = &[
@@ -133,7 +133,7 @@ fn number<T: std::str::FromStr>(key: &str, value: &str) -> Outcome<T> {
     }
 }
 
-/// A number of bytes, in K, M or G if one is behind it; `None` for "off".
+/// Parses a number of bytes with an optional suffix K, M or G; `None` for "off".
 fn size(key: &str, value: &str) -> Outcome<Option<u64>> {
     if value == "off" {
         return Ok(None);
@@ -152,7 +152,7 @@ fn size(key: &str, value: &str) -> Outcome<Option<u64>> {
     }
 }
 
-/// The items of a string. Braces hold an item together, for the information of the connector below.
+/// Splits a string into items. Braces hold an item together, for the information of the connector below.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     let separator = move |c: char| {
@@ -166,13 +166,13 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(separator).filter(|item| !item.is_empty())
 }
 
-/// A value without the braces around it.
+/// Returns a value without the braces around it.
 fn unbraced(value: &str) -> &str {
     value.strip_prefix('{').and_then(|value| value.strip_suffix('}')).unwrap_or(value)
 }
 
 impl Options {
-    /// Reads a string. Unknown items are errors: a misspelt one would be ignored silently.
+    /// Parses a string. Unknown items are errors, since a misspelt one would otherwise be ignored silently.
     pub(super) fn parse(text: &str) -> Outcome<Self> {
         let mut options = Options::default();
         for item in items(text) {
@@ -211,7 +211,7 @@ impl Options {
 }
 
 impl fmt::Display for Options {
-    /// What [`Options::parse`] reads back.
+    /// Writes the form that [`Options::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "under_vol={};under_info={{{}}}", self.under_vol, self.under_info)?;
         write!(f, ";store={};codec={}", name(self.store, SWITCH), name(self.codec, CODEC))?;

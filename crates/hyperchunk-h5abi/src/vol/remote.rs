@@ -1,4 +1,4 @@
-//! Files over a network: which names they have, and how libhdf5 gets at them, through a file driver of ours.
+//! Files over a network: their names, and how libhdf5 opens them, through our file driver.
 
 use super::driver::{self, Info};
 use super::failure::{Outcome, TOLD, refuse};
@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The schemes of URLs that a relay opens. What a release of HDF5 opens by a driver of its own goes there if the program asks
-/// for that driver.
+/// The schemes of URLs that a relay opens. URLs that a release of HDF5 opens by a driver of its own go to
+/// that driver if the program requests it.
 const SCHEMES: [&str; 15] = [
     "grpc",
     "grpc+tcp",
@@ -33,18 +33,18 @@ const SCHEMES: [&str; 15] = [
 ];
 /// `H5F_ACC_RDWR`, `H5F_ACC_TRUNC`, `H5F_ACC_EXCL`, `H5F_ACC_CREAT`.
 const WRITES: c_uint = 0x17;
-/// The command, in the environment.
+/// Environment variable that names the command.
 const VARIABLE: &str = "HYPERCHUNK_COMMAND";
 const COMMAND: &str = "hyperchunk";
 
-/// The URL that a name is, if it is one of a file over a network.
+/// Returns a name as a URL, if it is the URL of a file over a network.
 pub(super) fn url(name: &CStr) -> Option<&str> {
     let name = name.to_str().ok()?;
     let (scheme, _) = name.split_once("://")?;
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(name)
 }
 
-/// A URL for messages: without the user, the password and the signature that one of a web server may hold.
+/// Returns a URL for messages: without the user, the password and the signature that a web URL may hold.
 pub(super) fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://").filter(|_| is_web(url)) else { return url.to_owned() };
     let (rest, query) = match rest.split_once(['?', '#']) {
@@ -56,18 +56,19 @@ pub(super) fn shown(url: &str) -> String {
     format!("{scheme}://{host}/{path}{query}")
 }
 
-/// Refuses what a file over a network is not there for.
+/// Returns the error for an attempt to write.
 pub(super) fn refuse_writing(url: &str) -> Outcome<()> {
     refuse!("{} is read-only: open it with mode 'r'", shown(url))
 }
 
-/// What a file is a link to, if it is one.
+/// Returns the target of a link file; `None` for any other file.
 pub(super) fn link(name: &CStr) -> Option<String> {
     pointer::read(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// The URL that a name stands for, if it is one of a file over a network: it is one, or it is that of a link, which is
-/// followed if the connector is told to. (Whoever may make a file could make this process show its token to anybody.)
+/// Returns the URL that a name stands for, if it is a file over a network: either the name itself, or the
+/// target of a link, which is followed if the connector is configured to. (Otherwise any author of a file
+/// could make this process send its token to any server.)
 pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
     if url(name).is_some() {
         return Ok(Some(name.to_owned()));
@@ -85,7 +86,7 @@ pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
     Ok(Some(target))
 }
 
-/// Makes the access list one that reads a URL, if the program asks for no other driver.
+/// Sets up the access list to read a URL, if the program requests no other driver.
 pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_uint) -> Outcome<()> {
     let Some(url) = url(name) else { return Ok(()) };
     let list = below.fapl.id;
@@ -106,11 +107,11 @@ pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_u
     Ok(())
 }
 
-/// The program that speaks the network: as the connector's options say, or the environment, that of the package whose plugin
-/// this is, or the one that a shell would find.
+/// Finds the command that reads files over a network: from the connector's options, the environment, the
+/// package that contains this plugin, or the search path.
 fn command(option: Option<&str>) -> Outcome<PathBuf> {
     if hyperchunk_udf::keys::is_set_uid() {
-        // Options, environment and search path are its caller's.
+        // Options, environment and search path come from the untrusted caller.
         return match Programs::find().ok().and_then(|programs| programs.command()) {
             Some(command) => Ok(command),
             None => refuse!(
@@ -122,7 +123,7 @@ fn command(option: Option<&str>) -> Outcome<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from));
     if let Some(path) = named {
-        // A bare name is one for the search path.
+        // A bare name is looked up in the search path.
         let found = if path.components().count() == 1 { in_path(&path) } else { Some(path.clone()) };
         let Some(found) = found.filter(|path| is_program(path)) else {
             refuse!(
@@ -153,9 +154,9 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The URL that libhdf5 means by the name of another file, to which a file over a network leads (an external link, a virtual
-/// dataset): one beside it or below its folder. libhdf5 takes URLs for relative paths, and looks in other places, too; those
-/// are none of a file over a network.
+/// Returns the URL that libhdf5 means by the name of another file to which a file over a network points (an
+/// external link, a virtual dataset). It must be in the same folder or below it. libhdf5 takes URLs for
+/// relative paths, and also looks in other places, none of which belongs to a file over a network.
 pub(super) fn beside(base: &str, name: &str) -> Option<String> {
     let end = base.find(['?', '#']).filter(|_| is_web(base)).unwrap_or(base.len());
     let folder = base.get(..base.get(..end)?.rfind('/')?.checked_add(1)?)?;
@@ -174,7 +175,7 @@ pub(super) fn beside(base: &str, name: &str) -> Option<String> {
     {
         return None;
     }
-    // A socket's URL names the file behind it.
+    // A socket's URL names the file in its query.
     let (of_socket, tail) = (base.get(folder.len()..)?, "?file=");
     match of_socket.find(tail) {
         Some(found) => Some(format!("{folder}{}{rest}", of_socket.get(..found.checked_add(tail.len())?)?)),

@@ -1,4 +1,4 @@
-//! One slot for each libhdf5 of the process: its functions, the connector class it was given, the connectors below.
+//! The slot of each libhdf5 of the process: its functions, its connector class, and the connectors below.
 
 use super::api::{Api, P};
 use super::class::{Class, class};
@@ -13,31 +13,31 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// How many libhdf5 of one process can have the connector at once.
+/// Maximum number of libhdf5 in one process that can use the connector.
 const SLOTS: usize = 4;
 /// `H5_VOL_NATIVE`.
 pub(super) const NATIVE: c_int = 0;
 
-/// What one libhdf5 has.
+/// The connector's state for one libhdf5.
 pub(super) struct Slot {
     pub(super) library: &'static Library,
     pub(super) api: Api,
     pub(super) class: Class,
-    /// The native connector, or -1 while nobody has asked.
+    /// The native connector, or -1 before the first use.
     native: AtomicI64,
-    /// Which slot it is.
+    /// The index of the slot.
     number: usize,
-    /// The driver of files over a network, or -1 while nobody has asked.
+    /// The driver of files over a network, or -1 before the first use.
     driver: AtomicI64,
-    /// Why a file could not be reached that a file over a network leads to.
+    /// The error of a file that could not be read, to which a file over a network points.
     unreachable: Mutex<Option<String>>,
     noted: AtomicBool,
-    /// Whether a file that a search for a connector finds gets the connector that opened it. HDF5 2.0 to 2.2 register it with the
-    /// native one, which takes our object for its own and crashes.
+    /// True if a file found by a search for a connector is registered with the connector that opened it. HDF5
+    /// 2.0 to 2.2 register it with the native one, which takes our object for its own and crashes.
     pub(super) registers_found: bool,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
-    /// What it has if it was built with MPI.
+    /// Its MPI functions, if it was built with MPI.
     mpi: OnceLock<Option<mpi::Lists>>,
 }
 
@@ -49,7 +49,7 @@ unsafe impl Sync for Slot {}
 static TABLE: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
 static FILLING: Mutex<()> = Mutex::new(());
 
-/// The connector class for a library, which gets a slot on its first question.
+/// Returns the connector class for a library, which gets a slot on the first call.
 pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
     let _one_at_a_time = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
     for (number, cell) in TABLE.iter().enumerate() {
@@ -78,8 +78,9 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             2 => class::<2>(),
             _ => class::<3>(),
         };
-        // HDF5 may load a plugin in the middle of something that failed, and asking for the version clears the error stack.
-        // SAFETY: takes what is on the stack, as a stack of its own, which becomes the current one again.
+        // HDF5 may load a plugin in the middle of a failed operation, and the version query clears the error
+        // stack.
+        // SAFETY: takes the current stack as a stack of its own, which becomes the current one again.
         let version = unsafe {
             let errors = (api.error_take)();
             let version = library.version();
@@ -105,7 +106,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
     fail!(Limit, "more than {SLOTS} different libhdf5 in one process ask for the connector")
 }
 
-/// The slot of the callbacks with the constant `L`. They run only after their class was handed out.
+/// Returns the slot of the callbacks with the constant `L`. They run only after their class was handed out.
 pub(super) fn slot<const L: usize>() -> &'static Slot {
     match TABLE.get(L).and_then(OnceLock::get) {
         Some(slot) => slot,
@@ -113,14 +114,14 @@ pub(super) fn slot<const L: usize>() -> &'static Slot {
     }
 }
 
-/// The guard of every callback: `failed` is what the callback returns when `body` fails or panics.
+/// Guard around every callback: returns `failed` when `body` fails or panics.
 pub(super) fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Outcome<T>) -> T {
     super::object::file_given(false);
     slot::<L>().forget_unreachable();
     enter_within::<L, T>(failed, body)
 }
 
-/// As [`enter`], for what the library calls in the middle of other things.
+/// Like [`enter`], for callbacks that the library calls in the middle of another operation.
 pub(super) fn enter_within<const L: usize, T>(
     failed: T,
     body: impl FnOnce(&'static Slot) -> Outcome<T>,
@@ -130,7 +131,8 @@ pub(super) fn enter_within<const L: usize, T>(
 }
 
 impl Slot {
-    /// The identifier of the connector of that value, kept until the library closes: objects need no reference each.
+    /// Returns the identifier of the connector with that value. It is kept until the library closes, so that
+    /// objects need no reference each.
     pub(super) fn connector(&self, value: c_int) -> Outcome<Hid> {
         if value == NATIVE {
             let known = self.native.load(Ordering::Relaxed);
@@ -154,7 +156,7 @@ impl Slot {
         Ok(id)
     }
 
-    /// What a libhdf5 has that was built with MPI.
+    /// Returns the MPI functions of a libhdf5 that was built with MPI.
     pub(super) fn mpi(&self) -> Option<&mpi::Lists> {
         self.mpi.get_or_init(|| mpi::lists(self)).as_ref()
     }
@@ -163,7 +165,7 @@ impl Slot {
         self.number
     }
 
-    /// The driver of files over a network; negative while there is none.
+    /// Returns the driver of files over a network; negative while there is none.
     pub(super) fn driver(&self) -> Hid {
         self.driver.load(Ordering::Relaxed)
     }
@@ -172,14 +174,14 @@ impl Slot {
         self.driver.store(id, Ordering::Relaxed);
     }
 
-    /// Why a file could not be read that a file over a network leads to: libhdf5 takes a source of a virtual dataset that it
-    /// cannot open for one that is not there. For [`Slot::reached`], until the next call.
+    /// Records the error of a file to which a file over a network points, because libhdf5 treats a source of
+    /// a virtual dataset that it cannot open as missing. For [`Slot::reached`], until the next call.
     pub(super) fn note_unreachable(&self, why: String) {
         *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         self.noted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something was noted in this call: waiting for the next file would take as long.
+    /// Returns whether an error was recorded in this call, so that a further file need not be waited for.
     pub(super) fn has_unreachable(&self) -> bool {
         self.noted.load(Ordering::Relaxed)
     }
@@ -190,7 +192,8 @@ impl Slot {
         }
     }
 
-    /// A result that came of the sources of a virtual dataset, unless one could not be read.
+    /// Returns a result derived from the sources of a virtual dataset, or an error if a source could not be
+    /// read.
     pub(super) fn reached<T>(&self, result: T) -> Outcome<T> {
         if !self.has_unreachable() {
             return Ok(result);
@@ -202,12 +205,13 @@ impl Slot {
         )
     }
 
-    /// The native connector.
+    /// Returns the native connector.
     pub(super) fn native(&self) -> Outcome<Hid> {
         self.connector(NATIVE)
     }
 
-    /// A default list, such as `H5P_LST_LINK_ACCESS_ID_g`: between connectors, 0 does not stand for one.
+    /// Returns a default list, such as `H5P_LST_LINK_ACCESS_ID_g`; calls between connectors do not accept 0
+    /// for it.
     pub(super) fn default_list(&self, name: &CStr) -> Outcome<Hid> {
         match self.library.global(name) {
             Ok(list) => Ok(list),
@@ -215,9 +219,9 @@ impl Slot {
         }
     }
 
-    /// Runs HDF5 calls that clean up: any call would clear the error stack, and errno with it.
+    /// Runs HDF5 calls that clean up. Any other call would clear the error stack, and errno with it.
     pub(super) fn keep_errors<T>(&self, clean_up: impl FnOnce() -> T) -> T {
-        // SAFETY: takes what is on the stack, as a stack of its own.
+        // SAFETY: takes the current stack as a stack of its own.
         let errors = unsafe { (self.api.error_take)() };
         let result = clean_up();
         // SAFETY: the stack from above becomes the current one, which closes it.
@@ -225,15 +229,16 @@ impl Slot {
         result
     }
 
-    /// Whether HDF5 asks this connector, as every one in its plugin folders, about a file that the native one could not open.
+    /// Returns whether HDF5 is searching its plugin folders for a connector that can open a file which the
+    /// native one could not.
     ///
-    /// The search pauses the error stack (2.0 and newer) or leaves the failure on it (1.14), where a program's own question
-    /// begins with an empty stack; and there is no search where the default connector is another than the native one.
-    /// Leaves the error stack as it is.
+    /// The search pauses the error stack (2.0 and newer) or leaves the failure on it (1.14), while a query by
+    /// the application begins with an empty stack. There is no search if the default connector is not the
+    /// native one. Leaves the error stack unchanged.
     pub(super) fn is_searched(&self) -> bool {
         let paused = crate::errors::is_paused(self.library);
-        // SAFETY: takes what is on the stack, as a stack of its own, counts it, and puts it back at the end; live places; the
-        // identifier of the connector is closed.
+        // SAFETY: takes the current stack as a stack of its own, counts it, and puts it back at the end; live
+        // places; the identifier of the connector is closed.
         unsafe {
             let errors = (self.api.error_take)();
             let failed = paused || (self.api.error_count)(errors) > 0;
@@ -250,9 +255,9 @@ impl Slot {
         }
     }
 
-    /// Adds a message to what is on the error stack, also where that is paused.
+    /// Adds a message to the error stack, even if that is paused.
     pub(super) fn add_error(&self, message: String) {
-        // SAFETY: takes what is on the stack, as a stack of its own, which becomes the current one again.
+        // SAFETY: takes the current stack as a stack of its own, which becomes the current one again.
         unsafe {
             let errors = (self.api.error_take)();
             crate::errors::push_on(self.library, errors, Area::Store, message);
@@ -260,9 +265,9 @@ impl Slot {
         }
     }
 
-    /// Runs a body that HDF5 calls in the middle of something that failed, to try another way: the earlier errors stay.
+    /// Runs a body that HDF5 calls after a failure to try an alternative: the earlier errors stay.
     pub(super) fn keep_earlier_errors<T>(&self, body: impl FnOnce() -> T) -> T {
-        // SAFETY: takes what is on the stack, as a stack of its own, and counts it.
+        // SAFETY: takes the current stack as a stack of its own, and counts it.
         let (errors, earlier) = unsafe {
             let errors = (self.api.error_take)();
             (errors, (self.api.error_count)(errors))
@@ -278,7 +283,7 @@ impl Slot {
         result
     }
 
-    /// The library closes; its identifiers mean nothing to the next one.
+    /// Clears identifiers when the library closes; they are meaningless to the next one.
     pub(super) fn forget(&self) {
         self.native.store(-1, Ordering::Relaxed);
         self.driver.store(-1, Ordering::Relaxed);
@@ -288,14 +293,14 @@ impl Slot {
     }
 }
 
-/// Closes a property list when dropped, with the error stack kept.
+/// Guard that closes a property list on drop and keeps the error stack.
 pub(super) struct PropertyList {
     pub(super) slot: &'static Slot,
     pub(super) id: Hid,
 }
 
 impl PropertyList {
-    /// A copy of a list.
+    /// Copies a list.
     pub(super) fn copy(slot: &'static Slot, plist: Hid) -> Outcome<Self> {
         // SAFETY: any identifier may be asked for a copy.
         let id = unsafe { (slot.api.plist_copy)(plist) };
@@ -304,7 +309,7 @@ impl PropertyList {
 }
 
 impl PropertyList {
-    /// Its identifier, to be closed by whoever gets it.
+    /// Returns its identifier, which the caller must close.
     pub(super) fn into_id(self) -> Hid {
         let id = self.id;
         std::mem::forget(self);
@@ -319,5 +324,5 @@ impl Drop for PropertyList {
     }
 }
 
-/// For arguments that callbacks of ours ignore: requests are not handed on.
+/// Null, for request arguments that our callbacks ignore and do not pass on.
 pub(super) const NO_REQUEST: P = std::ptr::null_mut();

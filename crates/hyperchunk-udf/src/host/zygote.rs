@@ -155,7 +155,7 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let (printed, pipe) = Printed::new()?;
     let main = programs.python_main();
     let host = std::process::id().to_string();
-    let mut arguments: Vec<&std::ffi::OsStr> = vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref()];
+    let mut arguments: Vec<&std::ffi::OsStr> = ["-I", "-B", "-X", "utf8"].map(std::ffi::OsStr::new).to_vec();
     match &main {
         Some(path) => arguments.push(path.as_os_str()),
         None => arguments.extend(["-m", "hyperchunk._zygote"].map(std::ffi::OsStr::new)),

@@ -26,6 +26,15 @@ use std::sync::{Arc, OnceLock};
 /// Suffix that is appended to a file's name to name its index.
 pub const SUFFIX: &str = ".hcindex";
 
+/// Refuses to replace what is at the usual place of an index and is none.
+///
+/// # Errors
+/// Exists.
+pub fn check_replaced(path: &Path) -> Result<()> {
+    let way = "move it away (--overwrite replaces it; in Python, overwrite=True)";
+    companion::check_replaced(path, layout::INDEX.signature, layout::INDEX.one, way)
+}
+
 /// Place where a file's index is looked for.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -56,7 +65,25 @@ pub struct Identity {
     pub version: String,
 }
 
+/// What lies between the version of a file and the digest of its contents, where a companion keeps both.
+const CONTENTS: &str = ";contents:";
+
 impl Identity {
+    /// The same with a digest of the file's contents.
+    pub(crate) fn with_contents(mut self, digest: &str) -> Self {
+        self.version.push_str(CONTENTS);
+        self.version.push_str(digest);
+        self
+    }
+
+    /// The version and the digest of the contents, if there is one.
+    pub(crate) fn parts(&self) -> (&str, Option<&str>) {
+        match self.version.split_once(CONTENTS) {
+            Some((version, digest)) => (version, Some(digest)),
+            None => (&self.version, None),
+        }
+    }
+
     /// Returns the identity of a source; `None` if its versions cannot be told apart.
     #[must_use]
     pub fn of(source: &dyn Source) -> Option<Self> {

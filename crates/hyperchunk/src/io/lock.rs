@@ -184,20 +184,21 @@ impl Drop for ExclusiveLock {
 }
 
 /// Checks that no program writes the file at a path that is about to be replaced: its later changes would
-/// be lost.
+/// be lost. While the returned guard lives, no program can begin to.
 ///
 /// # Errors
 /// Locked if one does.
-pub(crate) fn check_unwritten(path: &Path, locking: Locking) -> Result<()> {
+pub(crate) fn check_unwritten(path: &Path, locking: Locking) -> Result<Option<Arc<Lock>>> {
     let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(()) };
+    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(None) };
     match Lock::take(&Arc::new(file), locking, File::try_lock_shared, false) {
         Err(Refusal::Taken) => Err(Error::new(
             ErrorKind::Locked,
             "cannot replace the file: expected that no program writes it, got one that has it locked (unable to lock file), \
              whose changes would be lost; close it there",
         )),
-        _ => Ok(()),
+        Ok(lock) => Ok(lock),
+        Err(Refusal::System(_)) => Ok(None),
     }
 }
 

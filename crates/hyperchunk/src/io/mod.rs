@@ -29,7 +29,7 @@ pub use interrupt::{Ask, current_interrupt, is_wanted as is_interrupted, set_int
 pub use local::LocalFile;
 pub(crate) use local::now;
 pub use lock::Locking;
-pub(crate) use lock::{ExclusiveLock, check_unwritten};
+pub(crate) use lock::{ExclusiveLock, Lock, check_unwritten};
 pub use memory::Memory;
 pub use per_process::PerProcess;
 pub(crate) use reach::{Paged, Reach, around};

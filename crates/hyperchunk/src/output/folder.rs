@@ -79,13 +79,7 @@ mod unix {
     use std::ffi::CString;
     use std::os::fd::{AsRawFd as _, FromRawFd as _};
     use std::os::unix::ffi::OsStrExt as _;
-    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-
-    /// The handle is only for looking up names, so the folder need not be readable.
-    #[cfg(target_os = "linux")]
-    const PATH_ONLY: libc::c_int = libc::O_PATH;
-    #[cfg(not(target_os = "linux"))]
-    const PATH_ONLY: libc::c_int = 0;
+    use std::os::unix::fs::MetadataExt as _;
 
     /// Metadata of a name, without following links.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,10 +121,17 @@ mod unix {
         /// Opens a folder.
         ///
         /// # Errors
-        /// The system's errors.
+        /// PermissionDenied if the way to it leads through a link that another user planted in a shared
+        /// folder; the system's errors.
         pub fn open(path: &Path) -> io::Result<Self> {
-            let flags = libc::O_DIRECTORY | libc::O_CLOEXEC | PATH_ONLY;
-            let handle = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+            #[cfg(target_os = "linux")]
+            let handle = super::super::way::open(path)?;
+            #[cfg(not(target_os = "linux"))]
+            let handle = {
+                use std::os::unix::fs::OpenOptionsExt as _;
+                let flags = libc::O_DIRECTORY | libc::O_CLOEXEC;
+                std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?
+            };
             Ok(Self { handle, path: path.to_owned() })
         }
 

@@ -6,7 +6,8 @@
 //! synced, and renamed. The folder is held by its handle, and files in it are created new
 //! (`O_CREAT | O_EXCL | O_NOFOLLOW`), so that nothing an attacker planted there is followed or written to.
 //! A symbolic link at the output's path is replaced, not written through. Devices and pipes are written to
-//! directly, unless the path is another user's link.
+//! directly, unless the path is another user's link. A link of another user on the way to the folder is an
+//! error if it lies in a folder that is sticky or that everybody may write to.
 //!
 //! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which
 //! may be deleted. A folder that is replaced exchanges names with the new one. Where the system cannot do
@@ -15,6 +16,8 @@
 
 mod folder;
 mod suffix;
+#[cfg(target_os = "linux")]
+mod way;
 
 pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
@@ -129,7 +132,7 @@ fn has(folder: &Path, file: &Path) -> bool {
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
     if inputs.iter().any(|input| same_file(path, input)) {
-        return Err(cannot_write(path, "it is an input of this command; name another output"));
+        return Err(is_input(path));
     }
     if is_stream(path) {
         return Ok(());
@@ -141,6 +144,18 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
         return Err(exists(path));
     }
     Ok(())
+}
+
+/// Refuses an output that is one of the files that were read through an open file, before it takes their place.
+///
+/// # Errors
+/// Invalid.
+pub fn check_unread(path: &Path, file: &crate::File) -> Result<()> {
+    if file.has_read(path) { Err(is_input(path)) } else { Ok(()) }
+}
+
+fn is_input(path: &Path) -> Error {
+    cannot_write(path, "it is an input of this command; name another output")
 }
 
 /// Refuses an existing output, for callers that replace nothing.
@@ -184,14 +199,20 @@ pub fn is_stream(path: &Path) -> bool {
 }
 
 /// Resolves the symbolic links of a path, for callers that write an existing file, as `open(path, "w")`
-/// does. The last target need not exist.
+/// does, or change one in place. The last target need not exist.
 ///
 /// # Errors
 /// Invalid for a link that belongs neither to the user nor to root nor to the owner of a folder that only
-/// they may write to.
+/// they may write to, and for another user's link on the way to it (see [`Folder::open`]).
 pub fn target(path: &Path) -> Result<PathBuf> {
     let mut at = path.to_owned();
     for _ in 0..MAX_LINKS {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = Folder::of(&at)
+            && way::is_refusal(&error)
+        {
+            return Err(cannot_write(path, &error.to_string()));
+        }
         let Ok(link) = at.symlink_metadata() else { return Ok(at) };
         if !link.is_symlink() {
             return Ok(at);
@@ -209,7 +230,7 @@ pub fn target(path: &Path) -> Result<PathBuf> {
                 let why = format!(
                     "expected a file or a link of yours, got the symbolic link {} of user {user}, who could lead it \
                      anywhere; delete the link, or name the file that it leads to",
-                    at.display()
+                    shown(&at)
                 );
                 return Err(cannot_write(path, &why));
             }

@@ -2,6 +2,7 @@
 
 use super::filters;
 use super::translate::{Ends, Translation};
+use crate::output;
 use crate::slabs::{Steps, slabs_of};
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NodeId, Writer};
 use crate::{Dataset, Error, Result};
@@ -40,8 +41,12 @@ pub fn extract(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Extracted> {
     let options = CreateOptions { replace, journal: false, ..CreateOptions::default() };
+    let path = path.as_ref();
     let writer = Writer::create(path, &options)?;
-    let made = fill(dataset, part, &writer, memory, progress).and_then(|made| writer.close().map(|()| made));
+    let made = fill(dataset, part, &writer, memory, progress).and_then(|made| {
+        output::check_unread(path, dataset.object().file())?;
+        writer.close().map(|()| made)
+    });
     if made.is_err() {
         drop(writer.discard());
     }

@@ -1,7 +1,7 @@
 //! Listing of the objects in the sources.
 
 use super::{Input, PackOptions};
-use crate::output::same_file;
+use crate::output::{self, same_file};
 use crate::{Dataset, Error, ErrorKind, File, Object, Result};
 use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, ObjectKind};
 use std::collections::HashMap;
@@ -160,6 +160,11 @@ impl Contents {
             }
             None => Ok(()),
         }
+    }
+
+    /// Nor of one that was read through them.
+    pub(crate) fn check_unread(&self, path: &Path) -> Result<()> {
+        self.inputs.iter().try_for_each(|input| output::check_unread(path, &input.file))
     }
 
     /// Returns the size of the user block that a single source has. Arrow's part at the start of a dual

@@ -195,7 +195,7 @@ impl Packing {
         let sink = Arc::new(LocalSink::create(path, options.sync, options.replace, options.locking)?);
         let name = path.to_string_lossy();
         let packed = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &options)
-            .and_then(|writer| self.fill(&writer, progress));
+            .and_then(|writer| self.fill(&writer, Some(path), progress));
         if packed.is_err() {
             // The first error is the one to report.
             drop(sink.discard());
@@ -215,7 +215,7 @@ impl Packing {
         progress: &(dyn Fn(u64) + std::marker::Sync),
     ) -> Result<Packed> {
         let writer = Writer::create_url(url, &self.create_options()?, remote)?;
-        let packed = self.fill(&writer, progress);
+        let packed = self.fill(&writer, None, progress);
         if packed.is_err() {
             // The first error is the one to report.
             drop(writer.discard());
@@ -249,10 +249,16 @@ impl Packing {
         name: Option<&str>,
         progress: &(dyn Fn(u64) + std::marker::Sync),
     ) -> Result<Packed> {
-        self.fill(&Writer::create_in(sink, name, &self.create_options()?)?, progress)
+        self.fill(&Writer::create_in(sink, name, &self.create_options()?)?, None, progress)
     }
 
-    fn fill(&self, writer: &Writer, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
+    /// `path` is what the new file will replace.
+    fn fill(
+        &self,
+        writer: &Writer,
+        path: Option<&Path>,
+        progress: &(dyn Fn(u64) + std::marker::Sync),
+    ) -> Result<Packed> {
         let made = make::make(self, writer)?;
         if self.options.user_block.is_none()
             && let Some(size) = self.user_block()
@@ -261,6 +267,7 @@ impl Packing {
         }
         let copied = copy::copy(self, writer, &made, progress)?;
         self.contents.check_unchanged()?;
+        path.map_or(Ok(()), |path| self.contents.check_unread(path))?;
         writer.close()?;
         let count = |kind| self.contents.items.iter().filter(|item| item.object.kind() == kind).count();
         use hyperchunk_format::model::ObjectKind;

@@ -3,19 +3,24 @@
 
 use super::job::{chunk_of, request_in};
 use super::plan::OPERATION;
-use super::{FOLDER, Request, names, source};
+use super::{ADOPTED, CONTENTS, FOLDER, Request, names, source};
 use crate::companion::{self, Trust};
-use crate::io::Source;
+use crate::contents;
+use crate::io::{LocalFile, Source};
+use crate::output;
 use crate::store::{folder_of, real_file};
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of layouts of a file that are considered.
 const MOST: usize = 256;
+/// Bytes of a note in the folder of a layout.
+const LONGEST: u64 = 4096;
 /// Cost of a byte in a filtered chunk, relative to an unfiltered one.
 const DECODED: f64 = 3.0;
 /// Smallest unit of disk reads, in bytes.
@@ -65,7 +70,7 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     for (id, folder) in folders(&of, &trust)? {
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         let path = names::whole(&folder);
-        let state = match (path.is_some(), is_of(&file, &request, &identity)) {
+        let state = match (path.is_some(), is_of(&file, &request, &identity, (&folder, &trust))) {
             (_, Ok(false)) => State::Stale,
             (false, _) => State::Unfinished,
             (true, Ok(true)) => State::Used,
@@ -82,7 +87,7 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
 /// # Errors
 /// NotFound if no layout, or more than one, has an id with this prefix; Io.
 pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
-    let path = &*real_file(path);
+    let path = &*crate::output::target(path)?;
     let folder = folder_of(path).join(FOLDER).join(find(path, id)?);
     let refused = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot delete the layout: {error}")).file(folder.display())
@@ -159,14 +164,50 @@ fn dataset_of(file: &File, request: &Request) -> Result<Dataset> {
 }
 
 /// Returns whether a layout matches the current version of a file.
-fn is_of(file: &File, request: &Request, identity: &str) -> Result<bool> {
-    // Most changes are detected without reading data.
-    let store = identity.starts_with("store:");
-    if !store && source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
+fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) -> Result<bool> {
+    if identity.starts_with("store:") {
+        let dataset = dataset_of(file, request)?;
+        return Ok(dataset.store().is_some() && source::identity(&dataset)? == identity);
+    }
+    let is = |identity: &str| -> Result<bool> {
+        // Most changes are detected without reading data.
+        if source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
+            return Ok(false);
+        }
+        let dataset = dataset_of(file, request)?;
+        Ok(dataset.store().is_none() && source::identity(&dataset)? == identity)
+    };
+    if is(identity)? {
+        return Ok(true);
+    }
+    // It may be another copy of what the layout was made of.
+    let (folder, trust) = of;
+    if note(folder, ADOPTED, trust).map_or(Ok(false), |(adopted, _)| is(&adopted))? {
+        return Ok(true);
+    }
+    let Some((digest, opened)) = note(folder, CONTENTS, trust) else { return Ok(false) };
+    if contents::of(&*file.0.source)?.is_none_or(|(_, found)| found != digest) {
         return Ok(false);
     }
     let dataset = dataset_of(file, request)?;
-    Ok(dataset.store().is_some() == store && source::identity(&dataset)? == identity)
+    if dataset.store().is_some() {
+        return Ok(false);
+    }
+    // So that nobody has to look again. Where that cannot be written, this process knows.
+    if companion::is_own(&opened) {
+        let path = folder.join(ADOPTED);
+        let written = output::write(&path, source::identity(&dataset)?.as_bytes(), true);
+        drop(written.map(|()| companion::tighten(&path, file.path().unwrap_or(Path::new("")))));
+    }
+    Ok(true)
+}
+
+/// A short text in the folder of a layout.
+fn note(folder: &Path, name: &str, trust: &Trust) -> Option<(String, LocalFile)> {
+    let opened = trust.open(&folder.join(name), 0).ok()??;
+    let mut text = String::new();
+    std::io::Read::take(opened.as_file(), LONGEST).read_to_string(&mut text).ok()?;
+    Some((text, opened))
 }
 
 /// Layouts of an open file that can be read in place of its datasets.
@@ -255,7 +296,9 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     for (id, folder) in folders(of, &trust)? {
         let Some(path) = names::whole(&folder) else { continue };
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
-        if request.id(&identity) != id || !is_of(file, &request, &identity).unwrap_or(false) {
+        if request.id(&identity) != id
+            || !is_of(file, &request, &identity, (&folder, &trust)).unwrap_or(false)
+        {
             continue;
         }
         let Ok(dataset) = dataset_of(file, &request) else { continue };

@@ -3,9 +3,10 @@
 use super::boxes::Grid;
 use super::job::{FIRST, Files, Job, read_request};
 use super::order::Slots;
-use super::{LAYOUT, PARTIAL, names};
+use super::{CONTENTS, LAYOUT, PARTIAL, names};
+use crate::contents;
 use crate::io::positioned::read_exact_at;
-use crate::output::Folder;
+use crate::output::{self, Folder};
 use crate::pack::plan::needed;
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, NewLayout, NodeId, Sync, Writer,
@@ -79,6 +80,7 @@ impl Job {
         match &self.output {
             None => {
                 self.tighten(&layout);
+                self.note_contents();
                 names::tidy(&self.folder, &layout);
                 self.supersede()?;
             }
@@ -94,6 +96,20 @@ impl Job {
             }
         }
         Ok(Committed { path: self.result(), now: true, left_out })
+    }
+
+    /// Notes what the source holds, so that the layout is known to be of its copies, too. Without that, it is of this one.
+    fn note_contents(&self) {
+        let source = &self.source;
+        if source.dataset.store().is_some() {
+            return;
+        }
+        if let Ok(Some((_, digest))) = contents::of(&*source.file.0.source)
+            && source.still().is_ok()
+        {
+            let path = self.folder.join(CONTENTS);
+            drop(output::write(&path, digest.as_bytes(), true).map(|()| self.tighten(&path)));
+        }
     }
 
     /// Renames the layout to the requested output, unless that exists.

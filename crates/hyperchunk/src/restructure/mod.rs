@@ -41,6 +41,10 @@ pub use share::cut;
 const FOLDER: &str = "layouts";
 /// File name of a complete layout, in its own folder.
 const LAYOUT: &str = "layout.h5";
+/// In that folder, the digest of the file that it was made of.
+const CONTENTS: &str = "contents";
+/// In that folder, which copy of that file it was found to be of, too.
+const ADOPTED: &str = "adopted";
 /// File name of a layout in progress.
 const PARTIAL: &str = "layout.h5.partial";
 

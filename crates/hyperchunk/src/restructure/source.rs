@@ -163,11 +163,11 @@ fn settle(file: &File) -> Result<()> {
     )))
 }
 
-/// Returns the path of the file next to which the layouts are stored.
+/// Returns the path of the file next to which the layouts are stored. Another user's link is an error.
 pub(super) fn beside(name: &str) -> Result<PathBuf> {
     if crate::io::local_path(name).is_none() {
         let message = "a file over a network has no folder for layouts: name a new file (output)";
         return Err(Error::invalid(message).file(crate::io::without_secrets(name)));
     }
-    Ok(crate::store::real_file(Path::new(name.strip_prefix("file://").unwrap_or(name))))
+    crate::output::target(Path::new(name.strip_prefix("file://").unwrap_or(name)))
 }

@@ -93,7 +93,7 @@ fn check(dims: &[u64], chunk: Option<&[u64]>, filtered: bool, rest: &str) -> Job
     assert_eq!(read(&job.result()), values(dims), "{dims:?} {chunk:?} {rest}");
     let names: Vec<_> =
         std::fs::read_dir(&job.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names.len(), 3, "{names:?}");
     let again = job.commit(Sync::Never).unwrap();
     assert!(!again.now && again.path == job.result());
     job

@@ -77,7 +77,7 @@ pub(super) fn session() -> Session {
 /// NotFound if nothing was committed; Io; errors of reading the logs; Invalid if the file was
 /// truncated in the meantime.
 pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted>> {
-    let path = super::real_file(path);
+    let path = crate::output::target(path)?;
     let site = Site::from(&path).absolute()?;
     let path = site.site().at().path().to_owned();
     let named = |error: Error| error.file(path.display());

@@ -296,7 +296,7 @@ pub(super) fn shown(
 /// # Errors
 /// NotFound if nothing was committed; errors of reading and writing.
 pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
-    let path = &*super::real_file(path);
+    let path = &*crate::output::target(path)?;
     let manifest = Manifest::newest(path)?;
     let manifest = manifest.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")

@@ -14,7 +14,7 @@ use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
 pub(super) use super::site::refused;
-use super::site::{Site, SiteBuf, log_name};
+use super::site::{Site, SiteBuf, create_log, log_name};
 use super::statistics::{Looks, Pass, Statistics};
 use super::zones::Zones;
 use super::{Definition, Store, Ticket, process};
@@ -24,7 +24,6 @@ use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -763,15 +762,7 @@ impl LogWriter {
 
 /// Creates a log that is a file.
 fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
-    let open = || File::options().create_new(true).read(true).write(true).open(log);
-    let file = match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Site::from(path).at().make()?;
-            open()
-        }
-        other => other,
-    };
-    let file = file.map_err(|error| refused("create", log, &error))?;
+    let file = create_log(path, log)?;
     write_all_at(&file, 0, &header.encode()).map_err(|error| {
         // A file without a header is not a log.
         drop(std::fs::remove_file(log));

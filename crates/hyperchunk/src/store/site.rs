@@ -155,6 +155,18 @@ impl SiteBuf {
         }
     }
 
+    /// As [`SiteBuf::find`], to change the store.
+    ///
+    /// # Errors
+    /// Invalid for another user's link: see [`output::target`].
+    pub fn find_to_change(name: &Path, remote: &RemoteOptions) -> Result<Self> {
+        let found = Self::new(name, remote);
+        match found.0 {
+            Kept::Local(path) => Ok(Self(Kept::Local(output::target(&path)?))),
+            Kept::Bucket(_) => Ok(found),
+        }
+    }
+
     /// Returns the location of the store of the file at a path or a URL, without following links;
     /// `remote` has the options for URLs.
     #[must_use]
@@ -357,6 +369,31 @@ fn open_log(path: &Path) -> Result<LocalFile> {
     }
 }
 
+/// Creates a log in the folder of the store of the file at `path`, and the folder if necessary. Nothing is
+/// written into a folder that another user made, or led a link to.
+pub(super) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
+    let (trust, at) = (Trust::of_writer(path), folder_of(path));
+    // Until there is a file, nobody knows who may write to it.
+    let has_file = path.exists();
+    let is_there = if has_file { trust.folder(&at)? } else { trust.folder_of_owner(&at)? };
+    if !is_there && let Err(error) = Site::from(path).at().make() {
+        // Another writer may have made it at this moment.
+        if has_file || !trust.folder_of_owner(&at)? {
+            return Err(error);
+        }
+    }
+    let cannot = |error: io::Error| refused("create", log, &error);
+    let (folder, name) = output::Folder::of(log).map_err(cannot)?;
+    // The folder that was opened, should another one have come to its place.
+    let metadata = folder.metadata().map_err(cannot)?;
+    if has_file {
+        trust.check(&at, &metadata)?;
+    } else {
+        trust.check_owner_of(&at, &metadata)?;
+    }
+    folder.create(&name, 0, 0o666).map_err(cannot)
+}
+
 /// Returns the name of a writer's log in the folder.
 #[must_use]
 pub(super) fn log_name(writer: WriterId) -> String {
@@ -410,7 +447,12 @@ impl Folder for Local<'_> {
             return Ok(());
         }
         self.is_a_path()?;
-        fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))
+        output::target(self.0)?;
+        fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))?;
+        if self.0.exists() {
+            companion::tighten(&folder, self.0);
+        }
+        Ok(())
     }
 
     fn list(&self) -> Result<Vec<String>> {

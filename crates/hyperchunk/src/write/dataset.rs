@@ -1,6 +1,7 @@
 //! Handle of a dataset that is being written.
 
 use super::chunks::{Chunks, Data, Elements, NewChunk};
+use super::fits;
 use super::journal::Entry;
 use super::key::Key;
 use super::options::{DatasetOptions, NewLayout};
@@ -375,6 +376,7 @@ impl DatasetWriter {
     /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
         self.file.0.open()?;
+        fits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
             // Before the extent changes: a waiting chunk outside the new extent must not be journalled as

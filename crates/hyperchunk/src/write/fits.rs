@@ -84,3 +84,20 @@ pub(super) fn link(name: &[u8], target: &NewLink) -> Result<()> {
     };
     check("a link", name.len().saturating_add(value).saturating_add(MESSAGE_OVERHEAD_BYTES))
 }
+
+/// Checks an extent and its bounds, if they are new. Along an axis, libhdf5 counts in powers of two, and opens no dataset that has none
+/// to count with.
+///
+/// # Errors
+/// Invalid; Limit.
+pub(super) fn extent(dims: &[u64], max: &[Option<u64>]) -> Result<()> {
+    if dims.iter().zip(max).any(|(dim, max)| max.is_some_and(|max| max < *dim)) {
+        return Err(Error::invalid("an extent larger than its bound"));
+    }
+    match dims.iter().find(|dim| **dim >= 1 << 63) {
+        Some(dim) => Err(Error::limit(format!(
+            "cannot make an extent of {dim}: expected fewer than 2^63 elements along an axis, as HDF5 counts them"
+        ))),
+        None => Ok(()),
+    }
+}

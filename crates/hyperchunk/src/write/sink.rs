@@ -3,7 +3,7 @@
 use crate::io::local::{EXISTS, IS_A_FOLDER, IS_MISSING};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::io::upload::Stored;
-use crate::io::{ExclusiveLock, Locking, check_unwritten};
+use crate::io::{ExclusiveLock, Lock, Locking, check_unwritten};
 use crate::output::{self, Folder};
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
@@ -132,6 +132,8 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
 pub struct LocalSink {
     file: Arc<File>,
     lock: Mutex<Option<ExclusiveLock>>,
+    /// That of the file that it will replace: others may read that until then, and not write it.
+    replaced: Mutex<Option<Arc<Lock>>>,
     locking: Locking,
     path: PathBuf,
     folder: Folder,
@@ -169,6 +171,7 @@ impl LocalSink {
         let refused = |error: &io::Error| named(cannot("create", error));
         may_create(path, replace)?;
         let (folder, name) = Folder::of(path).map_err(|error| refused(&error))?;
+        let mut replaced = None;
         if let Ok(found) = folder.look(&name) {
             if found.is_folder() {
                 let error = Error::new(ErrorKind::Io, "cannot create the file: it is a folder");
@@ -182,7 +185,7 @@ impl LocalSink {
                 let message = "cannot create the file: expected a regular file in its place, got a pipe, a socket or a device";
                 return Err(named(Error::invalid(message)));
             }
-            check_unwritten(path, locking).map_err(named)?;
+            replaced = check_unwritten(path, locking).map_err(named)?;
         }
         #[cfg(unix)]
         let flags = if sync == Sync::Write { libc::O_SYNC } else { 0 };
@@ -214,6 +217,7 @@ impl LocalSink {
         Ok(Self {
             file,
             lock,
+            replaced: Mutex::new(replaced),
             locking,
             path: path.into(),
             folder,
@@ -263,6 +267,7 @@ impl LocalSink {
         Ok(Self {
             file,
             lock,
+            replaced: Mutex::default(),
             locking,
             path,
             folder,
@@ -435,7 +440,8 @@ impl Sink for LocalSink {
             return Err(self.named(Error::new(ErrorKind::Io, message)));
         }
         if self.replace {
-            check_unwritten(&self.path, self.locking).map_err(|error| self.named(error))?;
+            let lock = check_unwritten(&self.path, self.locking).map_err(|error| self.named(error))?;
+            *self.replaced.lock().unwrap_or_else(PoisonError::into_inner) = lock;
         }
         let renamed = self.folder.rename(&self.partial, (&self.folder, &self.name), self.replace);
         renamed.map_err(|error| {
@@ -451,6 +457,7 @@ impl Sink for LocalSink {
             })
         })?;
         self.published.store(true, Ordering::Release);
+        drop(self.replaced.lock().unwrap_or_else(PoisonError::into_inner).take());
         // Readers that open the file find the last commit, complete. Other writers stay out.
         if let Some(lock) = &*self.lock.lock().unwrap_or_else(PoisonError::into_inner) {
             lock.share();
@@ -478,6 +485,7 @@ impl Sink for LocalSink {
     }
 
     fn release(&self) {
+        drop(self.replaced.lock().unwrap_or_else(PoisonError::into_inner).take());
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

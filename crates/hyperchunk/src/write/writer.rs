@@ -704,9 +704,7 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
         if dims.len() != max.len() || dims.len() > 32 {
             return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
         }
-        if dims.iter().zip(max).any(|(dim, max)| max.is_some_and(|max| max < *dim)) {
-            return Err(Error::invalid("an extent larger than its bound"));
-        }
+        fits::extent(dims, max)?;
     }
     let element_size = usize::try_from(datatype.size)
         .ok()

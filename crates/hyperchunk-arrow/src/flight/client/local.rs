@@ -1,4 +1,5 @@
-//! Tables of a server on this machine: columns that lie in a file in one piece are looked at there, and nothing is sent.
+//! Tables of a server on the same machine: contiguous columns are mapped directly from the file, and not
+//! sent.
 
 use super::table::nonsense;
 use crate::flight::Query;
@@ -12,16 +13,16 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file of a server that is on this machine, too.
+/// A file of a server on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Local {
     path: PathBuf,
-    /// What it was when the server told of it.
+    /// The file's version as reported by the server.
     version: String,
 }
 
 impl Local {
-    /// What a server tells of a table, if each of its columns lies in a file in one piece.
+    /// Parses the server's description of a table, if each of its columns is contiguous in a file.
     pub(super) fn new(about: &Value, schema: &SchemaRef) -> Option<Self> {
         let local = about.get("local")?;
         let columns = local.get("columns")?.as_object()?;
@@ -32,9 +33,9 @@ impl Local {
         Some(Self { path, version: about.get("version")?.as_str()?.to_owned() })
     }
 
-    /// The table, if this process may open the file and it is what the server has.
+    /// Opens the table, if this process may open the file and its version is the server's.
     pub(super) fn table(&self, query: &Query, schema: &SchemaRef) -> Option<Table> {
-        // The server chooses rows by what they have; a commit of a store is more than one file.
+        // The server evaluates predicates; an epoch of a store is more than one file.
         if query.predicate.is_some() || query.epoch.is_some() {
             return None;
         }

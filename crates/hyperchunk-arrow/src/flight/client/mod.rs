@@ -1,4 +1,4 @@
-//! Reading what a server has.
+//! The client of Flight servers.
 
 mod local;
 mod process;
@@ -8,10 +8,11 @@ mod url;
 
 pub use table::{RemoteBatches, RemoteTable};
 
-/// The schemes of URLs that lead to Flight servers.
+/// The URL schemes of Flight servers.
 const SCHEMES: [&str; 4] = ["grpc", "grpc+tcp", "grpc+tls", "grpc+unix"];
 
-/// Lets the engine open URLs of Flight servers: `grpc://`, `grpc+tls://`, `grpc+unix://`. Once for the process.
+/// Enables URLs of Flight servers in the engine, for the whole process: `grpc://`, `grpc+tls://`,
+/// `grpc+unix://`.
 pub fn enable() {
     hyperchunk::io::set_schemes(&SCHEMES, source::open);
 }

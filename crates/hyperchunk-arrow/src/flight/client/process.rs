@@ -1,5 +1,5 @@
-//! What all clients of a process share: the threads that wait for the network, and connections. None of it outlives a fork:
-//! the child makes its own when it first asks.
+//! State shared by all clients of a process: the threads that wait for the network, and connections. It does
+//! not survive a fork: the child creates its own on first use.
 
 use super::url::Server;
 use crate::flight::status;
@@ -16,28 +16,28 @@ use tokio::task::JoinSet;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
-/// How many connections are kept.
+/// Maximum number of cached connections.
 const KEPT: usize = 64;
-/// How often a caller that waits is asked whether it still wants to.
+/// Interval at which a waiting caller is checked for interrupts.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// How much a server may send ahead of what is read, in bytes.
+/// Flow control window of a stream, in bytes.
 const WINDOW: u32 = 16 << 20;
-/// No message is larger, in bytes.
+/// Maximum size of a message, in bytes.
 const LARGEST_MESSAGE: usize = i32::MAX as usize;
-/// Where systems keep the certificates that they trust.
+/// The usual paths of the system's trusted certificates.
 const TRUSTED: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// How a server is reached.
+/// The parameters of a connection.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     pub(super) server: Server,
     token: Option<String>,
-    /// Certificates that are trusted, as PEM, and the name that the server's is of.
+    /// Trusted certificates, as PEM, and the expected name in the server's certificate.
     trusted: Option<Vec<u8>>,
     domain: Option<String>,
     connect_timeout: Duration,
-    /// Whether files of a server on this machine are looked at where they are.
+    /// Open files of a server on this machine directly.
     pub(super) local: bool,
 }
 
@@ -58,7 +58,7 @@ impl Connection {
                 "token" => connection.token = Some(Token::new(value)?.header()),
                 "ca" => trusted = Some(value.into()),
                 "domain" => connection.domain = Some(value.clone()),
-                // Object stores are asked without credentials then; here that is for the server to say.
+                // For object stores this means no credentials; here it means no token.
                 "anonymous" => connection.token = None,
                 "local" => connection.local = yes_or_no(name, value)?,
                 other => {
@@ -82,7 +82,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The header that tells who asks.
+    /// Returns the authorization header.
     pub(super) fn header(&self) -> Option<MetadataValue<Ascii>> {
         let mut header: MetadataValue<Ascii> = self.token.as_ref()?.parse().ok()?;
         header.set_sensitive(true);
@@ -123,7 +123,7 @@ fn yes_or_no(name: &str, value: &str) -> Result<bool> {
     }
 }
 
-/// What all clients of one process share.
+/// The state shared by all clients of one process.
 pub(super) struct Process {
     runtime: Runtime,
     channels: Mutex<HashMap<Connection, Channel>>,
@@ -132,7 +132,7 @@ pub(super) struct Process {
 static SHARED: PerProcess<Process> = PerProcess::new();
 
 impl Process {
-    /// That of this process.
+    /// Returns the state of this process.
     pub(super) fn get() -> Result<&'static Self> {
         SHARED.get(Self::new, |spare| spare.runtime.shutdown_background())
     }
@@ -147,12 +147,12 @@ impl Process {
         Ok(Self { runtime, channels: Mutex::default() })
     }
 
-    /// Where its tasks run.
+    /// Returns the handle of the runtime for tasks.
     pub(super) fn handle(&self) -> &tokio::runtime::Handle {
         self.runtime.handle()
     }
 
-    /// A client at the end of a connection.
+    /// Returns a client for a connection.
     pub(super) fn client(&self, connection: &Connection) -> Result<FlightServiceClient<Channel>> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(connection) {
@@ -161,7 +161,7 @@ impl Process {
                 if channels.len() >= KEPT {
                     channels.clear();
                 }
-                // Channels belong to the threads that they are made on.
+                // A channel belongs to the runtime in which it is created.
                 let _inside = self.runtime.enter();
                 let channel = connection.channel()?;
                 channels.insert(connection.clone(), channel.clone());
@@ -171,8 +171,8 @@ impl Process {
         Ok(FlightServiceClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE))
     }
 
-    /// Runs tasks, and hands what they give to `take` on this thread, until all ended, one failed, or the caller wants no
-    /// more. Tasks that still run then are dropped.
+    /// Runs tasks, and passes their results to `take` on this thread, until all have ended, one has failed,
+    /// or the caller is interrupted. Tasks still running then are aborted.
     pub(super) fn run<T: Send + 'static, F: Future<Output = Result<()>> + Send + 'static>(
         &self,
         start: impl FnOnce(std::sync::mpsc::SyncSender<Result<Option<T>>>) -> Vec<F>,
@@ -212,7 +212,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for something.
+    /// Blocks on a future.
     pub(super) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -235,7 +235,7 @@ impl Process {
     }
 }
 
-/// A request of this connection.
+/// Makes a request on this connection.
 pub(super) fn request<T>(
     connection: &Connection,
     message: T,
@@ -251,7 +251,7 @@ pub(super) fn request<T>(
     request
 }
 
-/// The error that a status tells, and whether asking again may help.
+/// Converts a status to an error, and returns whether a retry may help.
 pub(super) fn failed(connection: &Connection, error: &tonic::Status) -> (Error, bool) {
     let again = matches!(error.code(), tonic::Code::Unavailable | tonic::Code::DeadlineExceeded)
         || (error.code() == tonic::Code::Unknown && std::error::Error::source(error).is_some());

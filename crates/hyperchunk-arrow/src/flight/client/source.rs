@@ -1,4 +1,4 @@
-//! A file on a Flight server, read by ranges of its bytes.
+//! A source that reads byte ranges of a file on a Flight server.
 
 use super::process::{Connection, Process, failed, request};
 use super::url::Location;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many requests of one read are under way.
+/// Maximum number of concurrent requests for one read.
 const AT_ONCE: usize = 4;
-/// So many ranges are asked for by one request.
+/// Maximum number of ranges in one request.
 const MOST_RANGES: usize = 4096;
-/// So many ranges wait for who decodes them.
+/// Maximum number of received ranges that wait to be decoded.
 const AHEAD: usize = 64;
-/// The first pause before a request is repeated; it doubles.
+/// The first pause before a request is retried; it doubles.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A file on a server, opened: one version of it.
+/// An opened file on a server: one version of it.
 pub(super) struct FlightSource {
     location: Location,
     shown: String,
@@ -31,15 +31,15 @@ pub(super) struct FlightSource {
     options: RemoteOptions,
     size: u64,
     version: String,
-    /// As a source of the server's own machine tells versions apart.
+    /// The version as a local source on the server's machine gives it.
     changed: Option<String>,
     head: Bytes,
     counters: Arc<Counters>,
-    /// Microseconds that opening it took.
+    /// Time to open it, in microseconds.
     latency: AtomicU64,
 }
 
-/// Opens what a URL names.
+/// Opens the file that a URL names.
 pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     let location = Location::parse(url)?;
     if location.file.is_empty() {
@@ -56,7 +56,8 @@ fn open_location(location: Location, options: &RemoteOptions) -> Result<Arc<dyn 
         .map_err(|error| error.file(shown))
 }
 
-/// Asks for an action; what it gives, one after another, is handed to `take`. Asked again if nothing came and that may help.
+/// Requests an action, and passes each result to `take`. Retries if nothing was received and a retry may
+/// help.
 async fn ask(
     connection: &Connection,
     options: &RemoteOptions,
@@ -159,7 +160,7 @@ impl FlightSource {
         })
     }
 
-    /// A range of the bytes that came with the opening, if it lies within.
+    /// Returns a range of the bytes received on opening, if it is inside them.
     fn within_head(&self, range: &Range<u64>) -> Option<Bytes> {
         let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
         (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
@@ -183,7 +184,7 @@ impl FlightSource {
         }
         self.counters.rounds.fetch_add(1, Ordering::Relaxed);
         let groups = groups(far, self.options.largest_request.max(1));
-        // As many tasks as may ask at once; each takes one group after another.
+        // Each concurrent task takes one group after another.
         let workers = groups.len().min(AT_ONCE).min(self.options.concurrency.max(1));
         let groups = Arc::new(std::sync::Mutex::new(VecDeque::from(groups)));
         Process::get()?.run(
@@ -223,7 +224,7 @@ impl FlightSource {
     }
 }
 
-/// Ranges in groups that are asked for together.
+/// Divides ranges into groups that are requested together.
 fn groups(ranges: Vec<(usize, Range<u64>)>, largest: u64) -> Vec<Vec<(usize, Range<u64>)>> {
     let mut groups: Vec<Vec<_>> = Vec::new();
     let mut bytes = 0;
@@ -243,10 +244,10 @@ fn groups(ranges: Vec<(usize, Range<u64>)>, largest: u64) -> Vec<Vec<(usize, Ran
     groups
 }
 
-/// Cuts what comes into the ranges that were asked for.
+/// Splits the received bytes into the requested ranges.
 struct Cutting {
     left: VecDeque<(usize, Range<u64>)>,
-    /// What came of the first of them.
+    /// The received part of the first range.
     part: BytesMut,
 }
 

@@ -1,4 +1,4 @@
-//! A table on a server: columns, rows and which of them are chosen there, and only what is left comes.
+//! A table on a server, which selects columns and rows and sends only the result.
 
 use super::local::Local;
 use super::process::{Connection, Process, failed, request};
@@ -19,9 +19,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How many batches wait for whoever reads.
+/// Maximum number of received batches that wait to be read.
 const AHEAD: usize = 2;
-/// How often a caller that waits is asked whether it still wants to.
+/// Interval at which a waiting caller is checked for interrupts.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// A table on a Flight server. Cheap to clone.
@@ -31,17 +31,18 @@ pub struct RemoteTable {
     shown: Arc<str>,
     query: Query,
     schema: SchemaRef,
-    /// How many rows there are before any is chosen by what it has.
+    /// The number of rows before filtering.
     rows: u64,
-    /// Where it is on this machine, if it is.
+    /// Its location on this machine, if any.
     local: Option<Local>,
 }
 
 impl RemoteTable {
-    /// A table of the file that a URL names: `grpc://HOST:PORT/FILE`, as the query says; its file is that of the URL.
+    /// Opens a table of the file that a URL names: `grpc://HOST:PORT/FILE`. The query selects the table; its
+    /// file is replaced by the URL's.
     ///
     /// # Errors
-    /// Invalid for a URL or settings that make no sense; what the server says of the query; Io from the network.
+    /// Invalid for an invalid URL or settings; the server's errors; Io from the network.
     pub fn open(url: &str, query: Query, options: &RemoteOptions) -> Result<Self> {
         let location = Location::parse(url)?;
         let shown: Arc<str> = location.shown().into();
@@ -70,28 +71,28 @@ impl RemoteTable {
         Ok(Self { connection, shown, query, schema, rows, local })
     }
 
-    /// Its columns.
+    /// Returns its schema.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// How many rows it has; of those, a predicate chooses.
+    /// Returns its number of rows, before filtering.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// What is asked for.
+    /// Returns the query.
     #[must_use]
     pub fn query(&self) -> &Query {
         &self.query
     }
 
-    /// Some of its columns, in this order.
+    /// Selects columns, in this order.
     ///
     /// # Errors
-    /// NotFound if it has none of a name.
+    /// NotFound if a column does not exist.
     pub fn select(&self, columns: &[&str]) -> Result<Self> {
         let places = columns.iter().map(|name| {
             self.schema.index_of(name).map_err(|_| {
@@ -105,10 +106,10 @@ impl RemoteTable {
         Ok(Self { query, schema: schema.into(), ..self.clone() })
     }
 
-    /// Some of its rows, counted from its first, before any is chosen by what it has.
+    /// Selects a range of rows, counted before filtering.
     ///
     /// # Errors
-    /// Invalid if it has not so many.
+    /// Invalid if the range is outside the table.
     pub fn slice(&self, rows: Range<u64>) -> Result<Self> {
         if rows.start > rows.end || rows.end > self.rows {
             let message = format!("rows {} to {} of a table that has {}", rows.start, rows.end, self.rows);
@@ -120,7 +121,7 @@ impl RemoteTable {
         Ok(Self { query, rows: rows.end - rows.start, ..self.clone() })
     }
 
-    /// Those of its rows of which a predicate is true, too.
+    /// Keeps only rows for which the predicate is true, in addition to earlier filters.
     #[must_use]
     pub fn filter(&self, predicate: Predicate) -> Self {
         let predicate = match self.query.predicate.clone() {
@@ -134,16 +135,16 @@ impl RemoteTable {
         self.local.as_ref()?.table(&self.query, &self.schema)
     }
 
-    /// Whether its columns are looked at where they lie in the server's file, which is on this machine, now.
+    /// Returns whether its columns can now be read directly from the server's file, which is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.here().is_some()
     }
 
-    /// Its rows, batch by batch, as they come.
+    /// Reads its rows as a stream of batches.
     ///
     /// # Errors
-    /// What the server says; Io from the network.
+    /// The server's errors; Io from the network.
     pub fn batches(&self) -> Result<RemoteBatches> {
         if let Some(table) = self.here() {
             let from = From::Here(Box::new(table.batches().map_err(|error| error.file(&self.shown))?));
@@ -156,7 +157,7 @@ impl RemoteTable {
         task.spawn_on(
             async move {
                 let ended = receive(&connection, ticket, &to).await;
-                // Whoever reads may have gone.
+                // The reader may have gone.
                 drop(tokio::task::block_in_place(|| to.send(ended.map(|()| None))));
             },
             process.handle(),
@@ -209,19 +210,19 @@ pub struct RemoteBatches {
 }
 
 enum From {
-    /// What comes; whoever asks for it ends with this.
+    /// Batches from the server; dropping this ends the request.
     Server { from: Receiver<Result<Option<RecordBatch>>>, _task: JoinSet<()> },
     /// The server's file is on this machine.
     Here(Box<Batches>),
-    /// All came.
+    /// The end was reached.
     Nowhere,
 }
 
 impl RemoteBatches {
-    /// The next batch; `None` when all came.
+    /// Returns the next batch; `None` at the end.
     ///
     /// # Errors
-    /// What the server says; Io from the network, or if the caller wants no more.
+    /// The server's errors; Io from the network, or on an interrupt.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let from = match &mut self.from {
             From::Server { from, .. } => from,
@@ -242,7 +243,7 @@ impl RemoteBatches {
         };
         match next {
             Ok(Some(batch)) if batch.schema_ref().fields().len() == self.schema.fields().len() => {
-                // What is told of a table may have changed since, such as its extent; its columns may not.
+                // The table's metadata, such as its extent, may have changed; its columns may not.
                 let columns = batch.columns().to_vec();
                 let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
                 RecordBatch::try_new_with_options(self.schema(), columns, &options)

@@ -1,8 +1,8 @@
-//! What a URL of a Flight server names.
+//! URLs of Flight servers.
 
 use hyperchunk::{Error, Result};
 
-/// A server, and a file of it.
+/// A server, and a file on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) server: Server,
@@ -10,7 +10,7 @@ pub(super) struct Location {
     pub(super) file: String,
 }
 
-/// How a server is reached.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Server {
     Tcp { host: String, tls: bool },
@@ -18,7 +18,7 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// As tonic has it.
+    /// Returns the endpoint for tonic.
     pub(super) fn endpoint(&self) -> String {
         match self {
             Self::Tcp { host, tls: false } => format!("http://{host}"),
@@ -27,7 +27,7 @@ impl Server {
         }
     }
 
-    /// As a URL.
+    /// Returns the address as a URL.
     pub(super) fn url(&self) -> String {
         match self {
             Self::Tcp { host, tls: false } => format!("grpc://{host}"),
@@ -38,8 +38,8 @@ impl Server {
 }
 
 impl Location {
-    /// Takes apart `grpc://HOST:PORT/FILE`, `grpc+tls://HOST:PORT/FILE` or `grpc+unix:///SOCKET?file=FILE`. Names of files
-    /// are percent-encoded.
+    /// Parses `grpc://HOST:PORT/FILE`, `grpc+tls://HOST:PORT/FILE` or `grpc+unix:///SOCKET?file=FILE`. Names
+    /// of files are percent-encoded.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let wrong = || {
             let message = "such a URL is grpc://HOST:PORT/FILE, grpc+tls://HOST:PORT/FILE or grpc+unix:///SOCKET?file=FILE";
@@ -70,7 +70,7 @@ impl Location {
         Ok(Self { server: Server::Tcp { host: host.to_owned(), tls }, file: decode(file).ok_or_else(wrong)? })
     }
 
-    /// The URL, for messages.
+    /// Returns the URL, for messages.
     pub(super) fn shown(&self) -> String {
         match &self.server {
             Server::Unix(_) => format!("{}?file={}", self.server.url(), self.file),
@@ -78,7 +78,7 @@ impl Location {
         }
     }
 
-    /// The file that a relative name leads to from this one; never one of another server.
+    /// Resolves a relative name against this file; never to another server.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let last = name.rsplit('/').next().unwrap_or_default();
         let bad = name.contains(['\0', '\\'])
@@ -107,7 +107,7 @@ impl Location {
     }
 }
 
-/// The text that percent-encoded text stands for.
+/// Decodes percent-encoded text.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

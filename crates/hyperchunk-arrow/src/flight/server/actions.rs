@@ -1,4 +1,4 @@
-//! Actions: what is asked of a server besides tables. The format: `docs/formats/flight.md`.
+//! Actions: requests to a server other than for tables. The format: `docs/formats/flight.md`.
 
 use super::opened::{OpenFiles, check_version};
 use crate::flight::names::version;
@@ -10,7 +10,7 @@ use hyperchunk::walk::{Found, Next};
 use hyperchunk::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
-/// What can be asked, and what for.
+/// The actions and their descriptions.
 pub(super) const KNOWN: [(&str, &str); 6] = [
     ("hyperchunk.list", "{prefix?, after?}: the names of the files that are served"),
     ("hyperchunk.stat", "{file, head?}: size and version of a file, and its first bytes"),
@@ -23,16 +23,16 @@ pub(super) const KNOWN: [(&str, &str); 6] = [
     ("hyperchunk.refresh", "{file}: opens the file anew; its version"),
 ];
 
-/// So many bytes of a file are one result.
+/// Maximum number of bytes of a file in one result.
 const PIECE: u64 = 4 << 20;
-/// No more ranges are read by one action.
+/// Maximum number of ranges in one action.
 const MOST_RANGES: usize = 1 << 16;
-/// No larger head is read.
+/// Maximum number of bytes read at the head of a file.
 const LARGEST_HEAD: u64 = 4 << 20;
-/// No more names are listed at once.
+/// Maximum number of names in one listing.
 const MOST_NAMES: usize = 100_000;
 
-/// Takes results as they come; an error if nobody wants more.
+/// Callback that takes results as they come; an error if the client has gone.
 pub(super) type Give<'a> = dyn FnMut(Bytes) -> Result<()> + 'a;
 
 fn bad(what: &str) -> Error {
@@ -43,7 +43,7 @@ fn give_json(give: &mut Give<'_>, value: &Value) -> Result<()> {
     give(Bytes::from(value.to_string()))
 }
 
-/// Does what an action asks for.
+/// Performs an action.
 pub(super) fn run(files: &OpenFiles, kind: &str, body: &[u8], give: &mut Give<'_>) -> Result<()> {
     if !KNOWN.iter().any(|(known, _)| *known == kind) {
         let kind = crate::flight::names::shortened(kind);
@@ -127,7 +127,7 @@ fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
             at += length;
         }
     }
-    // It may have changed while it was read: then what was sent is of two versions.
+    // The file may have changed during the read, so that two versions were mixed.
     check_version(&version(&files.roots.open(name)?.file), Some(&now))
 }
 

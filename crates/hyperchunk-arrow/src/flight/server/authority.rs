@@ -1,32 +1,33 @@
-//! What gRPC's C++ library says of the host at a socket in the file system: the path with `%2F` in it, which is no host, and
-//! which our HTTP library refuses. It is made one here, in the header frames as they come: `%` becomes `-`.
+//! Workaround for gRPC's C++ library: as the host of a Unix socket it sends the socket's path with `%2F`,
+//! which is not a host, and which our HTTP library refuses. The header frames are rewritten as they arrive:
+//! `%` becomes `-`.
 //!
-//! Source: RFC 9113 (frames), RFC 7541 (headers). Nothing but the value of `:authority` is changed, and no length.
+//! Source: RFC 9113 (frames), RFC 7541 (headers). Only the value of `:authority` is changed, and no length.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// What a client sends first.
+/// Length of the client's connection preface.
 const PREFACE: usize = 24;
-/// How long the head of a frame is.
+/// Length of a frame's head.
 const HEAD: usize = 9;
-/// The type of frames with headers, and what their flags say.
+/// The type of header frames, and their flags.
 const HEADERS: u8 = 1;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
-/// Longer frames of headers are left as they are: no client of ours has so many.
+/// Maximum length of rewritten header frames; no supported client sends longer ones.
 const LONGEST: usize = 64 << 10;
 
-/// What comes next.
+/// The state of the parser.
 #[derive(Debug)]
 enum Next {
-    /// So many bytes that are no headers.
+    /// The remaining number of bytes that are not headers.
     Other(usize),
-    /// A part that is needed whole: as far as it came, and how long it is.
+    /// An incomplete part: its bytes until now, and its length.
     Whole(Part, Vec<u8>, usize),
-    /// Bytes that are handed on, how many of them were, and what comes then.
+    /// Bytes to pass on, the number passed on already, and the next state.
     Ready(Vec<u8>, usize, Box<Next>),
 }
 
@@ -37,7 +38,7 @@ enum Part {
     Headers(u8),
 }
 
-/// Reads frames, and makes hosts of what should be one.
+/// A reader that parses frames and rewrites the authority.
 #[derive(Debug)]
 pub(super) struct Mended(Next);
 
@@ -72,7 +73,7 @@ impl Mended {
                     ready!(stream.as_mut().poll_read(context, &mut came))?;
                     bytes.extend_from_slice(came.filled());
                     if came.filled().is_empty() && missing > 0 {
-                        // The end, within a frame: what came of it is of no use.
+                        // The stream ended inside a frame; the partial frame is useless.
                         return Poll::Ready(Ok(()));
                     }
                     if bytes.len() == *length {
@@ -95,7 +96,7 @@ impl Mended {
     }
 }
 
-/// What follows a part that came whole.
+/// Returns the state after a complete part.
 fn whole(part: Part, mut bytes: Vec<u8>) -> Next {
     let then = match (part, bytes.as_slice()) {
         (Part::Head, [a, b, c, kind, flags, ..]) => {
@@ -106,7 +107,7 @@ fn whole(part: Part, mut bytes: Vec<u8>) -> Next {
             }
         }
         (Part::Headers(flags), _) => {
-            // What is no list of headers is left as it is: the library will say what is wrong.
+            // An invalid header list is left unchanged: the library will report it.
             let _ = mend(&mut bytes, flags);
             Next::Other(0)
         }
@@ -115,7 +116,7 @@ fn whole(part: Part, mut bytes: Vec<u8>) -> Next {
     Next::Ready(bytes, 0, Box::new(then))
 }
 
-/// Mends the headers of a frame.
+/// Rewrites the headers of a frame.
 fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     let mut at = 0;
     let mut end = payload.len();
@@ -154,7 +155,7 @@ fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     Some(())
 }
 
-/// A number that starts with so many bits of a byte (RFC 7541, 5.1).
+/// Parses a number that starts with `bits` bits of a byte (RFC 7541, 5.1).
 fn number(fields: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     let mask = (1_usize << bits) - 1;
     let mut value = usize::from(*fields.get(*at)?) & mask;
@@ -173,7 +174,7 @@ fn number(fields: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     None
 }
 
-/// A text; `None` within if it is packed (RFC 7541, 5.2).
+/// Parses a string; the inner value is `None` if it is Huffman-coded (RFC 7541, 5.2).
 fn string<'a>(fields: &'a mut [u8], at: &mut usize) -> Option<Option<&'a mut [u8]>> {
     let packed = *fields.get(*at)? >= 128;
     let length = number(fields, at, 7)?;
@@ -187,7 +188,7 @@ fn string<'a>(fields: &'a mut [u8], at: &mut usize) -> Option<Option<&'a mut [u8
 mod tests {
     use super::*;
 
-    /// What comes out of a stream of these bytes, read in parts of a size.
+    /// Returns the output for a stream of these bytes, read in parts of a size.
     fn read(bytes: &[u8], size: usize) -> Vec<u8> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -215,7 +216,7 @@ mod tests {
             sent.extend_from_slice(payload);
         };
         add(4, 0, b"\x00\x02\x00\x00\x00\x00");
-        // Named, and by number; other values with `%` stay, as do data.
+        // By name and by index; other values with `%` stay, as do data.
         let fields = b"\x40\x05:path\x04/%2F\x40\x0a:authority\x05a%2Fb\x83\x86\x01\x03x%y\x40\x03a%b\x02%%";
         add(1, 4, fields);
         add(1, 4 | PADDED | PRIORITY, &[b"\x03abcde".as_slice(), fields, b"%%%"].concat());
@@ -242,7 +243,7 @@ mod tests {
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         bytes.extend((0..20_000).map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Many heads of frames with headers.
+            // Many heads of header frames.
             [0, 0, 9, 1, (seed >> 24) as u8][(seed >> 16) as usize % 5]
         }));
         assert!(read(&bytes, 100).len() <= bytes.len());

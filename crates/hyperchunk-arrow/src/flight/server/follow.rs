@@ -1,4 +1,4 @@
-//! Following a table that grows: what it has, then what comes.
+//! Following a growing table: sends its rows, then new ones as they are added.
 
 use super::frames::{Encoder, Message};
 use super::opened::OpenFiles;
@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often it is looked for new rows, in milliseconds, unless the client says so.
+/// Default interval between checks for new rows, in milliseconds.
 const EVERY: u64 = 200;
-/// Nobody asks more often, or less.
+/// Bounds of the interval, in milliseconds.
 const BOUNDS: (u64, u64) = (10, 60_000);
-/// How long a file may be unreadable while it is written, before that is an error.
+/// Time for which a file may be unreadable while it is being written, before that is an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a table is followed.
+/// The parameters of following a table.
 struct Following {
     query: Query,
     every: Duration,
-    /// Ends when the table has so many rows.
+    /// Ends when the table has this number of rows.
     until: Option<u64>,
-    /// Ends after so long without new rows.
+    /// Ends after this time without new rows.
     idle: Option<Duration>,
 }
 
@@ -59,7 +59,7 @@ impl Following {
     }
 }
 
-/// Sends the rows of a table, and new ones as they come, until the client wants no more.
+/// Sends the rows of a table, and new ones as they are added, until the client stops.
 pub(super) fn follow(
     files: &OpenFiles,
     descriptor: &FlightDescriptor,
@@ -111,7 +111,7 @@ pub(super) fn follow(
         if over || !wait(giver, stopped, following.every) {
             return Ok(());
         }
-        // The file may be just being written.
+        // The file may be in the middle of a write.
         match Asked::new(files, &Query { rows: None, ..query.clone() }, false, true) {
             Ok(now) => {
                 unreadable = None;
@@ -126,18 +126,18 @@ pub(super) fn follow(
     }
 }
 
-/// Whether two tables have the same columns; what is told of them, such as the extent, may differ.
+/// Returns whether two tables have the same columns; their metadata, such as the extent, may differ.
 fn same_columns(one: &Schema, other: &Schema) -> bool {
     let (one, other) = (one.fields(), other.fields());
     one.len() == other.len()
         && one.iter().zip(other).all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
 }
 
-/// Waits a while; whether the client wants more.
+/// Waits for the interval; returns whether to continue.
 fn wait(giver: &Giver<Message>, stopped: &watch::Receiver<bool>, every: Duration) -> bool {
     let mut stopped = stopped.clone();
     let stop = giver.runtime().block_on(async move {
-        // Ended by the client's half, or gone with it.
+        // True also if the client has gone.
         tokio::time::timeout(every, stopped.wait_for(|stop| *stop)).await.is_ok()
     });
     !stop && !giver.is_gone()

@@ -1,5 +1,5 @@
-//! Answers of DoGet as gRPC frames whose bodies are the batches' own buffers: no byte of a column is copied on its way to
-//! the socket. (What tonic offers copies each message into a buffer of its own.)
+//! DoGet responses as gRPC frames whose bodies are the batches' own buffers: column data are not copied on
+//! the way to the socket. (tonic copies each message into a buffer of its own.)
 
 use super::service::Sent;
 use arrow_array::RecordBatch;
@@ -18,25 +18,25 @@ use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
 
-/// Pieces shorter than this are put together, in bytes: a frame for each would cost more than the copy.
+/// Pieces shorter than this, in bytes, are combined: a frame for each would cost more than the copy.
 const SHORT: usize = 8 << 10;
 
-/// Fields of `FlightData` (Flight.proto): their numbers, and that they are bytes.
+/// Tags of fields of `FlightData` (Flight.proto), of wire type bytes.
 const DATA_HEADER: u64 = 2 << 3 | 2;
 const APP_METADATA: u64 = 3 << 3 | 2;
 const DATA_BODY: u64 = 1000 << 3 | 2;
 
-/// A message, ready to be sent: pieces that follow each other.
+/// A message ready to be sent: consecutive pieces.
 pub(super) type Message = Vec<Bytes>;
 
-/// Turns batches into messages.
+/// Encodes batches as messages.
 pub(super) struct Encoder {
     inner: StreamEncoder,
     schema: SchemaRef,
-    /// What the schema's message carries.
+    /// The metadata sent with the schema's message.
     metadata: Bytes,
-    /// Where files are mapped to. What lies there is never looked at by this process, which a file that became shorter would
-    /// end; the system, which sends it, only says no.
+    /// Address ranges of mapped files. This process never reads them, because a truncated file would kill it
+    /// with SIGBUS; the kernel, which sends them, only returns an error.
     mapped: Vec<Range<usize>>,
 }
 
@@ -55,33 +55,33 @@ impl Encoder {
         })
     }
 
-    /// Says where files are mapped to.
+    /// Sets the address ranges of mapped files.
     pub(super) fn set_mapped(&mut self, mapped: Vec<Range<usize>>) {
         self.mapped = mapped;
     }
 
-    /// Lets the next message carry this.
+    /// Attaches metadata to the next message.
     pub(super) fn carry(&mut self, metadata: Bytes) {
         self.metadata = metadata;
     }
 
-    /// The message of the schema.
+    /// Encodes the schema message.
     pub(super) fn start(&mut self) -> Result<Vec<Message>> {
-        // An empty batch brings the schema with it.
+        // Encoding an empty batch yields the schema.
         let empty = RecordBatch::new_empty(Arc::clone(&self.schema));
         let mut messages = self.encode(&empty)?;
         messages.truncate(1);
         Ok(messages)
     }
 
-    /// The messages of a batch, with that of the schema before the first.
+    /// Encodes a batch; the first time, the schema's message comes first.
     pub(super) fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<Message>> {
         let buffers = self.inner.encode(batch).map_err(|error| failed(&error))?;
         cut(buffers, &mut self.metadata, &self.mapped)
     }
 }
 
-/// Buffers, from which bytes are taken in order.
+/// A queue of buffers from which bytes are taken in order.
 struct Pieces(VecDeque<Bytes>);
 
 impl Pieces {
@@ -107,7 +107,7 @@ impl Pieces {
     }
 }
 
-/// Cuts an IPC stream into its messages, and makes gRPC messages of them.
+/// Splits an IPC stream into its messages, and makes gRPC messages of them.
 fn cut(buffers: Vec<Buffer>, metadata: &mut Bytes, mapped: &[Range<usize>]) -> Result<Vec<Message>> {
     let broken = || Error::invalid("cannot be sent: a batch was encoded in an unknown way");
     let mut pieces = Pieces(buffers.into_iter().map(Bytes::from).filter(|piece| !piece.is_empty()).collect());
@@ -129,7 +129,7 @@ fn cut(buffers: Vec<Buffer>, metadata: &mut Bytes, mapped: &[Range<usize>]) -> R
     Ok(messages)
 }
 
-/// A message of gRPC: its length, then `FlightData` as Protocol Buffers have it.
+/// Encodes a gRPC message: its length, then `FlightData` in Protocol Buffers encoding.
 fn frame(
     header: &Bytes,
     metadata: &Bytes,
@@ -187,7 +187,7 @@ fn put_varint(out: &mut BytesMut, mut value: u64) {
     out.put_u8((value & 0x7f) as u8);
 }
 
-/// The body of an answer: messages as they come, then how it ended.
+/// The body of a response: messages as they come, then the status.
 pub(super) struct FrameBody {
     pieces: VecDeque<Bytes>,
     from: mpsc::Receiver<Sent<Message>>,
@@ -228,7 +228,7 @@ impl http_body::Body for FrameBody {
             self.ended = true;
             let mut trailers = HeaderMap::new();
             match status {
-                // A header that cannot be sent would end the stream without a status, which is an error, too.
+                // Without the header the stream would end without a status, which is also an error.
                 Some(status) => drop(status.add_header(&mut trailers)),
                 None => drop(trailers.insert("grpc-status", HeaderValue::from_static("0"))),
             }
@@ -237,7 +237,7 @@ impl http_body::Body for FrameBody {
     }
 }
 
-/// Carries a body past tonic's encoder, in the extensions of a response.
+/// Passes a body around tonic's encoder, in the extensions of a response.
 #[derive(Clone)]
 pub(super) struct Carried(Arc<Mutex<Option<FrameBody>>>);
 
@@ -258,7 +258,7 @@ mod tests {
     use arrow_flight::FlightData;
     use arrow_flight::utils::flight_data_to_batches;
 
-    /// What Protocol Buffers make of a message's pieces.
+    /// Decodes a message's pieces with Protocol Buffers.
     fn parsed(message: &Message) -> FlightData {
         let all: Vec<u8> = message.concat();
         let length = u32::from_be_bytes(all[1..5].try_into().unwrap()) as usize;

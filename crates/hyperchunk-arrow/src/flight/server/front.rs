@@ -1,4 +1,4 @@
-//! What each request passes first: the token, the bound on how much goes on at once, the log.
+//! The first stage of each request: the token check, the limit on concurrent requests, the log.
 
 use super::Log;
 use super::frames::Carried;
@@ -15,10 +15,10 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 
-/// The service, behind the token.
+/// The service with the token check in front.
 #[derive(Clone)]
 pub(super) struct Front {
-    /// For all methods but that which takes data.
+    /// For all methods except the one that takes data.
     pub(super) small: FlightServiceServer<Flight>,
     /// For messages with data in them.
     pub(super) large: FlightServiceServer<Flight>,
@@ -62,7 +62,7 @@ impl Service<http::Request<Body>> for Front {
         let takes_data = request.uri().path().ends_with("/DoPut");
         let answer = if takes_data { self.large.call(request) } else { self.small.call(request) };
         Box::pin(async move {
-            // In a task of its own, so that a panic is an answer; dropped with this one.
+            // In a task of its own, so that a panic becomes a response; aborted with this one.
             let mut task = JoinSet::new();
             task.spawn(answer);
             let mut response = match task.join_next().await {
@@ -84,7 +84,7 @@ impl Service<http::Request<Body>> for Front {
     }
 }
 
-/// Who asks for what.
+/// Returns the client and the method, for the log.
 fn told(request: &http::Request<Body>) -> String {
     let peer = Peer::of(request.extensions()).and_then(|peer| peer.address);
     let method = request.uri().path().rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where the server listens, and when it stops.
+//! The server's listening socket, and its connections.
 
 use super::Log;
 #[cfg(unix)]
@@ -21,25 +21,25 @@ use tokio::net::{UnixListener, UnixStream};
 use tonic::codegen::http;
 use tonic::transport::server::{Connected, TlsConnectInfo};
 
-/// How long accepting waits after the system had no descriptor left.
+/// Pause after a failed accept, such as when the system has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A host and a port; port 0 for a free one.
     Tcp {
         /// Host and port.
         at: String,
-        /// Whether with TLS.
+        /// Use TLS.
         tls: bool,
     },
-    /// A socket in the file system.
+    /// A Unix socket.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// The address that a URL names: `grpc://host:port`, `grpc+tls://host:port` or `grpc+unix:///path`.
+    /// Parses a URL: `grpc://host:port`, `grpc+tls://host:port` or `grpc+unix:///path`.
     ///
     /// # Errors
     /// Invalid for others.
@@ -61,14 +61,14 @@ impl Address {
     }
 }
 
-/// A socket that connections come to.
+/// A listening socket.
 pub(super) enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(UnixListener, #[expect(dead_code, reason = "it acts when it is dropped")] RemovedAtEnd),
 }
 
-/// The path of a socket, which goes with it.
+/// The path of a socket, which is removed on drop.
 pub(super) struct RemovedAtEnd(PathBuf);
 
 impl Drop for RemovedAtEnd {
@@ -82,7 +82,7 @@ fn cannot(at: &str, error: &io::Error) -> Error {
 }
 
 impl Listener {
-    /// Starts to listen; the address that clients use.
+    /// Starts to listen; returns the address for clients.
     pub(super) async fn bind(address: &Address) -> Result<(Self, String)> {
         match address {
             Address::Tcp { at, tls } => {
@@ -96,7 +96,7 @@ impl Listener {
                 let shown = path.display().to_string();
                 free(path).map_err(|error| cannot(&shown, &error))?;
                 let listener = UnixListener::bind(path).map_err(|error| cannot(&shown, &error))?;
-                // For its owner alone: what the token is for others, this is for users of the machine.
+                // Accessible only to its owner: for users of the machine this takes the place of a token.
                 use std::os::unix::fs::PermissionsExt as _;
                 let allowed = std::fs::Permissions::from_mode(0o600);
                 std::fs::set_permissions(path, allowed).map_err(|error| cannot(&shown, &error))?;
@@ -108,7 +108,7 @@ impl Listener {
         }
     }
 
-    /// Its local address, if it has one on a network.
+    /// Returns its local address, if it is a network socket.
     pub(super) fn local(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),
@@ -130,7 +130,7 @@ impl Listener {
         }
     }
 
-    /// The connections as they come, a bounded number at a time.
+    /// Returns the stream of connections, limited in number.
     pub(super) fn incoming(self, log: Option<Log>) -> impl Stream<Item = io::Result<Held>> {
         let peers = Arc::new(Peers::default());
         unfold((self, peers, log), |(listener, peers, log)| async move {
@@ -146,7 +146,8 @@ impl Listener {
                         }
                     }
                     Err(error) => {
-                        // The client went away, or there is no descriptor left: others may fare better.
+                        // The client has gone, or there is no descriptor left: the next connection may
+                        // succeed.
                         if let Some(log) = &log {
                             log(&format!("a connection was not accepted: {error}"));
                         }
@@ -158,7 +159,7 @@ impl Listener {
     }
 }
 
-/// Removes a socket that nobody listens at.
+/// Removes a socket at which no process listens.
 #[cfg(unix)]
 fn free(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
@@ -181,7 +182,7 @@ enum Connection {
     Unix(UnixStream, Mended),
 }
 
-/// A connection, and its place among those that may be open.
+/// A connection, and its ticket among the permitted ones.
 pub(super) struct Held {
     connection: Connection,
     place: Ticket,
@@ -252,16 +253,16 @@ impl Connection {
     }
 }
 
-/// The other side of a connection, for its requests.
+/// The other side of a connection, attached to its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
-    /// Its address; `None` for a socket in the file system.
+    /// Its address; `None` for a Unix socket.
     pub(super) address: Option<SocketAddr>,
     pub(super) state: Arc<State>,
 }
 
 impl Peer {
-    /// The peer of a request.
+    /// Returns the peer of a request.
     pub(super) fn of(extensions: &http::Extensions) -> Option<&Self> {
         extensions.get().or_else(|| extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref))
     }

@@ -1,4 +1,5 @@
-//! Bytes that all answers of a server may hold at once: those that are read and not taken yet, of clients however slow.
+//! The limit on memory for all responses of a server together: data that were read but not yet sent, even if
+//! clients are slow.
 
 use arrow_schema::{DataType, Schema};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -7,14 +8,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// All answers together, in MiB. One that is larger has the server for itself.
+/// Limit for all responses together, in MiB. A larger response runs alone.
 const TOTAL_MIB: u32 = 1024;
-/// What an answer holds of what it reads at once: stored, decoded, and on the way to the client.
+/// Number of copies of its read size that a response holds: stored, decoded, and being sent.
 const COPIES: u64 = 4;
-/// Taken for an element of no fixed size.
+/// Assumed size of an element of variable size.
 const VARIABLE_BYTES: u64 = 64;
 
-/// What answers share.
+/// The shared limit.
 #[derive(Debug, Clone)]
 pub(super) struct Memory(Arc<Semaphore>);
 
@@ -23,7 +24,8 @@ impl Memory {
         Self(Arc::new(Semaphore::new(TOTAL_MIB as usize)))
     }
 
-    /// Room for an answer that reads so much at once, kept until this is dropped. Waits, with patience, for others to end.
+    /// Reserves memory for a response that reads `bytes` at once, until the permit is dropped. Waits up to
+    /// `patience` for other responses.
     ///
     /// # Errors
     /// `Limit`.
@@ -47,13 +49,13 @@ impl Memory {
     }
 }
 
-/// In MiB.
+/// Returns the reservation in MiB.
 fn share(bytes: u64) -> u32 {
     let mib = bytes.saturating_mul(COPIES).div_ceil(1 << 20);
     u32::try_from(mib).unwrap_or(TOTAL_MIB).clamp(1, TOTAL_MIB)
 }
 
-/// The bytes of a row.
+/// Returns the size of a row in bytes.
 pub(super) fn row_bytes(schema: &Schema) -> u64 {
     schema.fields().iter().fold(0, |sum: u64, field| sum.saturating_add(width(field.data_type())))
 }
@@ -91,7 +93,7 @@ mod tests {
         let memory = Memory::new();
         let soon = Duration::from_millis(50);
         let reserve = |bytes| memory.reserve(bytes, runtime.handle(), soon);
-        // One that is larger than all of it goes alone.
+        // A reservation above the limit gets all of it.
         let first = reserve(1 << 40).unwrap();
         assert!(reserve(1).unwrap_err().to_string().contains("is taken by others"));
         drop(first);

@@ -1,4 +1,4 @@
-//! A server of tables, and of the files that they lie in.
+//! A server of tables, and of the files that contain them.
 
 mod actions;
 #[cfg(unix)]
@@ -33,44 +33,44 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
-/// Takes lines about what happens.
+/// Callback that takes log lines.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// No request is larger, in bytes.
+/// Maximum size of a request, in bytes.
 const LARGEST_REQUEST: usize = 2 << 20;
-/// No message of a client with data in it is larger, in bytes.
+/// Maximum size of a client's message with data, in bytes.
 const LARGEST_MESSAGE: usize = 256 << 20;
-/// How many streams a connection may have.
+/// Maximum number of concurrent streams on a connection.
 const STREAMS_OF_ONE: u32 = 256;
-/// How much a client may send ahead of what is read, in bytes.
+/// Flow control window of a stream, in bytes.
 const WINDOW: u32 = 8 << 20;
-/// How long a client may be silent before it is asked whether it is there, and then before it is taken for gone.
+/// Idle time before a keep-alive ping, and the time to answer it.
 const SILENT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30));
-/// How long requests may go on when the server is asked to stop.
+/// Time that running requests get when the server is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a server runs.
+/// Options of a server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// Where it listens.
+    /// The address to listen at.
     pub address: Address,
-    /// Who may ask: whoever has it; everybody if it is `None`.
+    /// The token that clients must present; none is needed if `None`.
     pub token: Option<Token>,
     /// Certificate and key of TLS, as PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether clients may write.
+    /// Allow clients to write.
     pub writable: bool,
-    /// How many answers may be under way.
+    /// Maximum number of concurrent responses.
     pub streams: usize,
-    /// How long one message may wait for its client.
+    /// Maximum time that a message may wait for its client.
     pub patience: Duration,
     /// Takes a line for each request.
     pub log: Option<Log>,
 }
 
 impl ServerOptions {
-    /// At an address; read-only, without a token.
+    /// Makes options for an address; read-only, without a token.
     #[must_use]
     pub fn new(address: Address) -> Self {
         Self {
@@ -94,10 +94,11 @@ impl std::fmt::Debug for ServerOptions {
     }
 }
 
-/// Serves what lies at some paths, until a signal asks it to stop. `ready` is told the URL as soon as clients may come.
+/// Serves the files and folders at some paths, until a signal asks it to stop. `ready` gets the URL as soon
+/// as clients can connect.
 ///
 /// # Errors
-/// As [`Roots::new`]; Io if it cannot listen there; Invalid without a token where others than this machine may come.
+/// As [`Roots::new`]; Io if it cannot listen there; Invalid without a token if other machines can connect.
 pub fn serve(paths: &[PathBuf], options: &ServerOptions, ready: impl FnOnce(&str)) -> Result<()> {
     let roots = Roots::new(paths)?;
     let signals = Signals::listen();
@@ -157,7 +158,7 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
         ended = &mut serving => ended,
         () = Signals::wait() => {
             stop.send_replace(true);
-            // What takes longer is cut off.
+            // Requests that take longer are aborted.
             match tokio::time::timeout(GRACE, serving).await {
                 Ok(ended) => ended,
                 Err(_) => return Ok(()),
@@ -167,7 +168,7 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
     ended.map_err(|error| Error::new(ErrorKind::Io, told(&error)))
 }
 
-/// An error with its causes.
+/// Returns an error message with its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

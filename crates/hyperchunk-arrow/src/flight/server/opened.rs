@@ -1,4 +1,4 @@
-//! Files that are open, as long as they stay what they are.
+//! Cache of open files, valid while they do not change.
 
 use crate::flight::names::{Roots, version};
 use hyperchunk::index::IndexOption;
@@ -7,20 +7,20 @@ use hyperchunk::{Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many are kept.
+/// Maximum number of cached files.
 const KEPT: usize = 128;
 
-/// Which file, and as of which epoch of its store.
+/// The file's name, the epoch of its store, and whether it is growing.
 type Key = (String, Option<u64>, bool);
 
-/// Files by their names.
+/// The cache of files by name.
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     pub(super) roots: Roots,
     kept: Mutex<HashMap<Key, (String, File)>>,
 }
 
-/// Checks that a file is still the version that somebody knows.
+/// Checks that a file still has the version that the client knows.
 pub(super) fn check_version(now: &str, known: Option<&str>) -> Result<()> {
     match known {
         Some(known) if known != now => {
@@ -39,7 +39,8 @@ impl OpenFiles {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of a name, as it is now, and its version. `growing` for one that somebody writes.
+    /// Returns the file with a name in its present state, and its version. `growing` is for a file that is
+    /// being written.
     pub(super) fn open(&self, name: &str, epoch: Option<u64>, growing: bool) -> Result<(File, String)> {
         let found = self.roots.open(name)?;
         let version = version(&found.file);
@@ -50,7 +51,8 @@ impl OpenFiles {
             return Ok((file.clone(), version));
         }
         let mut options = OpenOptions::default();
-        // A file that was named by itself leads nowhere else, one in a folder to what is served from there.
+        // A file that was given itself may point only to its own companions, one in a folder to other served
+        // files.
         options.external = if found.alone { ExternalPolicy::Own } else { ExternalPolicy::Listed };
         options.shown_as = Some(name.into());
         options.index = IndexOption::Never;
@@ -59,7 +61,8 @@ impl OpenFiles {
         let file = match epoch {
             Some(_) => File::open(&found.path, &options)?,
             None => {
-                // What is served is kept open for long: its writers are not kept out, but noticed.
+                // Served files stay open for long: they are not locked against writers, but changes are
+                // detected.
                 let file = if growing { found.file } else { found.file.locked(Locking::Default)?.unlocked() };
                 File::from_source(Arc::new(file), Some(found.path), &options)?
             }
@@ -72,12 +75,12 @@ impl OpenFiles {
         Ok((file, version))
     }
 
-    /// Forgets all files of a name: the next request opens it anew.
+    /// Removes all cached files with a name: the next request opens it again.
     pub(super) fn forget(&self, name: &str) {
         self.kept().retain(|(kept, _, _), _| kept != name);
     }
 
-    /// Its message without the paths of this machine.
+    /// Returns the error without the paths of this machine.
     pub(super) fn without_paths(&self, error: &Error) -> Error {
         Error::new(error.kind(), self.roots.without_paths(&error.to_string()))
     }

@@ -1,7 +1,7 @@
-//! The connections of a server: how many there are of each peer, and how long one may wait before it shows the token.
+//! The connections of a server: their number for each peer, and the time limit for presenting the token.
 //!
-//! Whoever has shown nothing yet holds a place only as long as nobody else wants it: a full server, or a peer that has too
-//! many, gives up the connection that has waited longest.
+//! A connection that has not been authorised keeps its place only until another needs it: a full server, or a
+//! peer with too many connections, closes the one that has waited longest.
 
 use futures_util::task::AtomicWaker;
 use std::collections::{HashMap, VecDeque};
@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
-/// Connections of a server.
+/// Maximum number of connections of a server.
 const MAX_CONNECTIONS: usize = 512;
-/// Connections of one peer: what comes over a socket in the file system is one, too.
+/// Maximum number of connections of one peer. All connections over a Unix socket count as one peer.
 const MAX_OF_ONE: usize = 256;
-/// How long a connection may be open before a request of it is allowed.
+/// Time limit for a connection to be authorised.
 const UNTIL_ALLOWED: Duration = Duration::from_secs(10);
 
 /// All connections.
@@ -33,11 +33,11 @@ pub(super) struct Peers {
 struct Open {
     count: usize,
     of: HashMap<Option<IpAddr>, usize>,
-    /// Those that have shown nothing yet, the oldest first.
+    /// Connections that are not authorised yet, the oldest first.
     waiting: VecDeque<Arc<State>>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug)]
 pub(super) struct State {
     peer: Option<IpAddr>,
@@ -47,7 +47,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Notes that a request of it was allowed.
+    /// Marks the connection as authorised.
     pub(super) fn allow(&self) {
         self.allowed.store(true, Ordering::Release);
     }
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-/// The place of a connection; free again when it is dropped.
+/// The place of a connection, freed on drop.
 #[derive(Debug)]
 pub(super) struct Ticket {
     state: Arc<State>,
@@ -71,8 +71,8 @@ impl Peers {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection of a peer; `None` if it has as many as it may, all of them allowed. Waits where all places
-    /// are taken by connections that were allowed.
+    /// Returns a place for a connection of a peer; `None` if the peer has the maximum number of authorised
+    /// ones. Waits if all places are taken by authorised connections.
     pub(super) async fn admit(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<Ticket> {
         loop {
             let freed = self.freed.notified();
@@ -108,7 +108,7 @@ impl Peers {
 }
 
 impl Open {
-    /// Closes the connection that has waited longest, of those that fit; its place counts as free at once.
+    /// Closes the longest-waiting connection that fits; its place is free at once.
     fn give_up(&mut self, fits: impl Fn(&State) -> bool) -> bool {
         let Some(at) = self.waiting.iter().position(|state| fits(state)) else { return false };
         if let Some(state) = self.waiting.remove(at) {
@@ -130,12 +130,12 @@ impl Open {
 }
 
 impl Ticket {
-    /// What is known of the connection, for its requests.
+    /// Returns the state of the connection, for its requests.
     pub(super) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state)
     }
 
-    /// Whether the connection has to end: it was given up, or took too long.
+    /// Returns whether the connection has to end: it was closed, or took too long.
     pub(super) fn poll_end(&mut self, context: &mut Context<'_>) -> bool {
         if self.state.closed.load(Ordering::Acquire) {
             return true;
@@ -154,7 +154,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut open = self.peers.open();
         open.waiting.retain(|state| !Arc::ptr_eq(state, &self.state));
-        // The place of one that was given up was free before.
+        // The place of a closed connection was freed before.
         if !self.state.closed.load(Ordering::Acquire) {
             open.leave(self.state.peer);
         }

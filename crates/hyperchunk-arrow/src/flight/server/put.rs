@@ -1,4 +1,4 @@
-//! Taking tables from clients: a new file, or rows behind those of a sharded store.
+//! Writing tables from clients: a new file, or rows appended to a sharded store.
 
 use super::opened::OpenFiles;
 use super::service::Sent;
@@ -27,20 +27,20 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
-/// How large chunks of new datasets are, in bytes.
+/// Target size of chunks of new datasets, in bytes.
 const CHUNK: u64 = 1 << 20;
 
-/// What is to be written, and where to.
+/// A write request.
 #[derive(Debug)]
 struct Put {
     file: String,
     table: String,
     mode: Mode,
-    /// What a new file is; `None` for what suits the columns.
+    /// The kind of a new file; `None` to choose by the columns.
     kind: Option<Kind>,
 }
 
-/// What a new file is.
+/// The kind of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// HDF5 and Arrow at once.
@@ -53,7 +53,7 @@ enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Rows go behind those that there are; without a file of that name, one is made.
+    /// Append rows to an existing file, or create a new one.
     Any,
     Create,
     Replace,
@@ -89,7 +89,7 @@ impl Put {
         Ok(Self { file, table, mode, kind })
     }
 
-    /// The names of the groups on the way to the columns.
+    /// Returns the names of the groups on the path to the columns.
     fn groups(&self) -> Result<Vec<&str>> {
         let parts: Vec<&str> = self.table.split('/').filter(|part| !part.is_empty()).collect();
         match parts.iter().any(|part| *part == "." || *part == ".." || part.contains('\0')) {
@@ -99,7 +99,7 @@ impl Put {
     }
 }
 
-/// A column as HDF5 will have it.
+/// The HDF5 definition of a column.
 struct Column {
     datatype: Datatype,
     /// The extent of a row.
@@ -121,7 +121,7 @@ fn columns(schema: &SchemaRef) -> Result<Vec<Column>> {
     if made.is_empty() { Err(Error::invalid("a table without columns")) } else { Ok(made) }
 }
 
-/// Takes the batches of a stream, and tells how they were committed.
+/// Writes the batches of a stream, and returns the result of the commit.
 pub(super) async fn put(
     files: Arc<OpenFiles>,
     mut messages: Streaming<FlightData>,
@@ -151,7 +151,7 @@ pub(super) async fn put(
                 return;
             }
         }
-        // A table of no rows has columns, too.
+        // A table without rows still has columns.
         match decoded.schema() {
             Some(schema) if !any => {
                 drop(batches.send(Ok(Some(RecordBatch::new_empty(Arc::clone(schema))))).await);
@@ -159,7 +159,7 @@ pub(super) async fn put(
             Some(_) => {}
             None => drop(batches.send(Err(Error::invalid("no schema came"))).await),
         }
-        // Whoever reads the batches knows by this that all came: a panic in the decoder would not send it.
+        // This marks a complete stream: after a panic in the decoder it is missing.
         drop(batches.send(Ok(None)).await);
     });
     tokio::task::spawn_blocking(move || {
@@ -181,14 +181,14 @@ pub(super) async fn put(
     Ok(to_client)
 }
 
-/// Batches as they come from a client.
+/// The batches of a client.
 struct Batches {
     from: mpsc::Receiver<Result<Option<RecordBatch>>>,
     ended: bool,
 }
 
 impl Batches {
-    /// The next one; `None` when all came.
+    /// Returns the next batch; `None` at the end.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         if self.ended {
             return Ok(None);
@@ -235,13 +235,13 @@ fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
     Ok(about)
 }
 
-/// How many rows a chunk has.
+/// Returns the number of rows in a chunk.
 fn chunk_rows(column: &Column) -> u64 {
     let row = column.cell.iter().fold(column.datatype.size, |size, dim| size.saturating_mul(*dim));
     (CHUNK / row.max(1)).clamp(1, 1 << 20)
 }
 
-/// Nulls of other types have no place in a dataset.
+/// Checks for nulls that a dataset of the column's type cannot store.
 fn check_nulls(field: &Field, column: &Column, array: &dyn Array) -> Result<()> {
     if array.logical_null_count() > 0 && !column.datatype.has_vlen() {
         let name = crate::flight::names::shortened(field.name());
@@ -254,7 +254,7 @@ fn check_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<()> {
     if batch.schema_ref() == schema { Ok(()) } else { Err(Error::invalid("batches with different columns")) }
 }
 
-/// A new file, which gets its name when all rows came.
+/// Writes a new file, which gets its name when all rows are written.
 fn new_file(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     let groups = put.groups()?;
     let batch = batches.first()?;
@@ -266,7 +266,7 @@ fn new_file(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
         let mut dual = DualOptions::default();
         (dual.group, dual.file) = (format!("/{}", groups.join("/")), options.clone());
         match DualWriter::create(path, &batch.schema(), &dual) {
-            // Some columns are not in HDF5 as Arrow has them.
+            // Some columns are stored differently in HDF5 and Arrow.
             Err(error) if error.kind() == ErrorKind::Unsupported && put.kind.is_none() => {}
             made => return new_dual(&made?, batch, batches),
         }
@@ -274,7 +274,7 @@ fn new_file(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     new_hdf5(&groups, path, &options, batch, batches)
 }
 
-/// A file that is HDF5 and Arrow at once.
+/// Writes a dual file.
 fn new_dual(writer: &DualWriter, mut batch: RecordBatch, batches: &mut Batches) -> Result<Value> {
     let schema = batch.schema();
     let mut write = || loop {
@@ -294,7 +294,7 @@ fn new_dual(writer: &DualWriter, mut batch: RecordBatch, batches: &mut Batches) 
     }
 }
 
-/// An HDF5 file with a dataset for each column.
+/// Writes an HDF5 file with a dataset for each column.
 fn new_hdf5(
     groups: &[&str],
     path: &Path,
@@ -356,12 +356,12 @@ fn new_hdf5(
     }
 }
 
-/// How the columns of a table lie in a store.
+/// The columns of a table in a store.
 struct Stored {
     log: LogWriter,
-    /// Of each column: its number in the log, and how values become elements.
+    /// For each column its number in the log, and the conversion of its values to elements.
     columns: Vec<(u32, Target)>,
-    /// Where values of any length would go, of which there are none.
+    /// A writer for values of variable length, of which there are none.
     spare: Writer,
 }
 
@@ -423,7 +423,7 @@ fn path_of(put: &Put, field: &Field) -> Result<String> {
     Ok(path)
 }
 
-/// A new store, with the table's rows as its first epoch.
+/// Creates a store, with the table's rows as its first epoch.
 fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     let batch = batches.first()?;
     let schema = batch.schema();
@@ -454,7 +454,7 @@ fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     })
 }
 
-/// Rows behind those that a store's table has.
+/// Appends rows to a store's table.
 fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     let batch = batches.first()?;
     let schema = batch.schema();

@@ -26,18 +26,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-/// How long a request waits for its turn.
+/// Time limit for a request to wait for its turn.
 const TURN: Duration = Duration::from_secs(30);
-/// How many messages wait for the client.
+/// Number of messages queued for the client.
 const AHEAD: usize = 1;
-/// How many clients may write at once.
+/// Maximum number of concurrent writing clients.
 const WRITERS: usize = 4;
 
 type Answers<T> = Pin<Box<dyn Stream<Item = std::result::Result<T, Status>> + Send>>;
-/// What goes to a client; `None` at the end, if all went well.
+/// An item for a client; `None` at a successful end.
 pub(super) type Sent<T> = std::result::Result<Option<T>, Status>;
 
-/// What all requests share.
+/// The state shared by all requests.
 pub(super) struct Flight {
     pub(super) files: Arc<OpenFiles>,
     token: Option<Token>,
@@ -47,12 +47,12 @@ pub(super) struct Flight {
     writers: Arc<Semaphore>,
     patience: Duration,
     log: Option<Log>,
-    /// Whether columns may be sent as they lie in the file: what is encrypted is read by this process, and a file that
-    /// shrinks meanwhile would end it.
+    /// True if columns may be sent from mapped files. With TLS this process reads the data to encrypt them,
+    /// and a file that is truncated meanwhile would kill it.
     mapped: bool,
 }
 
-/// Hands what it is given to a client that may be slow, or gone.
+/// Sends items to a client that may be slow, or gone.
 pub(super) struct Giver<T> {
     to: mpsc::Sender<Sent<T>>,
     patience: Duration,
@@ -61,7 +61,7 @@ pub(super) struct Giver<T> {
 }
 
 impl<T> Giver<T> {
-    /// Waits until the client took enough of what was given before.
+    /// Sends an item; waits until there is room in the client's queue.
     pub(super) fn give(&self, value: T) -> Result<()> {
         let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.to.send(Ok(Some(value)))));
         match sent {
@@ -71,12 +71,12 @@ impl<T> Giver<T> {
         }
     }
 
-    /// Whether the client wants no more.
+    /// Returns whether the client has gone.
     pub(super) fn is_gone(&self) -> bool {
         self.to.is_closed()
     }
 
-    /// Room for an answer that reads so much at once, until it is dropped.
+    /// Reserves memory for a response that reads `bytes` at once.
     pub(super) fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit> {
         self.memory.reserve(bytes, &self.runtime, self.patience)
     }
@@ -94,14 +94,14 @@ fn torn_down() -> Status {
     Status::internal("the request was torn down")
 }
 
-/// Whether a client is on this machine.
+/// Returns whether a client is on this machine.
 fn is_local<T>(request: &Request<T>) -> bool {
     match request
         .extensions()
         .get::<Peer>()
         .or_else(|| request.extensions().get::<TlsConnectInfo<Peer>>().map(TlsConnectInfo::get_ref))
     {
-        // A socket in the file system has no address.
+        // A Unix socket has no address.
         Some(peer) => peer.address.is_none_or(|address| address.ip().is_loopback()),
         None => false,
     }
@@ -130,14 +130,14 @@ impl Flight {
         }
     }
 
-    /// Does something on a thread that may wait for a disk.
+    /// Runs blocking work on a thread.
     async fn answer<T: Send + 'static>(
         &self,
         work: impl FnOnce(&OpenFiles) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Status> {
         let turn = Self::turn(&self.turns).await?;
         let files = Arc::clone(&self.files);
-        // Dropped with this future: then nobody waits for the answer.
+        // Dropped with this future, which interrupts work whose result is not needed any more.
         let wanted = Arc::new(());
         let waited_for = Arc::downgrade(&wanted);
         let ask: Ask = Arc::new(move || waited_for.strong_count() == 0);
@@ -152,7 +152,7 @@ impl Flight {
         done
     }
 
-    /// Does something that gives one thing after another.
+    /// Runs blocking work that sends a stream of items.
     async fn stream<T: Send + 'static>(
         &self,
         what: String,
@@ -177,7 +177,7 @@ impl Flight {
                 log(&format!("{what} failed: {}", status.message()));
             }
             let last = giver.runtime.block_on(tokio::time::timeout(giver.patience, giver.to.send(end)));
-            // Nobody waits for it any more.
+            // The receiver has gone.
             drop(last);
             drop(turn);
         });
@@ -185,7 +185,7 @@ impl Flight {
     }
 }
 
-/// What comes, as a stream that ends in an error unless all of it came.
+/// Returns the items as a stream that ends in an error unless it was complete.
 fn answers<T: Send + 'static>(from: mpsc::Receiver<Sent<T>>) -> Answers<T> {
     Box::pin(unfold(Some(from), |from| async move {
         let mut from = from?;
@@ -216,7 +216,7 @@ impl FlightService for Flight {
         &self,
         _: Request<Streaming<HandshakeRequest>>,
     ) -> std::result::Result<Response<Self::HandshakeStream>, Status> {
-        // Whoever comes so far has shown the token, or needs none.
+        // The client has presented the token already, or needs none.
         let answer = HandshakeResponse::default();
         let mut response: Response<Self::HandshakeStream> =
             Response::new(Box::pin(futures_util::stream::iter([Ok(answer)])));
@@ -305,7 +305,7 @@ impl FlightService for Flight {
         let descriptor =
             descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        // The client ends what it follows by ending its own half.
+        // The client ends the exchange by closing its own half.
         tokio::spawn(async move {
             while let Ok(Some(_)) = messages.message().await {}
             stop.send_replace(true);
@@ -342,7 +342,7 @@ impl FlightService for Flight {
     }
 }
 
-/// The object of a JSON text that may be empty.
+/// Parses a JSON object, which may be empty.
 pub(super) fn criteria(bytes: &[u8]) -> Result<serde_json::Map<String, serde_json::Value>> {
     query::object(if bytes.is_empty() { b"{}" } else { bytes })
 }

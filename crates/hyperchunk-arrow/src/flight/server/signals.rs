@@ -1,15 +1,15 @@
-//! Signals that ask a server, or whoever follows something, to stop.
+//! Signals that ask a server, or a follower, to stop.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often it is looked at whether one came.
+/// Interval at which waiting code checks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 static CAME: AtomicBool = AtomicBool::new(false);
 
-/// Hears of Ctrl-C and of a plain `kill`, as long as it lives.
+/// Guard that catches SIGINT and SIGTERM while it exists.
 pub struct Signals {
     #[cfg(unix)]
     before: [(libc::c_int, libc::sigaction); 2],
@@ -27,7 +27,7 @@ impl fmt::Debug for Signals {
 }
 
 impl Signals {
-    /// Begins to listen. There is one listener at a time.
+    /// Installs the handlers. Only one guard may exist at a time.
     #[must_use]
     pub fn listen() -> Self {
         CAME.store(false, Ordering::Relaxed);
@@ -37,13 +37,13 @@ impl Signals {
         }
     }
 
-    /// Whether one came.
+    /// Returns whether a signal was received.
     #[must_use]
     pub fn came(&self) -> bool {
         has_come()
     }
 
-    /// Waits for one, or for a time; whether one came.
+    /// Waits for a signal or a timeout; returns whether a signal was received.
     #[must_use]
     pub fn wait_for(&self, mut time: Duration) -> bool {
         while !has_come() && !time.is_zero() {
@@ -54,7 +54,7 @@ impl Signals {
         has_come()
     }
 
-    /// Waits for one.
+    /// Waits for a signal.
     pub(super) async fn wait() {
         while !has_come() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -79,7 +79,7 @@ fn handler() -> libc::sigaction {
 fn replace(signal: libc::c_int, action: &libc::sigaction) -> libc::sigaction {
     // SAFETY: as above.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both are whole; the handler does nothing but store to an atomic.
+    // SAFETY: both are initialised; the handler does nothing but store to an atomic.
     unsafe { libc::sigaction(signal, action, &raw mut before) };
     before
 }

@@ -1,4 +1,4 @@
-//! Tables: listed, described, sent.
+//! Listing, describing and sending tables.
 
 use super::frames::{Encoder, Message};
 use super::memory::row_bytes;
@@ -17,20 +17,21 @@ use hyperchunk::{Error, ErrorKind, File, Object, Result};
 use serde_json::json;
 use std::sync::Arc;
 
-/// So many bytes of columns are one message, where rows are not larger.
+/// Target size of a message's columns in bytes, unless a row is larger.
 const MESSAGE: usize = 4 << 20;
-/// So many bytes of columns are read at once: each answer under way holds a few times that, however slow its client is.
+/// Number of bytes of columns that are read at once: each running response holds a small multiple of it, even
+/// for a slow client.
 const READ: u64 = 4 << 20;
-/// No file lists more tables.
+/// Maximum number of tables listed for a file.
 const MOST_TABLES: usize = 10_000;
 
-/// A table, as somebody asked for it.
+/// A requested table.
 pub(super) struct Asked {
-    /// All columns that are sent or choose rows.
+    /// All columns that are sent or used by the filter.
     table: Table,
-    /// What is sent.
+    /// The schema that is sent.
     pub(super) schema: SchemaRef,
-    /// Which columns are sent.
+    /// The columns that are sent.
     wanted: Vec<String>,
     query: Query,
     pub(super) version: String,
@@ -44,7 +45,7 @@ impl Asked {
         check_version(&version, query.version.as_deref())?;
         let object = query.object(&file)?;
         let mut options = TableOptions {
-            // What is looked at here may be gone when it is: then this process would end.
+            // With a filter, this process reads the data itself, and a truncated mapping would kill it.
             mapped: mapped && query.predicate.is_none(),
             read_bytes: Some(READ),
             ..query.options()
@@ -66,12 +67,12 @@ impl Asked {
         Ok(Self { table, schema, wanted, query: query.clone(), version, file, object })
     }
 
-    /// How many rows there are before any is chosen.
+    /// Returns the number of rows before filtering.
     pub(super) fn rows(&self) -> u64 {
         self.table.rows()
     }
 
-    /// Hands out the batches of what was asked for, each with how many rows of the table lie behind it.
+    /// Passes on the requested batches, each with the number of the table's rows that were read.
     pub(super) fn each(&self, give: &mut dyn FnMut(RecordBatch, u64) -> Result<()>) -> Result<()> {
         let wanted = names(&self.wanted);
         let mut done = 0;
@@ -98,7 +99,7 @@ impl Asked {
             while let Some(part) = scan.next_part()? {
                 done += part.first().num_rows() as u64;
                 let chosen = predicate.evaluate(part.first())?;
-                // The other columns of parts without a row that is wanted are not read.
+                // Other columns are not read for parts without matching rows.
                 give(part.chosen(Some(&chosen))?, done)?;
             }
         }
@@ -132,7 +133,7 @@ pub(super) fn failed(error: &ArrowError) -> Error {
     }
 }
 
-/// A batch in parts that are no larger than messages should be.
+/// Splits a batch into parts of at most the size of a message.
 pub(super) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
     let rows = batch.num_rows();
     let size = batch
@@ -142,7 +143,7 @@ pub(super) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + 
         .sum::<usize>();
     let messages = size.div_ceil(MESSAGE).clamp(1, rows.max(1));
     let step = rows.div_ceil(messages).max(1);
-    // Whole groups of 64: what is cut between bits has to be copied.
+    // Multiples of 64 rows: bits that are not aligned would have to be copied.
     let step = if step > 64 { step.next_multiple_of(64) } else { step };
     (0..rows.max(1)).step_by(step).map(move |start| batch.slice(start, step.min(rows - start)))
 }
@@ -154,12 +155,12 @@ fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     Ok(message.0)
 }
 
-/// The schema of what a query asks for.
+/// Returns the schema of a query's result.
 pub(super) fn schema(files: &OpenFiles, query: &Query) -> Result<Bytes> {
     schema_bytes(&Asked::new(files, query, false, false)?.schema)
 }
 
-/// What is told of a table. `local` if the client is on this machine.
+/// Returns the description of a table. `local` if the client is on this machine.
 pub(super) fn info(
     files: &OpenFiles,
     query: &Query,
@@ -186,7 +187,7 @@ pub(super) fn info(
     })
 }
 
-/// Where columns lie in a file of this machine, for a client that may open it.
+/// Returns the locations of columns in a file of this machine, for a client that may open it.
 fn handle(asked: &Asked) -> Option<serde_json::Value> {
     let path = asked.file.path()?.to_str()?;
     let base = asked.file.superblock().base;
@@ -219,12 +220,12 @@ fn handle(asked: &Asked) -> Option<serde_json::Value> {
     (!columns.is_empty()).then(|| json!({ "path": path, "size": asked.file.size(), "columns": columns }))
 }
 
-/// Sends what a query asks for.
+/// Sends the result of a query.
 pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<Message>) -> Result<()> {
     let asked = Asked::new(files, query, mapped, false)?;
     let _room = giver.reserve(READ.max(row_bytes(&asked.table.schema())))?;
     let mut encoder = Encoder::new(&asked.schema, Bytes::new())?;
-    // The client learns the schema before the first batch is read.
+    // The client gets the schema before the first batch is read.
     for message in encoder.start()? {
         giver.give(message)?;
     }
@@ -246,7 +247,7 @@ pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<
     })
 }
 
-/// Lists tables: of all files, or of those that the criteria name.
+/// Lists tables: of all files, or of the files that match the criteria.
 pub(super) fn list(
     files: &OpenFiles,
     expression: &[u8],
@@ -268,7 +269,7 @@ pub(super) fn list(
         if !name.starts_with(&prefix) || left == 0 {
             return left > 0;
         }
-        // What is no HDF5 file, or a damaged one, has no tables; who names it learns why.
+        // A file that is damaged or not HDF5 has no tables; a request for it returns the reason.
         let Ok((opened, _)) = files.open(name, None, false) else { return true };
         match tables_of(&opened, name, files, &mut left, give) {
             Err(error) if error.kind() == ErrorKind::Io => {

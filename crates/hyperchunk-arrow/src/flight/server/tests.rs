@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use tonic::Status;
 use tonic::transport::Channel;
 
-/// Runs something against a server over an empty folder that may be written to.
+/// Runs a test against a server of an empty writable folder.
 fn with_server<F: Future<Output = ()>>(
     name: &str,
     test: impl FnOnce(FlightServiceClient<Channel>, String, PathBuf) -> F,
@@ -87,11 +87,12 @@ fn damaged_messages_are_errors() {
                 let place = random(sent.len());
                 sent.remove(place);
             }
-            // Some of these say the same in other bytes: what counts is that it ends, and that there is an answer.
+            // Some of these have the same meaning in other bytes. The test is that the request ends, with an
+            // answer.
             drop(put(&mut client, sent).await);
         }
         for (place, entry) in std::fs::read_dir(&folder).unwrap().enumerate() {
-            // What came whole is whole; nothing else has a name.
+            // A complete file is valid; an incomplete one has no name.
             let path = entry.unwrap().path();
             assert!(
                 hyperchunk::File::open(&path, &hyperchunk::OpenOptions::default()).is_ok(),
@@ -124,7 +125,7 @@ fn entries(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-/// Waits for what the server does in its own time.
+/// Waits for something that the server does asynchronously.
 async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..3000 {
         if is_so() {
@@ -138,7 +139,7 @@ async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_client_that_dies_leaves_nothing() {
     with_server("dying", async |_, url, folder| {
-        // Its connection breaks when its runtime goes: the stream has no end.
+        // Dropping the runtime breaks its connection: the stream has no end.
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.spawn(async {

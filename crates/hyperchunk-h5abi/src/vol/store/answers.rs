@@ -1,4 +1,4 @@
-//! What the application asks of a dataset of the store: never what the stand-in would say.
+//! Queries about a dataset of the store, answered from the store and never from the stub.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, refuse};
@@ -19,14 +19,14 @@ pub(super) const NOT_ALLOCATED: c_int = 0;
 const PART_ALLOCATED: c_int = 1;
 pub(super) const ALLOCATED: c_int = 2;
 
-/// `H5VL_dataset_specific_args_t` of a new extent.
+/// `H5VL_dataset_specific_args_t` for a new extent.
 #[repr(C)]
 struct NewExtent {
     operation: c_int,
     size: *const u64,
 }
 
-/// `H5VL_dataset_get`; `None` where the stand-in knows.
+/// Answers `H5VL_dataset_get`; `None` if the stub has the answer.
 ///
 /// # Safety
 /// Arguments of that callback.
@@ -44,7 +44,7 @@ pub(in crate::vol) unsafe fn get(slot: &Slot, dataset: &Diverted, args: P) -> Ou
             let max = dataset.shared.definition.max.iter().map(|max| max.unwrap_or(u64::MAX));
             let max: Vec<u64> = max.collect();
             let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
-            // SAFETY: as many dimensions as are told.
+            // SAFETY: as many dimensions as `rank` says.
             unsafe { (slot.api.space_create)(rank, dims.as_ptr(), max.as_ptr()) }
         }
         GET_SPACE_STATUS => {
@@ -86,7 +86,7 @@ fn status(dataset: &Diverted) -> Outcome<c_int> {
     })
 }
 
-/// `H5VL_dataset_specific`; `None` where the stand-in may do it.
+/// Performs `H5VL_dataset_specific`; `None` if the stub may do it.
 ///
 /// # Safety
 /// Arguments of that callback.

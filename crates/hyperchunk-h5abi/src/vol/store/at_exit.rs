@@ -1,27 +1,28 @@
 //! Reports of failures while the process ends.
 //!
-//! Files that a program leaves open are closed by libhdf5's exit handler, where nobody reads the error stack.
+//! Files that a program leaves open are closed by libhdf5's exit handler, when the error stack is not read
+//! any more.
 
 use super::super::failure::Failure;
 use super::Opened;
 use std::io::Write as _;
 
 thread_local! {
-    /// A value with a destructor: gone when exit handlers run.
+    /// A thread-local value with a destructor: destroyed when exit handlers run.
     static SENTINEL: Box<u8> = Box::default();
 }
 
-/// Makes [`is_ending`] able to tell, from now on in this thread.
+/// Initialises the sentinel in this thread, which [`is_ending`] needs.
 pub(super) fn watch() {
     SENTINEL.try_with(|_| ()).unwrap_or_default();
 }
 
-/// Whether this thread's values are destroyed: the process, or the thread, is ending.
+/// Returns whether this thread's values are destroyed: the process, or the thread, is ending.
 fn is_ending() -> bool {
     SENTINEL.try_with(|_| ()).is_err()
 }
 
-/// Report of closing an object of a store at exit: says on standard error why that failed, also after a panic.
+/// Guard that reports a failure to close an object of a store at exit to standard error, also after a panic.
 pub(in crate::vol) struct Report<'a> {
     file: Option<&'a Opened>,
 }
@@ -32,12 +33,12 @@ pub(in crate::vol) fn report_at_exit(file: Option<&Opened>) -> Report<'_> {
 }
 
 impl Report<'_> {
-    /// The object is closed.
+    /// Records that the object is closed.
     pub(in crate::vol) fn succeeded(&mut self) {
         self.file = None;
     }
 
-    /// The object, or the store behind it, could not be closed.
+    /// Reports that the object or its store could not be closed.
     pub(in crate::vol) fn failed(&mut self, failure: &Failure) {
         self.say(failure.text().unwrap_or("libhdf5 could not close the file"));
     }
@@ -45,7 +46,7 @@ impl Report<'_> {
     fn say(&mut self, reason: &str) {
         if let Some(file) = self.file.take() {
             let path = file.store.path.display();
-            // Where standard error is closed, there is nobody to tell.
+            // If standard error is closed, there is no other way to report it.
             drop(writeln!(
                 std::io::stderr(),
                 "hyperchunk: cannot commit {path} while the process ends: {reason}; the data written are in its logs: run hyperchunk store status {path}, then hyperchunk store commit or recover"

@@ -1,4 +1,4 @@
-//! Copies the attributes of one object of the lower connector to another one of the same file.
+//! Copying the attributes of an object of the lower connector to another one of the same file.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done, refuse};
@@ -23,7 +23,7 @@ const ATTRIBUTE: c_int = 7;
 #[derive(Clone, Copy, Default)]
 pub(super) struct ObjectInfo {
     file: u64,
-    /// Which object it is.
+    /// Identifies the object in its file.
     pub(super) token: [u8; 16],
     kind: c_int,
     references: u32,
@@ -31,7 +31,7 @@ pub(super) struct ObjectInfo {
     attributes: u64,
 }
 
-/// `H5VL_object_get_args_t` of an information.
+/// `H5VL_object_get_args_t` for object information.
 #[repr(C)]
 struct InfoArguments {
     operation: i64,
@@ -39,14 +39,14 @@ struct InfoArguments {
     info: *mut ObjectInfo,
 }
 
-/// `H5VL_attr_get_args_t` of an identifier.
+/// `H5VL_attr_get_args_t` with an identifier.
 #[repr(C)]
 struct Get {
     operation: i64,
     answer: Hid,
 }
 
-/// `H5VL_attr_get_args_t` of a name.
+/// `H5VL_attr_get_args_t` for a name.
 #[repr(C)]
 struct GetNameOf {
     operation: i64,
@@ -56,7 +56,7 @@ struct GetNameOf {
     length: *mut usize,
 }
 
-/// What an object is.
+/// Returns the information of an object.
 pub(super) fn info(slot: &Slot, object: P, vol: Hid, kind: c_int) -> Outcome<ObjectInfo> {
     let mut info = ObjectInfo::default();
     let mut args = InfoArguments { operation: GET_INFO, fields: ALL, info: &raw mut info };
@@ -73,7 +73,7 @@ fn ask(slot: &Slot, attribute: P, vol: Hid, operation: i64) -> Outcome<Hid> {
     Ok(args.answer)
 }
 
-/// Copies all of them.
+/// Copies all attributes.
 pub(super) fn copy(slot: &Slot, from: P, to: P, vol: Hid, kind: c_int) -> Outcome<()> {
     let aapl = slot.default_list(c"H5P_LST_ATTRIBUTE_ACCESS_ID_g")?;
     for number in 0..info(slot, from, vol, kind)?.attributes {
@@ -144,7 +144,7 @@ fn copy_one(slot: &Slot, attribute: P, to: P, vol: Hid, kind: c_int, aapl: Hid) 
             };
             slot.keep_errors(|| {
                 (api.attr_close)(new, vol, 0, NO_REQUEST);
-                // What HDF5 made for sequences and strings.
+                // Frees the memory that HDF5 allocated for sequences and strings.
                 (slot.library.f.vlen_reclaim)(datatype, space, 0, values.as_mut_ptr().cast());
             });
             done(written).map(drop)

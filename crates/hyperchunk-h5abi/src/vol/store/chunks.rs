@@ -1,4 +1,4 @@
-//! Calls about single chunks. What was written in other ways is made a chunk when it is asked for.
+//! Calls about single chunks. Elements that were not written as a chunk are encoded as one on request.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, refuse};
@@ -63,7 +63,7 @@ struct Reading {
     offset: *const u64,
     mask: u32,
     buffer: *mut u8,
-    /// Since 2.0: how large the buffer is.
+    /// Since 2.0: the size of the buffer.
     size: *mut usize,
 }
 #[repr(C)]
@@ -73,7 +73,7 @@ struct Writing {
     size: usize,
     buffer: *const u8,
 }
-/// As 1.14 has it.
+/// `Writing` in 1.14.
 #[repr(C)]
 struct OldWriting {
     offset: *const u64,
@@ -87,15 +87,15 @@ struct Each {
     state: P,
 }
 
-/// A chunk as it would be stored.
+/// A chunk in its stored form.
 struct Stored {
     mask: u32,
     bytes: Vec<u8>,
-    /// Where it is in a log, for those who only want to tell chunks apart.
+    /// Its address in a log, for callers that only compare addresses.
     address: u64,
 }
 
-/// The chunks that are there: where each begins, in order.
+/// Returns the offsets of the written chunks, sorted.
 pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
         Some(chunk) => shared.with_layers(|layers| layers.touched(chunk)),
@@ -103,7 +103,7 @@ pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>>
     }
 }
 
-/// The chunks that have space: those, or all where space is allocated early.
+/// Returns the allocated chunks: the written ones, or all where space is allocated early.
 pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
         Some(chunk) if shared.is_early() => {
@@ -115,20 +115,21 @@ pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>
     }
 }
 
-/// Whether a chunk is among those.
+/// Returns whether a chunk is allocated.
 fn is_allocated(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<bool> {
     Ok(allocated(shared)?.binary_search_by(|chunk| (**chunk).cmp(offset)).is_ok())
 }
 
 impl Shared {
-    /// Where the chunk begins that has an element.
+    /// Returns the offset of the chunk that contains an element.
     fn chunk_around(&self, place: &[u64]) -> Vec<u64> {
         let chunk = self.definition.chunk.as_deref().unwrap_or_default();
         place.iter().zip(chunk).map(|(at, size)| at.saturating_sub(at % (*size).max(1))).collect()
     }
 }
 
-/// How many bytes a dataset takes: all of it once something of it was written, or its chunks before their filters.
+/// Returns the storage size of a dataset: its full size once anything was written, or the size of its chunks,
+/// unfiltered.
 pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
     let element = shared.definition.element_size();
     let product = |dims: &[u64]| dims.iter().fold(element, |size, dim| size.saturating_mul(*dim));
@@ -148,7 +149,7 @@ pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
     }
 }
 
-/// The chunk at an offset, as it was written, or as the filters make it.
+/// Returns the chunk at an offset, as it was written, or as the filters encode it.
 fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
     let chunk = shared.definition.chunk.as_deref().unwrap_or_default();
     let slab = Slab::new(offset, chunk);
@@ -160,13 +161,13 @@ fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
     shared.read(&slab, &mut bytes)?;
     let mut encoder = Encoder::new();
     let (filtered, mask) = encoder.encode(&shared.definition.pipeline, &bytes)?;
-    // Of what made it: any place will do for those who only ask whether there is one.
+    // The address of any part: callers only test whether there is one.
     let mut address = 0;
     shared.with_layers(|layers| layers.in_box(&slab, &mut |_, piece, _| address = piece.offset))?;
     Ok(Stored { mask, bytes: filtered.to_vec(), address })
 }
 
-/// The places for what is told about a chunk; each may be null.
+/// The destinations of a chunk's properties; each may be null.
 struct Told {
     mask: *mut c_uint,
     address: *mut u64,
@@ -174,8 +175,10 @@ struct Told {
 }
 
 impl Told {
+    /// Stores the properties.
+    ///
     /// # Safety
-    /// Places of the caller, or null.
+    /// Addresses from the caller, or null.
     unsafe fn tell(&self, mask: u32, address: u64, size: u64) {
         // SAFETY: by this function's contract.
         unsafe {
@@ -192,7 +195,7 @@ impl Told {
     }
 }
 
-/// The call of the application that an operation is of.
+/// Returns the application's call that an operation belongs to.
 fn name_of(operation: c_int) -> String {
     let name = match operation {
         0 => "H5Dformat_convert",
@@ -211,7 +214,7 @@ fn name_of(operation: c_int) -> String {
     name.to_owned()
 }
 
-/// `H5VL_dataset_optional`: no operation falls through to the stand-in.
+/// Performs `H5VL_dataset_optional`. No operation falls through to the stub.
 ///
 /// # Safety
 /// Arguments of that callback.
@@ -234,7 +237,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
             let offset = shared.chunk_around(&at(args.offset));
             let size = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?.bytes.len() as u64,
-                // As libhdf5 has it: a chunk that is not there has a size only where there are no chunks yet.
+                // As in libhdf5: a missing chunk has a size only if there are no chunks yet.
                 false if shared.is_written()? => refuse!(
                     "cannot tell the size of a chunk (H5Dget_chunk_storage_size): nothing was written to the chunk at \
                      {offset:?}"
@@ -341,14 +344,15 @@ fn read_chunk(
         refuse!("cannot read a chunk (H5Dread_chunk): nothing was written to the chunk at {offset:?}")
     }
     let chunk = chunk_at(shared, &offset)?;
-    // SAFETY: arguments of this operation; older releases have no size, their callers ask for it first.
+    // SAFETY: arguments of this operation; older releases have no size field, their callers query the size
+    // first.
     unsafe {
         (*args).mask = chunk.mask;
         let mut room = usize::MAX;
         if slot.library.version().0 >= 2 && !(*args).size.is_null() {
             room = std::mem::replace(&mut *(*args).size, chunk.bytes.len());
         }
-        // As libhdf5 has it: what is too small for the chunk is told how large it is, and nothing more.
+        // As in libhdf5: if the buffer is too small, only the size is returned.
         if !(*args).buffer.is_null() && room >= chunk.bytes.len() {
             std::ptr::copy_nonoverlapping(chunk.bytes.as_ptr(), (*args).buffer, chunk.bytes.len());
         }

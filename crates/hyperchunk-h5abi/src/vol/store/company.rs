@@ -1,8 +1,9 @@
-//! Who opens a file: one process for itself, or all ranks of a communicator together.
+//! Files opened either by one process alone, or by all ranks of a communicator together.
 //!
-//! Ranks that ask for MPI-IO (`H5Pset_fapl_mpio`) create, open, flush and close files together. Of a store each has a log and a
-//! skeleton of its own, whose driver is the usual one. The first rank decides what the file is and what the session is called,
-//! and commits when all of them have closed it: when `H5Fclose` returns at any rank, the file at the path is whole.
+//! Ranks that request MPI-IO (`H5Pset_fapl_mpio`) create, open, flush and close files together. In a store
+//! each rank has its own log and skeleton, with the usual driver. The first rank determines the kind of file
+//! and the name of the session, and commits when all ranks have closed the file: when `H5Fclose` returns at
+//! any rank, the file at the path is complete.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, refuse};
@@ -20,17 +21,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So long a network file system may take to show what another machine has written.
+/// Time limit for a network file system to show the data that another machine has written.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(10);
 
-/// See the module.
+/// The process or the ranks that open a file together; see the module.
 pub(super) struct Company {
     ranks: Option<Arc<Ranks>>,
 }
 
 impl Company {
-    /// Who opens a file with this access list; `None` if its driver has files elsewhere, or shares them in another way.
+    /// Returns the processes that open a file with this access list; `None` if its driver stores files
+    /// elsewhere, or shares them in another way.
     pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
         if opened::is_plain_driver(slot, fapl) {
             return Ok(Some(Company { ranks: None }));
@@ -38,13 +40,13 @@ impl Company {
         Ok(Ranks::of(slot, fapl)?.map(|ranks| Company { ranks: Some(Arc::new(ranks)) }))
     }
 
-    /// Whether what one alone is to do is for this process to do.
+    /// Returns whether this process performs the tasks of a single one.
     pub(super) fn is_first(&self) -> bool {
         self.ranks.as_ref().is_none_or(|ranks| ranks.is_first())
     }
 
-    /// What the file is, and what the session of its writers is; `None` if it is no store. The first rank finds that out, then
-    /// the others look `again`.
+    /// Determines the kind of file and the writers' session; `None` if it is not a store. The first rank
+    /// calls `find`, then the others look `again`.
     pub(super) fn decide<T>(
         &self,
         options: &Options,
@@ -59,7 +61,7 @@ impl Company {
         let told = ranks.told_by_first(|| {
             own = find()?;
             let Some(found) = &own else { return Ok(Vec::new()) };
-            // Of nobody else: what earlier sessions of the same job left is none of theirs.
+            // A new name, so that logs left by earlier sessions of the same job do not count.
             let name = options.session.clone().unwrap_or_else(|| format!("ranks {}", WriterId::new()));
             Ok([&[number(found)], name.as_bytes()].concat())
         })?;
@@ -75,7 +77,7 @@ impl Company {
         Ok(Some((found, Session::named(&String::from_utf8_lossy(name)))))
     }
 
-    /// The options of a store that they have open.
+    /// Returns the options of a store that they have open.
     pub(super) fn options(&self, options: &Options) -> Options {
         let mut options = options.clone();
         if let Some(ranks) = &self.ranks {
@@ -84,7 +86,7 @@ impl Company {
         options
     }
 
-    /// What the lower connector gets.
+    /// Returns the options and the access list for the lower connector.
     pub(super) fn below(&self, below: &Below) -> Outcome<Below> {
         let fapl = match &self.ranks {
             Some(ranks) => ranks.list_without(below.fapl.id),
@@ -93,7 +95,7 @@ impl Company {
         Ok(Below { fapl, vol: below.vol, options: below.options.clone() })
     }
 
-    /// What each of them does; nobody goes on if one fails.
+    /// Runs `each` at every rank; all fail if one fails.
     pub(super) fn all<T>(&self, each: impl FnOnce() -> Outcome<T>, undo: impl FnOnce(T)) -> Outcome<T> {
         match &self.ranks {
             Some(ranks) => ranks.agreed(each(), undo),
@@ -101,7 +103,7 @@ impl Company {
         }
     }
 
-    /// As [`opened::begin`].
+    /// Calls [`opened::begin`] at every rank.
     pub(super) fn begin(
         &self,
         slot: &'static Slot,
@@ -113,7 +115,7 @@ impl Company {
         self.have(slot, opened::begin(slot, below, store, call, image))
     }
 
-    /// As [`opened::read`].
+    /// Calls [`opened::read`] at every rank.
     pub(super) fn read(
         &self,
         slot: &'static Slot,
@@ -126,7 +128,7 @@ impl Company {
         self.have(slot, made)
     }
 
-    /// An open file, once all have it open.
+    /// Returns an open file, once all ranks have it open.
     fn have(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
         let Some(ranks) = &self.ranks else { return made };
         let made = ranks.agreed(made, |made| abandon(slot, made))?;
@@ -138,9 +140,9 @@ impl Company {
     }
 }
 
-/// Closes a file that another rank could not open. The store does not get what it has: nothing.
+/// Closes a file that another rank could not open. Nothing is written to the store.
 fn abandon(slot: &'static Slot, made: P) {
-    // SAFETY: an object that was just made and that nobody else has.
+    // SAFETY: an object that was just made and is not shared.
     let file = unsafe { Object::of(made) }.file.clone();
     let store = file.as_ref().map(|file| &file.store);
     if let Some(store) = store {
@@ -150,7 +152,7 @@ fn abandon(slot: &'static Slot, made: P) {
         // SAFETY: as above; it is not used any more.
         let closed =
             unsafe { Object::close(made, |under, vol| (slot.api.file_close)(under, vol, 0, NO_REQUEST)) };
-        // What counts is why the other rank failed.
+        // The error of the other rank is reported.
         drop(closed);
     });
     if let Some(writer) = store.and_then(|store| store.writer.as_ref()) {
@@ -159,20 +161,19 @@ fn abandon(slot: &'static Slot, made: P) {
 }
 
 impl Store {
-    /// The ranks that have it open, if MPI can still be called.
+    /// Returns the ranks that have it open, if MPI can still be called.
     pub(super) fn ranks(&self) -> Option<Arc<Ranks>> {
         let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ranks.filter(|ranks| ranks.are_there())
     }
 
-    /// The same, of a store that they write to.
+    /// Returns the ranks, of a store that they write to.
     fn writing_ranks(&self) -> Option<(Arc<Ranks>, &LogWriter)> {
         let writer = self.writer.as_ref().filter(|writer| writer.is_of_this_process())?;
         self.ranks().map(|ranks| (ranks, writer))
     }
 
-    /// Waits until this process sees that all ranks have ended their logs, which they have: a network file system may show that
-    /// later.
+    /// Waits until this process sees the closed logs of all ranks: a network file system may show them late.
     fn wait_for(&self, writer: &LogWriter, ranks: u32) -> Outcome<()> {
         let until = Instant::now() + PATIENCE;
         while !commit::are_done(&self.path, writer.header().session, ranks)? {
@@ -209,24 +210,25 @@ impl Store {
 }
 
 impl Opened {
-    /// Whether ranks have the file open together.
+    /// Returns whether ranks have the file open together.
     pub(in crate::vol) fn has_ranks(&self) -> bool {
         self.store.ranks().is_some()
     }
 
-    /// The transfer list for the connector below, if this one asks for collective transfers.
+    /// Returns the transfer list for the connector below, if this one requests collective transfers.
     pub(in crate::vol) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
         self.store.ranks().map_or(Ok(None), |ranks| ranks.independent(dxpl))
     }
 
-    /// Waits until all ranks are here; then each sees what the others have written.
+    /// Waits until all ranks have flushed; then each sees the data of the others.
     pub(in crate::vol) fn meet(&self) -> Outcome<()> {
         let Some((ranks, writer)) = self.store.writing_ranks() else { return Ok(()) };
         let flushed = writer.show_all().map_err(Into::into);
         ranks.agreed(flushed, drop)
     }
 
-    /// Refuses to read elements of a dataset that lies in the skeletons of ranks, where this rank has written none: another may have.
+    /// Fails a read of a dataset in the ranks' skeletons to which this rank has written nothing: another rank
+    /// may have.
     pub(in crate::vol) fn check_own(&self, under: P, vol: Hid) -> Outcome<()> {
         let store = &self.store;
         if store.writing_ranks().is_none() {
@@ -241,7 +243,7 @@ impl Opened {
         Ok(())
     }
 
-    /// What was flushed is there for all ranks when all have flushed.
+    /// Flushes at all ranks; returns when all have flushed.
     pub(in crate::vol) fn flush_together(&self) -> Outcome<()> {
         let flushed = self.flush();
         match self.store.writing_ranks() {
@@ -250,7 +252,7 @@ impl Opened {
         }
     }
 
-    /// What was written is where other ranks find it, as in a file that they share.
+    /// Makes written data visible to other ranks, as in a file that they share.
     pub(in crate::vol) fn hand_on(&self) -> Outcome<()> {
         if let Some((_, writer)) = self.store.writing_ranks() {
             writer.hand_on()?;
@@ -258,7 +260,7 @@ impl Opened {
         Ok(())
     }
 
-    /// The access list that ranks opened the file with; `None` if it is not theirs.
+    /// Returns the access list with which ranks opened the file; `None` if no ranks did.
     pub(in crate::vol) fn list(&self) -> Outcome<Option<PropertyList>> {
         self.store.ranks().map_or(Ok(None), |ranks| ranks.list())
     }

@@ -1,5 +1,5 @@
-//! H5Ocopy. libhdf5 copies the stand-ins, which would then mean the datasets that they were copied from: each is replaced by
-//! a dataset of its own, with the same elements and attributes.
+//! H5Ocopy. libhdf5 copies the stubs, which would still refer to the original datasets, so each copy is
+//! replaced by a dataset of its own, with the same elements and attributes.
 
 use super::super::api::{Name, P};
 use super::super::failure::{Outcome, TOLD, done, refuse};
@@ -24,7 +24,7 @@ const HARD: i64 = 0;
 const IS_HARD: c_int = 0;
 /// `H5O_COPY_EXPAND_REFERENCE_FLAG`.
 const EXPAND_REFERENCES: u32 = 8;
-/// So many bytes of elements are copied at once.
+/// Maximum number of bytes of elements that are copied at once.
 const AT_ONCE: u64 = 16 << 20;
 
 /// The arguments of the callback.
@@ -94,7 +94,7 @@ pub(in crate::vol) unsafe fn copy(
             "H5Ocopy from a sharded store does not copy what references lead to (H5O_COPY_EXPAND_REFERENCE_FLAG)"
         )
     }
-    // SAFETY: the arguments go on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     let status = unsafe {
         (slot.api.object_copy)(
             from.under,
@@ -125,14 +125,15 @@ pub(in crate::vol) unsafe fn copy(
         seen: HashSet::new(),
     };
     if let Err(error) = repair.object(name.to_bytes()) {
-        // No copy is better than one that means something else.
+        // No copy is better than one that refers to the wrong dataset.
         slot.keep_errors(|| drop(repair.unlink(name)));
         return Err(error);
     }
     Ok(status)
 }
 
-/// The source, if it is a dataset of a store: also one of another file, that an external link leads to.
+/// Returns the source, if it is a dataset of a store, possibly in another file reached through an external
+/// link.
 fn source(slot: &'static Slot, from: &Object, kind: c_int, name: &CStr) -> Outcome<Option<Arc<Shared>>> {
     let mut found = 0;
     let mut at = Location::named(slot, kind, name)?;
@@ -157,21 +158,21 @@ fn close(slot: &Slot, under: P, vol: Hid, kind: c_int) {
         DATASET => slot.api.dataset_close,
         _ => slot.api.datatype_close,
     };
-    // SAFETY: a lower object that nobody else has.
+    // SAFETY: a lower object that is not shared.
     unsafe { call(under, vol, 0, NO_REQUEST) };
 }
 
-/// Replaces the stand-ins in a copy.
+/// Replaces the stubs in a copy.
 struct Repair<'a> {
     slot: &'static Slot,
-    /// Where the copy is.
+    /// The location of the copy.
     to: &'a Object,
     kind: c_int,
     source: Option<Arc<Shared>>,
     file: Option<Arc<Opened>>,
-    /// Where the datasets are that were made already.
+    /// The paths of the datasets created so far.
     made: HashMap<DatasetId, CString>,
-    /// Groups, by their tokens: links may go round.
+    /// Tokens of visited groups: links may form cycles.
     seen: HashSet<[u8; 16]>,
 }
 
@@ -235,7 +236,7 @@ impl Repair<'_> {
         done(unsafe { call(self.to.under, at.pointer(), self.to.vol, args, 0, NO_REQUEST) }).map(drop)
     }
 
-    /// Lets a name lead to a lower dataset.
+    /// Links a lower dataset under a name.
     fn link(&self, name: &CStr, dataset: P) -> Outcome<()> {
         let mut args = HardLink { operation: HARD, object: dataset, at: Location::itself(DATASET) };
         let mut at = Location::named(self.slot, self.kind, name)?;
@@ -288,13 +289,13 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Makes a dataset like another one, with its elements; it has no name yet.
+    /// Creates an unnamed dataset like another one, with its elements.
     fn create(&self, copied: P, shared: &Arc<Shared>, name: &CStr) -> Outcome<P> {
         let (slot, vol) = (self.slot, self.to.vol);
         let dims = shared.dims();
         let plist = opened::creation_list(slot, copied, vol, &shared.definition)?;
         let kind = describe::ask(slot, copied, vol, GET_TYPE)?;
-        // Closes both, whatever happens.
+        // Closes both on every return.
         let old = Diverted { slot, shared: Arc::clone(shared), kind, plist: plist.into_id() };
         let dapl = slot.default_list(c"H5P_LST_DATASET_ACCESS_ID_g")?;
         let lcpl = slot.default_list(c"H5P_LST_LINK_CREATE_ID_g")?;
@@ -336,7 +337,7 @@ impl Repair<'_> {
         }
         let max: Vec<u64> = shared.definition.max.iter().map(|max| max.unwrap_or(u64::MAX)).collect();
         let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
-        // SAFETY: as many dimensions as are told.
+        // SAFETY: as many dimensions as `rank` says.
         let space = unsafe { (slot.api.space_create)(rank, dims.as_ptr(), max.as_ptr()) };
         let filled = make(space, old.plist).and_then(|new| {
             each_part(shared, &dims, &mut |slab, bytes| {
@@ -350,7 +351,7 @@ impl Repair<'_> {
     }
 }
 
-/// Calls `take` with the elements of one box after another; of a dataset with chunks, those that were written.
+/// Calls `take` with the elements of one box after another; for a chunked dataset, only the written chunks.
 fn each_part(
     shared: &Shared,
     dims: &[u64],
@@ -380,7 +381,7 @@ fn each_part(
     Ok(())
 }
 
-/// A box in parts along its first dimension.
+/// Splits a box along its first dimension.
 fn rows(slab: &Slab, element: u64) -> Vec<Slab> {
     let [first, rest @ ..] = slab.count.as_slice() else { return Vec::new() };
     let row = rest.iter().fold(element, |size, count| size.saturating_mul(*count)).max(1);
@@ -426,7 +427,8 @@ fn write_natively(
 }
 
 impl super::Store {
-    /// The identity of a new dataset: another one than those of all that were ever made alike.
+    /// Returns an identity for a new dataset that differs from all datasets ever created with the same
+    /// definition.
     pub(super) fn new_id(&self, definition: &mut hyperchunk::store::Definition) -> Outcome<DatasetId> {
         let writer = self.writer()?;
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -439,7 +441,7 @@ impl super::Store {
         }
     }
 
-    /// A new dataset, whose stand-in is made.
+    /// Registers a new dataset whose stub exists.
     pub(super) fn add(
         &self,
         id: DatasetId,

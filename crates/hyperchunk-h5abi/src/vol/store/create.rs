@@ -1,4 +1,4 @@
-//! New datasets of a store.
+//! Creating datasets of a store.
 
 use super::super::api::{Name, P};
 use super::super::failure::{Outcome, TOLD, done};
@@ -20,7 +20,7 @@ const GROUP: c_int = 2;
 /// `H5VL_OBJECT_GET_NAME`.
 const GET_NAME: c_int = 1;
 
-/// `H5VL_object_get_args_t` of a name.
+/// `H5VL_object_get_args_t` for a name.
 #[repr(C)]
 struct NameArguments {
     operation: c_int,
@@ -29,7 +29,7 @@ struct NameArguments {
     length: *mut usize,
 }
 
-/// The arguments of a creation, as the callback gets them.
+/// The arguments of the creation callback.
 #[derive(Clone, Copy)]
 pub(in crate::vol) struct Creation {
     pub(in crate::vol) at: P,
@@ -43,7 +43,7 @@ pub(in crate::vol) struct Creation {
 }
 
 impl Creation {
-    /// Hands it on, with another dataspace and creation list.
+    /// Passes the creation on, with another dataspace and creation list.
     ///
     /// # Safety
     /// The arguments are a callback's, `ours` the object that it got.
@@ -58,7 +58,7 @@ impl Creation {
     }
 }
 
-/// Creates a dataset: of the store where it may be, else as the lower connector does.
+/// Creates a dataset: in the store if possible, else as the lower connector does.
 ///
 /// # Safety
 /// The arguments are a callback's, `ours` the object that it got.
@@ -83,9 +83,10 @@ pub(in crate::vol) unsafe fn create_dataset(
     Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
 }
 
-/// Whether a dataset is made in the store's own file, and not in another that an external link leads to: this store's log is not the
-/// place of its data, and nobody else would find them there. Of another store, its skeleton is changed as by a program that knows
-/// nothing of stores, and the next commit keeps that.
+/// Returns whether a dataset is created in the store's own file, and not in another file reached through an
+/// external link. Data of such a dataset in this store's log would not be found. If the other file is a
+/// store, its skeleton is changed as by a program that does not know stores, and its next commit keeps the
+/// change.
 ///
 /// # Safety
 /// As for [`create_dataset`].
@@ -99,7 +100,7 @@ unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creatio
     }
     // SAFETY: HDF5 passes a NUL-terminated name.
     let mut name = unsafe { CStr::from_ptr(creation.name) }.to_bytes();
-    // The last group on the way that is there.
+    // The last existing group on the path.
     while let Some(end) = name.iter().rposition(|byte| *byte == b'/').filter(|end| *end > 0) {
         name = &name[..end];
         let Ok(group) = CString::new(name) else { return true };
@@ -124,6 +125,8 @@ unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creatio
     true
 }
 
+/// Creates a dataset of the store.
+///
 /// # Safety
 /// As for [`create_dataset`].
 unsafe fn divert_new(
@@ -141,7 +144,7 @@ unsafe fn divert_new(
         PropertyList::copy(slot, creation.dcpl)?
     };
     let path = match creation.name {
-        // What has no name gets one that nobody else has.
+        // An unnamed dataset gets a unique path.
         none if none.is_null() => [NAMELESS, WriterId::new().to_string().as_bytes()].concat(),
         // SAFETY: HDF5 passes a NUL-terminated name and a location.
         name => unsafe { path_of(slot, ours, Location::kind_of(creation.at), CStr::from_ptr(name)) },
@@ -164,8 +167,8 @@ unsafe fn divert_new(
     Ok(Some(Object::wrap(under, ours.vol, Some(file), Some(Box::new(dataset)))))
 }
 
-/// The creation list as HDF5 completes it: filters look at the datatype, and what does not fit together is refused. For
-/// that, a native dataset is made and forgotten.
+/// Returns the creation list as HDF5 completes it: filters adapt to the datatype, and invalid combinations
+/// are refused. For this, a native dataset is created and dropped.
 ///
 /// # Safety
 /// As for [`create_dataset`].
@@ -187,7 +190,7 @@ unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> O
     }
 }
 
-/// The absolute path that a new object gets: a name, seen from an object of that kind.
+/// Returns the absolute path of a new object from its name, relative to an object of that kind.
 pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
     let name = name.to_bytes();
     let parent = if name.starts_with(b"/") { Vec::new() } else { name_of(slot, ours, kind) };
@@ -200,7 +203,7 @@ pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> V
     path
 }
 
-/// The path of an object, if the library knows it.
+/// Returns the path of an object, if the library knows it.
 fn name_of(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
     let mut at = Location::itself(kind);
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! What a new dataset is, from HDF5's identifiers; and the native dataset that stands in for it.
+//! Definitions of new datasets from HDF5's identifiers, and their stubs, the native datasets in the skeleton.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done, refuse};
@@ -35,7 +35,7 @@ const UNLIMITED: u64 = u64::MAX;
 /// `H5Z_FILTER_ALL`.
 const ALL_FILTERS: c_int = 0;
 
-/// The extent of a dataspace and its largest one; `None` for one that has no elements to divert.
+/// Returns the extent and the maximum extent of a dataspace; `None` if it has no elements to divert.
 fn extent(slot: &Slot, space: Hid) -> Option<(Vec<u64>, Vec<Option<u64>>)> {
     // SAFETY: any identifier may be asked.
     let (class, rank) = unsafe { ((slot.api.space_class)(space), (slot.api.space_rank)(space)) };
@@ -48,37 +48,37 @@ fn extent(slot: &Slot, space: Hid) -> Option<(Vec<u64>, Vec<Option<u64>>)> {
     Some((dims, max.into_iter().map(|max| (max != UNLIMITED).then_some(max)).collect()))
 }
 
-/// A datatype as a plain value; `None` for one that is not known.
+/// Returns a datatype as a plain value; `None` if it is not supported.
 pub(super) fn datatype(slot: &Slot, kind: Hid) -> Option<Datatype> {
     let mut size = 0;
-    // SAFETY: without a buffer it tells the size.
+    // SAFETY: without a buffer it returns the size.
     if unsafe { (slot.api.type_encode)(kind, null_mut(), &raw mut size) } < 0 {
         return None;
     }
     let mut bytes = vec![0_u8; size];
-    // SAFETY: a buffer of the size that was told.
+    // SAFETY: a buffer of that size.
     if unsafe { (slot.api.type_encode)(kind, bytes.as_mut_ptr().cast(), &raw mut size) } < 0 {
         return None;
     }
-    // Two bytes say that it is a datatype; the rest is the message of an object header.
+    // Two bytes identify it as a datatype; the rest is the message of an object header.
     let message = bytes.get(2..)?;
     parse::message::datatype::parse(&mut Cursor::new(message, "datatype", 0), &Limits::default()).ok()
 }
 
-/// `H5Pencode2` of a creation list.
+/// Encodes a creation list with `H5Pencode2`.
 fn encoded(slot: &Slot, plist: Hid) -> Option<Vec<u8>> {
     let mut size = 0;
-    // SAFETY: without a buffer it tells the size; 0 is the default list.
+    // SAFETY: without a buffer it returns the size; 0 is the default list.
     if unsafe { (slot.api.plist_encode)(plist, null_mut(), &raw mut size, 0) } < 0 {
         return None;
     }
     let mut bytes = vec![0_u8; size];
-    // SAFETY: a buffer of the size that was told.
+    // SAFETY: a buffer of that size.
     let status = unsafe { (slot.api.plist_encode)(plist, bytes.as_mut_ptr().cast(), &raw mut size, 0) };
     (status >= 0).then_some(bytes)
 }
 
-/// Makes zeros of what an element has between and behind the members of its compounds.
+/// Zeroes the padding between and after the members of an element's compounds.
 fn clear_gaps(datatype: &Datatype, bytes: &mut [u8]) {
     let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     match &datatype.class {
@@ -109,7 +109,7 @@ fn pipeline(slot: &Slot, plist: Hid) -> Option<Pipeline> {
         let (mut flags, mut config, mut length) = (0, 0, 0_usize);
         let mut name: [c_char; 256] = [0; 256];
         let mut look = |words: &mut [u32], length: &mut usize| {
-            // SAFETY: live places, and buffers of the sizes that are told.
+            // SAFETY: live places, and buffers of the sizes that are passed.
             unsafe {
                 (slot.api.plist_filter)(
                     plist,
@@ -123,7 +123,7 @@ fn pipeline(slot: &Slot, plist: Hid) -> Option<Pipeline> {
                 )
             }
         };
-        // The first call tells how many words there are.
+        // The first call returns the number of words.
         look(&mut [], &mut length);
         let mut parameters = vec![0; length];
         let id = look(&mut parameters, &mut length);
@@ -165,9 +165,10 @@ fn fill(slot: &Slot, plist: Hid, kind: Hid, size: u64) -> Outcome<FillValue> {
     Ok(FillValue { value, allocation, time })
 }
 
-/// Whether a dataset with that creation list and dataspace may belong to the store; the rest is the writer's own.
+/// Returns the datatype if a dataset with that creation list and dataspace may belong to the store.
 ///
-/// Its own are scalars, what is stored in the header or elsewhere, and what has no elements and never will.
+/// The others stay in the writer's own file: scalars, compact and external datasets, and datasets that are
+/// always empty.
 pub(super) fn may_divert(slot: &Slot, kind: Hid, space: Hid, plist: Hid) -> Option<Datatype> {
     let (dims, max) = extent(slot, space)?;
     // SAFETY: any identifier may be asked.
@@ -184,13 +185,13 @@ pub(super) fn may_divert(slot: &Slot, kind: Hid, space: Hid, plist: Hid) -> Opti
     datatype(slot, kind).filter(|kind| !kind.has_vlen() && !kind.has_reference() && kind.size > 0)
 }
 
-/// Whether the creation list asks for chunks.
+/// Returns whether the creation list requests chunks.
 pub(super) fn is_chunked(slot: &Slot, plist: Hid) -> bool {
     // SAFETY: any identifier may be asked.
     unsafe { (slot.api.plist_layout)(plist) == CHUNKED }
 }
 
-/// A copy of a list for trying natively: whatever it says, no space is taken.
+/// Returns a copy of a list for a trial creation, which never allocates space.
 pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyList> {
     let copy = PropertyList::copy(slot, plist)?;
     // SAFETY: a list of our own.
@@ -198,7 +199,7 @@ pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyLis
     Ok(copy)
 }
 
-/// Gives a list that HDF5 completed the time of allocation that the user's has.
+/// Copies the allocation time of the user's list to a list that HDF5 completed.
 pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<()> {
     let mut time = 0;
     // SAFETY: a live place, a list of our own.
@@ -208,10 +209,10 @@ pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<(
     }
 }
 
-/// The longest fill value that a message of an object header holds, in bytes.
+/// Maximum size in bytes of a fill value in a message of an object header.
 const LONGEST_FILL: usize = 65_535 - 8;
 
-/// What the dataset is.
+/// Returns the definition of the dataset.
 pub(super) fn definition(
     slot: &'static Slot,
     path: Vec<u8>,
@@ -224,20 +225,20 @@ pub(super) fn definition(
     let chunk = if is_chunked(slot, plist) {
         let mut chunk = vec![0; dims.len()];
         let rank = c_int::try_from(chunk.len()).unwrap_or(c_int::MAX);
-        // SAFETY: room for as many dimensions as are told.
+        // SAFETY: room for as many dimensions as `rank` says.
         done(unsafe { (slot.api.plist_chunk)(plist, rank, chunk.as_mut_ptr()) })?;
         Some(chunk)
     } else {
         None
     };
     let mut fill = fill(slot, plist, kind, datatype.size)?;
-    // HDF5 tells what it would do with this layout; a dataset is the same where nobody asked for that.
+    // HDF5 returns the default for this layout. Map it back, so that equal datasets have equal definitions.
     let usual = if chunk.is_some() { AllocationTime::Incremental } else { AllocationTime::Late };
     if fill.allocation == usual {
         fill.allocation = AllocationTime::Default;
     }
     if let FillWhen::User(value) = &mut fill.value {
-        // Processes that have the same in it may have different bytes there, and mean the same dataset.
+        // Processes with the same fill value may have different padding bytes, and mean the same dataset.
         clear_gaps(&datatype, value);
     }
     let native = match &fill.value {
@@ -245,7 +246,8 @@ pub(super) fn definition(
             "cannot create the dataset (object header message is too large): expected a fill value of at most {LONGEST_FILL} bytes, got {}",
             value.len()
         ),
-        // As one of the dataset's type: of another, the encoded list might have a pointer, which leads nowhere later.
+        // Use the dataset's type: for another type, the encoded list might contain a pointer, which is
+        // invalid later.
         FillWhen::User(value) => {
             let filled = PropertyList::copy(slot, plist)?;
             // SAFETY: a list of our own, a type of the caller, an element of that type.
@@ -264,8 +266,9 @@ pub(super) fn definition(
     Ok(definition.id().is_ok().then_some(definition))
 }
 
-/// The native dataset that stands in: contiguous, of fixed size, without filters or fill value, and its data in an external
-/// file that is not there, so that whoever looks for them without knowing of stores fails.
+/// The stub of a dataset: a native one that is contiguous, of fixed size, without filters or fill value. Its
+/// data are in an external file that does not exist, so that programs which do not know stores fail to read
+/// it.
 pub(super) struct StandIn {
     slot: &'static Slot,
     pub(super) space: Hid,
@@ -312,7 +315,7 @@ impl Drop for StandIn {
     }
 }
 
-/// `H5VL_dataset_get_args_t`; what it gives is an identifier or lies behind a pointer.
+/// `H5VL_dataset_get_args_t`; the answer is an identifier, or is written through a pointer.
 #[repr(C)]
 pub(in crate::vol) struct GetArguments {
     pub(in crate::vol) operation: c_int,
@@ -326,7 +329,7 @@ pub(in crate::vol) const GET_DCPL: c_int = 1;
 /// See [`GET_DCPL`].
 pub(in crate::vol) const GET_TYPE: c_int = 5;
 
-/// What a lower dataset answers.
+/// Queries an identifier from a lower dataset.
 pub(super) fn ask(slot: &Slot, under: P, vol: Hid, operation: c_int) -> Outcome<Hid> {
     let mut args = GetArguments { operation, answer: -1 };
     // SAFETY: a lower dataset, and arguments of our own for an operation that answers with an identifier.
@@ -334,7 +337,7 @@ pub(super) fn ask(slot: &Slot, under: P, vol: Hid, operation: c_int) -> Outcome<
     Ok(args.answer)
 }
 
-/// Whether a lower dataset has elements, of which none was ever written.
+/// Returns whether a lower dataset has elements, but none was ever written.
 pub(super) fn is_untouched(slot: &Slot, under: P, vol: Hid) -> Outcome<bool> {
     let space = ask(slot, under, vol, GET_SPACE)?;
     // SAFETY: a dataspace of our own.
@@ -351,7 +354,7 @@ pub(super) fn is_untouched(slot: &Slot, under: P, vol: Hid) -> Outcome<bool> {
     Ok(elements > 0 && status == NOT_ALLOCATED)
 }
 
-/// The marker of a lower dataset.
+/// Returns the marker of a lower dataset.
 pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> {
     let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL).ok()? };
     // SAFETY: a list of our own.
@@ -362,7 +365,7 @@ pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> 
     let count = unsafe { (slot.api.plist_externals)(plist.id) };
     let last = u32::try_from(count).ok()?.checked_sub(1)?;
     let mut name = [0_u8; 256];
-    // SAFETY: a buffer of the size that is told; the other answers are not asked for.
+    // SAFETY: a buffer of the size that is passed; the other results are not requested.
     let status = unsafe {
         (slot.api.plist_external)(
             plist.id,
@@ -382,14 +385,14 @@ pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> 
     Marker::of(&[file])
 }
 
-/// The marker of a virtual dataset over blocks of logs.
+/// Returns the marker of a virtual dataset over blocks of logs.
 fn marker_of_blocks(slot: &Slot, plist: &PropertyList) -> Option<Marker> {
     let mut count = 0;
     // SAFETY: a list of our own, a live place.
     if unsafe { (slot.api.plist_virtuals)(plist.id, &raw mut count) } < 0 || count == 0 {
         return None;
     }
-    // SAFETY: a list of our own, a buffer of the size that is told.
+    // SAFETY: a list of our own, a buffer of the size that is passed.
     let file = text(&|to, size| unsafe { (slot.api.plist_virtual_file)(plist.id, 0, to, size) })?;
     // SAFETY: as above.
     let path = text(&|to, size| unsafe { (slot.api.plist_virtual_dataset)(plist.id, 0, to, size) })?;
@@ -399,14 +402,14 @@ fn marker_of_blocks(slot: &Slot, plist: &PropertyList) -> Option<Marker> {
     Marker::of_block(path.to_str()?)
 }
 
-/// Whether a lower dataset's elements lie in files of their own.
+/// Returns whether a lower dataset's elements are in external files.
 pub(super) fn has_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<bool> {
     let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
     // SAFETY: a list of our own.
     Ok(unsafe { (slot.api.plist_externals)(plist.id) } > 0)
 }
 
-/// The creation list of a dataset that libhdf5 has not made.
+/// Rebuilds the creation list of a dataset that libhdf5 has not created.
 pub(super) fn creation_list(
     slot: &'static Slot,
     under: P,
@@ -415,7 +418,7 @@ pub(super) fn creation_list(
 ) -> Outcome<PropertyList> {
     let stand_in = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
     let kind = ask(slot, under, vol, GET_TYPE)?;
-    // SAFETY: lists and a type of our own; live arrays of the sizes that are told.
+    // SAFETY: lists and a type of our own; live arrays of the sizes that are passed.
     unsafe {
         let api = &slot.api;
         let class = (api.plist_class)(stand_in.id);

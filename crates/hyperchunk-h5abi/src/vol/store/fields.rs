@@ -1,4 +1,4 @@
-//! Writes of some members of a compound: they go to the store by themselves, and nothing is read of the others.
+//! Writes of some members of a compound: they are stored alone, and the other members are not read.
 
 use super::super::failure::{Outcome, TOLD, done, refuse};
 use super::super::slot::Slot;
@@ -15,17 +15,17 @@ use std::ops::Range;
 /// `H5T_COMPOUND`.
 const COMPOUND: i32 = 6;
 
-/// Bytes of an element that are members of it, whole ones.
+/// A byte range of an element, consisting of whole members.
 #[derive(Debug, Clone, Copy)]
 struct Part {
-    /// Where they begin in an element in memory, or in one that was converted.
+    /// The start in an element in memory, or in a converted one.
     from: usize,
-    /// Where they begin in an element of the dataset.
+    /// The start in an element of the dataset.
     to: u64,
     size: usize,
 }
 
-/// A datatype of libhdf5's, closed when it goes.
+/// A datatype of libhdf5, closed on drop.
 struct Type<'s> {
     slot: &'s Slot,
     id: Hid,
@@ -44,16 +44,17 @@ impl Drop for Type<'_> {
     }
 }
 
-/// What a memory type has of the elements of a dataset.
+/// The members of a dataset's elements that a memory type has.
 pub(super) struct Fields<'s> {
-    /// In order of their place in an element.
+    /// Sorted by their offset in an element.
     parts: Vec<Part>,
-    /// What elements are converted to, the members one behind the other, and its size; `None` if they are as they should be.
+    /// The packed type that elements are converted to, and its size; `None` if no conversion is needed.
     converted: Option<(Type<'s>, usize)>,
 }
 
 impl<'s> Fields<'s> {
-    /// What a compound in memory has of a dataset's elements; `None` if it is none, or if it has parts of members.
+    /// Returns the members that a compound in memory has; `None` if it is not a compound, or has parts of
+    /// members.
     pub(super) fn of(slot: &'s Slot, kind: Hid, dataset: &Diverted) -> Outcome<Option<Self>> {
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(kind) } != COMPOUND {
@@ -71,7 +72,7 @@ impl<'s> Fields<'s> {
         for member in stored {
             let Some(own) = given.iter().find(|own| own.name == member.name) else { continue };
             let alike = own.datatype == member.datatype;
-            // Of a compound in it, memory may have some members only.
+            // A nested compound may be incomplete in memory.
             if !alike && has_compound(&member.datatype) {
                 return Ok(None);
             }
@@ -97,7 +98,7 @@ impl<'s> Fields<'s> {
             converted = Some((packed(slot, dataset.kind, &names, at)?, at));
         }
         parts.sort_by_key(|part| part.to);
-        // Members that lie side by side on both sides are one part.
+        // Members that are adjacent on both sides are merged into one part.
         parts.dedup_by(|next, last| {
             let on = last.from.checked_add(last.size) == Some(next.from)
                 && last.to.checked_add(last.size as u64) == Some(next.to);
@@ -109,7 +110,7 @@ impl<'s> Fields<'s> {
         Ok(Some(Self { parts, converted }))
     }
 
-    /// The parts that lie side by side in an element, with the bytes of it that they are.
+    /// Groups the parts that are adjacent in an element, with the byte range of each group.
     fn ranges(&self) -> Vec<(Range<u64>, &[Part])> {
         let end = |part: &Part| part.to.saturating_add(part.size as u64);
         let groups = self.parts.chunk_by(|one, next| end(one) == next.to);
@@ -120,13 +121,13 @@ impl<'s> Fields<'s> {
         ranges.collect()
     }
 
-    /// Whether they are whole elements.
+    /// Returns whether the parts make up whole elements.
     pub(super) fn are_whole(&self, shared: &Shared) -> bool {
         let element = shared.definition.element_size();
         matches!(&*self.ranges(), [(range, _)] if *range == (0..element))
     }
 
-    /// Writes those of elements that lie back to back in memory.
+    /// Writes the parts of elements that are contiguous in memory.
     pub(super) fn write(
         &self,
         (slot, dataset, call): (&Slot, &Diverted, Call),
@@ -175,7 +176,7 @@ impl Chosen {
     }
 }
 
-/// Whether a datatype is a compound, or has one inside.
+/// Returns whether a datatype is a compound, or contains one.
 fn has_compound(datatype: &Datatype) -> bool {
     match &datatype.class {
         Class::Compound { .. } => true,
@@ -184,7 +185,7 @@ fn has_compound(datatype: &Datatype) -> bool {
     }
 }
 
-/// The compound of some members of another, one behind the other.
+/// Creates a packed compound of some members of another.
 fn packed<'s>(slot: &'s Slot, kind: Hid, names: &[&[u8]], size: usize) -> Outcome<Type<'s>> {
     let f = &slot.library.f;
     // SAFETY: plain numbers.
@@ -219,7 +220,7 @@ fn packed<'s>(slot: &'s Slot, kind: Hid, names: &[&[u8]], size: usize) -> Outcom
     Ok(packed)
 }
 
-/// Parts of elements of `size` bytes, those of one element one behind the other.
+/// Copies the parts of elements of `size` bytes to a buffer, contiguously for each element.
 fn gather<'b>(parts: &[Part], (number, size): (usize, usize), bytes: &'b [u8]) -> Outcome<Cow<'b, [u8]>> {
     if let [part] = parts
         && part.from == 0
@@ -232,7 +233,7 @@ fn gather<'b>(parts: &[Part], (number, size): (usize, usize), bytes: &'b [u8]) -
     let mut at = 0_usize;
     for part in parts {
         let place = (part.from, size, at, width);
-        // Of a constant length, copying is one instruction.
+        // With a constant length, a copy is one instruction.
         match part.size {
             1 => copy::<1>(bytes, &mut out, place),
             2 => copy::<2>(bytes, &mut out, place),
@@ -255,7 +256,8 @@ fn gather<'b>(parts: &[Part], (number, size): (usize, usize), bytes: &'b [u8]) -
     Ok(Cow::Owned(out))
 }
 
-/// Copies `N` bytes of each element, from a place in elements of one size to a place in those of another.
+/// Copies `N` bytes of each element, from an offset in elements of `size` bytes to an offset in elements of
+/// `width` bytes.
 fn copy<const N: usize>(bytes: &[u8], out: &mut [u8], (from, size, to, width): (usize, usize, usize, usize)) {
     for (out, element) in out.chunks_exact_mut(width.max(1)).zip(bytes.chunks_exact(size.max(1))) {
         let from = element.get(from..).and_then(|rest| rest.first_chunk::<N>());

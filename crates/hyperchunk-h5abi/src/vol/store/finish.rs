@@ -33,23 +33,23 @@ const GET_FILE: i64 = 0;
 /// `H5VL_NATIVE_FILE_GET_FILE_IMAGE`.
 const GET_IMAGE: c_int = 1;
 
-/// Why a writer ends whose skeleton libhdf5 could not write out.
+/// Error of a writer that ends because libhdf5 could not write its skeleton.
 const UNWRITTEN: &str = "HDF5 cannot write out the groups, attributes and small data of the file";
 
 /// `H5VL_LINK_DELETE`, `H5VL_LINK_EXISTS`.
 const LINK_DELETE: i64 = 0;
 const LINK_EXISTS: i64 = 1;
 
-/// `H5VL_link_specific_args_t`. What comes behind the operation is aligned to 8.
+/// `H5VL_link_specific_args_t`. The fields after the operation are aligned to 8.
 #[repr(C)]
 struct LinkArguments {
     operation: i64,
     exists: *mut bool,
-    // The longest variant has more.
+    // The largest variant has more fields.
     rest: [u64; 6],
 }
 
-/// `H5VL_file_specific_args_t` of a flush. What comes behind the operation is aligned to 8.
+/// `H5VL_file_specific_args_t` for a flush. The fields after the operation are aligned to 8.
 #[repr(C)]
 struct FlushArguments {
     operation: i64,
@@ -72,14 +72,14 @@ struct OptionalArguments {
     arguments: P,
 }
 
-/// `H5VL_object_get_args_t` of a file.
+/// `H5VL_object_get_args_t` for a file.
 #[repr(C)]
 struct FileArguments {
     operation: i64,
     file: *mut P,
 }
 
-/// The root group of a lower file.
+/// Opens the root group of a lower file.
 pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(FILE);
     // SAFETY: a lower file, a location that is the file itself, the default lists.
@@ -87,8 +87,8 @@ pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     if group.is_null() { Err(TOLD) } else { Ok(group) }
 }
 
-/// Deletes the group that has the blocks of a store's skeleton (virtual datasets over pieces of logs) from the copy of it that
-/// an application edits: it is no part of what somebody put there, and the next commit makes it anew.
+/// Deletes the group of blocks (virtual datasets over pieces of logs) from the copy of a store's skeleton
+/// that an application edits: it is not part of the application's data, and the next commit creates it again.
 pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
     let name = CString::new(MARKER.trim_matches('/')).unwrap_or_default();
     let mut at = Location::named(slot, GROUP, &name)?;
@@ -106,7 +106,7 @@ pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
     Ok(())
 }
 
-/// Deletes that group from a private copy of a skeleton that is going to be read.
+/// Deletes the group of blocks from a private copy of a skeleton that is about to be read.
 pub(super) fn hide_blocks_of(slot: &Slot, vol: Hid, name: &CStr, (fapl, dxpl): (Hid, Hid)) -> Outcome<()> {
     // SAFETY: a NUL-terminated name, lists that are open.
     let file = unsafe { (slot.api.file_open)(name.as_ptr(), WRITE, fapl, dxpl, NO_REQUEST) };
@@ -131,7 +131,7 @@ pub(super) fn hide_blocks_of(slot: &Slot, vol: Hid, name: &CStr, (fapl, dxpl): (
 }
 
 impl Keeper {
-    /// The lower file.
+    /// Returns the lower file.
     pub(super) fn file(&self, slot: &Slot) -> Outcome<P> {
         match self.file {
             Some(file) => Ok(file as P),
@@ -140,7 +140,7 @@ impl Keeper {
     }
 }
 
-/// The lower file of a lower group.
+/// Returns the lower file of a lower group.
 fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(GROUP);
     let mut file = null_mut();
@@ -151,7 +151,7 @@ fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
     Ok(file)
 }
 
-/// The skeleton as it is now.
+/// Returns an image of the skeleton in its present state.
 fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
     let (file, vol) = (keeper.file(slot)?, keeper.vol);
     let mut flush = FlushArguments { operation: FLUSH, kind: FILE, scope: GLOBAL };
@@ -161,7 +161,7 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
     let get = |size: usize, buffer: P, length: *mut usize| {
         let mut args = ImageArguments { size, buffer, length };
         let mut call = OptionalArguments { operation: GET_IMAGE, arguments: (&raw mut args).cast() };
-        // SAFETY: as above; the buffer has as many bytes as are told.
+        // SAFETY: as above; the buffer has `size` bytes.
         done(unsafe { (slot.api.file_optional)(file, vol, (&raw mut call).cast(), 0, NO_REQUEST) })
     };
     get(0, null_mut(), &raw mut length)?;
@@ -176,12 +176,13 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Mends the superblock of an image that HDF5 made: releases 1.14 and older clear the status flags in the copy ("nobody has
-/// it open") and leave the checksum of the flags that the open file has. Only that very damage is mended: the checksum must
-/// be right for some flags; any other superblock stays as it is, for readers to refuse.
+/// Repairs the superblock of an image that HDF5 made: releases 1.14 and older clear the status flags in the
+/// copy (marking the file as not open) and leave the checksum of the open file's flags. Only this damage is
+/// repaired: the checksum must be right for some flags; any other superblock stays as it is, and readers
+/// refuse it.
 fn restore_checksum(image: &mut [u8]) {
     const FLAGS: usize = 11;
-    /// Open for writing, and for writing with readers (SWMR).
+    /// Open for writing, and for SWMR writing.
     const OPEN: [u8; 3] = [1, 4, 5];
     let Some([2 | 3, size]) = image.get(8..10) else { return };
     let end = 12 + 4 * usize::from(*size);
@@ -204,7 +205,7 @@ fn restore_checksum(image: &mut [u8]) {
 }
 
 impl Opened {
-    /// Makes everything until now known to others: they can commit it, or join.
+    /// Publishes everything written so far: others can commit it, or join.
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;
         let (Some(writer), Some(keeper)) = (&store.writer, store.keeper()) else { return Ok(()) };
@@ -214,7 +215,7 @@ impl Opened {
         store.check_path()
     }
 
-    /// Nothing can be made in a file whose writer has ended: it would be lost.
+    /// Fails if the writer has ended, since a new object would be lost.
     pub(in crate::vol) fn check(&self) -> Outcome<()> {
         if self.store.writer.is_some() && self.store.ended.load(Ordering::Relaxed) {
             refuse!("{} is closed", self.store.path.display())
@@ -222,17 +223,17 @@ impl Opened {
         Ok(())
     }
 
-    /// Whether any of its datasets were seen.
+    /// Returns whether any of its datasets has been opened.
     pub(in crate::vol) fn has_datasets(&self) -> bool {
         !self.store.datasets.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// One more of our objects belongs to the file.
+    /// Counts a new object of the file.
     pub(in crate::vol) fn held(&self) {
         self.store.objects.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One of our objects is about to be closed; with the last, the writer ends.
+    /// Prepares for closing an object; before the last one is closed, the writer ends.
     pub(in crate::vol) fn before_close(&self) -> Outcome<()> {
         let last = self.store.objects.load(Ordering::Relaxed) <= 1;
         if !last || self.store.ended.swap(true, Ordering::Relaxed) {
@@ -242,7 +243,7 @@ impl Opened {
         self.store.settle(written)
     }
 
-    /// An object was closed; with the last, the skeleton goes, and the session may be done.
+    /// Counts a closed object; after the last one, the skeleton is dropped, and the session may be committed.
     pub(in crate::vol) fn after_close(&self) -> Outcome<()> {
         if self.store.objects.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
@@ -250,14 +251,15 @@ impl Opened {
         self.store.end()
     }
 
-    /// An object is none of the file's any more.
+    /// Counts an object that is freed without being closed.
     pub(in crate::vol) fn released(&self) {
         self.store.objects.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Store {
-    /// Says if another file was put at the store's path: then nothing of it can be committed, until that is moved away.
+    /// Fails if another file was put at the store's path: then it cannot be committed, until that file is
+    /// moved away.
     fn check_path(&self) -> Outcome<()> {
         let mut known = self.at_path.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = |file: Metadata| (file.dev(), file.ino(), file.size(), (file.mtime(), file.mtime_nsec()));
@@ -269,12 +271,12 @@ impl Store {
         Ok(())
     }
 
-    /// Whether this process may write to the log: not after a fork.
+    /// Returns the writer, unless this process is a fork of the one that opened it.
     fn own(&self) -> Option<&LogWriter> {
         self.writer.as_ref().filter(|writer| writer.is_of_this_process())
     }
 
-    /// The skeleton goes into the log, and the log is closed.
+    /// Writes the skeleton into the log, and closes the log.
     fn write_out(&self) -> Outcome<()> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(keeper) = keeper else { return Ok(()) };
@@ -296,7 +298,7 @@ impl Store {
         done(closed).map(drop)
     }
 
-    /// The last object is closed.
+    /// Commits after the last object was closed.
     fn end(&self) -> Outcome<()> {
         match self.own() {
             Some(writer) if self.ended.load(Ordering::Relaxed) && !self.settled.load(Ordering::Relaxed) => {
@@ -306,7 +308,7 @@ impl Store {
         }
     }
 
-    /// Commits, if it is for us to do so.
+    /// Commits, if the options make this process responsible.
     pub(super) fn commit(&self, writer: &LogWriter) -> Outcome<()> {
         let session = writer.header().session;
         let mut options = CommitOptions::default();
@@ -326,7 +328,7 @@ impl Store {
         Ok(())
     }
 
-    /// Data of this session that were left out of an epoch, or lie under others', are an error of the close.
+    /// Fails if data of this session were left out of an epoch, or are hidden by data of others.
     fn check_commit(&self, writer: &LogWriter, outcome: &commit::Outcome) -> Outcome<()> {
         let session = writer.header().session;
         let ours = |aside: &&SetAside| {
@@ -345,7 +347,8 @@ impl Store {
         )
     }
 
-    /// Whether all writers of the session are done; where their number is not known, whether nobody is at work.
+    /// Returns whether all writers of the session are done; if their number is unknown, whether no writer is
+    /// at work.
     fn all_done(&self, session: Session, options: &mut CommitOptions) -> Outcome<bool> {
         let Some(writers) = self.options.writers.or_else(launched) else {
             let waiting = commit::waiting(&self.path, Manifest::newest(&self.path)?.as_deref())?;
@@ -356,8 +359,8 @@ impl Store {
     }
 }
 
-/// Whether nothing more comes of a log: its writer is done, or its process is no more. (A process of another machine is
-/// taken for one that is no more if its number is free here: what it writes then goes into another epoch.)
+/// Returns whether a log will not grow: its writer is done, or its process has ended. (A process of another
+/// machine counts as ended if its number is free here; data that it writes later go into another epoch.)
 pub(super) fn is_done(log: &Waiting) -> bool {
     if log.ending == Ending::Finished || log.header.failed {
         return true;
@@ -365,11 +368,11 @@ pub(super) fn is_done(log: &Waiting) -> bool {
     is_gone(log)
 }
 
-/// Whether the process of a writer is no more. On another machine, or in another container, it is taken for one that is no
-/// more if its number is free here.
+/// Returns whether the process of a writer has ended. On another machine, or in another container, it counts
+/// as ended if its number is free here.
 fn is_gone(log: &Waiting) -> bool {
     let Ok(process) = i32::try_from(log.header.process) else { return true };
-    // SAFETY: signal 0 only asks whether the process is there.
+    // SAFETY: signal 0 only tests whether the process exists.
     let there = unsafe { libc::kill(process, 0) } == 0;
     if !there {
         return std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
@@ -377,31 +380,32 @@ fn is_gone(log: &Waiting) -> bool {
     has_ended(process) || began_after(process, log.header.started)
 }
 
-/// Whether a writer was stopped: it is not done, and its process is no more.
+/// Returns whether a writer was stopped: it is not done, and its process has ended.
 pub(super) fn was_stopped(log: &Waiting) -> bool {
     log.ending != Ending::Finished && is_gone(log)
 }
 
-/// Whether a writer certainly has the committed file open: its process is at work, here, and it did not begin the file anew.
+/// Returns whether a writer certainly has the committed file open: its process is running, on this machine,
+/// and it did not truncate the file.
 pub(super) fn has_committed_open(log: &Waiting) -> bool {
     let header = &log.header;
     let goes_on = log.ending != Ending::Finished && !header.failed && !is_gone(log);
     goes_on && !header.truncates && header.base > 0 && header.place != 0 && header.place == process_place()
 }
 
-/// The logs of a store that are not committed.
+/// Returns the uncommitted logs of a store.
 fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
     Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
 }
 
-/// What stopped writers flushed, up to where each is to be committed.
+/// Returns the tickets of the last flushes of stopped writers.
 fn ended(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
     let stopped: Vec<Waiting> = waiting.iter().filter(|log| was_stopped(log)).cloned().collect();
     Ok(commit::last_flushes(path, &stopped)?)
 }
 
-/// Commits what stopped writers flushed, as a program that opens a file after a crash finds it. A program that only reads takes
-/// those alone whose process certainly is no more: it ran where this one does.
+/// Commits data that stopped writers flushed, when a program opens a file after a crash. A program that only
+/// reads commits only for processes that certainly have ended, because they ran on this machine.
 pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> Outcome<()> {
     if options.commit == Commit::Manual {
         return Ok(());
@@ -417,7 +421,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     }
     let counted = options.writers.or_else(launched).is_some();
     if counted || !waiting.iter().all(is_done) {
-        // What stopped writers saw of others that are done is committed with those, when all are.
+        // Stopped writers saw data of finished ones, so these are committed together, when all are done.
         if waiting.iter().any(|log| log.ending == Ending::Finished) {
             return Ok(());
         }
@@ -430,7 +434,8 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     Ok(())
 }
 
-/// Whether a process began after a writer did, whose number it has: the number was given again. Clocks may differ by a minute.
+/// Returns whether a process started after a writer with the same process number, so that the number was
+/// reused. Tolerates a clock difference of one minute.
 fn began_after(process: i32, started: u64) -> bool {
     const SLACK: u64 = 60;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -438,16 +443,16 @@ fn began_after(process: i32, started: u64) -> bool {
         stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse::<u64>().ok());
     let system = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let boot = system.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<u64>().ok());
-    // SAFETY: a question to the system.
+    // SAFETY: a query of the system configuration.
     let second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(0);
     let began = boot.zip(ticks).and_then(|(boot, ticks)| Some(boot + ticks.checked_div(second)?));
     began.is_some_and(|began| began > started / 1_000_000_000 + SLACK)
 }
 
-/// Whether a process has ended and only its parent has not asked for its status yet.
+/// Returns whether a process is a zombie.
 fn has_ended(process: i32) -> bool {
     let Ok(status) = std::fs::read(format!("/proc/{process}/stat")) else { return false };
-    // The state follows the name, which may hold anything, in parentheses.
+    // The state follows the name in parentheses, which may contain any character.
     let end = status.iter().rposition(|byte| *byte == b')');
     let state = end.and_then(|end| status.get(end + 2));
     matches!(state, Some(b'Z' | b'X'))
@@ -472,7 +477,7 @@ mod tests {
                 restore_checksum(&mut image);
                 assert_eq!(image, clean);
             }
-            // Damage of any other kind stays visible.
+            // Any other damage stays.
             for at in 8..48 {
                 let mut image = clean.clone();
                 image[at] ^= 0x10;

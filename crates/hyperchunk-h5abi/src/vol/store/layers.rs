@@ -1,4 +1,5 @@
-//! All that was written to one dataset: by earlier epochs, by others, by this process; and its elements, painted from that.
+//! All data written to one dataset, by earlier epochs, by other writers and by this process, and the overlay
+//! that gives its elements.
 
 use super::peers::EPOCH;
 use super::pieces::Pieces;
@@ -8,12 +9,12 @@ use hyperchunk::{Error, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a layer's bytes are.
+/// The location of a layer's bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    /// With somebody else.
+    /// In the log of another writer.
     Other(Arc<WriterBytes>),
-    /// With us, and the end waits in memory; the number of the dataset.
+    /// In our own log, whose end may be in memory; with the number of the dataset.
     Own(LogWriter, u32),
 }
 
@@ -26,23 +27,24 @@ impl Source {
     }
 }
 
-/// What one log has of a dataset.
+/// The data of a dataset in one log.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) source: Source,
     pub(super) pieces: Pieces,
-    /// Layers of a later epoch clip those of earlier ones, not each other.
+    /// Layers of a later epoch clip layers of earlier ones; layers of one epoch do not clip each other.
     pub(super) epoch: u64,
 }
 
-/// Whether an extent of a layer of one epoch clips a layer of another: not of peers, which go into one epoch with our own; and
-/// what peers cut off is there until that is committed, for our extent is not theirs.
+/// Returns whether an extent in a layer of one epoch clips a layer of another. Not with peers, which will be
+/// in the same epoch as our own data: data that peers cut off stay until that is committed, since our extent
+/// differs from theirs.
 fn clips(later: u64, earlier: u64) -> bool {
     later > earlier && earlier != EPOCH && later != EPOCH
 }
 
 impl Layer {
-    /// A layer with what is known.
+    /// Makes a layer from the known pieces and extents.
     pub(super) fn new(source: Source, epoch: u64, written: &Written) -> Self {
         let mut pieces = Pieces::default();
         written.pieces.iter().for_each(|piece| pieces.push(piece));
@@ -51,32 +53,32 @@ impl Layer {
     }
 }
 
-/// See the module. The last layer lies over the others.
+/// The layers of a dataset; see the module. The last layer is on top.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     pub(super) all: Vec<Layer>,
     decoder: Decoder,
-    /// The chunk that was decoded last: its place in the layers, and its elements.
+    /// The last decoded chunk: its layer, its order, and its elements.
     decoded: Option<(usize, u64, Vec<u8>)>,
-    /// The chunks that are there, in order, once they were asked for; and all of an extent.
+    /// Caches of the written chunks, and of all chunks of the extent, sorted.
     touched: Option<Arc<Vec<Vec<u64>>>>,
     allocated: Option<Arc<Vec<Vec<u64>>>>,
 }
 
 impl Layers {
-    /// How many layers there are of others.
+    /// Adds a layer on top.
     pub(super) fn push(&mut self, layer: Layer) {
         self.all.push(layer);
     }
 
-    /// Drops what was derived from the layers: they have changed.
+    /// Drops cached data derived from the layers, which have changed.
     pub(super) fn forget(&mut self) {
         self.decoded = None;
         self.touched = None;
         self.allocated = None;
     }
 
-    /// The chunks that are there: where each begins, in order.
+    /// Returns the offsets of the written chunks, sorted.
     pub(super) fn touched(&mut self, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
         if let Some(touched) = &self.touched {
             return Arc::clone(touched);
@@ -91,12 +93,12 @@ impl Layers {
         found
     }
 
-    /// Whether one raw piece of a layer holds all of a box, and nothing lies over it.
+    /// Returns whether one raw piece of a layer covers a box entirely, with nothing over it.
     pub(super) fn is_covered_by(&self, layer: usize, slab: &Slab) -> bool {
         covering(&self.all, slab).is_some_and(|(number, _)| number == layer)
     }
 
-    /// The elements of a box, in C order; what was never written is the fill value.
+    /// Reads the elements of a box, in C order; elements that were never written are the fill value.
     pub(super) fn read(&mut self, definition: &Definition, slab: &Slab, out: &mut [u8]) -> Result<()> {
         let element =
             usize::try_from(definition.element_size()).map_err(|_| Error::limit("a huge element"))?;
@@ -159,7 +161,7 @@ impl Layers {
         Ok(())
     }
 
-    /// All chunks of an extent: where each begins, in order.
+    /// Returns the offsets of all chunks of an extent, sorted.
     pub(super) fn allocated(&mut self, everything: &Slab, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
         let all = self.allocated.get_or_insert_with(|| {
             let mut found = BTreeSet::new();
@@ -171,7 +173,8 @@ impl Layers {
         Arc::clone(all)
     }
 
-    /// Calls `found` with each piece that shows something in `slab`, from the bottom up: its layer, and what it shows.
+    /// Calls `found` with each piece that is visible in `slab`, from the bottom up: its layer, and its
+    /// visible part.
     pub(super) fn in_box(&self, slab: &Slab, found: &mut dyn FnMut(&Layer, &Piece, &Slab)) {
         for layer in &self.all {
             layer.pieces.in_box(slab, under(&self.all, layer).as_deref(), &mut |piece, shown| {
@@ -180,8 +183,8 @@ impl Layers {
         }
     }
 
-    /// What was written as the whole chunk at `offset`, with nothing over it and no extent that cut it since: the layer, the
-    /// piece and its mask.
+    /// Returns the layer, the piece and the mask of a chunk that was written whole, with nothing over it and
+    /// not cut by a later extent.
     pub(super) fn chunk_as_written(&self, slab: &Slab) -> Option<(Source, Piece, u32)> {
         let mut found = None;
         self.in_box(slab, &mut |layer, piece, shown| {
@@ -196,7 +199,7 @@ impl Layers {
     }
 }
 
-/// Adds where each chunk begins that has an element of a box.
+/// Adds the offset of each chunk that intersects a box.
 fn add_chunks(found: &mut BTreeSet<Vec<u64>>, slab: &Slab, chunk: &[u64]) {
     let axes = slab.start.iter().zip(&slab.count).zip(chunk);
     let ranges: Vec<(u64, u64, u64)> = axes
@@ -223,7 +226,7 @@ fn add_chunks(found: &mut BTreeSet<Vec<u64>>, slab: &Slab, chunk: &[u64]) {
     }
 }
 
-/// The smallest extent that later epochs gave a dataset: it clips what a layer has.
+/// Returns the smallest extent that later epochs gave a dataset, which clips a layer.
 fn under(all: &[Layer], layer: &Layer) -> Option<Vec<u64>> {
     let later = all.iter().filter(|other| clips(other.epoch, layer.epoch));
     later.filter_map(|other| other.pieces.bound()).reduce(|mut one, other| {
@@ -232,7 +235,7 @@ fn under(all: &[Layer], layer: &Layer) -> Option<Vec<u64>> {
     })
 }
 
-/// The bytes of a piece as they are stored.
+/// Reads the stored bytes of a piece.
 pub(super) fn stored(source: &Source, piece: &Piece) -> Result<Vec<u8>> {
     let length = usize::try_from(piece.length).map_err(|_| Error::limit("a piece larger than memory"))?;
     let mut bytes = Vec::new();
@@ -256,7 +259,7 @@ fn decode(
     Ok(decoder.decode(&definition.pipeline, mask, &bytes, size)?.to_vec())
 }
 
-/// The only piece that matters where one raw piece holds all of a box and nothing lies over it: most reads.
+/// Returns the raw piece that covers a box entirely with nothing over it, as in most reads.
 fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
     let mut last = None;
     for (number, layer) in layers.iter().enumerate() {
@@ -270,7 +273,7 @@ fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
     last
 }
 
-/// What was never written.
+/// Fills a buffer with the value of elements that were never written.
 pub(super) fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
     match definition.unwritten() {
         Some(value) => {
@@ -282,8 +285,8 @@ pub(super) fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
     }
 }
 
-/// Calls `copy` for every run of elements of `shown` that lies in one piece both in `from` and in `to`, with where it begins
-/// in each and how many bytes it has.
+/// Calls `copy` for every run of elements of `shown` that is contiguous both in `from` and in `to`, with its
+/// offset in each and its length in bytes.
 pub(super) fn paint(
     from: &Slab,
     shown: &Slab,
@@ -296,7 +299,7 @@ pub(super) fn paint(
         return Ok(());
     }
     let narrow = |n: u64| usize::try_from(n).map_err(|_| Error::limit("a box larger than memory"));
-    // From the last dimension on, how far both are whole: one run.
+    // Trailing dimensions that are whole in both are merged into one run.
     let mut inner = rank.saturating_sub(1);
     let whole = |axis: usize| {
         let axis_of = |slab: &Slab| slab.count.get(axis).copied();

@@ -1,8 +1,9 @@
-//! Sharded stores behind the connector.
+//! Sharded stores in the connector.
 //!
-//! A process that writes has a *writer*: a log, and a skeleton of its own, a native file without a name whose image goes into
-//! the log. Datasets in it are stand-ins; their elements go to the log and come from logs. When the last object of the file is
-//! closed, the writer is finished, and the session's last writer commits.
+//! A process that writes has a *writer*: a log, and its own skeleton, a native file without a name whose
+//! image goes into the log. Datasets in it are stubs; their elements are written to the log and read from
+//! logs. When the last object of the file is closed, the writer is finished, and the session's last writer
+//! commits.
 
 mod answers;
 mod at_exit;
@@ -57,41 +58,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Store {
     slot: &'static Slot,
     path: PathBuf,
-    /// What the lower connector knows the skeleton as.
+    /// The lower connector's name of the skeleton.
     name: Vec<u8>,
     options: Options,
     writer: Option<LogWriter>,
     /// The other writers of the file; `None` if it is open for reading only.
     peers: Option<Arc<Peers>>,
-    /// Keeps the skeleton open as long as any object of the file is.
+    /// Keeps the skeleton open while any object of the file is open.
     keeper: Mutex<Option<Keeper>>,
-    /// The file at the path, as it was looked at last.
+    /// The last seen state of the file at the path.
     at_path: Mutex<Option<FileStamp>>,
-    /// How many of our objects belong to it.
+    /// Number of our objects that belong to it.
     objects: AtomicUsize,
     ended: AtomicBool,
     manifests: Mutex<HashMap<u64, Arc<Manifest>>>,
     logs: Mutex<HashMap<WriterId, Arc<File>>>,
     datasets: Mutex<HashMap<DatasetId, Arc<Shared>>>,
-    /// Identities that were given to datasets which may be deleted by now.
+    /// Identities of datasets that may be deleted by now.
     used: Mutex<HashSet<DatasetId>>,
-    /// How its first opening wanted it to be locked.
+    /// The file locking settings of its first opening.
     locking: (bool, bool),
     /// The ranks that have it open together, until they close it.
     ranks: Mutex<Option<Arc<Ranks>>>,
-    /// Whether they have committed it, or could not.
+    /// True if the ranks have committed it, or have failed to.
     settled: AtomicBool,
 }
 
 /// Device, inode, size and time of modification of a file.
 type FileStamp = (u64, u64, u64, (i64, i64));
 
-/// What keeps a skeleton open: the root group of the lower file that was opened first. Addresses are numbers.
+/// Keeps a skeleton open: the root group of the lower file that was opened first. Pointers are stored as
+/// numbers.
 #[derive(Clone, Copy)]
 struct Keeper {
     group: usize,
-    /// The lower file itself, where the lower connector is the native one: the group keeps it. Asking the native connector for
-    /// it (`H5VL_OBJECT_GET_FILE`) would tell it that an identifier of the file is made, and nothing would close it.
+    /// The lower file itself, if the lower connector is the native one; the group keeps it open. Requesting
+    /// it from the native connector (`H5VL_OBJECT_GET_FILE`) would count an identifier of the file, which
+    /// would never be closed.
     file: Option<usize>,
     vol: Hid,
 }
@@ -126,7 +129,7 @@ impl Drop for Diverted {
 }
 
 impl Store {
-    /// What is written to.
+    /// Returns the writer, or an error if the store is read-only.
     fn writer(&self) -> Outcome<&LogWriter> {
         match &self.writer {
             Some(writer) => Ok(writer),
@@ -164,7 +167,7 @@ impl Store {
         Ok(file)
     }
 
-    /// The dataset that a marker of that epoch names.
+    /// Returns the dataset that a marker of that epoch names.
     fn shared(&self, id: DatasetId, epoch: u64) -> Outcome<Arc<Shared>> {
         let known = |store: &Self| {
             let datasets = store.datasets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +231,7 @@ impl Store {
         Ok(Arc::clone(datasets.entry(id).or_insert(shared)))
     }
 
-    /// The lower object that keeps the skeleton open.
+    /// Returns the lower object that keeps the skeleton open.
     fn keeper(&self) -> Option<Keeper> {
         *self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }

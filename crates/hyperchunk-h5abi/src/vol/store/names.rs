@@ -1,4 +1,5 @@
-//! Names and link values that a store cannot have: they are refused when they are made, and not when the file is closed.
+//! Checks of names and link values that a store cannot hold: they fail when created, and not when the file is
+//! closed.
 
 use super::super::api::{Name, P};
 use super::super::failure::{Outcome, refuse};
@@ -7,23 +8,24 @@ use super::location::Location;
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
-/// The longest name of a link that the file of a commit can have, in bytes.
+/// Maximum length in bytes of a link name in the file of a commit.
 const LONGEST_NAME: usize = 65_535 - 1024;
-/// The longest value of a soft, external or user-defined link, in bytes: HDF5 keeps its length in 16 bits.
+/// Maximum length in bytes of the value of a soft, external or user-defined link: HDF5 stores its length in
+/// 16 bits.
 const LONGEST_VALUE: usize = 65_535;
 
 /// `H5VL_LINK_CREATE_SOFT`, `H5VL_LINK_CREATE_UD`.
 const SOFT: c_int = 1;
 const USER: c_int = 2;
 
-/// `H5VL_link_create_args_t`, of a soft link.
+/// `H5VL_link_create_args_t` for a soft link.
 #[repr(C)]
 struct Soft {
     operation: i64,
     target: Name,
 }
 
-/// `H5VL_link_create_args_t`, of a user-defined link.
+/// `H5VL_link_create_args_t` for a user-defined link.
 #[repr(C)]
 struct User {
     operation: i64,
@@ -36,7 +38,7 @@ fn is_written(file: Option<&Arc<Opened>>) -> bool {
     file.is_some_and(|file| file.store.writer.is_some())
 }
 
-/// Refuses the path of a new object or link of a store if a name in it is too long.
+/// Fails if a component in the path of a new object or link of a store is too long.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string.
@@ -54,7 +56,7 @@ pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<Opened>>, name: Name) 
     }
 }
 
-/// The same, of the location of a new link.
+/// Fails if a component in the location of a new link is too long.
 ///
 /// # Safety
 /// `at` is a callback's location.
@@ -63,10 +65,10 @@ pub(in crate::vol) unsafe fn check_location(file: Option<&Arc<Opened>>, at: P) -
     unsafe { check_name(file, Location::name_of(at)) }
 }
 
-/// Refuses the value of a new link of a store if it is too long.
+/// Fails if the value of a new link of a store is too long.
 ///
 /// # Safety
-/// The arguments are those of the creation of a link.
+/// The arguments belong to the creation of a link.
 pub(in crate::vol) unsafe fn check_value(file: Option<&Arc<Opened>>, args: P) -> Outcome<()> {
     if !is_written(file) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Files that are stores: made, joined, read; and datasets found in them.
+//! Files that are stores: creating, joining and reading them, and opening their datasets.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done, refuse};
@@ -40,7 +40,7 @@ const REOPEN: c_int = 1;
 const GET_NAME: i64 = 5;
 const DATASET: c_int = 5;
 
-/// `H5VL_file_get_args_t` of a name. What comes behind the operation is aligned to 8.
+/// `H5VL_file_get_args_t` for a name. The fields after the operation are aligned to 8.
 #[repr(C)]
 struct NameArguments {
     operation: i64,
@@ -50,7 +50,7 @@ struct NameArguments {
     length: *mut usize,
 }
 
-/// The arguments of opening a file, as a callback gets them.
+/// The arguments of a callback that opens a file.
 #[derive(Clone, Copy)]
 pub(in crate::vol) struct Call<'a> {
     pub(in crate::vol) name: &'a CStr,
@@ -59,7 +59,8 @@ pub(in crate::vol) struct Call<'a> {
     pub(in crate::vol) dxpl: Hid,
 }
 
-/// Whether the list asks for the driver that HDF5 uses by itself: others have their files elsewhere, or share them.
+/// Returns whether the list requests HDF5's default driver. Other drivers store files elsewhere, or share
+/// them.
 pub(in crate::vol) fn is_plain_driver(slot: &Slot, fapl: Hid) -> bool {
     // SAFETY: any identifier may be asked; the class and the list made here are closed.
     unsafe {
@@ -73,7 +74,8 @@ pub(in crate::vol) fn is_plain_driver(slot: &Slot, fapl: Hid) -> bool {
     }
 }
 
-/// Whether the lists ask for things of a file's inside that a store does not have: a user block, pages, alignment.
+/// Returns whether the lists request properties that a store's file does not have: a user block, pages,
+/// alignment.
 fn asks_for_a_layout(slot: &Slot, fcpl: Hid, fapl: Hid) -> bool {
     let (mut block, mut threshold, mut alignment) = (0_u64, 0_u64, 1_u64);
     let (mut strategy, mut persist, mut smallest) = (0, false, 1_u64);
@@ -87,7 +89,7 @@ fn asks_for_a_layout(slot: &Slot, fcpl: Hid, fapl: Hid) -> bool {
     block > 0 || strategy != 0 || persist || alignment > 1
 }
 
-/// How an access list wants files to be locked: who opens a file again must want the same.
+/// Returns the file locking settings of an access list; they must be the same when a file is opened again.
 fn locking(slot: &Slot, fapl: Hid) -> (bool, bool) {
     let (mut locks, mut ignores) = (false, false);
     // SAFETY: live places.
@@ -95,7 +97,8 @@ fn locking(slot: &Slot, fapl: Hid) -> (bool, bool) {
     (locks, ignores)
 }
 
-/// The session of this process. Where a number of writers is told and nothing else, it is those that one parent started.
+/// Returns the session of this process. If only a number of writers is given, the session is the children of
+/// one parent.
 pub(super) fn session(options: &Options) -> Session {
     if let Some(name) = &options.session {
         return Session::named(name);
@@ -131,12 +134,12 @@ fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outco
         Sync::Record => write::Sync::Write,
     };
     let writer = LogWriter::create(path, &wanted)?;
-    // What the store has, as any writer of it.
+    // Attaches the store's observers, as every writer does.
     observe::attach(&writer, &[], true).map_err(|error| error.to_string())?;
     Ok(writer)
 }
 
-/// A new file, if it is to be a store.
+/// Creates a new file, if it is to be a store.
 pub(in crate::vol) fn create(
     slot: &'static Slot,
     below: &Below,
@@ -173,7 +176,7 @@ pub(in crate::vol) fn create(
     company.begin(slot, below, store, call, None).map(Some)
 }
 
-/// Whether a new file is to be a store, and can be one.
+/// Returns whether a new file is to be a store, and can be one.
 fn becomes_store(
     slot: &'static Slot,
     below: &Below,
@@ -183,7 +186,7 @@ fn becomes_store(
 ) -> Outcome<bool> {
     let there = fs::metadata(path).ok();
     let wanted = options.store || paths::is_store(path);
-    // What cannot be made fails natively, with the words that everybody knows.
+    // A file that cannot be created fails later in native HDF5, with its usual messages.
     let hopeless = match &there {
         Some(_) if call.flags & EXCLUSIVE != 0 => true,
         Some(file) => !file.is_file() || !may_write(path),
@@ -196,7 +199,7 @@ fn becomes_store(
         refuse!("unable to truncate a file which is already open")
     }
     if there.is_some() && !locks_are_off() && !paths::is_stub(path)? {
-        // Writers of one session may begin it anew together.
+        // Writers of one session may truncate it together.
         let is_other = |log: &&Waiting| session.is_unknown() || log.header.session != session;
         if let Some(log) = waiting(path)?.iter().filter(is_other).find(|log| finish::has_committed_open(log))
         {
@@ -211,7 +214,7 @@ fn becomes_store(
     Ok(true)
 }
 
-/// Removes the log of a writer that has nothing.
+/// Removes the log of a writer that wrote nothing.
 fn remove(writer: LogWriter) {
     drop(fs::remove_file(writer.log()));
 }
@@ -222,22 +225,22 @@ fn may_write(path: &Path) -> bool {
     unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
 }
 
-/// What is at a path that a program opens.
+/// The kind of store at a path that a program opens.
 enum Found {
     /// A store that this process writes to.
     Open(Arc<Store>),
-    /// One that is read as it was at an epoch.
+    /// A store to be read at an epoch.
     Epoch(u64),
-    /// One that nobody has committed yet, and whose writers are at work.
+    /// A store without a commit, whose writers are running.
     Waiting(Vec<Waiting>),
-    /// A committed one, to be read.
+    /// A committed store to be read.
     Read,
-    /// A committed one, to be written to.
+    /// A committed store to be written.
     Join,
 }
 
 impl Found {
-    /// Its number, for ranks to compare.
+    /// Returns its number, which ranks compare.
     fn number(&self) -> u8 {
         match self {
             Found::Open(_) => 0,
@@ -249,7 +252,7 @@ impl Found {
     }
 }
 
-/// An existing file, if it is a store.
+/// Opens an existing file, if it is a store.
 pub(in crate::vol) fn open(
     slot: &'static Slot,
     below: &Below,
@@ -283,7 +286,7 @@ pub(in crate::vol) fn open(
             let stopped = stopped(&waiting);
             let peers = Peers::new(path.clone(), writer.id(), Session::default(), &stopped, None);
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-            // Without anything that was flushed, it begins with the empty file at the path.
+            // If nothing was flushed, start with the empty file at the path.
             let image = company.all(
                 || match image {
                     Some(image) => Ok(image),
@@ -294,7 +297,7 @@ pub(in crate::vol) fn open(
             company.begin(slot, below, store, call, Some(&image)).map(Some)
         }
         Found::Read => {
-            // With blocks, which are no part of what somebody put there: a copy without them.
+            // Blocks are not part of the application's data: read a copy without them.
             let has_room = path.parent().is_some_and(may_write);
             let copied = company.all(|| Ok(paths::with_blocks(&path)?.filter(|_| has_room)), drop)?;
             let store = Store::new(slot, path, options, None, call.name);
@@ -321,7 +324,8 @@ pub(in crate::vol) fn open(
     }
 }
 
-/// What is at a path; `None` if that is an ordinary file, or nothing. What writers left who are all done is committed.
+/// Returns the kind of store at a path; `None` for an ordinary file, or nothing. Commits first if all writers
+/// are done.
 fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> Outcome<Option<Found>> {
     let writable = flags & WRITE != 0;
     if !paths::is_store(path) {
@@ -349,10 +353,10 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         finish::commit_flushed(path, options, writable)?;
     }
     let waiting = if paths::is_stub(path)? { waiting(path)? } else { Vec::new() };
-    // A commit of a file without anything looks the same, and nobody waits.
+    // A commit of an empty file looks the same, but has no uncommitted logs.
     if !waiting.is_empty() {
         if waiting.iter().all(|log| log.ending == Ending::Finished) {
-            // Whoever was to commit has not. Everybody is done.
+            // The responsible writer has not committed, but all are done.
             let outcome = commit::commit_all(path, &CommitOptions::default())?;
             if let (None, Some(aside)) = (&outcome.made, outcome.set_aside.first()) {
                 return Err(aside.error().file(path.display()).into());
@@ -374,33 +378,34 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         }
     }
     if !writable {
-        // Any other file is read as what it is, but not one that needs the folder of another store.
+        // An ordinary file is read as such, unless it belongs to the folder of another store.
         if paths::is_of_a_store(path) {
             commit::check_file(path, "open")?;
         }
         return Ok(Some(Found::Read));
     }
-    // Without an epoch the folder is a leftover: somebody put an ordinary file there.
+    // Without an epoch the folder is a leftover, and the file is an ordinary one.
     if Manifest::newest(path)?.is_none() {
         return Ok(None);
     }
     commit::check_file(path, "open")?;
-    // What programs without the connector changed since the last epoch is part of what this one finds.
+    // Edits that programs without the connector made since the last epoch are included.
     commit::commit_edits(path)?;
     Ok(Some(Found::Join))
 }
 
-/// The logs that nobody has committed and that are to be seen.
+/// Returns the uncommitted logs that are visible.
 fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
     Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
 }
 
-/// The writers that were stopped before: what they flushed is committed by now, or is for somebody to recover.
+/// Returns the writers that were stopped before: their flushed data were committed already, or need
+/// `recover`.
 fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
     waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
 }
 
-/// What others have finished or flushed, in the order in which they began.
+/// Returns the logs that others have finished or flushed, in the order in which they began.
 fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
     let mut waiting: Vec<&Waiting> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
@@ -418,13 +423,13 @@ impl Store {
         writing: Option<(LogWriter, Peers)>,
         given: &CStr,
     ) -> Self {
-        // HDF5 looks for what links lead to beside the file itself.
+        // HDF5 resolves links relative to the file itself.
         let named = Path::new(OsStr::from_bytes(given.to_bytes()));
         let named = if named.is_symlink() { &*path } else { named };
         let mut name = named.as_os_str().as_bytes().to_vec();
         let (writer, peers) = writing.unzip();
         if let Some(writer) = &writer {
-            // Of the same folder, so that links to files beside it lead there; and of no other skeleton.
+            // In the same folder, so that relative links resolve; and with a name that no other skeleton has.
             name.extend_from_slice(format!(".{}", writer.id()).as_bytes());
         }
         Store {
@@ -448,7 +453,7 @@ impl Store {
         }
     }
 
-    /// A store that is only read, for a dataset that a link led to.
+    /// Makes a store that is only read, for a dataset that a link pointed to.
     fn reader(slot: &'static Slot, path: PathBuf, given: &CStr) -> Self {
         Store::new(slot, path, &Options::default(), None, given)
     }
@@ -465,9 +470,9 @@ pub(super) fn read(below: &Below, slot: &'static Slot, store: Store, call: Call<
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
-/// Opens a skeleton: a new one, or an image. It is a file without a name: the one that it is opened with, in the folder of
-/// the store so that links to files beside it lead there, is gone at once. (In HDF5's driver for memory, the files that
-/// external links lead to would be opened in memory, too, and what is written to them would be lost.)
+/// Opens a skeleton: a new one, or an image. Its file is created in the folder of the store, so that links to
+/// neighbouring files resolve, and its name is removed at once. (With HDF5's in-memory driver, the targets of
+/// external links would also be opened in memory, and changes to them would be lost.)
 pub(super) fn begin(
     slot: &'static Slot,
     below: &Below,
@@ -476,7 +481,7 @@ pub(super) fn begin(
     image: Option<&[u8]>,
 ) -> Outcome<P> {
     if store.writer.is_none() {
-        // An epoch that is read: no other skeleton has this name.
+        // For reading an epoch: no other skeleton has this name.
         store.name.extend_from_slice(format!(".{}", WriterId::new()).as_bytes());
     }
     let fapl = PropertyList::copy(slot, below.fapl.id)?;
@@ -489,7 +494,7 @@ pub(super) fn begin(
         drop(fs::remove_file(&path));
         refuse!("cannot write to the folder of {}: {error}", store.path.display())
     }
-    // Whatever the application wants, its objects keep the skeleton until they are closed.
+    // Whatever the application requests, its objects keep the skeleton open until they are closed.
     // SAFETY: a list of our own.
     done(unsafe { (slot.api.plist_set_close_degree)(fapl.id, CLOSE_WEAK) })?;
     if image.is_some() && store.writer.is_none() {
@@ -528,7 +533,7 @@ pub(super) fn begin(
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
-/// The same lower file once more.
+/// Opens the same lower file once more.
 fn again(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
     let mut file = null_mut();
     let mut args = Reopen { operation: REOPEN, file: &raw mut file };
@@ -537,7 +542,7 @@ fn again(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
     Ok(file)
 }
 
-/// A store that this process writes to, opened again.
+/// Reopens a store that this process writes to.
 fn reopen(slot: &'static Slot, below: &Below, store: &Arc<Store>, call: Call<'_>) -> Outcome<P> {
     if store.locking != locking(slot, below.fapl.id) {
         refuse!("file locking flag values don't match")
@@ -549,7 +554,7 @@ fn reopen(slot: &'static Slot, below: &Below, store: &Arc<Store>, call: Call<'_>
     Ok(Object::wrap(under, vol, Some(&Arc::new(file)), None))
 }
 
-/// The name under which the lower connector has the file of a dataset.
+/// Returns the lower connector's name of a dataset's file.
 pub(super) fn file_of(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
     let mut length = 0;
     let mut buffer = vec![0_u8; 8192];
@@ -566,7 +571,8 @@ pub(super) fn file_of(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<V
     Ok(buffer)
 }
 
-/// What a dataset that the lower connector opened is of, if it is of a store: the dataset itself, and the file.
+/// Returns the dataset of a store that a lower dataset stands for, and its file; `None` for an ordinary
+/// dataset.
 pub(in crate::vol) fn divert(
     slot: &'static Slot,
     under: P,
@@ -583,7 +589,7 @@ pub(in crate::vol) fn divert(
     let file = match file.filter(|file| file.store.name == name) {
         Some(file) => Arc::clone(file),
         None => {
-            // A link led to the file of another store.
+            // A link pointed to the file of another store.
             let Ok(given) = CString::new(name) else { refuse!("a name with a NUL") };
             if let Some(url) = super::super::remote::url(&given) {
                 refuse!(
@@ -607,8 +613,8 @@ pub(in crate::vol) fn divert(
     Ok(Some((file, Box::new(dataset))))
 }
 
-/// Refuses a dataset of a file over a network whose elements lie in files of their own: libhdf5 would look for those on this
-/// machine.
+/// Fails for a dataset of a file over a network whose elements are in external files: libhdf5 would look for
+/// them on this machine.
 fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
     let name = CString::new(file_of(slot, under, vol, DATASET)?).unwrap_or_default();
     match super::super::remote::url(&name) {
@@ -621,7 +627,7 @@ fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
 }
 
 impl Opened {
-    /// Whether a lower object is of the file itself, and not of another that a link led to.
+    /// Returns whether a lower object belongs to the file itself, and not to the target of a link.
     pub(in crate::vol) fn is_file_of(&self, under: P, vol: Hid, kind: c_int) -> bool {
         file_of(self.store.slot, under, vol, kind).is_ok_and(|name| self.store.name == name)
     }
@@ -641,7 +647,7 @@ fn diverted(slot: &'static Slot, under: P, vol: Hid, store: &Store, marker: Mark
     Ok(Diverted { slot, shared, kind, plist })
 }
 
-/// The creation list of a dataset: as libhdf5 made it, or made from what the store says.
+/// Returns the creation list of a dataset: as libhdf5 encoded it, or made from the store's definition.
 pub(super) fn creation_list(
     slot: &'static Slot,
     under: P,

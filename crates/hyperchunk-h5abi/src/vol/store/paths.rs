@@ -1,4 +1,5 @@
-//! Which paths are stores, what stands at the path of one that is not committed, and which this process has open.
+//! Tests whether a path is a store, the placeholder file before the first commit, and the stores that this
+//! process has open.
 
 use super::super::slot::Slot;
 use super::Store;
@@ -26,7 +27,8 @@ fn table() -> &'static Mutex<Table> {
     TABLE.get_or_init(Mutex::default)
 }
 
-/// The store at a path that this process writes to. One that came over a fork is its parent's.
+/// Returns the store at a path that this process writes to. A store inherited through a fork belongs to the
+/// parent.
 pub(super) fn live(slot: &Slot, path: &Path) -> Option<Arc<Store>> {
     let table = table().lock().unwrap_or_else(PoisonError::into_inner);
     let store = table.get(&(slot.library.base(), path.to_owned()))?.upgrade()?;
@@ -51,20 +53,20 @@ pub(super) fn remember_reader(store: &Arc<Store>) {
     readers.push((store.slot.library.base(), Arc::downgrade(store)));
 }
 
-/// Whether this process has the store at a path open for reading.
+/// Returns whether this process has the store at a path open for reading.
 pub(super) fn is_read(slot: &Slot, path: &Path) -> bool {
     let readers = readers().lock().unwrap_or_else(PoisonError::into_inner);
     let own = readers.iter().filter(|(base, _)| *base == slot.library.base());
     own.filter_map(|(_, store)| store.upgrade()).any(|store| store.path == path)
 }
 
-/// A store is done.
+/// Removes a store that is closed.
 pub(super) fn done_with(store: &Store) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
     table.remove(&(store.slot.library.base(), store.path.clone()));
 }
 
-/// A library closes: what it had open is gone.
+/// Removes the entries of a library that closes.
 pub(in crate::vol) fn forget(slot: &Slot) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
     table.retain(|(base, _), _| *base != slot.library.base());
@@ -73,24 +75,25 @@ pub(in crate::vol) fn forget(slot: &Slot) {
     readers.retain(|(base, _)| *base != slot.library.base());
 }
 
-/// A name that HDF5 passes, as a path from the root, links followed: a store belongs to the file itself.
+/// Returns the absolute path of a name that HDF5 passes, with links resolved: a store belongs to the file
+/// itself.
 pub(super) fn absolute(name: &CStr) -> Option<PathBuf> {
     let path = real_file(&std::path::absolute(OsStr::from_bytes(name.to_bytes())).ok()?);
     let (folder, file) = (path.parent()?, path.file_name()?);
     Some(fs::canonicalize(folder).map_or_else(|_| path.clone(), |folder| folder.join(file)))
 }
 
-/// Whether there is a store at a path: an HDF5 file with a folder of logs beside it.
+/// Returns whether there is a store at a path: an HDF5 file with a folder of logs.
 pub(in crate::vol) fn is_store(path: &Path) -> bool {
     folder_of(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
 }
 
-/// Whether there is a store at a name that HDF5 passes.
+/// Returns whether there is a store at a name that HDF5 passes.
 pub(in crate::vol) fn is_store_named(name: &CStr) -> bool {
     absolute(name).is_some_and(|path| is_store(&path))
 }
 
-/// Whether the file at a path is the skeleton of a store, as far as its stamp or its markers say.
+/// Returns whether the file at a path is the skeleton of a store, judging by its stamp or its markers.
 pub(super) fn is_of_a_store(path: &Path) -> bool {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
@@ -102,14 +105,14 @@ pub(super) fn is_of_a_store(path: &Path) -> bool {
         && File::open(path, &options).is_ok_and(|file| matches!(epoch_of(&start, &file), Ok(Some(_))))
 }
 
-/// Whether a file, which has no folder of logs, is a store's under another name. What is written to it would be written into
-/// the skeleton that both names have, and be lost with the next commit.
+/// Returns whether a file without a folder of logs is a store's file under another name. Writes to it would
+/// go into the skeleton that both names share, and be lost with the next commit.
 pub(super) fn is_hard_link(path: &Path) -> bool {
     let several = fs::metadata(path).is_ok_and(|file| file.is_file() && file.nlink() > 1);
     several && is_of_a_store(path)
 }
 
-/// The file of a store, if it has blocks of virtual datasets.
+/// Reads the file of a store, if it has blocks of virtual datasets.
 pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
@@ -126,8 +129,8 @@ pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
     })
 }
 
-/// What stands at the path of a store before its first commit: an empty HDF5 file, the same from every writer, so that it is
-/// known for what it is. netCDF-C looks at the first bytes of a file by itself.
+/// Returns the placeholder file at the path of a store before its first commit: an empty HDF5 file, identical
+/// from every writer, so that it can be recognised. (netCDF-C checks the first bytes of a file itself.)
 fn stub() -> hyperchunk::Result<&'static [u8]> {
     static STUB: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(stub) = STUB.get() {
@@ -139,21 +142,21 @@ fn stub() -> hyperchunk::Result<&'static [u8]> {
     Ok(STUB.get_or_init(|| sink.bytes()))
 }
 
-/// Whether the file at a path is the one that waits for a first commit.
+/// Returns whether the file at a path is the placeholder.
 pub(super) fn is_stub(path: &Path) -> hyperchunk::Result<bool> {
     let stub = stub()?;
     let as_long = fs::metadata(path).is_ok_and(|file| file.len() == stub.len() as u64);
     Ok(as_long && fs::read(path).is_ok_and(|bytes| bytes == stub))
 }
 
-/// Whether what is at a path waits for its first commit.
+/// Returns whether the store at a path waits for its first commit.
 pub(super) fn is_waiting(path: &Path) -> hyperchunk::Result<bool> {
     Ok(is_store(path)
         && is_stub(path)?
         && !commit::waiting(path, Manifest::newest(path)?.as_deref())?.is_empty())
 }
 
-/// Puts the stub at a path, in the place of whatever is there. Whoever comes second finds it.
+/// Replaces the file at a path by the placeholder, unless another process has already.
 pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
     if is_stub(path)? {
         return Ok(());

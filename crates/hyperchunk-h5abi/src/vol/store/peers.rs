@@ -1,4 +1,4 @@
-//! Other writers of the same file, at work or done: what they have flushed is there to be read.
+//! Other writers of the same file, running or done, whose flushed data can be read.
 
 use super::finish;
 use super::layers::{Layer, Source};
@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The epoch of what peers wrote: over all that is committed, under what this process wrote.
+/// The epoch of peers' data: over all committed data, under the data of this process.
 pub(super) const EPOCH: u64 = u64::MAX - 1;
-/// How long ago a folder must have changed for its time of modification to tell later changes.
+/// Age from which a folder's modification time is reliable: a later change is certain to alter it.
 const CLOCK_TICK: Duration = Duration::from_millis(100);
 
 /// The other writers of a file that this process writes to.
@@ -24,27 +24,28 @@ pub(super) struct Peers {
     path: PathBuf,
     own: WriterId,
     session: Session,
-    /// Finished writers of earlier sessions, which this one hides, and writers that were stopped before it began.
+    /// Finished writers of earlier sessions, which this one hides, and writers that were stopped before it
+    /// began.
     hidden: HashSet<WriterId>,
     /// The epoch that this writer began with.
     base: Option<Arc<Manifest>>,
-    /// The epoch in whose place the file was begun anew.
+    /// The epoch that this file replaced when it was truncated.
     floor: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the folder was changed last, if there was no other writer then.
+    /// The folder's modification time when there was no other writer.
     alone: Option<SystemTime>,
     seen: Vec<(WriterId, u64)>,
     logs: Vec<Arc<Log>>,
     files: HashMap<WriterId, Arc<File>>,
-    /// Counts the changes of `logs`.
+    /// Counter of changes to `logs`.
     generation: u64,
 }
 
-/// What peers have of one dataset.
+/// The peers' data of one dataset.
 #[derive(Debug, Default)]
 pub(super) struct OfPeers {
     pub(super) definition: Option<Definition>,
@@ -74,12 +75,12 @@ impl Peers {
         Self { path, own, session, hidden, base, floor: 0, state: Mutex::default() }
     }
 
-    /// Those of a file that is begun anew in the place of epoch `floor`: what wrote to the file before is none of them.
+    /// Restricts the peers to writers after epoch `floor`, for a truncated file.
     pub(super) fn anew_after(self, floor: u64) -> Self {
         Self { floor, ..self }
     }
 
-    /// Looks whether others have flushed since; the number of their state that is known now.
+    /// Checks whether others have flushed since the last call; returns the generation of their state.
     pub(super) fn refresh(&self) -> Result<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = fs::metadata(folder_of(&self.path)).and_then(|folder| folder.modified()).ok();
@@ -99,7 +100,7 @@ impl Peers {
         for log in &waiting {
             match self.open(log) {
                 Ok(log) => logs.extend(log.map(Arc::new)),
-                // Nothing of it was written yet.
+                // Nothing of it has been written yet.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error.file(log_of(&self.path, log.header.writer).display())),
             }
@@ -111,15 +112,16 @@ impl Peers {
         Ok(state.generation)
     }
 
-    /// What is new in a log, if anything is: what the epoch that this writer began with has of it lies under what later epochs wrote.
+    /// Opens the new part of a log, if any: data that the base epoch already contains is below the data of
+    /// later epochs.
     fn open(&self, waiting: &Waiting) -> Result<Option<Log>> {
         let name = log_of(&self.path, waiting.header.writer);
         let known = self.base.as_ref().and_then(|base| base.log(&waiting.header.writer));
         let (after, trailer) = known.map_or((0, 0), |known| (known.length, known.trailer));
         let is_salvaged = known.is_some_and(|known| known.salvaged);
-        // Behind the last index of one that is at work there is more, and an index would be looked for at its end.
+        // A running writer's log has data after its last index, and an index is searched at the end.
         if waiting.ending == Ending::Unfinished && finish::was_stopped(waiting) && !is_salvaged {
-            // What it did after its last flush is not committed with the rest.
+            // Data after its last flush will not be committed with the rest.
             let flushes = commit::last_flushes(&*self.path, std::slice::from_ref(waiting))?;
             return flushes.first().map(|ticket| Log::open(&*name, Some(ticket), trailer)).transpose();
         }
@@ -127,7 +129,7 @@ impl Peers {
             return Log::salvage(&*name, after).map(Some);
         }
         let log = Log::open(&*name, None, trailer)?;
-        // Its writer has gone on since it was looked at.
+        // Its writer has continued meanwhile.
         let has_gone_on = log.trailer == 0 && !log.salvaged;
         if has_gone_on { Log::salvage(&*name, after) } else { Ok(log) }.map(Some)
     }
@@ -135,7 +137,7 @@ impl Peers {
     fn is_peer(&self, log: &Waiting) -> bool {
         let header = &log.header;
         let of_session = self.session.is_unknown() || header.session == self.session;
-        // What a process left that is no more does not lie over what was committed after it began.
+        // Data of an ended process are not over data that were committed after it began.
         let is_older = self.base.as_ref().is_some_and(|base| header.base < base.number);
         header.writer != self.own
             && header.floor >= self.floor
@@ -144,11 +146,11 @@ impl Peers {
             && !(is_older && finish::is_done(log))
     }
 
-    /// What they have of a dataset, as of the last [`Peers::refresh`].
+    /// Returns the peers' data of a dataset, as of the last [`Peers::refresh`].
     pub(super) fn of_dataset(&self, id: DatasetId) -> Result<OfPeers> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = OfPeers::default();
-        // A log defines a dataset as it was when it was made, and not as the epoch has it.
+        // A log has the definition from the time of the dataset's creation, which differs from the epoch's.
         let is_known = self.base.as_ref().is_some_and(|base| base.dataset(&id).is_some());
         for log in state.logs.clone() {
             for number in (0..log.defined.len())

@@ -1,20 +1,20 @@
-//! Pieces of one dataset in one log, found by where they lie, in the order in which they were written.
+//! Spatial index of the pieces of one dataset in one log, in the order in which they were written.
 //!
-//! Every sixteen pieces that were written one after another have a box around them, every sixteen boxes another, and so on:
-//! writers go through a dataset in some order, so that boxes are small. Adding a piece touches one box a level.
+//! Every sixteen consecutive pieces have a bounding box, every sixteen boxes another, and so on. Writers go
+//! through a dataset in some order, so boxes are small. Adding a piece updates one box on each level.
 
 use hyperchunk::store::{Extent, Piece, Slab};
 
-/// How many entries a box is around.
+/// Number of entries in a box.
 const WIDE: usize = 16;
 
-/// See the module.
+/// The index; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     all: Vec<Piece>,
-    /// From the boxes around pieces to the fewest.
+    /// The levels of boxes, from the boxes of pieces to the top.
     levels: Vec<Vec<Slab>>,
-    /// From each of these numbers backwards, nothing outside the extent is to be seen.
+    /// Extents: each hides everything outside it in pieces of lower order.
     clips: Vec<Extent>,
 }
 
@@ -28,7 +28,7 @@ impl Pieces {
                 if number == 0 && level > 0 {
                     break;
                 }
-                // A new level begins with a box around everything before.
+                // A new level begins with a box around all earlier entries.
                 let below = self.levels.last().map(|below| below.get(..WIDE).unwrap_or_default());
                 let around = below.unwrap_or_default().iter().cloned().reduce(|mut around, slab| {
                     enclose(&mut around, &slab);
@@ -45,28 +45,28 @@ impl Pieces {
         self.all.push(piece);
     }
 
-    /// From now on, what was written before shows only inside this extent.
+    /// Limits the visible part of all earlier pieces to this extent.
     pub(super) fn clip(&mut self, extent: &Extent) {
         self.clips.push(extent.clone());
     }
 
-    /// How many there are.
+    /// Returns the number of pieces.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// How many times the extent was changed.
+    /// Returns the number of changes of the extent.
     pub(super) fn clips(&self) -> usize {
         self.clips.len()
     }
 
-    /// What extents hide of all pieces, for those of another log that lie under these.
+    /// Returns the intersection of all extents, which clips pieces of logs under this one.
     pub(super) fn bound(&self) -> Option<Vec<u64>> {
         smallest(&self.clips)
     }
 
-    /// Calls `found` with the part of each piece whose chunks are there: a smaller extent takes away the chunks outside it, and
-    /// of those that it cuts the elements alone; `under` clips all.
+    /// Calls `found` with the part of each piece whose chunks exist: a smaller extent removes the chunks
+    /// outside it, but only elements of the chunks that it cuts. `under` clips all.
     pub(super) fn of_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
         for piece in &self.all {
             let later = self.clips.iter().filter(|clip| clip.order > piece.order);
@@ -92,7 +92,8 @@ impl Pieces {
         }
     }
 
-    /// The pieces that show something in `slab`, oldest first, each with what it shows; `under` clips all.
+    /// Calls `found` with the pieces that are visible in `slab`, oldest first, each with its visible part;
+    /// `under` clips all.
     pub(super) fn in_box(&self, slab: &Slab, under: Option<&[u64]>, found: &mut dyn FnMut(&Piece, &Slab)) {
         let slab = match under {
             Some(extent) => match slab.clipped(extent) {
@@ -104,7 +105,7 @@ impl Pieces {
         self.descend(self.levels.len(), 0, &slab, found);
     }
 
-    /// Level 0 are the pieces themselves.
+    /// Visits the entries of a level; level 0 has the pieces themselves.
     fn descend(&self, level: usize, number: usize, slab: &Slab, found: &mut dyn FnMut(&Piece, &Slab)) {
         if level == 0 {
             let Some(piece) = self.all.get(number) else { return };
@@ -133,7 +134,7 @@ impl Pieces {
     }
 }
 
-/// Makes a box large enough to hold another.
+/// Enlarges a box to contain another.
 pub(super) fn enclose(slab: &mut Slab, other: &Slab) {
     for ((start, count), (other_start, other_count)) in
         slab.start.iter_mut().zip(&mut slab.count).zip(other.start.iter().zip(&other.count))
@@ -144,7 +145,7 @@ pub(super) fn enclose(slab: &mut Slab, other: &Slab) {
     }
 }
 
-/// What is inside all these extents.
+/// Returns the intersection of all these extents.
 fn smallest(extents: &[Extent]) -> Option<Vec<u64>> {
     let mut extents = extents.iter();
     let mut dims = extents.next()?.dims.clone();

@@ -1,4 +1,4 @@
-//! What of a dataset a call is about: boxes, in the order of the elements in the caller's memory.
+//! Selections of a call: boxes, in the order of the elements in the caller's memory.
 
 use super::super::failure::{Outcome, TOLD, done, refuse};
 use super::super::slot::Slot;
@@ -21,12 +21,12 @@ const EVERYTHING: i32 = 3;
 pub(super) enum Chosen {
     /// One box.
     Box(Slab),
-    /// Runs along the last dimension, each a box; elements may come more than once, in any order.
+    /// Runs along the last dimension, each a box; elements may repeat, in any order.
     Runs(Vec<Slab>),
 }
 
 impl Chosen {
-    /// The selection `space` of a dataset of extent `dims`.
+    /// Converts the selection `space` of a dataset of extent `dims`.
     pub(super) fn of(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Self> {
         let everything = || Chosen::Box(Slab::new(vec![0; dims.len()], dims));
         match space {
@@ -63,7 +63,7 @@ impl Chosen {
         runs(slot, space, dims).map(Chosen::Runs)
     }
 
-    /// How many elements it has.
+    /// Returns its number of elements.
     pub(super) fn elements(&self) -> u64 {
         let size = |slab: &Slab| slab.elements().unwrap_or(u64::MAX);
         match self {
@@ -73,14 +73,14 @@ impl Chosen {
     }
 }
 
-/// How many elements are selected.
+/// Returns the number of selected elements.
 pub(super) fn elements(slot: &Slot, space: Hid) -> Outcome<u64> {
     // SAFETY: any identifier may be asked.
     u64::try_from(unsafe { (slot.api.selected)(space) }).map_err(|_| TOLD)
 }
 
-/// Whether a selection is its own bounding box. Where it starts is not asked for here: the answer does not count an offset
-/// in (`H5Soffset_simple`), which h5py gives for whatever it broadcasts; the bounds do.
+/// Returns whether a selection is its own bounding box. The start is not used: HDF5 returns it without the
+/// selection's offset (`H5Soffset_simple`), which h5py sets for broadcasts; the bounds include it.
 fn is_box(slot: &Slot, space: Hid, rank: usize) -> bool {
     let mut parts = [vec![0; rank], vec![0; rank], vec![0; rank], vec![0; rank]];
     let [start, stride, count, block] = &mut parts;
@@ -98,7 +98,7 @@ fn is_box(slot: &Slot, space: Hid, rank: usize) -> bool {
     }
 }
 
-/// The selection as runs of the extent in C order, cut at the ends of rows.
+/// Returns the selection as runs of the extent in C order, split at the ends of rows.
 fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
     const AT_ONCE: usize = 512;
     let Some((row, before)) = dims.split_last() else { return Ok(Vec::new()) };
@@ -112,7 +112,7 @@ fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
     let mut found = Vec::new();
     let outcome = loop {
         let (mut sequences, mut elements) = (0, 0);
-        // SAFETY: room for as many runs as are asked for.
+        // SAFETY: room for the requested number of runs.
         let status = unsafe {
             (slot.api.runs_next)(
                 iterator,

@@ -1,4 +1,4 @@
-//! What this process knows of one dataset of a store, however often it is open.
+//! The state of one dataset of a store, shared by all its openings in this process.
 
 use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
@@ -10,13 +10,13 @@ use hyperchunk::{Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// See the module.
+/// The shared state; see the module.
 #[derive(Debug)]
 pub(in crate::vol) struct Shared {
     pub(in crate::vol) definition: Arc<Definition>,
-    /// Whether whole chunks go through the filters when they are written, and not when they are packed.
+    /// True if whole chunks are filtered when they are written, and not when the store is packed.
     pub(super) filters: bool,
-    /// The log that it is written to, and its number there; read-only without.
+    /// Our log, and the dataset's number in it; `None` if read-only.
     own: Option<(LogWriter, u32)>,
     id: DatasetId,
     peers: Option<Arc<Peers>>,
@@ -27,15 +27,15 @@ pub(in crate::vol) struct Shared {
 struct State {
     dims: Vec<u64>,
     layers: Layers,
-    /// Where our own layer is among them.
+    /// The index of our own layer.
     own: Option<usize>,
-    /// How many of our own extents are in it, and the last of them.
+    /// The number of our own extents in the layer, and the last of them.
     extents: (usize, Vec<u64>),
-    /// Whether something was written since our own layer was brought up to date.
+    /// True if data were written since our own layer was updated.
     stale: bool,
-    /// Whether others gave the dataset a larger extent than this writer.
+    /// True if others gave the dataset a larger extent than this writer.
     is_ahead: bool,
-    /// Which state of the peers is among the layers.
+    /// The generation of the peers' state in the layers.
     generation: u64,
 }
 
@@ -64,35 +64,35 @@ impl Shared {
         Shared { definition: Arc::new(definition), filters: false, own, id, peers: None, state }
     }
 
-    /// With filters applied when chunks are written, if that is asked for.
+    /// Enables filtering of chunks as they are written, if the options request it.
     pub(super) fn with_codec(mut self, codec: Codec) -> Self {
         self.filters = codec == Codec::Filters && !self.definition.pipeline.is_empty();
         self
     }
 
-    /// With an extent that others gave it, and this writer not yet.
+    /// Marks the extent as set by others, and not yet by this writer.
     pub(super) fn ahead(self, is_ahead: bool) -> Self {
         self.lock().is_ahead = is_ahead;
         self
     }
 
-    /// With what other writers flush.
+    /// Includes data that other writers flush.
     pub(super) fn with_peers(mut self, peers: Option<&Arc<Peers>>) -> Self {
         self.peers = peers.map(Arc::clone);
         self
     }
 
-    /// Its elements' size.
+    /// Returns the size of an element in bytes.
     pub(super) fn element(&self) -> usize {
         usize::try_from(self.definition.element_size()).unwrap_or(usize::MAX)
     }
 
-    /// Whether all of its space is allocated when it is made.
+    /// Returns whether all of its space is allocated on creation.
     pub(super) fn is_early(&self) -> bool {
         self.definition.fill.allocation == AllocationTime::Early
     }
 
-    /// Its extent now.
+    /// Returns its present extent.
     pub(super) fn dims(&self) -> Vec<u64> {
         self.lock().dims.clone()
     }
@@ -101,7 +101,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With our own layer and what others have flushed, as they are now.
+    /// Returns the state with our own layer and the flushed data of others up to date.
     fn current(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.with_own()?;
         let Some(peers) = &self.peers else { return Ok(state) };
@@ -120,7 +120,7 @@ impl Shared {
         Ok(state)
     }
 
-    /// With our own layer as it is now.
+    /// Returns the state with our own layer up to date.
     fn with_own(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         if !state.stale {
@@ -134,7 +134,8 @@ impl Shared {
                 let pieces = layer.pieces.len();
                 written.pieces.iter().skip(pieces).for_each(|piece| layer.pieces.push(piece));
                 for Extent { order, dims } in written.extents.iter().skip(*known) {
-                    // What grows clips nothing, also not the chunks that were written beyond the extent.
+                    // A growing dimension clips nothing, including chunks that were written beyond the
+                    // extent.
                     let clip =
                         dims.iter().zip(&*last).map(|(new, old)| if new < old { *new } else { u64::MAX });
                     let clip: Vec<u64> = clip.collect();
@@ -158,8 +159,8 @@ impl Shared {
         }
     }
 
-    /// Gives the dataset the extent that others gave it, if something is written there: what a program only looks at, it does
-    /// not change.
+    /// Adopts the extent that others gave the dataset, if a write reaches beyond our own. Merely opening a
+    /// dataset does not change it.
     fn reach(&self, boxes: &[Slab]) -> Result<()> {
         let (writer, number) = self.writer()?;
         let mut state = self.lock();
@@ -186,7 +187,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes some bytes of each element of boxes.
+    /// Writes a byte range of each element of boxes.
     pub(super) fn write_fields(&self, boxes: &[Slab], range: Range<u64>, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         writer.write_fields(number, boxes, range, bytes)?;
@@ -194,7 +195,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a box, whole chunks through their filters.
+    /// Writes a box; whole chunks are filtered.
     pub(super) fn write_filtered(&self, slab: &Slab, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         self.reach(std::slice::from_ref(slab))?;
@@ -223,9 +224,9 @@ impl Shared {
         Ok(())
     }
 
-    /// The elements of a box in C order.
+    /// Reads the elements of a box in C order.
     pub(super) fn read(&self, slab: &Slab, out: &mut [u8]) -> Result<()> {
-        // What this process wrote itself lies over all else.
+        // Data written by this process are on top.
         let mut own = self.with_own()?;
         if own.own.is_some_and(|place| own.layers.is_covered_by(place, slab)) {
             return own.layers.read(&self.definition, slab, out);
@@ -234,12 +235,12 @@ impl Shared {
         self.current()?.layers.read(&self.definition, slab, out)
     }
 
-    /// Runs `look` over all that was written.
+    /// Runs `look` on the layers with all data.
     pub(super) fn with_layers<T>(&self, look: impl FnOnce(&mut Layers) -> T) -> Result<T> {
         Ok(look(&mut self.current()?.layers))
     }
 
-    /// Whether anything was ever written.
+    /// Returns whether anything was ever written.
     pub(super) fn is_written(&self) -> Result<bool> {
         self.with_layers(|layers| layers.all.iter().any(|layer| layer.pieces.len() > 0))
     }

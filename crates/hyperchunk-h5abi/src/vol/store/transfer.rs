@@ -1,4 +1,4 @@
-//! Elements between the caller's memory and the store.
+//! Transfers of elements between the caller's memory and the store.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, done, refuse};
@@ -15,7 +15,8 @@ use std::ptr::null_mut;
 const COMPOUND: c_int = 6;
 /// `H5S_SEL_ALL`.
 const EVERYTHING: c_int = 3;
-/// A selection is read through its bounding box where that has at most so many times its elements, or so many bytes.
+/// A selection is read through its bounding box if that has at most this multiple of its elements, or at most
+/// [`SMALL`] bytes.
 const SPARSE: u64 = 8;
 /// See [`SPARSE`].
 const SMALL: u64 = 1 << 20;
@@ -30,7 +31,7 @@ pub(in crate::vol) struct Call {
     pub(in crate::vol) buffer: P,
 }
 
-/// Memory for elements, or an error.
+/// Allocates zeroed memory for elements, or returns an error.
 pub(super) fn room(count: usize, size: usize) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     match count.checked_mul(size) {
@@ -41,7 +42,7 @@ pub(super) fn room(count: usize, size: usize) -> Outcome<Vec<u8>> {
 }
 
 impl Call {
-    /// Whether the elements lie back to back from the start of the buffer.
+    /// Returns whether the elements are contiguous from the start of the buffer.
     fn is_packed(&self, slot: &Slot) -> bool {
         match self.space {
             BLOCK => true,
@@ -51,12 +52,12 @@ impl Call {
         }
     }
 
-    /// The selection of the buffer.
+    /// Returns the selection of the buffer.
     fn memory_space(&self) -> Hid {
         if self.space == ALL { self.file_space } else { self.space }
     }
 
-    /// Whether as many elements are selected in memory as in the file.
+    /// Checks that equal numbers of elements are selected in memory and in the file.
     fn check(&self, slot: &Slot, count: u64) -> Outcome<()> {
         let given = match self.space {
             ALL | BLOCK => count,
@@ -71,7 +72,7 @@ impl Call {
         Ok(())
     }
 
-    /// The selected elements of the buffer, back to back; as many bytes as they have.
+    /// Copies the selected elements of the buffer, contiguously; `out` has exactly their size.
     fn gather(&self, slot: &Slot, out: &mut [u8]) -> Outcome<()> {
         let (to, none) = (out.as_mut_ptr().cast(), null_mut());
         // SAFETY: the caller's selection of the caller's buffer, and a buffer that has room for all of it.
@@ -92,7 +93,7 @@ impl Call {
     }
 }
 
-/// Writes.
+/// Writes the elements of a call.
 pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
     let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
@@ -107,12 +108,12 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
     let mut held: Vec<u8>;
     if !same
         && let Some(fields) = Fields::of(slot, call.kind, dataset)?
-        // Whole chunks go through the filters.
+        // Whole chunks are filtered.
         && (!shared.filters || fields.are_whole(shared))
     {
         let length = number.saturating_mul(size);
         let bytes = if call.is_packed(slot) {
-            // SAFETY: by HDF5's contract the buffer has all selected elements, here back to back.
+            // SAFETY: by HDF5's contract the buffer has all selected elements, here contiguously.
             unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), length) }
         } else {
             held = room(number, size)?;
@@ -122,7 +123,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
         return fields.write((slot, dataset, call), &chosen, (number, size), bytes);
     }
     let bytes = if same && call.is_packed(slot) {
-        // SAFETY: by HDF5's contract the buffer has all selected elements, here back to back.
+        // SAFETY: by HDF5's contract the buffer has all selected elements, here contiguously.
         unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), number.saturating_mul(element)) }
     } else {
         held = room(number, size.max(element))?;
@@ -145,7 +146,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
             let mut background = room(number, size.max(element))?;
             // SAFETY: any identifier may be asked.
             if unsafe { (slot.api.type_class)(dataset.kind) } == COMPOUND {
-                // A write may name only some fields: the others keep what they have.
+                // A write may name only some fields: the others keep their values.
                 let length = number.saturating_mul(element);
                 let Some(part) = background.get_mut(..length) else { refuse!("a size that does not fit") };
                 read_chosen(shared, &chosen, part)?;
@@ -165,14 +166,14 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
     Ok(())
 }
 
-/// What H5Dscatter asks for: all elements at once.
+/// Source for H5Dscatter: all elements at once.
 struct Packed {
     bytes: *const c_void,
     length: usize,
 }
 
 unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed: P) -> Herr {
-    // SAFETY: HDF5 passes live places, and what we gave it.
+    // SAFETY: HDF5 passes live places, and the pointer that we gave it.
     unsafe {
         let packed = &*packed.cast::<Packed>();
         *bytes = packed.bytes;
@@ -181,7 +182,7 @@ unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed:
     0
 }
 
-/// Reads.
+/// Reads the elements of a call.
 pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
     let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
@@ -196,7 +197,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
     let packed = call.is_packed(slot);
     if same && packed {
         let length = number.saturating_mul(element);
-        // SAFETY: by HDF5's contract the buffer has room for all selected elements, here back to back.
+        // SAFETY: by HDF5's contract the buffer has room for all selected elements, here contiguously.
         let out = unsafe { std::slice::from_raw_parts_mut(call.buffer.cast::<u8>(), length) };
         return read_chosen(shared, &chosen, out);
     }
@@ -209,7 +210,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
         let mut background = room(number, size.max(element))?;
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(call.kind) } == COMPOUND {
-            // A read may name only some fields: the caller's others stay.
+            // A read may name only some fields: the others in the caller's buffer stay.
             if packed {
                 let length = number.saturating_mul(size);
                 // SAFETY: by HDF5's contract the buffer has all selected elements.
@@ -242,7 +243,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
     Ok(())
 }
 
-/// The selected elements, in order, as the dataset has them.
+/// Reads the selected elements, in order, in the dataset's type.
 fn read_chosen(shared: &Shared, chosen: &Chosen, out: &mut [u8]) -> Outcome<()> {
     match chosen {
         Chosen::Box(slab) => shared.read(slab, out)?,

@@ -1,5 +1,5 @@
-//! Virtual datasets: libhdf5 opens their sources by itself, and takes one whose file is not committed for one that is not
-//! there. Its part would read as fill values.
+//! Checks of virtual datasets: libhdf5 opens their sources itself, and treats an uncommitted store as a
+//! missing source, which would read as fill values.
 
 use super::super::api::P;
 use super::super::failure::{Outcome, refuse};
@@ -13,11 +13,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where the sources of a virtual dataset may be.
+/// The possible paths of the sources of a virtual dataset.
 pub(in crate::vol) struct Sources(BTreeSet<PathBuf>);
 
 impl Sources {
-    /// Those of a lower dataset, if it is a virtual one.
+    /// Returns the paths for a lower dataset, if it is virtual.
     pub(in crate::vol) fn of(slot: &'static Slot, under: P, vol: Hid) -> Option<Self> {
         let plist = PropertyList { slot, id: describe::ask(slot, under, vol, GET_DCPL).ok()? };
         let mut count = 0;
@@ -30,7 +30,7 @@ impl Sources {
             return None;
         }
         let dapl = PropertyList { slot, id: describe::ask(slot, under, vol, GET_DAPL).ok()? };
-        // SAFETY: a list of our own, a buffer of the size that is told.
+        // SAFETY: a list of our own, a buffer of the size that is passed.
         let prefix = text(&|to, size| unsafe { (slot.api.plist_virtual_prefix)(dapl.id, to, size) });
         let own = opened::file_of(slot, under, vol, super::super::object::DATASET).ok()?;
         let own = PathBuf::from(OsString::from_vec(own));
@@ -45,7 +45,7 @@ impl Sources {
         Some(Sources(all))
     }
 
-    /// Refuses if one of them waits for a commit.
+    /// Fails if one of them waits for a commit.
     pub(in crate::vol) fn check(&self) -> Outcome<()> {
         for path in &self.0 {
             if paths::is_waiting(path)? {

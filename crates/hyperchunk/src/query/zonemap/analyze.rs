@@ -2,7 +2,9 @@
 
 use super::layout::{New, encode};
 use super::{Elements, Zonemap, grid};
+use crate::contents;
 use crate::index::Identity;
+use crate::io::Source;
 use crate::output::Output;
 use crate::read::spread;
 use crate::store::Statistics;
@@ -37,13 +39,14 @@ impl Analyzed {
     /// Writes the statistics to their place, replacing earlier ones; returns the path.
     ///
     /// # Errors
-    /// Invalid for a file without a name; Io.
+    /// Exists if there is a file in their place that is something else; Invalid for a file without a name; Io.
     pub fn save(&self, file: &File) -> Result<PathBuf> {
         let place = Zonemap::place(file)
             .ok_or_else(|| Error::invalid("a file without a name has no place for statistics"))?;
         let refused = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot write {}: {error}", place.display()))
         };
+        check_replaced(&place)?;
         if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(refused)?;
         }
@@ -56,6 +59,12 @@ impl Analyzed {
     }
 }
 
+/// Refuses to replace what is at the place of statistics and is none.
+fn check_replaced(place: &std::path::Path) -> Result<()> {
+    let zones = &super::layout::ZONES;
+    crate::companion::check_replaced(place, zones.signature, zones.one, "move it away, or delete it")
+}
+
 /// Computes statistics of datasets of a file on all processors; of all datasets with numbers, if
 /// `names` is empty. `add` is called with the number of bytes just processed and the total.
 ///
@@ -63,6 +72,9 @@ impl Analyzed {
 /// Invalid if the version of the file cannot be determined; Unsupported for a named dataset that
 /// cannot be analysed; errors of reading.
 pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) -> Result<Analyzed> {
+    if let Some(place) = Zonemap::place(file) {
+        check_replaced(&place)?;
+    }
     let identity = Identity::of(&*file.0.source)
         .ok_or_else(|| file.name(Error::invalid("nothing can be kept: the file's version cannot be told")))?;
     if let Some(time) = file.0.source.file().and_then(|file| file.metadata().ok()?.modified().ok()) {
@@ -116,11 +128,17 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         return Err(file.name(Error::new(ErrorKind::Changed, message)));
     }
     Ok(Analyzed {
-        bytes: encode(&identity, &made)?,
+        bytes: encode(&with_contents(&*file.0.source, identity)?, &made)?,
         datasets: made.into_iter().map(|new| (new.path, new.zones.len() as u64)).collect(),
         left,
         looked_at,
     })
+}
+
+/// The identity with the digest of the file's contents, so that copies of the file are known.
+fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
+    let found = contents::of(source)?.filter(|(version, _)| *version == identity);
+    Ok(found.map_or(identity, |(version, digest)| version.with_contents(&digest)))
 }
 
 /// Checks that the values of a dataset are numbers, stored in the file itself.

@@ -73,6 +73,17 @@ pub(super) fn encode(identity: &Identity, datasets: &[New]) -> Result<Vec<u8>> {
     ZONES.wrap(&head, std::iter::once(&*sections))
 }
 
+/// The bytes of a file of statistics, of a copy of its file.
+pub(super) fn renewed(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
+    let old = ZONES.head(bytes)?;
+    let mut cursor = Cursor::new(old, ZONES.name, HEADER as u64);
+    take_identity(&mut cursor, LONGEST)?;
+    let mut head = Vec::new();
+    put_identity(&mut head, identity);
+    head.extend_from_slice(cursor.take(cursor.left())?);
+    ZONES.wrap(&head, std::iter::once(bytes.get(HEADER + old.len()..).unwrap_or_default()))
+}
+
 /// Decodes the head of a file of statistics.
 pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
     let head = ZONES.head(bytes)?;

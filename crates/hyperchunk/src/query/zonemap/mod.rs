@@ -8,11 +8,14 @@ pub use analyze::{Analyzed, analyze};
 
 use super::{Ask, Elements, Zone, Zoned};
 use crate::companion::{self, Trust};
+use crate::contents;
 use crate::index::Identity;
 use crate::io::LocalFile;
+use crate::output::Output;
 use crate::store::{Slab, Statistics, boxes_of};
 use crate::{Dataset, Error, ErrorKind, File, Limits, Result};
 use layout::{Head, Section};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Suffix of the name of a file of statistics.
@@ -125,13 +128,41 @@ impl Zonemap {
         };
         let Some(opened) = companion::counted("a file of statistics", opened) else { return Ok(None) };
         let found = Self::from_file(&opened, &path.display().to_string())?;
-        // Compare both the identity when the file was opened and the current one.
-        let identities = [Identity::of(&*file.0.source), Identity::now(&*file.0.source)];
-        if identities.iter().any(|identity| identity.as_ref() != Some(&found.head.identity)) {
+        if !found.is_of(file, &opened, &path)? {
             let message = "the statistics are of another version of the file: make them again with `hyperchunk analyze`";
             return Err(Error::new(ErrorKind::Changed, message).file(&found.name));
         }
         Ok(Some(found))
+    }
+
+    /// Whether it is of a file, as that was when it was opened and is now. If its times say no, its contents decide.
+    fn is_of(&self, file: &File, opened: &LocalFile, path: &Path) -> Result<bool> {
+        let source = &*file.0.source;
+        let (known, digest) = self.head.identity.parts();
+        let size = self.head.identity.size;
+        let is_known = |now: &Identity| now.size == size && now.version == known;
+        if [Identity::of(source), Identity::now(source)].iter().all(|now| now.as_ref().is_some_and(is_known))
+        {
+            return Ok(true);
+        }
+        let Some(digest) = digest.filter(|_| source.size() == size) else { return Ok(false) };
+        let Some((version, _)) = contents::of(source)?.filter(|(_, found)| found == digest) else {
+            return Ok(false);
+        };
+        // So that nobody has to look again. Where that cannot be written, this process knows.
+        if companion::is_own(opened) {
+            drop(self.renew(&version.with_contents(digest), path, file.path()));
+        }
+        Ok(true)
+    }
+
+    /// Writes it anew, of this version of the file.
+    fn renew(&self, version: &Identity, path: &Path, of: Option<&Path>) -> Result<()> {
+        let mut output = Output::create(path, true)?;
+        let written = output.write_all(&layout::renewed(&self.bytes, version)?);
+        written.map_err(|error| Error::new(ErrorKind::Io, format!("cannot write {}: {error}", self.name)))?;
+        output.tighten(of.unwrap_or(Path::new("")));
+        output.finish()
     }
 
     /// Returns the paths of the datasets with statistics.
