@@ -2,7 +2,7 @@
 
 use hyperchunk::Result;
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
@@ -23,13 +23,16 @@ pub(crate) fn guard<T: From<i8>>(body: impl FnOnce() -> Result<T>) -> T {
     };
     // A name from C has no NUL in it; any other text is truncated there.
     let text = message.split('\0').next().unwrap_or_default();
-    LAST.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
+    // At exit it may be destroyed already.
+    let text = CString::new(text).unwrap_or_default();
+    drop(LAST.try_with(|last| last.replace(text)));
     T::from(-1)
 }
 
 /// Returns the text for `hc_error`: valid until the next failure on this thread.
 pub(crate) fn last() -> *const c_char {
-    LAST.with_borrow(|last| CStr::as_ptr(last))
+    let at_exit = c"the reason is not kept, for the process is about to end";
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(at_exit.as_ptr())
 }
 
 #[cfg(test)]
@@ -50,5 +53,32 @@ mod tests {
         assert_eq!(told(), "a defect in hyperchunk, please report it: oh 1");
         assert_eq!(guard(|| Ok(0)), 0);
         assert!(told().ends_with("oh 1"), "a success keeps it");
+    }
+    /// Failure that happens in a thread-local destructor.
+    struct Late(std::sync::mpsc::Sender<Option<String>>);
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let told = catch_unwind(|| {
+                assert_eq!(guard::<i32>(|| Err(Error::invalid("late"))), -1);
+                // SAFETY: `last` returns a C string.
+                unsafe { std::ffi::CStr::from_ptr(last()) }.to_str().unwrap().to_owned()
+            });
+            self.0.send(told.ok()).unwrap();
+        }
+    }
+
+    #[test]
+    fn test_failures_at_exit_do_not_panic() {
+        thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // Thread-local values are destroyed in reverse order of first use.
+            LATE.set(Some(Late(sender)));
+            guard::<i32>(|| Err(Error::invalid("early")));
+        });
+        thread.join().unwrap();
+        let told = receiver.recv().unwrap().expect("no panic");
+        assert!(told.contains("about to end"), "{told}");
     }
 }

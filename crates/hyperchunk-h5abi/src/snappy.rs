@@ -6,6 +6,7 @@ use crate::guard::guard_in;
 use crate::library::Library;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::{Codec, Context, EncodeContext, Encoded, Snappy};
+use hyperchunk_format::thread_state::with_state;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::catch_unwind;
@@ -76,7 +77,7 @@ fn filtered(
     parameters: &[c_uint],
     input: &[u8],
 ) -> Result<Option<ChunkBuffer>> {
-    OUTPUT.with_borrow_mut(|output| {
+    with_state(&OUTPUT, |output| {
         let length = apply(flags, parameters, input, output)?;
         let Some(from) = length.and_then(|length| output.get(..length)).filter(|bytes| !bytes.is_empty())
         else {

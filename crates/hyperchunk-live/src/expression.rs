@@ -63,7 +63,7 @@ pub(crate) fn compute(
         let state = plan::state(&disk.metadata().ok()?);
         Some((disk, state))
     });
-    let mut memory = MEMORY.take();
+    let mut memory = MEMORY.try_with(RefCell::take).unwrap_or_default();
     memory.inputs.resize_with(record.inputs.len(), Vec::new);
     let outcome = (|| {
         let mut inputs = Vec::with_capacity(record.inputs.len());
@@ -94,7 +94,8 @@ pub(crate) fn compute(
     if memory.block.capacity() > MAX_KEPT {
         memory.block = Vec::new();
     }
-    MEMORY.set(memory);
+    // At exit it may be destroyed already.
+    drop(MEMORY.try_with(|kept| kept.replace(memory)));
     outcome
 }
 

@@ -42,7 +42,7 @@ pub(super) fn compute(
     let total = record.chunk_bytes();
     check_data(record, shape, &plan.profile)?;
     let Ok(total) = usize::try_from(total) else { fail!(Limit, "a chunk of {total} bytes") };
-    let mut memory = MEMORY.take();
+    let mut memory = MEMORY.try_with(RefCell::take).unwrap_or_default();
     let maps = mapped(&plan.key, || {
         let disk = on_disk(library, &library.file_of(dataset).ok()?)?;
         Some((disk.file, (disk.identity, disk.version)))
@@ -65,7 +65,8 @@ pub(super) fn compute(
     memory.inputs.iter_mut().chain([&mut memory.block]).filter(|m| m.capacity() > MAX_KEPT).for_each(|m| {
         *m = Vec::new();
     });
-    MEMORY.set(memory);
+    // At exit it may be destroyed already.
+    drop(MEMORY.try_with(|kept| kept.replace(memory)));
     outcome
 }
 
