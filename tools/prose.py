@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PATHS = ("crates", "python", "bench", "examples", "tools", "docs", "README.md", "ARCHITECTURE.md", "SECURITY.md")
-PATHS += ("CHANGELOG.md", "CONTRIBUTING.md", "STYLE.md")
+PAGES = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "STYLE.md")
+PATHS = ("crates", "python", "bench", "examples", "tools", "docs", *PAGES)
 #: Paths with fewer words are shown, and never fail: one word would decide.
 FEW_WORDS = 2000
 #: Habits and the most of them in 10,000 words.
@@ -35,7 +35,8 @@ HABITS = {
 PATTERNS = {name: re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for name, (pattern, _) in HABITS.items()}
 #: First words that leave the reader to guess the subject, and the most of them in 100 doc comments.
 OPENERS = frozenset(
-    "what which where who whoever whether how whom whose when why it they so those these nothing nobody".split()
+    {"what", "which", "where", "who", "whoever", "whether", "how", "whom", "whose", "when", "why"}
+    | {"it", "they", "so", "those", "these", "nothing", "nobody"}
 )
 MOST_OPENERS = 4.0
 

@@ -428,6 +428,7 @@ mod tests {
         assert!(!map.populate(0, bytes - 3));
         std::fs::remove_file(&path).unwrap();
         // Only if the process is not root and may not write the file.
+        // SAFETY: no preconditions.
         if unsafe { libc::geteuid() } != 0
             && let Ok(file) = std::fs::File::open("/etc/passwd")
         {

@@ -133,6 +133,7 @@ pub enum Received {
 /// `Io`; `Worker` when the packet is longer than `buffer`.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     // MSG_TRUNC returns the real length. A plain recv discards descriptors.
+    // SAFETY: the buffer is live and has that size.
     let n =
         unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC) };
     match usize::try_from(n) {

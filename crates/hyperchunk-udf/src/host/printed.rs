@@ -138,6 +138,7 @@ impl Printed {
         // SAFETY: the kernel just gave us both.
         let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
         // If the system does not allow more, a pipe keeps its 64 KiB.
+        // SAFETY: plain system call on a descriptor that this function owns.
         unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_BYTES) };
         Ok((Printed(File::from(ours)), theirs))
     }

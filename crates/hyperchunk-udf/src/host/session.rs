@@ -47,8 +47,7 @@ pub enum Source {
     Output(u64),
     /// Copied in by the host; the maximum number of bytes.
     Copied(u64),
-    /// Copied in by the host, in stored form if the worker [decodes](Decodes) it and as elements otherwise;
-    /// the maximum number of bytes.
+    /// Copied in by the host, in stored form if the worker [decodes](Decodes) it and as elements otherwise; the maximum number of bytes.
     Stored(u64),
     /// Mapped by the worker from file number `file` of the job.
     Mapped {
@@ -166,8 +165,7 @@ impl Session {
         }
     }
 
-    /// Returns the machine code of a job's module, made by a worker that sees only the module. Empty if it is
-    /// too large to be kept.
+    /// Returns the machine code of a job's module, made by a worker that sees only the module. Empty if it is too large to be kept.
     ///
     /// # Errors
     /// The errors of [`Session::start`].
@@ -428,8 +426,7 @@ impl Session {
     }
 
     /// Lends the worker `bytes` bytes of device memory, given by its descriptor: the function's result goes
-    /// there instead of the output until [`Session::take_back`]. Returns the reason if the worker cannot take
-    /// it.
+    /// there instead of the output until [`Session::take_back`]. Returns the reason if the worker cannot take it.
     ///
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
@@ -539,14 +536,12 @@ impl Session {
         self.take_output(slot, from, to, Owner::Program)
     }
 
-    /// Returns whether the last call failed because the worker had exited while idle, so that a new one may
-    /// be tried.
+    /// Returns whether the last call failed because the worker had exited while idle, so that a new one may be tried.
     pub fn ended_idle(&self) -> bool {
         self.ended_idle
     }
 
-    /// Returns whether the last call failed because of a missing module, so that a new worker, which has all
-    /// modules, is to be tried.
+    /// Returns whether the last call failed because of a missing module, so that a new worker, which has all modules, is to be tried.
     pub fn lacked_modules(&self) -> bool {
         self.lacked_modules
     }
@@ -591,16 +586,14 @@ impl Session {
         self.worker.is_over()
     }
 
-    /// Asks an idle worker to show that it waits for calls; see [`Session::has_looked`]. Returns `false` if
-    /// it accepts no more messages.
+    /// Asks an idle worker to show that it waits for calls; see [`Session::has_looked`]. Returns `false` if it accepts no more messages.
     pub(super) fn ask_to_look(&mut self) -> bool {
         self.idle_cpu = self.worker.process.cpu_used().unwrap_or_default();
         let asked = protocol::encode_asked(Asked::Look);
         matches!(socket::send_now(self.worker.socket.as_fd(), &asked, &[]), Ok(true))
     }
 
-    /// Returns whether an idle worker has read the message of [`Session::ask_to_look`] and has not computed
-    /// since.
+    /// Returns whether an idle worker has read the message of [`Session::ask_to_look`] and has not computed since.
     pub(super) fn has_looked(&self) -> bool {
         // A GPU driver has threads of its own, and no code of a function runs in parallel to it.
         let computes = self.decodes == Decodes::Nothing
@@ -609,8 +602,7 @@ impl Session {
         !computes && socket::is_taken(self.worker.socket.as_fd())
     }
 
-    /// Clears the outputs of the last call that were not taken, and anything written past the end of its
-    /// block.
+    /// Clears the outputs of the last call that were not taken, and anything written past the end of its block.
     fn clear_outputs(&mut self, whole: bool) {
         let outputs = self.regions.iter().zip(&mut self.written).enumerate();
         for (_, (region, written)) in outputs.filter(|(n, (r, _))| r.output && (whole || *n > 0)) {
@@ -765,8 +757,7 @@ impl Session {
             None => zygote::exit_of(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
-        // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more,
-        // with all modules.
+        // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more, with all modules.
         let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES));
         if let Some(source) = &lacking {
             modules::needs_all(source);

@@ -8,6 +8,7 @@ pub(super) fn open() -> Vec<RawFd> {
     let mut found: Vec<RawFd> =
         entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
     // The listing's own descriptor is closed by now, and its number free.
+    // SAFETY: the call only asks about a number, a descriptor or not.
     found.retain(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0);
     found
 }

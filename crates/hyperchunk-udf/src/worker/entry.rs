@@ -21,6 +21,7 @@ pub unsafe fn run(
         })
         .collect();
     // Writing to a closed pipe is an error and no signal, as in all Rust programs.
+    // SAFETY: no handler is involved.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let status = program(&words);
     // Flushes Rust's streams.

@@ -87,7 +87,7 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
 /// # Errors
 /// NotFound if no layout, or more than one, has an id with this prefix; Io.
 pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
-    let path = &*crate::output::target(path)?;
+    let path = &*output::target(path)?;
     let folder = folder_of(path).join(FOLDER).join(find(path, id)?);
     let refused = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot delete the layout: {error}")).file(folder.display())

@@ -27,7 +27,7 @@ const MOST_COMPACT: usize = 8;
 /// Maximum size of a message in a header, in bytes.
 const LARGEST_MESSAGE: usize = 65_000;
 /// Number of bytes by which a file grows to get another superblock.
-const SPARE_BYTES: u64 = 8;
+const SPARE: [u8; 8] = [0; 8];
 
 /// All structure of a file.
 pub(super) struct Structure {
@@ -362,10 +362,10 @@ impl Inner {
         }
         let mut earlier = self.superblocks.lock().unwrap_or_else(PoisonError::into_inner);
         while !earlier.insert(lookup3(&superblock)) {
-            let start = self.space.take_at_end(SPARE_BYTES);
-            self.sink.write_at(start, &[0; SPARE_BYTES as usize])?;
-            self.space.give_back(start, SPARE_BYTES, true);
-            structure.end = start + SPARE_BYTES;
+            let start = self.space.take_at_end(SPARE.len() as u64);
+            self.sink.write_at(start, &SPARE)?;
+            self.space.give_back(start, SPARE.len() as u64, true);
+            structure.end = start + SPARE.len() as u64;
             superblock = self.superblock(structure, self.options.user_block)?;
         }
         Ok(superblock)

@@ -216,7 +216,7 @@ struct Tight(MemorySink, std::sync::atomic::AtomicUsize);
 impl Sink for Tight {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.1.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(crate::Error::new(ErrorKind::Io, "no room"));
+            return Err(Error::new(ErrorKind::Io, "no room"));
         }
         self.0.write_at(offset, bytes)
     }

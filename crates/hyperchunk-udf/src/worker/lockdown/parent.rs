@@ -34,6 +34,7 @@ pub(in crate::worker) fn die_with_host() -> Result<()> {
         return Err(Error::last_os("lockdown: PR_SET_PDEATHSIG"));
     }
     // The parent may have ended before the call. (A parent in another pid namespace has no number here.)
+    // SAFETY: getppid cannot fail and has no memory effects.
     let parent = unsafe { libc::getppid() };
     if parent != host && parent != 0 {
         // SAFETY: this process has nothing to clean up, and there is no host to report to.

@@ -138,6 +138,7 @@ pub(super) fn bound_speculation() {
     const FORCE_DISABLE: c_ulong = 1 << 3;
     for which in [STORE_BYPASS, INDIRECT_BRANCH] {
         // The kernel rejects a setting that it applies to all processes already, or does not support.
+        // SAFETY: the option takes numbers and changes an attribute of this process.
         unsafe { libc::prctl(PR_SET_SPECULATION_CTRL, which, FORCE_DISABLE, NONE, NONE) };
     }
 }

@@ -86,6 +86,7 @@ pub(super) fn scenario(name: &str) -> bool {
             step("wild-jump", |shared| {
                 lock_coarsely(shared);
                 // A non-canonical address, for which the processor raises a fault without an address.
+                // SAFETY: none; the point is to crash.
                 unsafe { ptr::with_exposed_provenance_mut::<u8>(1 << 60).write_volatile(1) };
             });
         }
