@@ -127,7 +127,7 @@ def test_a_copy_keeps_its_companions(tmp_path: Path, way: str) -> None:
         if way == "cp":
             os.utime(path)
     if way == "mount":
-        # Nothing can be written there, so that each process looks anew.
+        # Nothing can be written there, so each process checks again.
         for folder in [path.parent, *(found for found in path.parent.rglob("*") if found.is_dir())]:
             folder.chmod(0o555)
     used(path, 1)

@@ -106,10 +106,8 @@ pub struct Session {
     arena: Shared,
     inputs: Option<Shared>,
     slots: Vec<JobSlot>,
-    /// Prefix of the lines that it prints.
     label: String,
     regions: Vec<Region>,
-    /// State of each slot's memory.
     written: Vec<Written>,
     profile: Profile,
     layers: Layers,
@@ -139,7 +137,6 @@ pub struct Session {
     folder: Option<PathBuf>,
     locked_down: bool,
     broker: Option<Broker>,
-    /// Time limit of one call.
     wall: Duration,
     /// Caller's identifier of the data in the inputs.
     pub stamp: u64,
@@ -477,8 +474,7 @@ impl Session {
         }
     }
 
-    /// Returns, and clears, whether the last call failed because the worker could not decode an input. The
-    /// worker gets elements from then on.
+    /// Returns, and clears, whether the last call failed because the worker could not decode an input. The worker gets elements from then on.
     pub fn take_undecoded(&mut self) -> bool {
         std::mem::take(&mut self.undecoded)
     }
@@ -616,8 +612,7 @@ impl Session {
     ///
     /// With the worker on the same processor, `sched_yield` usually lets it run, and this thread continues
     /// when the worker is done, without a sleep or a wake-up. A worker that has used more than its share is
-    /// not scheduled that way. This thread then sleeps, pinned to its processor, since it would otherwise
-    /// wake up on an idle one with cold caches.
+    /// not scheduled that way. This thread then sleeps, pinned to its processor, since it would otherwise wake up on an idle one with cold caches.
     fn wait(&mut self, start: Instant, together: bool) -> Result<Answer> {
         let Some(page) = self.arena.map.at(protocol::DOORBELL_OFFSET as u64, size_of::<Doorbell>() as u64)
         else {
@@ -652,8 +647,7 @@ impl Session {
                         }
                         left = wall.saturating_sub(start.elapsed());
                     }
-                    // The message of an earlier call whose end was already seen on the doorbell: at most one,
-                    // unless the worker is hostile.
+                    // The message of an earlier call whose end was already seen on the doorbell: at most one, unless the worker is hostile.
                     Ok(Answer::Done(seq))
                         if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall =>
                     {
@@ -686,8 +680,7 @@ impl Session {
         self.told(sent).inspect_err(|_| self.ended_idle = false)
     }
 
-    /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room
-    /// for it, unless it is hostile.
+    /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room for it, unless it is hostile.
     fn told(&mut self, sent: Result<bool>) -> Result<()> {
         match sent {
             Ok(true) => Ok(()),
