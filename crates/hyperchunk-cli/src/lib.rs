@@ -51,7 +51,7 @@ pub use index::{Indexed, Indexing};
 pub use verify::explanation;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use hyperchunk_udf::escape::{escape_lines, is_unseen};
+use hyperchunk_udf::escape::escape_lines;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,15 +131,14 @@ impl std::fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// Prints a line. Characters of a file that a terminal would obey are written out, if the caller has not done so.
+/// Prints a line. In JSON, characters that a terminal would obey are escaped; other text has the command's own
+/// colours, and its names are escaped where they are put in.
 fn print_line(line: std::fmt::Arguments<'_>) {
     let line = format!("{line}\n");
-    if !line.chars().any(|c| is_unseen(c) && !matches!(c, '\n' | '\t')) {
-        print_text(&line);
-    } else if line.starts_with(['{', '[']) {
+    if line.starts_with(['{', '[']) {
         print_text(&json::escape_unseen(&line));
     } else {
-        print_text(&escape_lines(&line, usize::MAX));
+        print_text(&line);
     }
 }
 
