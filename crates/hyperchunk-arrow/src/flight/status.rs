@@ -30,8 +30,7 @@ const KINDS: [(ErrorKind, &str, Code); 15] = [
 pub(super) fn status(error: &Error) -> Status {
     let known = KINDS.iter().find(|(kind, _, _)| *kind == error.kind());
     let (name, code) = known.map_or(("io", Code::Internal), |(_, name, code)| (*name, *code));
-    let mut message: String =
-        error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut message = error.to_string();
     if message.len() > LONGEST {
         let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
         message.truncate(end);
@@ -77,7 +76,7 @@ mod tests {
             let there = status(&Error::new(kind, "a\nb"));
             let back = error(&there);
             assert_eq!(back.kind(), kind);
-            assert_eq!(back.message(), "a b");
+            assert_eq!(back.message(), "a\\nb");
         }
         let long = status(&Error::invalid("ü".repeat(5000)));
         assert!(long.message().len() < 2100);
