@@ -1,4 +1,4 @@
-//! JSON text, written as it comes: names in files need not be UTF-8, and outputs may be long.
+//! JSON text, written directly: names in files need not be UTF-8, and outputs may be long.
 
 use hyperchunk_udf::escape::is_unseen;
 use std::fmt;
@@ -18,10 +18,7 @@ impl fmt::Display for Text<'_> {
                     '\n' => f.write_str("\\n")?,
                     '\t' => f.write_str("\\t")?,
                     '\r' => f.write_str("\\r")?,
-                    c if is_unseen(c) => {
-                        let mut units = [0; 2];
-                        c.encode_utf16(&mut units).iter().try_for_each(|unit| write!(f, "\\u{unit:04x}"))?;
-                    }
+                    c if is_unseen(c) => escape(f, c)?,
                     c => fmt::Write::write_char(f, c)?,
                 }
             }
@@ -31,20 +28,22 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Escapes characters that a terminal obeys in JSON text. JSON has them only in its strings.
-pub(crate) fn escape_unseen(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if is_unseen(c) && c != '\n' && c != '\t' {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            out.push(c);
-        }
+/// Writes a character as JSON's escapes of its UTF-16 units.
+fn escape(out: &mut impl fmt::Write, c: char) -> fmt::Result {
+    c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
+}
+
+/// JSON text in which characters that a terminal obeys are escaped. JSON has them only in its strings.
+pub(crate) struct Shown<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\n' | '\t' => fmt::Write::write_char(f, c),
+            c if is_unseen(c) => escape(f, c),
+            c => fmt::Write::write_char(f, c),
+        })
     }
-    out
 }
 
 #[cfg(test)]
@@ -54,7 +53,7 @@ mod tests {
     #[test]
     fn unseen_characters_are_escaped_in_json() {
         let text = "a\u{202e}b\u{7f}\u{e0001}\u{9b}";
-        let json = escape_unseen(&serde_json::json!({ text: [text] }).to_string());
+        let json = Shown(&serde_json::json!({ text: [text] }).to_string()).to_string();
         assert_eq!(json.matches("\\u202e").count(), 2);
         assert!(json.is_ascii(), "{json}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()[text][0], text);

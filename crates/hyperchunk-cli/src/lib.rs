@@ -132,11 +132,11 @@ impl std::fmt::Display for Status {
 impl std::error::Error for Status {}
 
 /// Prints a line. In JSON, characters that a terminal would obey are escaped; other text has the command's own
-/// colours, and its names are escaped where they are put in.
+/// colours, and its names are escaped where they are inserted.
 fn print_line(line: std::fmt::Arguments<'_>) {
     let line = format!("{line}\n");
     if line.starts_with(['{', '[']) {
-        print_text(&json::escape_unseen(&line));
+        print_text(&json::Shown(&line).to_string());
     } else {
         print_text(&line);
     }
