@@ -1,8 +1,8 @@
-//! What a file of this machine holds, as one digest of all its bytes. Companions that keep it are of any copy that has the same,
-//! whatever its name and its times; and of nothing else, also where another version has the same size and the same times.
+//! Digest of all bytes of a local file. A companion that stores it is valid for every copy of the file, whatever its
+//! name and times, and for no other version, even one of the same size and times.
 //!
-//! Nothing less would do: structure and its checksums say nothing about elements, which may be written over in place. It costs
-//! reading the file once, so only files of up to [`MOST`] bytes are looked at, and what was found is remembered.
+//! HDF5's structure and checksums are not enough, because elements can be overwritten in place. A digest costs one read
+//! of the file, so only files of up to [`MAX_FILE_BYTES`] have one, and results are cached for the process.
 
 use crate::file::processors;
 use crate::index::Identity;
@@ -14,28 +14,28 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Larger files are told by their times alone.
-pub(crate) const MOST: u64 = 1 << 30;
-/// A thread looks at so many bytes at a time.
-const PIECE: u64 = 1 << 20;
-/// No clock of a file system is slower, but those of seconds.
-const TICK: Duration = Duration::from_millis(20);
-/// Of how many files a process remembers it.
-const KEPT: usize = 256;
+/// Maximum size of a file with a digest. Larger files are identified by their times alone.
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
+/// Size of a piece, which one thread reads and hashes.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Resolution of a file system's clock. Some old file systems have whole seconds, which this does not cover.
+const CLOCK_RESOLUTION: Duration = Duration::from_millis(20);
+/// Maximum number of digests in the cache.
+const MAX_CACHED: usize = 256;
 
-/// The digest of each version of a file, by device, inode and identity.
-type Known = HashMap<(u64, u64, u64, String), String>;
+/// Digests by device, inode, size and version of the file.
+type Cache = HashMap<(u64, u64, u64, String), String>;
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
-/// The digest of an open file as hexadecimal digits, and the version that has it. `None` for a file that is large, over a network
-/// or changing.
+/// Returns the version of an open file and the digest of its bytes as hexadecimal digits; `None` for a large, remote or
+/// changing file.
 ///
 /// # Errors
 /// Those of reading.
 pub(crate) fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
     let Some((device, inode)) = place(source) else { return Ok(None) };
-    let Some(identity) = Identity::of(source).filter(|identity| identity.size <= MOST) else {
+    let Some(identity) = Identity::of(source).filter(|identity| identity.size <= MAX_FILE_BYTES) else {
         return Ok(None);
     };
     if Identity::now(source).as_ref() != Some(&identity) {
@@ -43,7 +43,7 @@ pub(crate) fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
     }
     let key = (device, inode, identity.size, identity.version.clone());
     let known =
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|all| all.get(&key).cloned());
+        CACHE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|all| all.get(&key).cloned());
     if let Some(digest) = known {
         return Ok(Some((identity, digest)));
     }
@@ -52,23 +52,23 @@ pub(crate) fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
     if Identity::now(source).as_ref() != Some(&identity) {
         return Ok(None);
     }
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let all = known.get_or_insert_default();
-    if all.len() >= KEPT {
+    if all.len() >= MAX_CACHED {
         all.clear();
     }
     all.insert(key, digest.clone());
     Ok(Some((identity, digest)))
 }
 
-/// The digest of the digests of its pieces.
+/// Computes the digest of the size and the pieces' digests.
 fn digest(source: &dyn Source, size: u64) -> Result<String> {
-    let pieces = size.div_ceil(PIECE);
+    let pieces = size.div_ceil(PIECE_BYTES);
     let count = usize::try_from(pieces).map_err(|_| Error::limit("larger than the address space"))?;
     let digests = Mutex::new(vec![[0_u8; 32]; count]);
     spread(processors().min(count).max(1), 0..pieces, Vec::new, |bytes: &mut Vec<u8>, number| {
-        let start = number * PIECE;
-        let length = PIECE.min(size - start);
+        let start = number * PIECE_BYTES;
+        let length = PIECE_BYTES.min(size - start);
         bytes.resize(usize::try_from(length).unwrap_or(0), 0);
         source.read_at(start, bytes)?;
         let digest = Sha256::digest(&*bytes);
@@ -85,7 +85,7 @@ fn digest(source: &dyn Source, size: u64) -> Result<String> {
     Ok(whole.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Waits until whatever is written from now on has another time.
+/// Waits until later writes get another time than earlier ones.
 fn settle(source: &dyn Source) {
     let Some(metadata) = source.file().and_then(|file| file.metadata().ok()) else { return };
     #[cfg(unix)]
@@ -98,10 +98,11 @@ fn settle(source: &dyn Source) {
     #[cfg(not(unix))]
     let changed = metadata.modified().ok();
     if let Some(age) = changed.and_then(|changed| changed.elapsed().ok()) {
-        std::thread::sleep(TICK.saturating_sub(age));
+        std::thread::sleep(CLOCK_RESOLUTION.saturating_sub(age));
     }
 }
 
+/// Returns the device and inode of a local file.
 #[cfg(unix)]
 fn place(source: &dyn Source) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
@@ -109,7 +110,7 @@ fn place(source: &dyn Source) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Without a time of the last change, nothing says whether it changed while it was looked at.
+/// Always `None`: without a time of the last change, a change during the read goes unnoticed.
 #[cfg(not(unix))]
 fn place(_: &dyn Source) -> Option<(u64, u64)> {
     None
