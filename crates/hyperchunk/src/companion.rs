@@ -95,6 +95,11 @@ impl Trust {
         Self::new(std::fs::metadata(path).ok().as_ref(), path)
     }
 
+    /// Returns whether there is a file whose permissions count.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Creates the rules for a cache: only the reader's files and root's.
     #[must_use]
     pub fn of_reader() -> Self {

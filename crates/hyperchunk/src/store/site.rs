@@ -370,11 +370,11 @@ fn open_log(path: &Path) -> Result<LocalFile> {
 }
 
 /// Creates a log in the folder of the store of the file at `path`, and the folder if necessary. Nothing is
-/// written into a folder that another user made, or led a link to.
+/// written to a folder that another user made, or reached through a link that another user planted.
 pub(super) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
     let (trust, at) = (Trust::of_writer(path), folder_of(path));
-    // Until there is a file, nobody knows who may write to it.
-    let has_file = path.exists();
+    // Before the file exists, its permissions do not say who else may write to the folder.
+    let has_file = trust.has_file();
     let is_there = if has_file { trust.folder(&at)? } else { trust.folder_of_owner(&at)? };
     if !is_there && let Err(error) = Site::from(path).at().make() {
         // Another writer may have made it at this moment.
@@ -384,7 +384,7 @@ pub(super) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
     }
     let cannot = |error: io::Error| refused("create", log, &error);
     let (folder, name) = output::Folder::of(log).map_err(cannot)?;
-    // The folder that was opened, should another one have come to its place.
+    // The opened folder may be another one than the checked path.
     let metadata = folder.metadata().map_err(cannot)?;
     if has_file {
         trust.check(&at, &metadata)?;
