@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, cast
@@ -32,6 +33,14 @@ def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
     if array.size and (array.min() < 0 or array.max() > np.iinfo(dtype).max):
         raise ValueError("an offset, size or mask out of range")
     return np.ascontiguousarray(array, dtype)
+
+
+def _length(size: Any) -> int:
+    """Returns the new length of a dimension."""
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise TypeError(f"cannot resize: expected an integer for each axis, got {size!r}") from None
 
 
 class WritableDataset(WritableObject, Dataset):
@@ -298,16 +307,16 @@ class WritableDataset(WritableObject, Dataset):
             raise TypeError("Only chunked datasets can be resized")
         assert data.shape is not None
         if axis is not None:
+            axis = _length(axis)
             if not 0 <= axis < len(data.shape):
                 raise ValueError(f"Invalid axis (0 to {len(data.shape) - 1} allowed)")
-            assert isinstance(size, int | np.integer)
             new = [*data.shape]
-            new[axis] = int(size)
+            new[axis] = _length(size)
         else:
             given: Any = size
             if isinstance(given, str | bytes):
                 raise TypeError(f"a shape is needed, not {given!r}")
-            new = [int(size)] if isinstance(size, int) else [int(length) for length in size]
+            new = [_length(length) for length in given] if np.iterable(given) else [_length(given)]
         if len(new) != len(data.shape):
             message = f"New shape length ({len(new)}) must match dataset rank ({len(data.shape)})"
             raise also(InvalidError(message), TypeError)

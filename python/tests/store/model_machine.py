@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -45,6 +46,8 @@ class Stores(RuleBasedStateMachine):
     connector: Zygote
     native: Zygote
     reader: Remote
+    #: Number of histories of this process, which pytest -s shows.
+    histories = 0
 
     @classmethod
     def start(cls) -> None:
@@ -76,6 +79,9 @@ class Stores(RuleBasedStateMachine):
         self.sound = True
 
     def teardown(self) -> None:
+        Stores.histories += 1
+        if Stores.histories % 500 == 0:
+            print(f"{Stores.histories} histories", file=sys.stderr, flush=True)
         try:
             if self.handles and self.sound:
                 self.end()

@@ -317,7 +317,7 @@ def test_growing_and_shrinking(library: ModuleType, tmp_path: Path) -> None:
         assert dataset.shape == (7, 6)
         dataset[6] = 2
         dataset.resize(4, axis=0)
-        dataset.resize(6, axis=0)
+        dataset.resize(np.int64(6), axis=np.int64(0))
         with pytest.raises((ValueError, RuntimeError)):
             dataset.resize((7, 11))
         with pytest.raises(TypeError):
@@ -326,6 +326,16 @@ def test_growing_and_shrinking(library: ModuleType, tmp_path: Path) -> None:
         expected = np.full((6, 6), -1)
         expected[:4, :5] = 1
         assert np.array_equal(file["d"][...], expected)
+
+
+def test_resize_to_a_number_of_numpy(new: Any) -> None:
+    dataset = new.file.create_dataset("d", (2,), "i4", maxshape=(None,), chunks=(3,))
+    dataset.resize(np.int64(5))
+    assert dataset.shape == (5,)
+    for size, axis in ((4.5, None), (4.5, 0), ("4", 0), ((4,), 0), (4, 0.5)):
+        with pytest.raises(TypeError, match="cannot resize: expected an integer|a shape is needed"):
+            dataset.resize(size, axis)
+    assert dataset.shape == (5,)
 
 
 def test_appending(new: Any) -> None:

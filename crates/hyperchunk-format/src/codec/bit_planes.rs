@@ -36,6 +36,11 @@ impl Joiner {
                 for (to, plane) in rows.iter_mut().zip(planes.chunks_exact(row)) {
                     copy(plane.get(start..end).unwrap_or_default(), to);
                 }
+                // Zero planes: the upper bytes of small numbers.
+                if rows.as_flattened().iter().fold(0, |all, byte| all | byte) == 0 {
+                    to.fill(0);
+                    continue;
+                }
                 transpose(&mut rows);
                 self.weaver.eight(rows.each_ref().map(|row| row.get(..width).unwrap_or_default()), to);
             }
