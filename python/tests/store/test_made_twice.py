@@ -81,7 +81,7 @@ def test_a_value_is_that_of_all_names(first: Any, second: Any, anew: bool, tmp_p
 
 
 @pytest.mark.parametrize("other", ["a/other", "z/other", "other"])
-@pytest.mark.parametrize("value", ["''", "7.5", "[1, 2]"])
+@pytest.mark.parametrize("value", ["''", "7.5", "[1, 2]", "2.5"])
 def test_what_is_made_anew_may_have_two_names(value: str, other: str, tmp_path: Path) -> None:
     """A recreated object may have two names: this is no conflict with the object that it replaces, in either order of
     names.
@@ -137,3 +137,39 @@ def test_a_name_that_was_deleted_and_made_again_is_another_object(
         assert file[other][()] == 5
         found = file["s"]
         np.testing.assert_array_equal(found.asstr()[()] if isinstance(value, str) else found[()], value)
+
+
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        "file.create_group('g/s')",
+        "file['g/s'] = [1, 2, 3]",
+        "file['h'] = 2.5; file['g/s'] = file['h']",
+        "file['a'] = [1.5, 2]; file['g/s'] = file['a']",
+        "file['g/s'] = h5py.SoftLink('/d')",
+    ],
+)
+def test_an_object_replaced_by_one_writer_and_changed_by_another(replacement: str, tmp_path: Path) -> None:
+    """Whichever comes first, the commit reports a conflict. Writers' ids are random, and so is their order."""
+    runs = [store.create(tmp_path / f"{number}.h5", {"d": store.Dataset((2,), "i4")}) for number in range(6)]
+    for run in runs:
+        with run.writer() as writer:
+            writer.structure["g/s"] = 2.5
+        run.commit()
+    code = f"""
+        import h5py
+        for number in range({len(runs)}):
+            with h5py.File(f"{{number}}.h5", "r+") as file:
+                file["g/s"].attrs["x"] = 7
+            with h5py.File(f"{{number}}.h5", "r+") as file:
+                del file["g/s"]
+                {replacement}
+    """
+    helpers.run(code, folder=tmp_path, store=True, commit="manual")
+    for run in runs:
+        with pytest.raises(Exception, match="/g/s: .*nothing was committed"):
+            run.commit()
+        with pytest.warns(store.StoreWarning, match="/g/s"):
+            epoch = run.commit(on_conflict="warn")
+        assert epoch is not None
+        assert [conflict.path for conflict in epoch.conflicts] == ["/g/s"]

@@ -412,7 +412,8 @@ impl Merge {
             let Some(to) = found else {
                 if old.is_none_or(|old| old.target != link.target) {
                     let target = Target::Elsewhere(link.target.clone());
-                    self.put(writer, node, &link.name, now, target, old.is_some());
+                    let by = self.replaced_by(node, now, writer, input, old.is_some());
+                    self.put(writer, node, &link.name, now, target, (old.is_some(), by));
                 }
                 continue;
             };
@@ -441,7 +442,7 @@ impl Merge {
                     next.push((was, to, there));
                 }
                 // Another author deleted or replaced it, and this one did not change it.
-                _ if kept && !self.differs(author, old_item, to)? => {}
+                (own, _) if kept && self.is_at(own, old_item) && !self.differs(author, old_item, to)? => {}
                 (own, _) => {
                     if kept && now.is_none() {
                         let by = self.nodes[node].deleted.get(&link.name).copied();
@@ -469,7 +470,8 @@ impl Merge {
                     // Additions replace nothing: two kinds of objects under one name are a
                     // conflict.
                     let replaces = old.is_some() && deletes;
-                    self.put(writer, node, &link.name, now, Target::Node(target), replaces);
+                    let by = self.replaced_by(node, now, writer, input, replaces);
+                    self.put(writer, node, &link.name, now, Target::Node(target), (replaces, by));
                 }
             }
         }
@@ -520,6 +522,23 @@ impl Merge {
         found
     }
 
+    /// Returns the other writer whose changes are lost if `writer` replaces a link that it knew.
+    fn replaced_by(
+        &self,
+        node: usize,
+        link: Option<usize>,
+        writer: Option<WriterId>,
+        input: usize,
+        is_known: bool,
+    ) -> Option<WriterId> {
+        link.filter(|_| is_known).and_then(|link| self.changed_by(node, link, writer, input))
+    }
+
+    /// Returns whether an object of the new file, if there is one yet, is that of the base.
+    fn is_at(&self, own: Option<usize>, old: Option<usize>) -> bool {
+        own.is_none() || own == old.and_then(|old| self.node_of[old])
+    }
+
     /// Returns the writers that wrote elements to a dataset of the store.
     pub(super) fn wrote(&self, thing: Thing) -> &[WriterId] {
         match thing {
@@ -528,7 +547,8 @@ impl Merge {
         }
     }
 
-    /// Sets a link. `seen` is true if the writer knew of the existing one.
+    /// Sets a link. `is_known` is true if the writer knew of the existing one, and `changed_by` is
+    /// the writer whose changes are lost with it.
     fn put(
         &mut self,
         writer: Option<WriterId>,
@@ -536,15 +556,15 @@ impl Merge {
         name: &Name,
         now: Option<usize>,
         target: Target,
-        seen: bool,
+        (is_known, changed_by): (bool, Option<WriterId>),
     ) {
         if let Some(now) = now {
             let known = self.nodes[node].link_at(now);
             if known.is_some_and(|known| known.target == target) {
                 return;
             }
-            let by = known.and_then(|known| known.by);
-            if !seen || by.is_some() {
+            let by = known.and_then(|known| known.by).or(changed_by);
+            if !is_known || by.is_some() {
                 self.disagree(node, None, Some(name), "two different things of one name", (by, writer));
             }
             self.nodes[node].remove(name);
@@ -577,7 +597,7 @@ impl Merge {
                     let tracked = self.nodes[node].tracked && !last;
                     self.nodes.push(Node::new(path, thing, tracked, Some(writer)));
                     let made = self.nodes.len() - 1;
-                    self.put(Some(writer), node, &name, now, Target::Node(made), false);
+                    self.put(Some(writer), node, &name, now, Target::Node(made), (false, None));
                     made
                 }
             };
