@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 pub(crate) struct Arguments {
     /// The HDF5 file; may be a URL.
     file: String,
-    /// Print JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
-    /// Milliseconds to the first byte of an answer.
+    /// Assumed milliseconds to the first byte of an answer.
     #[arg(long, value_name = "MS", default_value_t = 25.0, value_parser = not_negative)]
     latency: f64,
-    /// MB per second of one request.
+    /// Assumed bandwidth of one request, in MB/s.
     #[arg(long, value_name = "MB/S", default_value_t = 80.0, value_parser = not_negative)]
     bandwidth: f64,
-    /// Show all datasets, not just those that cost most.
+    /// Show all datasets, not only the most expensive ones.
     #[arg(short, long)]
     all: bool,
-    /// Use colours.
+    /// When to use colours.
     #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]
@@ -35,10 +35,11 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Costs are those of a reader that starts cold, without an index. `trips` are round trips in sequence, and in brackets those
-that the file's structure forces on a reader that asks for exactly what it needs. `1 %` is along the first axis.
+Costs are for a reader with cold caches and without an index. `trips` are sequential round trips; in brackets,
+the minimum that the file's structure forces on a reader that asks for exactly the bytes it needs. `1 %` is
+along the first axis.
 
-Exits with 0 if the file is fit, 1 if something serious was found, or a part of it cannot be read.
+The exit status is 0 if the file is fit, 1 if a finding is serious or a part of the file cannot be read.
 
 Examples:
   hyperchunk check scene.h5

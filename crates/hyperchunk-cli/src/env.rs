@@ -11,7 +11,8 @@ pub(crate) struct Arguments {
     /// Print NAME=VALUE lines instead of shell commands.
     #[arg(long)]
     plain: bool,
-    /// Make HDF5 programs use the VOL connector, too, with these options: `hyperchunk env --vol 'store;writers=4'`.
+    /// Also make HDF5 programs use the VOL connector, with these options: `hyperchunk env --vol
+    /// 'store;writers=4'`.
     #[arg(long, value_name = "OPTIONS", num_args = 0..=1, default_missing_value = "")]
     vol: Option<String>,
 }

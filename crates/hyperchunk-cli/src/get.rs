@@ -19,19 +19,19 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Arguments {
     /// The HDF5 file; may be a URL.
     file: String,
-    /// The dataset's path.
+    /// Path of the dataset.
     path: String,
-    /// What to write: an array, .npy, or an HDF5 file with the dataset and its attributes, .h5; `-` for an array to standard
-    /// output. Without it, the dataset's name and .npy.
+    /// Output file: .npy for an array, .h5 for an HDF5 file with the dataset and its attributes, `-` for an
+    /// array to standard output. The default is the dataset's name and .npy.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Replace the output if it is there.
+    /// Replace an existing output.
     #[arg(long)]
     overwrite: bool,
-    /// Which part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for all axes that are not named.
+    /// Read only a part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for the other axes.
     #[arg(long, value_name = "SLICES", allow_hyphen_values = true)]
     slice: Option<String>,
-    /// How many bytes are held at a time.
+    /// Number of bytes held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
     #[command(flatten)]

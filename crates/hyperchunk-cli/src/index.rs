@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     file: String,
     #[command(flatten)]
     what: Indexing,
-    /// Print what was made as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -28,8 +28,8 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Without --output and --cache, the index of a file of this machine is FILE.hcindex beside it, and that of a URL goes to the
-cache folder.
+Without --output and --cache, the index of a local file is FILE.hcindex beside it, and the index of a URL goes
+to the cache folder.
 
 Examples:
   hyperchunk index scene.h5
@@ -39,26 +39,27 @@ Examples:
 /// What to make of a file, and where it goes.
 #[derive(Args, Debug, Default, Clone)]
 pub struct Indexing {
-    /// Write the index here.
+    /// Write the index to this file.
     #[arg(short, long, value_name = "PATH", conflicts_with = "cache")]
     pub output: Option<PathBuf>,
-    /// Write the index to the cache folder, where it is found by the file's path or URL.
+    /// Write the index to the cache folder, where readers find it by the file's path or URL.
     #[arg(long)]
     pub cache: bool,
-    /// Also write references for readers of Zarr: kerchunk's JSON. No index is made then, unless -o or --cache asks for it.
+    /// Write references for Zarr readers, as kerchunk's JSON. No index is made then, unless -o or --cache
+    /// requests it.
     #[arg(long, value_name = "JSON")]
     pub kerchunk: Option<PathBuf>,
-    /// As --kerchunk: for each array its metadata and a chunk manifest of VirtualiZarr's.
+    /// Write, for each array, its Zarr metadata and a VirtualiZarr chunk manifest. No index is made then,
+    /// unless -o or --cache requests it.
     #[arg(long, value_name = "JSON")]
     pub virtualizarr: Option<PathBuf>,
-    /// Replace what --output, --kerchunk and --virtualizarr name if it is there, and a file at the usual place of the index
-    /// that is none.
+    /// Replace existing outputs, and a file at the index's usual place that is not an index.
     #[arg(long)]
     pub overwrite: bool,
-    /// What references call the file, if not by the name given here.
+    /// Name of the file in references, if not the name given here.
     #[arg(long, value_name = "URL")]
     pub name: Option<String>,
-    /// Take the places of chunks from kerchunk's JSON, instead of from the file's own indexes of chunks.
+    /// Take the locations of chunks from kerchunk's JSON, instead of from the file's own chunk indexes.
     #[arg(long, value_name = "JSON")]
     pub from_kerchunk: Option<PathBuf>,
 }

@@ -68,33 +68,34 @@ struct Arguments {
 enum Command {
     /// List the objects of a file.
     Ls(ls::Arguments),
-    /// Print what a file holds.
+    /// Print the objects and values of a file.
     Dump(dump::Arguments),
     /// Read a dataset, or a part of it, into a file.
     Get(get::Arguments),
-    /// Tell whether a file is fit for object stores: what reading it there costs, and why.
+    /// Report whether a file is fit for object stores: the cost of reading it there, and the causes.
     Check(check::Arguments),
-    /// Pack files into a new one: chunked, compressed, laid out anew; h5repack's job on all processors.
+    /// Copy files to a new one, rechunked, recompressed or reorganised, as h5repack does, on all processors.
     Pack(pack::Arguments),
-    /// Make another layout of a dataset, which is read where it costs less: rows as columns, other chunks, other filters.
+    /// Make another layout of a dataset (column order, other chunks or filters), which is read where it costs
+    /// less.
     Restructure(restructure::Arguments),
-    /// Look at all values of a plain HDF5 file once: queries then read what they are like, and not the data.
+    /// Record statistics of all values of a plain HDF5 file, so that queries need not read the data.
     Analyze(analyze::Arguments),
-    /// Make an index of a file, with which reading it takes one round trip.
+    /// Make an index of a file, so that reading it takes one round trip.
     Index(index::Arguments),
-    /// Get back what a program that was killed wrote.
+    /// Recover the data of a killed writer.
     Recover(recover::Arguments),
     /// Serve files and their tables to other programs and machines.
     Serve(serve::Arguments),
-    /// Make a link: a name on this machine for a file over a network, for programs that take no URLs.
+    /// Make a local name for a file over a network, for programs that take no URLs.
     Link(link::Arguments),
-    /// Hand files over a network on to an HDF5 program: started by the VOL connector, not by people.
+    /// Pass files over a network to an HDF5 program. The VOL connector starts it; it is not for direct use.
     #[command(hide = true)]
     Relay,
     /// Sharded stores: files that many processes write at once.
     #[command(subcommand)]
     Store(store::Command),
-    /// Apache Arrow: HDF5 files as its files, and back.
+    /// Apache Arrow: export HDF5 files to Arrow and Parquet, and import them.
     #[command(subcommand)]
     Arrow(arrow::Command),
     /// Pools of shared memory.
@@ -104,15 +105,15 @@ enum Command {
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
-    /// The key that signs what you attach.
+    /// Your key, which signs the functions that you attach.
     #[command(subcommand)]
     Key(key::Command),
-    /// Whose functions may do what: keys and profiles.
+    /// Keys and profiles: the rights of signers.
     #[command(subcommand)]
     Trust(trust::Command),
-    /// Print what other programs need in their environment: eval "$(hyperchunk env)".
+    /// Print the environment that other HDF5 programs need: eval "$(hyperchunk env)".
     Env(env::Arguments),
-    /// Tell whether live datasets run here, and how well they are contained.
+    /// Check whether live datasets run on this machine, and how well they are sandboxed.
     Doctor,
 }
 

@@ -5,15 +5,15 @@ use clap::Args;
 use hyperchunk::output;
 use std::path::PathBuf;
 
-/// Make FILE a link to a file over a network: programs that take no URLs, such as those that stand on netCDF-C, read it
-/// through the VOL connector, with `links` behind its name.
+/// Make FILE a link to a file over a network. Programs that take no URLs, such as those that use netCDF-C,
+/// read it through the VOL connector with the option `links`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The URL.
+    /// URL of the file.
     url: String,
-    /// The link to make.
+    /// Link to make.
     file: PathBuf,
-    /// Replace FILE if it is there.
+    /// Replace an existing FILE.
     #[arg(long)]
     overwrite: bool,
 }

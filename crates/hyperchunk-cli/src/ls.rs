@@ -18,16 +18,16 @@ use std::fmt::Write as _;
 pub(crate) struct Arguments {
     /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
-    /// Go into groups.
+    /// List groups recursively.
     #[arg(short, long)]
     recursive: bool,
-    /// Show layout, filters, stored size and attributes with their values, too.
+    /// Show also layout, filters, stored size, and attributes with their values.
     #[arg(short, long)]
     long: bool,
-    /// Print JSON: all that --long shows.
+    /// Print everything that --long shows, as JSON.
     #[arg(long)]
     json: bool,
-    /// Use colours.
+    /// When to use colours.
     #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]

@@ -17,44 +17,45 @@ use std::time::Instant;
 #[derive(Args, Debug)]
 #[command(after_help = HELP, override_usage = "hyperchunk pack [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Arguments {
-    /// The files to pack, which may be URLs; then the file to make, or the URL of an object.
+    /// The files to pack, then the file to make; each may be a URL.
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     files: Vec<String>,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// Chunk all datasets anew (`auto`: in chunks of about a megabyte; `contiguous`: in one piece), or one: PATH=10x20.
+    /// Rechunk all datasets (auto: chunks of about a megabyte; contiguous: no chunks), or one: PATH=10x20.
     #[arg(long, value_name = "[PATH=]SHAPE", value_parser = chunks)]
     chunks: Vec<(Option<String>, Chunking)>,
-    /// Compress all datasets anew: deflate (every HDF5 reads it), fast, small, or none.
+    /// Recompress all datasets: deflate (readable by every HDF5), fast, small, or none.
     #[arg(long, value_name = "PRESET", value_parser = filtering, default_value = "keep")]
     filters: Filtering,
-    /// Compress one dataset anew.
+    /// Recompress one dataset.
     #[arg(long, value_name = "PATH=PRESET", value_parser = filter)]
     filter: Vec<(String, Filtering)>,
-    /// Where structure lies: behind the data, or for object stores in front of it, so that one request brings all of it.
+    /// Place the structure after the data (plain), or for object stores in front of them (cloud), where one
+    /// request brings all of it.
     #[arg(long, value_enum, default_value = "plain")]
     layout: Layout,
-    /// The oldest HDF5 that must be able to read OUT. `auto`: the oldest that can hold it.
+    /// Oldest version of HDF5 that must be able to read OUT. auto: the oldest that can hold the contents.
     #[arg(long, value_enum, default_value = "auto")]
     libver: Version,
-    /// The group of OUT that IN becomes; once for all of them, or once for each. Without it, a single IN becomes the root
-    /// group, and each of several a group of its own name.
+    /// Group of OUT that IN becomes: one for all files, or one for each. Without it, a single IN becomes the
+    /// root group, and each of several a group of its own name.
     #[arg(long, value_name = "GROUP")]
     into: Vec<String>,
-    /// Store what lies in other files: external raw data, and what virtual datasets show.
+    /// Store the data of other files that IN refers to: external raw data, and sources of virtual datasets.
     #[arg(long)]
     embed: bool,
-    /// Read both files again when OUT is written, and compare links, types and the digests of all attributes and datasets.
+    /// Read both files again, and compare links, types and the digests of all attributes and datasets.
     #[arg(long)]
     verify: bool,
-    /// How many threads work; 0 for as many as there are processors.
+    /// Number of threads; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// How many bytes of data are held at a time, about.
+    /// Approximate number of bytes of data held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -62,9 +63,9 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Datasets whose chunks, filters and type stay as they are, are copied as they are stored: nothing is decoded. So are live
-datasets, always: their programs are copied and never run.
-OUT has its name when it is whole; what cannot be copied is an error that names it.
+Datasets whose chunks, filters and type do not change are copied as stored, without decoding. Live datasets
+always are: their programs are copied, and never run.
+OUT appears when it is complete. An object that cannot be copied is an error that names it.
 
 Examples:
   hyperchunk pack old.h5 new.h5 --verify

@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
 pub(crate) struct Reach {
-    /// The object store's address, where it is not the usual one.
+    /// Address of the object store, if not the usual one.
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The object store's region.
+    /// Region of the object store.
     #[arg(long)]
     region: Option<String>,
     /// Do not sign requests.
     #[arg(long)]
     anonymous: bool,
-    /// Any other setting of the object store, such as access_key_id=ID. May be given several times.
+    /// Any other setting of the object store, such as access_key_id=ID; may be given several times.
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = setting)]
     options: Vec<(String, String)>,
 }
@@ -54,8 +54,8 @@ impl Reach {
 pub(crate) struct SourceOptions {
     #[command(flatten)]
     reach: Reach,
-    /// Use this index; `beside` to ask for FILE.hcindex over a network, too; `never` for none. Without this: FILE.hcindex of
-    /// this machine, else that in the cache folder.
+    /// Use this index; `beside` also looks for FILE.hcindex over a network; `never` uses none. Without it,
+    /// FILE.hcindex of a local file, otherwise the index in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
     index: Option<String>,
     /// Whether all structure of the file will be looked at.

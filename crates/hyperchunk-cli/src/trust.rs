@@ -15,57 +15,58 @@ const ADD_HELP: &str = "\
 Examples:
   hyperchunk trust add ada.pub --profile default
   hyperchunk trust add SHA256:owWxCoBJlEQKDgwLS-310SGRuFw9I8QC3ZBLkH9CFV8 --profile lab --name Ada
-  hyperchunk trust add scene.h5:/NDVI --profile default      whoever signed it";
+  hyperchunk trust add scene.h5:/NDVI --profile default      the signer of /NDVI";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Put somebody's key into a profile: what they signed then runs with that profile's rights.
+    /// Put a key into a profile: functions that it signed then have that profile's rights.
     #[command(after_help = ADD_HELP)]
     Add {
-        /// A public key file (ours, or HDF5-UDF's), a fingerprint, or FILE:/DATASET for the key that signed it.
-        #[arg(allow_hyphen_values = true)] // as one in 64 begins, without `SHA256:`
+        /// A public key file (HDF5-UDF's, too), a fingerprint, or FILE:/DATASET for the key that signed it.
+        // One fingerprint in 64 begins with `-`, if it is given without `SHA256:`.
+        #[arg(allow_hyphen_values = true)]
         key: String,
-        /// The profile: untrusted, default, or one of yours.
+        /// Profile: untrusted, default, or one of yours.
         #[arg(long)]
         profile: String,
-        /// A label for yourself, instead of the one in the key.
+        /// Label for yourself, instead of the one in the key.
         #[arg(long)]
         name: Option<String>,
         /// Trust a key again that you revoked.
         #[arg(long)]
         even_if_revoked: bool,
     },
-    /// List the keys that you put into profiles, and those that you revoked.
+    /// List the keys that you put into profiles or revoked.
     Ls {
-        /// Print JSON.
+        /// Print the keys as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Put a listed key into another profile.
     Move {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
-        /// The profile.
+        /// Name of the profile.
         profile: String,
     },
-    /// Take all trust from a key: what it signed is refused from now on, even as a stranger's.
+    /// Refuse everything that a key signed, from now on; not even `untrusted` runs it.
     Revoke {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
-    /// Take a key out of every profile. It is then a stranger's.
+    /// Take a key out of its profile. It is a stranger's then.
     Rm {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
-    /// Make a profile of HDF5-UDF's rules (JSON). What cannot be carried over is told.
+    /// Make a profile of HDF5-UDF's rules (JSON), and list the rules that were left out.
     ImportProfile {
-        /// The rules, such as ~/.config/hdf5-udf/default/default.json.
+        /// File with the rules, such as ~/.config/hdf5-udf/default/default.json.
         file: PathBuf,
-        /// The new profile's name; without it, the file's.
+        /// Name of the new profile; without it, the file's.
         #[arg(long)]
         name: Option<String>,
         /// Print the profile, write nothing.

@@ -10,17 +10,17 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The file.
+    /// The HDF5 file.
     file: PathBuf,
-    /// Print it as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-The exit status is 0 if programs that read Arrow find what HDF5 programs find, else 1.
-HDF5 programs may change values in place: both sides have them. After anything else that they change, programs that read Arrow
-find no Arrow file, until `hyperchunk arrow fix`.";
+The exit status is 0 if programs that read Arrow find the same data as HDF5 programs, otherwise 1.
+When an HDF5 program changes values in place, both sides have them. After any other change by one, programs
+that read Arrow find no Arrow file, until `hyperchunk arrow fix`.";
 
 /// What is told of a file.
 pub(super) fn as_json(checked: &Checked) -> serde_json::Value {

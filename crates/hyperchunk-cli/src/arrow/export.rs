@@ -16,40 +16,40 @@ use std::time::Instant;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The file, or an object of it.
+    /// The HDF5 file, or an object in it; may be a URL.
     #[arg(value_name = "FILE[:/OBJECT]")]
     source: String,
-    /// What to make: .arrow, .feather or .ipc (an IPC file), .arrows (an IPC stream), .parquet, or a folder.
+    /// Output: .arrow, .feather or .ipc (an IPC file), .arrows (an IPC stream), .parquet, or a folder.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// What OUT is, where its name does not say so.
+    /// Format of OUT, if its name does not tell.
     #[arg(long, value_enum)]
     format: Option<Kind>,
-    /// Replace OUT if it is there: a file, or a folder of an earlier export.
+    /// Replace an existing OUT: a file, or the folder of an earlier export.
     #[arg(long)]
     overwrite: bool,
-    /// How rows of datasets of several dimensions look: as tensors (pyarrow, NumPy), or as lists in lists (SQL).
+    /// Rows of multidimensional datasets: tensors (pyarrow, NumPy), or nested lists (SQL).
     #[arg(long, value_enum, default_value = "tensor")]
     cells: CellsLook,
-    /// How strings look: as text, or as the bytes that are stored.
+    /// Strings: text, or the stored bytes.
     #[arg(long, value_enum, default_value = "text")]
     strings: StringsLook,
-    /// How numbers of 2 bytes look: as they are, or as float32, for tools that have no others.
+    /// 2-byte floats: unchanged, or converted to float32, for tools without float16.
     #[arg(long, value_enum, default_value = "float16")]
     half: HalfLook,
-    /// How enumerations look: as their integers, with the names in the metadata, or as dictionaries of names.
+    /// Enumerations: integers, with the names in the metadata, or dictionaries of names.
     #[arg(long, value_enum, default_value = "values")]
     enums: EnumsLook,
-    /// How datasets of compounds look: as tables, or as one column of structs.
+    /// Datasets of compounds: tables, or one column of structs.
     #[arg(long, value_enum, default_value = "columns")]
     compounds: CompoundsLook,
-    /// Leave out what cannot be exported, with a note, in place of ending with an error.
+    /// Leave out objects that cannot be exported, with a note, instead of failing.
     #[arg(long)]
     keep_going: bool,
-    /// Datasets of more bytes than this cannot be exported.
+    /// Refuse datasets larger than this.
     #[arg(long, value_name = "BYTES")]
     most_bytes: Option<u64>,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -57,12 +57,13 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Nothing is lost: types, extents, attributes, fill values and the layout are in the metadata, and `hyperchunk arrow import`
-makes the same HDF5 file again. A folder has an IPC file for each dataset, in folders as the groups are, and hyperchunk.json
-with groups, links and attributes.
-A dataset of compounds is a table of its members; any other is a table of one column. A group whose datasets are of one
-length is a table of these, if OUT is a file. Data go through memory in batches.
-OUT has its name when it is whole.
+Nothing is lost: the metadata hold types, extents, attributes, fill values and the layout, and `hyperchunk
+arrow import` makes the same HDF5 file again. An exported folder has an IPC file for each dataset, in folders
+like the groups, and hyperchunk.json with groups, links and attributes.
+A dataset of compounds becomes a table of its members; any other becomes a table of one column. If OUT is a
+file, a group whose datasets have the same length becomes a table with a column for each. Data pass through
+memory in batches.
+OUT appears when it is complete.
 
 Examples:
   hyperchunk arrow export run.h5 run/

@@ -20,20 +20,20 @@ use value::{Printer, Style};
 pub(crate) struct Arguments {
     /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
-    /// Leave out the values of datasets; those of attributes are shown.
+    /// Leave out the values of datasets; attributes' values are shown.
     #[arg(short = 'H', long, visible_short_alias = 'A', visible_alias = "onlyattr")]
     header: bool,
-    /// Print a part of a dataset: for each axis an index or START:STOP:STEP, as in NumPy, or START;STRIDE;COUNT;BLOCK of all
-    /// axes, as in h5dump ("0,0;1,1;2,3;1,1").
+    /// Print only a part of a dataset: for each axis an index or START:STOP:STEP, as in NumPy; or
+    /// START;STRIDE;COUNT;BLOCK of all axes, as in h5dump ("0,0;1,1;2,3;1,1").
     #[arg(short, long, value_name = "SLICES", allow_hyphen_values = true, conflicts_with_all = ["header", "digest"])]
     slice: Option<String>,
     /// Print JSON.
     #[arg(long, conflicts_with = "digest")]
     json: bool,
-    /// Print SHA-256 digests of all values as JSON, for comparing files and readers.
+    /// Print SHA-256 digests of all values as JSON, to compare files and readers.
     #[arg(long, conflicts_with = "header")]
     digest: bool,
-    /// Leave out the values of datasets that are larger, with an error in their place.
+    /// Print an error instead of the values of larger datasets.
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
     max_bytes: u64,
     #[command(flatten)]

@@ -20,12 +20,12 @@ const SHOWN: usize = 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// Of this epoch; the newest if none is named.
+    /// Epoch to read; without it, the newest.
     #[arg(long, value_name = "NUMBER")]
     epoch: Option<u64>,
-    /// Print them as JSON, with their sources.
+    /// Print the analyses as JSON, with their sources.
     #[arg(long)]
     json: bool,
 }
@@ -97,16 +97,17 @@ fn described(listed: &Listed) -> Json {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is run: what functions found while data were written is read, and made one by the rules of each analysis.
+Runs nothing: reads the results that functions returned while data were written, and merges them by the rules
+of each analysis.
 
 Example:
   hyperchunk store results run.h5 /ocean/h")]
 pub(crate) struct Results {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The dataset.
+    /// Path of the dataset.
     dataset: String,
-    /// Of this epoch; the newest if none is named.
+    /// Epoch to read; without it, the newest.
     #[arg(long, value_name = "NUMBER")]
     epoch: Option<u64>,
     /// List every box.
@@ -217,55 +218,56 @@ fn line(pairs: &Pairs) -> String {
 /// What becomes of a write whose analysis fails.
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum OnFailure {
-    /// Nothing.
+    /// Ignore the failure.
     Skip,
-    /// It is noted with the reason.
+    /// Record the failure with its reason.
     Mark,
-    /// It is noted, and the write fails once the data are written.
+    /// Record the failure, and fail the write once the data are written.
     Raise,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The source defines on_write(dataset, box, array), which gives keys with values, and may define merge(a, b). It runs in the sandbox of
-live datasets whenever something is written to these datasets, and what it finds is kept beside the data. What was written before it
-does not see: `hyperchunk store backfill` lets it.
+The source defines on_write(dataset, box, array), which returns keys with values, and optionally merge(a, b).
+It runs in the sandbox of live datasets at every write to these datasets, and its results are stored with the
+data. For data written before, run `hyperchunk store backfill`.
 
 Example:
   hyperchunk store add-analysis run.h5 waves.lua /ocean/h --merge max=max --merge 'at=with max'")]
 pub(crate) struct Add {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The source: .lua, .py or .cpp.
+    /// Source of the function: .lua, .py or .cpp.
     source: PathBuf,
-    /// The datasets that it looks at.
+    /// Datasets to analyse.
     #[arg(required = true)]
     datasets: Vec<String>,
-    /// Its name; that of the source, if there is none.
+    /// Name of the analysis; without it, the name of the source.
     #[arg(long)]
     name: Option<String>,
-    /// Its version, as its author counts. Not that of the program.
+    /// Version of the analysis, assigned by its author (not the version of the program).
     #[arg(long = "revision", default_value = "1", value_name = "TEXT")]
     version: String,
-    /// Milliseconds that one call may take.
+    /// Time limit of a call, in milliseconds.
     #[arg(long, default_value_t = 1000, value_name = "MS")]
     time: u64,
-    /// MiB of memory, beside the data.
+    /// Memory limit in MiB, in addition to the data.
     #[arg(long, default_value_t = 256, value_name = "MIB")]
     memory: u64,
-    /// Bytes that the results of one call may have.
+    /// Size limit for the results of a call, in bytes.
     #[arg(long, default_value_t = 4096)]
     bytes: u64,
-    /// What becomes of a write whose analysis fails; the data are written in any case.
+    /// Effect of a failed analysis on the write that it saw; the data are written in any case.
     #[arg(long, value_enum, default_value = "skip")]
     failure: OnFailure,
-    /// How the values of a key become one: max, min, sum, first, last, or `with KEY`.
+    /// Rule that merges the values of a key: max, min, sum, first, last, or `with KEY`.
     #[arg(long, value_name = "KEY=RULE")]
     merge: Vec<String>,
-    /// What runs it, if not what the source's extension says: wasm for C++ that is compiled to WebAssembly (pip install ziglang).
+    /// Backend, if not the one of the source's extension: wasm for C++ that is compiled to WebAssembly (pip
+    /// install ziglang).
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Do not sign it: it runs in the profile `untrusted` everywhere.
+    /// Do not sign the function: it runs in the profile `untrusted` everywhere.
     #[arg(long)]
     unsigned: bool,
 }
@@ -304,9 +306,9 @@ pub(super) fn add(arguments: &Add) -> Outcome {
 
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The analysis, by its name or identity. What it found stays.
+    /// Name or id of the analysis. Its results stay.
     analysis: String,
 }
 
@@ -319,20 +321,22 @@ pub(super) fn remove(arguments: &Remove) -> Outcome {
 
 #[derive(Args, Debug)]
 pub(crate) struct Fill {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The analysis, by its name or identity.
+    /// Name or id of the analysis.
     analysis: String,
-    /// Only what was written in these epochs.
+    /// Analyse only data written in these epochs.
     #[arg(long, value_name = "FIRST:LAST")]
     epochs: Option<String>,
-    /// So many threads, each with a worker; one a processor if nothing is said.
+    /// Number of threads, each with a worker; 0: one for each processor.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Look at a share of the boxes: i/n is process i of n, counted from 0. All of them name one epoch; each makes an epoch of what it found.
+    /// Analyse only a share of the boxes: i/n is process i of n, counted from 0. All processes must name the
+    /// same --epoch; each makes an epoch of its results.
     #[arg(long, value_name = "I/N", value_parser = share_of, requires = "epoch")]
     task_range: Option<(u64, u64)>,
-    /// What this epoch has not seen (`hyperchunk store status`); the newest if none is named.
+    /// Analyse data without results in this epoch; without it, in the newest (`hyperchunk store status` shows
+    /// the epochs).
     #[arg(long, value_name = "N")]
     epoch: Option<u64>,
 }

@@ -18,9 +18,9 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = COMMIT_HELP)]
 pub(crate) struct Commit {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Take also writers that go on, up to where they flushed last.
+    /// Also commit active writers, up to their last flush.
     #[arg(long)]
     flushed: bool,
     #[command(flatten)]
@@ -30,17 +30,17 @@ pub(crate) struct Commit {
 }
 
 const COMMIT_HELP: &str = "\
-Takes all writers that are done. Those that are at work are left alone; so are those that were stopped: `hyperchunk store recover`
-takes them, too. If two writers wrote different values to one place, nothing is committed and the conflict is named;
-`--on-conflict warn` commits, and the version of the writer that is named last counts. A log that cannot be committed because of
-what it holds is set aside and named; the others are committed.
+Commits all finished writers. Active and killed writers are left alone; `hyperchunk store recover` also takes
+the killed ones. If two writers wrote different values to one place, nothing is committed and the error names
+the conflict; with `--on-conflict warn` the data are committed, and the values of the writer named last count.
+A log that cannot be committed because of its contents is set aside and named; the others are committed.
 
 Example:
   hyperchunk store commit run.h5";
 
 #[derive(Args, Debug)]
 pub(crate) struct Recover {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
     #[command(flatten)]
     how: How,
@@ -50,13 +50,15 @@ pub(crate) struct Recover {
 
 #[derive(Args, Debug)]
 struct How {
-    /// Only writers of this session, by the name that they were given (HYPERCHUNK_SESSION).
+    /// Commit only writers of the session with this name (HYPERCHUNK_SESSION).
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// What to do if writers wrote different things to one place: commit nothing, or commit and list the conflicts.
+    /// What to do if writers wrote different values to one place: commit nothing, or commit and list the
+    /// conflicts.
     #[arg(long, value_enum, default_value = "error")]
     on_conflict: OnConflict,
-    /// Of logs whose structure cannot be merged, take the raw data: datasets at the paths that they were made with.
+    /// Take only the raw data of logs whose structure cannot be merged: datasets at the paths that they were
+    /// created with.
     #[arg(long)]
     data_only: bool,
     /// How plain HDF5 finds the data.
@@ -65,7 +67,7 @@ struct How {
     /// Do not wait until the epoch is on the disk.
     #[arg(long)]
     no_sync: bool,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -238,15 +240,16 @@ fn print_links(links: &Links) {
 
 #[derive(Args, Debug)]
 pub(crate) struct Link {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// Name the logs from the file's own folder: plain HDF5 wants HDF5_EXTFILE_PREFIX='${ORIGIN}'.
+    /// Store the paths of logs relative to the file's folder; plain HDF5 then needs
+    /// HDF5_EXTFILE_PREFIX='${ORIGIN}'.
     #[arg(long, conflicts_with = "none")]
     relative: bool,
-    /// Take the links away.
+    /// Remove the links, so that plain HDF5 reads no data.
     #[arg(long)]
     none: bool,
-    /// Print what is linked as JSON.
+    /// Print the links as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -270,20 +273,20 @@ pub(super) fn link(arguments: &Link) -> Outcome {
 
 #[derive(Args, Debug)]
 pub(crate) struct Pack {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
     /// The file to make.
     out: PathBuf,
-    /// Which epoch; without it, the newest.
+    /// Epoch to pack; without it, the newest.
     #[arg(long, value_name = "N")]
     epoch: Option<u64>,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// How many threads copy; 0 for as many as there are processors.
+    /// Number of threads; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -317,22 +320,22 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = VACUUM_HELP)]
 pub(crate) struct Vacuum {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// How many of the newest epochs are kept.
+    /// Number of newest epochs to keep.
     #[arg(long, value_name = "N", default_value_t = 1)]
     epochs: usize,
-    /// Keep what changed in the last so many seconds: somebody may read it.
+    /// Keep files that changed within the last SECONDS, because readers may have them open.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     grace: u64,
-    /// Only say what would be deleted.
+    /// Only list the files that would be deleted.
     #[arg(long)]
     dry_run: bool,
-    /// Print what was deleted as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
-    /// In an object store: give up uploads that were begun more than so many seconds ago. Writers that are at work still fail
-    /// then.
+    /// In an object store, abort incomplete uploads that were begun more than SECONDS ago. Writers that are
+    /// still active then fail.
     #[arg(long, value_name = "SECONDS")]
     uploads: Option<u64>,
     #[command(flatten)]
@@ -340,8 +343,8 @@ pub(crate) struct Vacuum {
 }
 
 const VACUUM_HELP: &str = "\
-Who opened the file before the last commit reads an older epoch; it is gone after this. What was never committed and not hidden is
-never deleted.";
+Readers that opened the file before the last commit read an older epoch, which is deleted. Uncommitted data
+are never deleted, unless a writer that created the file again hides them.";
 
 pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     let mut options = VacuumOptions::default();
@@ -378,22 +381,22 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = COMPACT_HELP)]
 pub(crate) struct Compact {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// How many bytes of data are held at a time, about.
+    /// Approximate number of bytes of data held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
     /// How plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
     link: Names,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const COMPACT_HELP: &str = "\
-Makes a new epoch with the same contents. The old logs stay for readers of older epochs, until `hyperchunk store vacuum`. A dataset of
-too many pieces for plain HDF5 can be read by it afterwards.";
+Makes a new epoch with the same contents. The old logs stay for readers of older epochs, until `hyperchunk
+store vacuum`. Afterwards, plain HDF5 can also read datasets that had too many pieces for it.";
 
 pub(super) fn compact(arguments: &Compact) -> Outcome {
     let mut options = store::compact::CompactOptions::default();

@@ -18,37 +18,38 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Follow {
-    /// The store's file.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// What is asked of each value, with the dataset's name in it; or the dataset's path.
+    /// Condition on each value, with the dataset's name in it; or the path of the dataset.
     #[arg(value_name = "PREDICATE|PATH")]
     asked: String,
-    /// Behind a path: what is asked of each value.
+    /// After a path: condition on each value.
     #[arg(value_name = "PREDICATE")]
     predicate: Option<String>,
-    /// Print an object of JSON for each write that has any, and one at the end.
+    /// Print a JSON object for each write that has matches, and one at the end.
     #[arg(long)]
     json: bool,
-    /// Print no more values of a write.
+    /// Maximum number of values printed for each write.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     values: usize,
-    /// End as soon as something was found.
+    /// End after the first write that has matches.
     #[arg(long)]
     once: bool,
-    /// End when all writers are done that have begun.
+    /// End when all writers that have begun are done.
     #[arg(long)]
     until_done: bool,
-    /// End after so many seconds.
+    /// End after this time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Look every so many seconds.
+    /// Polling interval.
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = seconds)]
     interval: Duration,
 }
 
 const HELP: &str = "\
-Looks at what writers flush as it comes, without locks, and reads only what their statistics do not rule out. What was committed
-before is not looked at: that is for `hyperchunk store query`. It goes on until Ctrl-C, unless an option ends it.
+Watches the data that writers flush, without locks, and reads only data that their statistics do not rule out.
+Skips data committed earlier: use `hyperchunk store query` for them. Runs until Ctrl-C, unless an option ends
+it.
 
 Examples:
   hyperchunk store follow run.h5 'max(h) > 12'

@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 #[derive(Args, Debug)]
 pub(crate) struct Of {
-    /// The file; may be a URL.
+    /// The HDF5 file; may be a URL.
     file: String,
-    /// The dataset's path.
+    /// Path of the dataset.
     path: String,
-    /// Only this part: for each axis an index or START:STOP.
+    /// Query only this part: for each axis an index or START:STOP.
     #[arg(long = "box", value_name = "SLICES", allow_hyphen_values = true)]
     part: Option<String>,
-    /// Of this epoch of the store, not of the newest.
+    /// Epoch of the store; without it, the newest.
     #[arg(long)]
     epoch: Option<u64>,
-    /// Print it as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -36,23 +36,23 @@ pub(crate) struct Of {
 pub(crate) struct Query {
     #[command(flatten)]
     of: Of,
-    /// What is asked of each value.
+    /// Condition on each value, such as 'value > 12'.
     #[arg(required_unless_present = "top", allow_hyphen_values = true)]
     predicate: Option<String>,
-    /// Read the boxes, and print so many values with their indices.
+    /// Read the boxes, and print up to COUNT matching values with their indices.
     #[arg(long, value_name = "COUNT")]
     values: Option<u64>,
-    /// Instead: the first so many zones, by --by.
+    /// Print the first COUNT zones in the order of --by, instead of a query.
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["predicate", "values"])]
     top: Option<usize>,
-    /// By what zones are put in order: max, min, sum, mean, nan or range.
+    /// Order of zones for --top: max, min, sum, mean, nan or range.
     #[arg(long, default_value = "max", requires = "top")]
     by: By,
 }
 
 const QUERY_HELP: &str = "\
-Prints boxes that may hold such values; nowhere else are any. Statistics come from the writers of a store, if they kept them, or from
-`hyperchunk analyze`.
+Prints boxes that may hold such values; there are none outside them. The statistics come from the writers of a
+store, if they recorded them, or from `hyperchunk analyze`.
 
 Examples:
   hyperchunk store query run.h5 /ocean/h 'value > 12'

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Print it as JSON, all writers included.
+    /// Print the status as JSON, with all writers.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -120,9 +120,9 @@ fn line(log: &LogState) -> String {
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Print them as JSON.
+    /// Print the datasets as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -154,9 +154,9 @@ pub(super) fn ls(arguments: &Ls) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_HELP)]
 pub(crate) struct Verify {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Print what was compared as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -164,8 +164,8 @@ pub(crate) struct Verify {
 }
 
 const VERIFY_HELP: &str = "\
-Reads all logs. Ends with status 1 if something is not as it was written, and names the place. What was written without checksums
-cannot be compared.";
+Reads all logs. The exit status is 1 if data are damaged, and the error names the place. Data written without
+checksums cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
     look(&arguments.file, &arguments.reach)?;
