@@ -45,7 +45,7 @@ Examples:
   hyperchunk check scene.h5
   hyperchunk check s3://bucket/granule.h5 --anonymous --json";
 
-/// How many datasets are shown without --all.
+/// Number of datasets shown without --all.
 const SHOWN: usize = 12;
 
 fn not_negative(text: &str) -> Result<f64, String> {
@@ -180,9 +180,10 @@ fn cost(cost: &Cost) -> Value {
     })
 }
 
-/// A report on the file that was opened as `given`, as JSON; with the milliseconds and the MB per second that were assumed.
+/// Returns a report as JSON. `given` is the file's name as the user gave it; the pair has the assumed latency
+/// in milliseconds and bandwidth in MB/s.
 pub fn report_json(report: &Report, given: &str, (latency, bandwidth): (f64, f64)) -> String {
-    // What is not UTF-8 cannot be a JSON value of serde's, so paths are put in by hand.
+    // Paths that are not UTF-8 cannot be values of serde_json, so they are inserted as text.
     let paths = |paths: &[Vec<u8>]| {
         let paths: Vec<String> = paths.iter().map(|path| Text(path).to_string()).collect();
         format!("[{}]", paths.join(", "))

@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Writes an HDF5 file with the dataset in it.
+/// Writes an HDF5 file with the dataset.
 fn to_hdf5(dataset: &Dataset, part: &Part, arguments: &Arguments, output: &Path) -> Outcome {
     let stored =
         part.iter().fold(dataset.datatype().size, |bytes, (steps, _)| bytes.saturating_mul(steps.count));
@@ -164,10 +164,10 @@ fn stream(
     Ok(())
 }
 
-/// The indices that a text of slices stands for in an extent: an axis with an index does not stay.
+/// Parses slices of an extent. An axis with an index is dropped from the result's shape.
 pub(crate) fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    // A comma at the end is Python's.
+    // Like Python, accept a comma at the end.
     let parts = match parts.split_last() {
         Some((&"", rest)) => rest,
         _ => &parts[..],
@@ -186,7 +186,7 @@ pub(crate) fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
     all.map(|(part, extent)| slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}"))).collect()
 }
 
-/// One axis, and whether it stays.
+/// Parses the slice of one axis; the boolean is false if the axis is dropped.
 fn slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
     let number = |text: &str| match text.trim() {
         "" => Ok(None),

@@ -36,7 +36,7 @@ Examples:
   hyperchunk index s3://bucket/granule.h5 --anonymous --region us-west-2
   hyperchunk index scene.h5 --kerchunk refs.json --name s3://bucket/scene.h5";
 
-/// What to make of a file, and where it goes.
+/// Outputs to make of a file, and their locations.
 #[derive(Args, Debug, Default, Clone)]
 pub struct Indexing {
     /// Write the index to this file.
@@ -64,14 +64,14 @@ pub struct Indexing {
     pub from_kerchunk: Option<PathBuf>,
 }
 
-/// What was made of a file.
+/// Result of indexing a file.
 #[derive(Debug)]
 pub struct Indexed {
-    /// Where the index is, if one was written.
+    /// Path of the index, if one was written.
     pub path: Option<PathBuf>,
-    /// The index, and what could not be read for it.
+    /// The index, and errors of objects that it leaves out.
     pub built: Built,
-    /// What references cannot say: path and reason.
+    /// Objects that references cannot describe: path and reason.
     pub left: BTreeSet<(Vec<u8>, String)>,
 }
 
@@ -102,10 +102,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Indexing {
-    /// Makes an index of `file`, which was opened as `given` without one, and references to its chunks.
+    /// Makes an index of `file`, which was opened without one under the name `given`, and references to its
+    /// chunks.
     ///
     /// # Errors
-    /// Those of reading the file; Invalid for references that are not of it; Io from writing.
+    /// Errors of reading the file; `Invalid` for references that belong to another file; `Io` from writing.
     pub fn make(&self, file: &File, given: &str) -> Result<Indexed, Error> {
         let place = self.place(given)?;
         self.check(&place, given)?;
@@ -153,7 +154,8 @@ impl Indexing {
         Ok(made)
     }
 
-    /// Refuses outputs that are inputs, or each other, or are there. An index at its usual place is made anew.
+    /// Refuses outputs that exist, or that are an input or another output. An index at its usual place is
+    /// replaced.
     fn check(&self, place: &Path, given: &str) -> Result<(), Error> {
         let given = Path::new(given.strip_prefix("file://").unwrap_or(given));
         let inputs: Vec<&Path> = [Some(given), self.from_kerchunk.as_deref()].into_iter().flatten().collect();
@@ -179,7 +181,7 @@ impl Indexing {
         Ok(())
     }
 
-    /// Where the index goes.
+    /// Returns the path of the index.
     fn place(&self, given: &str) -> Result<PathBuf, Error> {
         if let Some(path) = &self.output {
             return Ok(path.clone());
@@ -200,7 +202,7 @@ impl Indexing {
 }
 
 impl Indexed {
-    /// What was made, as JSON.
+    /// Returns the result as JSON.
     pub fn to_json(&self) -> String {
         let Indexed { path, built, left } = self;
         let told = |(path, why): (&[u8], &dyn std::fmt::Display)| {
@@ -226,7 +228,7 @@ impl Indexed {
     }
 }
 
-/// Writes references. The index that was made has all that they say.
+/// Writes references. They are made from the new index, without reading the file again.
 fn export(
     file: &File,
     name: &str,

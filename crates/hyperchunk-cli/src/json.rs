@@ -1,10 +1,10 @@
-//! JSON text, written directly: names in files need not be UTF-8, and outputs may be long.
+//! JSON text, written without serde_json: names in files need not be UTF-8, and outputs may be long.
 
 use hyperchunk_udf::escape::is_unseen;
 use std::fmt;
 
-/// A name or string of a file as a JSON string. Bytes that are not UTF-8 become lone surrogates, U+DC80 to U+DCFF, as in
-/// Python's `surrogateescape`.
+/// Name or string from a file, displayed as a JSON string. Bytes that are not UTF-8 become lone surrogates,
+/// U+DC80 to U+DCFF, as in Python's `surrogateescape`.
 pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Text<'_> {
@@ -28,12 +28,13 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Writes a character as JSON's escapes of its UTF-16 units.
+/// Writes a character as JSON escapes of its UTF-16 units.
 fn escape(out: &mut impl fmt::Write, c: char) -> fmt::Result {
     c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
 }
 
-/// JSON text in which characters that a terminal obeys are escaped. JSON has them only in its strings.
+/// JSON text, displayed with escapes for characters that a terminal obeys. JSON has such characters only in
+/// its strings.
 pub(crate) struct Shown<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Shown<'_> {

@@ -46,7 +46,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     Ok(())
 }
 
-/// The user's public key as others get it.
+/// Returns the user's public key and its fingerprint as text.
 fn public_text() -> Result<String, Box<dyn std::error::Error>> {
     match keys::own_public_key()? {
         Some(key) => Ok(format!("{}fingerprint {}\n", key.to_text(), Fingerprint::of(&key.key))),

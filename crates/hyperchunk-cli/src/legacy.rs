@@ -1,4 +1,4 @@
-//! What the commands say of datasets that HDF5-UDF wrote.
+//! Output of commands about datasets that HDF5-UDF wrote.
 
 use crate::Outcome;
 use crate::udf::shape;
@@ -8,7 +8,7 @@ use hyperchunk_udf::legacy::{Legacy, Signer};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What a signature of HDF5-UDF is worth.
+/// Limit of HDF5-UDF's signatures.
 pub(crate) const COVERS: &str = "a signature of HDF5-UDF covers the compiled form alone: names of inputs and a stored source may have been changed by anybody";
 
 pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
@@ -72,7 +72,7 @@ pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
     }
 }
 
-/// Who signed, in a line of many.
+/// Returns the origin and signer of a dataset in one line.
 pub(crate) fn who(legacy: &Legacy) -> String {
     match &legacy.signer {
         Signer::Known(_) => format!("written by HDF5-UDF, its compiled form signed by {}", signer(legacy)),
@@ -137,7 +137,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
     }
     let (mut done, mut failed) = (Vec::new(), 0);
     for name in &names {
-        // One source may have had several outputs.
+        // Already converted, as another output of the same source.
         if done.contains(name) {
             continue;
         }

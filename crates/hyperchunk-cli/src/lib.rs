@@ -1,9 +1,9 @@
-//! The `hyperchunk` command: the same from the Python package and from cargo.
+//! The `hyperchunk` command, in the Python package and as a program of its own.
 //!
 //! **Invariant:** no logic; it parses arguments, calls the other crates and prints.
 #![expect(clippy::print_stderr, reason = "a command prints its errors")]
 
-/// Prints a line to standard output. When nobody reads any more (`| head`), the command ends quietly.
+/// Prints a line to standard output. If the reader has closed the pipe (`| head`), the command ends quietly.
 macro_rules! say {
     ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
 }
@@ -12,7 +12,7 @@ macro_rules! say {
 macro_rules! put {
     ($out:expr, $($argument:tt)*) => {{
         use std::fmt::Write as _;
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!($out, $($argument)*);
     }};
 }
@@ -117,10 +117,10 @@ enum Command {
     Doctor,
 }
 
-/// What commands return: a message for people, printed to standard error.
+/// Result of a command. The error is a message for people, printed to standard error.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A failure with an exit status of its own.
+/// Failure with its own exit status.
 #[derive(Debug)]
 struct Status(i32, String);
 
@@ -132,8 +132,8 @@ impl std::fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// Prints a line. In JSON, characters that a terminal would obey are escaped; other text has the command's own
-/// colours, and its names are escaped where they are inserted.
+/// Prints a line. In JSON, characters that a terminal obeys are escaped. In other text, colours are the
+/// command's own, and names are escaped where they are inserted.
 fn print_line(line: std::fmt::Arguments<'_>) {
     let line = format!("{line}\n");
     if line.starts_with(['{', '[']) {
@@ -146,17 +146,18 @@ fn print_line(line: std::fmt::Arguments<'_>) {
 fn print_text(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    // Inside Python nobody flushes at the end.
+    // A command that runs inside Python does not flush at its end.
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         unprinted(&error);
     }
 }
 
-/// Whether nothing is left to do for a command whose output nobody reads any more.
+/// Whether the command only prints, and so may end when its output is closed.
 static ONLY_PRINTS: AtomicBool = AtomicBool::new(false);
 
-/// What could not be printed. Readers may leave early (`| head`), but a full disk must not look like success. A command that
-/// also changes or checks something goes on to its end without a reader, and to its own status.
+/// Handles an error of writing to standard output. Readers may close the pipe early (`| head`); a command
+/// that only prints then succeeds, and one that also changes or checks something continues, for its own exit
+/// status. Any other error, such as a full disk, is a failure.
 fn unprinted(error: &std::io::Error) {
     if error.kind() != std::io::ErrorKind::BrokenPipe {
         eprintln!("hyperchunk: cannot write to standard output: {error}");
@@ -172,7 +173,8 @@ fn complain(error: &dyn std::fmt::Display) {
     eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape(&error.to_string(), 2000));
 }
 
-/// A command whose help is wrapped to the width of the terminal alone, and not where its source is.
+/// Joins the lines of each paragraph in the help of a command and its subcommands, so that only clap wraps
+/// them.
 fn unwrapped(command: clap::Command) -> clap::Command {
     let help = command.get_after_help().map(|help| paragraphs(&help.to_string()));
     let command = match help {
@@ -182,7 +184,7 @@ fn unwrapped(command: clap::Command) -> clap::Command {
     command.mut_subcommands(unwrapped)
 }
 
-/// Text with each paragraph on one line; lines that begin with a space stay as they are.
+/// Joins the lines of each paragraph; lines that begin with a space are left alone.
 fn paragraphs(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     let goes_on = |line: &str| !line.is_empty() && !line.starts_with(' ');
@@ -197,8 +199,9 @@ fn paragraphs(text: &str) -> String {
     joined
 }
 
-/// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments, or that of a [`Status`]. `libhdf5` is the library
-/// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.
+/// Runs the command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong arguments, or
+/// the status of a [`Status`]. Commands that edit files use the library `libhdf5`, unless
+/// `HYPERCHUNK_LIBHDF5` names another.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
     let parsed = unwrapped(Arguments::command())
         .try_get_matches_from(arguments)
@@ -206,7 +209,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and versions come this way, too.
+            // Help and version are errors to clap, too.
             return match error.print() {
                 Err(full) if full.kind() != std::io::ErrorKind::BrokenPipe => 1,
                 _ => error.exit_code(),
@@ -214,7 +217,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         }
     };
     let library = libhdf5.as_deref();
-    // What is printed is data.
+    // Standard output is for data: what functions print goes to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_arrow::flight::enable();
     let before = hyperchunk::companion::set_warning(|text| complain(&format!("warning: {text}")));
@@ -243,7 +246,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Env(command) => env::run(&command),
         Command::Doctor => doctor::run(library),
     };
-    // A program may run a command in its own process.
+    // Restored because a program may run a command in its own process.
     hyperchunk::companion::set_warning(before);
     match outcome {
         Ok(()) => 0,

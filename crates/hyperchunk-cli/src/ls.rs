@@ -39,7 +39,7 @@ Examples:
   hyperchunk ls scene.h5
   hyperchunk ls -rl scene.h5:/bands";
 
-/// How many columns names get, at most.
+/// Maximum width of the column of names.
 const NAME_COLUMN: usize = 40;
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -101,7 +101,7 @@ fn text(error: &Error) -> String {
     hyperchunk_udf::escape::escape(&error.to_string(), 2000)
 }
 
-/// Prints one line: a name, and what it is.
+/// Prints a name and its description on one line.
 fn line(terminal: Terminal, ink: Ink, name: &str, what: &str) {
     let used = name.chars().count().max(NAME_COLUMN) + 1;
     let padding = " ".repeat(NAME_COLUMN.saturating_sub(name.chars().count()));
@@ -121,7 +121,7 @@ fn link(link: Option<&Link>) -> String {
     }
 }
 
-/// Prints an object, with `long` on several lines.
+/// Prints an object; with `long`, also its details, on further lines.
 fn entry(terminal: Terminal, long: bool, name: &str, object: &Object, failures: &mut usize) {
     let (ink, what) = match describe_object(object) {
         Ok(what) => what,
@@ -164,10 +164,10 @@ fn describe_object(object: &Object) -> Result<(Ink, String), Error> {
     })
 }
 
-/// Of larger attributes, the first elements are shown.
+/// Number of elements printed of a larger attribute.
 const MOST_ELEMENTS: usize = 20;
 
-/// The value of an attribute, as far as it fits a line.
+/// Returns the value of an attribute, shortened.
 fn value(object: &Object, attribute: &Attribute) -> String {
     if attribute.dataspace == Dataspace::Null {
         return String::new();

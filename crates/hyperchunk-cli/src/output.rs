@@ -1,8 +1,8 @@
-//! Standard output for bytes. Files that commands make are [`hyperchunk::output`]'s.
+//! Standard output for bytes. [`hyperchunk::output`] writes output files.
 
 use std::io::{self, Write};
 
-/// Standard output for bytes: when nobody reads any more (`| head`), the command ends.
+/// Standard output for bytes. If the reader has closed the pipe (`| head`), a command that only prints ends.
 pub(crate) struct Standard(pub(crate) io::StdoutLock<'static>);
 
 impl Write for Standard {

@@ -89,7 +89,7 @@ enum Version {
     V200,
 }
 
-/// A part of text that names a dataset, and the rest.
+/// Splits `PATH=REST`; without a path, returns the whole text.
 fn rule(text: &str) -> (Option<String>, &str) {
     match text.rsplit_once('=') {
         Some((path, rest)) => (Some(path.to_owned()), rest),
@@ -162,7 +162,7 @@ impl Arguments {
         options
     }
 
-    /// The groups that the files become.
+    /// Returns the group of OUT for each file.
     fn groups(&self, files: &[String]) -> Result<Vec<String>, String> {
         match &self.into[..] {
             [] if files.len() == 1 => Ok(vec![String::new()]),
@@ -186,7 +186,7 @@ impl Arguments {
     }
 }
 
-/// The name of a file without its folder and its kind.
+/// Returns a file's name without folder and suffix.
 fn stem(file: &str) -> String {
     let name = if is_url(file) { file.split(['?', '#']).next().unwrap_or_default() } else { file };
     let name = name.trim_end_matches('/').rsplit(['/', '\\']).next().unwrap_or_default();
@@ -230,7 +230,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// The path that a name stands for.
+/// Returns the path of a local file's name, which may be a `file://` URL.
 fn local(name: &str) -> &Path {
     Path::new(name.strip_prefix("file://").unwrap_or(name))
 }

@@ -1,16 +1,16 @@
-//! How far a long read is, on standard error, if that is a terminal.
+//! Progress of long reads, on standard error if that is a terminal.
 
 use std::cell::Cell;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// How often it is shown.
+/// Time between updates.
 const EVERY: Duration = Duration::from_millis(100);
-/// Reads that are shorter are not worth a bar.
+/// Time before the first update: shorter reads show none.
 const SHORT: Duration = Duration::from_millis(400);
 const BAR: u64 = 24;
 
-/// A bar with bytes, their rate and the time that is left.
+/// Progress bar with bytes, rate and remaining time.
 pub(crate) struct Progress {
     total: u64,
     done: u64,
@@ -25,7 +25,7 @@ impl Progress {
         Self { total, done: 0, started: Instant::now(), shown: None, terminal }
     }
 
-    /// So many bytes more are there.
+    /// Adds bytes to the finished part.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.done = self.done.saturating_add(bytes);
         let now = Instant::now();
@@ -49,7 +49,7 @@ impl Drop for Progress {
     }
 }
 
-/// A line that says how far something of unknown length is, on standard error, if that is a terminal.
+/// Progress line for work of unknown length.
 pub(crate) struct Counter {
     started: Instant,
     shown: Cell<Option<Instant>>,
@@ -62,7 +62,7 @@ impl Counter {
         Self { started: Instant::now(), shown: Cell::new(None), terminal }
     }
 
-    /// Shows what `text` says, if it is time to.
+    /// Shows a text, if an update is due.
     pub(crate) fn show(&self, text: impl FnOnce() -> String) {
         if !self.terminal {
             return;
@@ -83,12 +83,12 @@ impl Drop for Counter {
     }
 }
 
-/// A number and what there are so many of.
+/// Returns a number with its noun, in the singular or plural.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// One line: a bar, bytes, rate, time left.
+/// Returns one line: bar, bytes, rate, remaining time.
 fn line(done: u64, total: u64, elapsed: Duration) -> String {
     let part = |of: u64| u128::from(of) * u128::from(done.min(total)) / u128::from(total.max(1));
     let full = usize::try_from(part(BAR)).unwrap_or(0);
@@ -108,7 +108,7 @@ fn line(done: u64, total: u64, elapsed: Duration) -> String {
     )
 }
 
-/// A number of bytes for people: three digits.
+/// Returns a number of bytes with three digits and a unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
@@ -130,7 +130,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Seconds for people.
+/// Returns a time in seconds, minutes or hours.
 fn time(seconds: u64) -> String {
     match seconds {
         0..100 => format!("{seconds} s"),

@@ -25,7 +25,7 @@ Example:
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let path = &arguments.file;
-    // Whoever names what is there means the file that it is part of.
+    // FILE.partial and FILE.journal stand for FILE.
     let named = path.extension().filter(|suffix| *suffix == "partial" || *suffix == "journal");
     let path = if named.is_some() { path.with_extension("") } else { path.clone() };
     let found = write::recover(&path)?;

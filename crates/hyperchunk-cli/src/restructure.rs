@@ -101,7 +101,7 @@ Examples:
   hyperchunk restructure run.h5 /t --order hilbert --dry-run
   hyperchunk restructure layouts run.h5";
 
-/// Numbers of one argument.
+/// List of numbers in one argument.
 #[derive(Debug, Clone)]
 struct Numbers(Vec<u64>);
 
@@ -199,7 +199,7 @@ fn shown(path: &Path) -> String {
     escape(&path.display().to_string(), 2000)
 }
 
-/// Does a share of the tasks, with a bar.
+/// Does a share of the tasks, with a progress bar.
 fn share(job: &Job, part: u64, of: u64, threads: usize, wait: Duration) -> Result<Worked, hyperchunk::Error> {
     let passes = job.plan().passes.len() as u64;
     let progress = Mutex::new(Progress::new(job.bytes().saturating_mul(passes) / of));
@@ -231,7 +231,7 @@ fn tell(job: &Job, worked: Worked, committed: Option<&Committed>, as_json: bool)
     }
 }
 
-/// An estimate, for people.
+/// Rounds an estimate for printing.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -297,7 +297,7 @@ pub(crate) struct Work {
     json: bool,
 }
 
-/// Process i of n.
+/// Parses i/n, for process i of n.
 pub(crate) fn share_of(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     parts.filter(|(part, of)| part < of).ok_or_else(|| "i/n is expected, with i from 0 to n - 1".into())

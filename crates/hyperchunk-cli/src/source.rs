@@ -1,4 +1,4 @@
-//! Which file a command reads, and how it is reached.
+//! Options of the input file, and its opening.
 
 use clap::Args;
 use hyperchunk::index::{IndexOption, IndexState};
@@ -7,7 +7,7 @@ use hyperchunk::store::SiteBuf;
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// How object stores are reached.
+/// Options of object stores.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
 pub(crate) struct Reach {
@@ -37,18 +37,18 @@ impl Reach {
         remote
     }
 
-    /// Where the store of a file is.
+    /// Returns the location of a file's store.
     pub(crate) fn site(&self, file: &Path) -> SiteBuf {
         SiteBuf::find(file, &self.remote())
     }
 
-    /// Where the store of a file is that is to be changed: another user's link is an error.
+    /// Returns the location of a store that will be changed; another user's link is an error.
     pub(crate) fn site_to_change(&self, file: &Path) -> hyperchunk::Result<SiteBuf> {
         SiteBuf::find_to_change(file, &self.remote())
     }
 }
 
-/// How files are reached.
+/// Options of input files.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
 pub(crate) struct SourceOptions {
@@ -58,12 +58,12 @@ pub(crate) struct SourceOptions {
     /// FILE.hcindex of a local file, otherwise the index in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
     index: Option<String>,
-    /// Whether all structure of the file will be looked at.
+    /// Whether the command reads all structure of the file.
     #[arg(skip)]
     lists: bool,
 }
 
-/// What `FILE:/OBJECT` names.
+/// File and object that `FILE:/OBJECT` names.
 pub(crate) struct Target {
     pub(crate) file: File,
     pub(crate) object: Object,
@@ -75,7 +75,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.to_owned()))
 }
 
-/// Whether a file is named by a URL.
+/// Returns true for names that are URLs, except `file://` URLs.
 pub(crate) fn is_url(name: &str) -> bool {
     name.split_once("://").is_some_and(|(scheme, _)| {
         !scheme.is_empty()
@@ -84,7 +84,7 @@ pub(crate) fn is_url(name: &str) -> bool {
     })
 }
 
-/// The file and the object in `FILE:/OBJECT`.
+/// Splits `FILE:/OBJECT`.
 fn split(target: &str) -> Option<(&str, &str)> {
     let start = if is_url(target) { target.find("://")? + 3 } else { 0 };
     let at = start + target.get(start..)?.find(":/")?;
@@ -92,7 +92,7 @@ fn split(target: &str) -> Option<(&str, &str)> {
 }
 
 impl SourceOptions {
-    /// The same, to look at all structure of the file if `lists`.
+    /// Returns the same options, for reading all structure of the file if `lists`.
     pub(crate) fn listing(&self, lists: bool) -> Self {
         Self { lists, ..self.clone() }
     }
@@ -117,10 +117,10 @@ impl SourceOptions {
         Self::open_with(name, &self.open_options())
     }
 
-    /// As [`SourceOptions::open`], without looking for an index.
+    /// Opens a file like [`SourceOptions::open`], but without an index.
     pub(crate) fn open_unindexed(&self, name: &str) -> Result<File, Error> {
         let mut options = self.open_options();
-        // To look at all of it.
+        // Without an index, all structure is read from the file.
         options.remote = options.remote.for_listing();
         options.index = IndexOption::Never;
         Self::open_with(name, &options)

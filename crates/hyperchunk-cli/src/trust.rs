@@ -126,7 +126,7 @@ fn label(listed: &Listed) -> String {
     format!("{} {}", listed.fingerprint, labels.trim()).trim_end().to_owned()
 }
 
-/// A profile in words.
+/// Describes a profile.
 pub(crate) fn about(profile: &Profile) -> String {
     let languages: Vec<_> = profile.backends.iter().map(|b| b.short_name()).collect();
     let (limits, grants) = (&profile.limits, profile.grants.describe());

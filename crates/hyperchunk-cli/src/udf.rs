@@ -202,7 +202,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             };
             let program = match (&expression, &source) {
                 (Some(text), first) => {
-                    // There is no source, so what stands in its place is an output.
+                    // With --expression there is no source: the first argument is an output.
                     if let Some(first) = first {
                         outputs.insert(0, first.to_str().ok_or("an output's name must be UTF-8")?.to_owned());
                     }
@@ -293,12 +293,12 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
     )
 }
 
-/// The word for so many.
+/// Returns the singular or plural of *chunk*.
 fn chunks(number: u64) -> &'static str {
     if number == 1 { "chunk" } else { "chunks" }
 }
 
-/// A largest shape, with `*` where there is no bound.
+/// Returns a maximum shape, with `*` for unlimited dimensions.
 pub(crate) fn largest(dims: &[u64]) -> String {
     let dim = |&d: &u64| if d == UNLIMITED { "*".to_owned() } else { d.to_string() };
     dims.iter().map(dim).collect::<Vec<_>>().join("x")

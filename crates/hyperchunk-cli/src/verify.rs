@@ -1,4 +1,5 @@
-//! `hyperchunk udf verify` and `hyperchunk udf explain`: what a live dataset is and may do, without running it.
+//! `hyperchunk udf verify` and `hyperchunk udf explain`: description and rights of live datasets, without
+//! running them.
 
 use crate::udf::{largest, shape};
 use crate::{Outcome, Status};
@@ -11,7 +12,7 @@ use hyperchunk_udf::loops;
 use hyperchunk_udf::profile::Profile;
 use std::path::Path;
 
-/// The exit status when everything is valid and something would not run here.
+/// Exit status if all live datasets are valid, but some would not run here.
 const DOES_NOT_RUN: i32 = 3;
 
 pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
@@ -60,10 +61,10 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
     Ok(())
 }
 
-/// What a live dataset is and may do, in words.
+/// Describes a live dataset and its rights in words.
 ///
 /// # Errors
-/// `NotFound` when there is none of this name, `Invalid` when its record does not hold.
+/// `NotFound` if the file has no live dataset of this name, `Invalid` if its record is not valid.
 pub fn explanation(library: &'static Library, file: &Path, dataset: &str) -> Result<String, Error> {
     let mut out = String::new();
     let entry = edit::find(library, file, dataset)?;

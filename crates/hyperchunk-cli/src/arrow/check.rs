@@ -22,7 +22,7 @@ The exit status is 0 if programs that read Arrow find the same data as HDF5 prog
 When an HDF5 program changes values in place, both sides have them. After any other change by one, programs
 that read Arrow find no Arrow file, until `hyperchunk arrow fix`.";
 
-/// What is told of a file.
+/// Returns the result of a check as JSON.
 pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
     json!({
         "current": checked.is_current(),
@@ -36,7 +36,7 @@ pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
     })
 }
 
-/// The same for people.
+/// Prints the result of a check as text.
 pub(super) fn say(shown: &str, checked: &Checked) {
     let group = escape(checked.group.as_deref().unwrap_or("/"), 2000);
     say!(

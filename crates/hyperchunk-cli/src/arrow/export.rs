@@ -141,7 +141,7 @@ impl Arguments {
         options
     }
 
-    /// `None` for a folder.
+    /// Returns the format of OUT; `None` for a folder.
     fn format(&self) -> Option<Format> {
         match self.format {
             Some(Kind::Arrow) => Some(Format::File),

@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// How many bytes a file, or all in a folder, have.
+/// Returns the size in bytes of a file, or of all files in a folder.
 fn size(path: &Path) -> u64 {
     let mut total = 0_u64;
     let mut open = vec![path.to_owned()];

@@ -29,7 +29,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     }
 }
 
-/// A number of things.
+/// Returns a count with its noun, in the plural if needed.
 fn many(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! What there is of CUDA. None of it is needed: what is missing is told, and is no failure.
+//! CUDA on this machine. All parts are optional: a missing one is reported, and is not a failure.
 
 use hyperchunk_cuda::cufile::{CuFile, Mode};
 use hyperchunk_cuda::nvcomp::{Algorithm, Nvcomp};
@@ -6,7 +6,7 @@ use hyperchunk_cuda::nvrtc::Nvrtc;
 use hyperchunk_cuda::{Context, Driver, Error, ErrorKind};
 use hyperchunk_udf::host::Programs;
 
-/// Tells the driver, the GPUs and NVIDIA's libraries.
+/// Prints the driver, the GPUs and NVIDIA's libraries.
 pub(super) fn tell(programs: &Programs) {
     let driver = Driver::load();
     let devices = match &driver {
@@ -20,7 +20,7 @@ pub(super) fn tell(programs: &Programs) {
             0
         }
     };
-    // The one that compiles live datasets.
+    // The library that compiles live datasets.
     match programs.nvrtc().map(|path| Nvrtc::load(Some(&path))) {
         Ok(Ok(nvrtc)) => {
             let (major, minor) = nvrtc.version();
@@ -59,7 +59,7 @@ pub(super) fn tell(programs: &Programs) {
     }
 }
 
-/// Tells the GPUs; returns how many there are.
+/// Prints the GPUs; returns their number.
 fn gpus(driver: &Driver) -> usize {
     match driver.devices() {
         Ok(devices) if devices.is_empty() => {
@@ -81,7 +81,7 @@ fn gpus(driver: &Driver) -> usize {
     }
 }
 
-/// Tells how files get to the first GPU.
+/// Prints how cuFile reads files into the first GPU.
 fn cufile() {
     match Context::of(0).and_then(|context| CuFile::load(&context, None)) {
         Ok(cufile) => {
@@ -99,13 +99,13 @@ fn cufile() {
     }
 }
 
-/// Why something is not there, or not usable.
+/// Returns why a library is missing or not usable.
 fn without(error: &Error) -> String {
     let none = if error.kind() == ErrorKind::Missing { "none" } else { "not usable" };
     format!("{none}: {error}")
 }
 
-/// As NVIDIA's own programs print it.
+/// Returns a UUID in the form of NVIDIA's programs.
 fn uuid(bytes: &[u8; 16]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| digits.get(part).unwrap_or_default());

@@ -48,7 +48,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     log();
     kept();
     for name in Profile::names()? {
-        // It is as `self` is, unless the user has set it.
+        // Without a file of its own, `default` is the same as `self`.
         if name == "default" && !Profile::path(&name).is_ok_and(|p| p.exists()) {
             continue;
         }
@@ -92,7 +92,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     if failures > 0 { Err(format!("{failures} things do not work here").into()) } else { Ok(()) }
 }
 
-/// Tells what holds for everybody on this machine; returns how much of it is not usable.
+/// Prints the policy of this machine's administrator; returns the number of failures.
 fn administrator() -> usize {
     let folder = system::folder();
     if !folder.exists() {
@@ -112,7 +112,7 @@ fn administrator() -> usize {
     }
 }
 
-/// Tells the keys that are listed; returns how many are not usable.
+/// Prints the number of listed keys; returns the number of unusable ones.
 fn trusted() -> usize {
     let listed = match trust::list() {
         Ok(listed) => listed,

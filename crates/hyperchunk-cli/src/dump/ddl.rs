@@ -1,4 +1,4 @@
-//! `hyperchunk dump`: a file as `h5dump` would write it.
+//! `hyperchunk dump`: objects in the format of `h5dump`.
 
 use super::value::{Printer, Style};
 use super::{Values, Wanted};
@@ -12,10 +12,10 @@ use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
-/// Writes an object and all below it.
+/// Prints an object and everything below it; returns the number of failures.
 pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
     let mut failures = 0;
-    // How many groups are open: by the names in the path.
+    // Paths of the groups whose closing brace is not printed yet.
     let mut open: Vec<Vec<u8>> = Vec::new();
     crate::print_text(&format!("HDF5 \"{}\" {{\n", describe::name(wanted.target.as_bytes())));
     wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
@@ -161,11 +161,12 @@ fn storage(dataset: &Dataset, indent: &str, text: &mut String) {
     let _ = writeln!(text, "{indent}STORAGE_LAYOUT {{ {} }}", describe::layout(dataset));
 }
 
-/// Elements in rows of the last axis, each row after the coordinates of its first element, as `h5dump` does.
+/// Printer of elements in rows along the last axis, each row after the coordinates of its first element, as
+/// `h5dump` prints them.
 struct Rows<'a> {
-    /// How many elements along each axis.
+    /// Number of elements along each axis.
     dims: Vec<u64>,
-    /// Which indices they have, if they are not all.
+    /// Printed part of the dataset; `None` for the whole.
     part: Option<&'a [Steps]>,
     indent: &'a str,
     next: u64,
@@ -201,7 +202,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The coordinates of the next element.
+    /// Returns the coordinates of the next element.
     fn place(&self) -> String {
         if self.dims.is_empty() {
             return "0".into();

@@ -1,4 +1,4 @@
-//! `hyperchunk dump --digest`: what a file holds, as digests, in JSON.
+//! `hyperchunk dump --digest`: digests of all values, as JSON.
 
 use super::Wanted;
 use crate::json::Text;
@@ -8,7 +8,7 @@ use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Error, Object};
 use std::fmt::Write as _;
 
-/// The digests of all objects, and how many objects or attributes failed.
+/// Prints the digests of all objects; returns the number of objects and attributes that failed.
 pub(super) fn print(wanted: &Wanted<'_>, max_bytes: u64) -> Result<usize, Error> {
     let mut failures = 0;
     let mut separator = "\n";
@@ -19,7 +19,7 @@ pub(super) fn print(wanted: &Wanted<'_>, max_bytes: u64) -> Result<usize, Error>
             Found::Object(object) => line = one(object, max_bytes, &mut failures),
             Found::Broken(error) => {
                 failures += 1;
-                // Where a group's links are broken, the group has its entry already.
+                // If the links of a group cannot be read, the group has an entry already.
                 if visit.link.is_some() {
                     let _ = write!(line, "{{\"error\": {}}}", Text(error.to_string().as_bytes()));
                 } else {
@@ -38,7 +38,7 @@ pub(super) fn print(wanted: &Wanted<'_>, max_bytes: u64) -> Result<usize, Error>
     Ok(failures)
 }
 
-/// The entry of an object.
+/// Returns the entry of an object.
 fn one(object: &Object, max_bytes: u64, failures: &mut usize) -> String {
     let kind = match object.kind() {
         ObjectKind::Group => "group",

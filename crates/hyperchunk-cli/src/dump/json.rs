@@ -9,7 +9,7 @@ use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
-/// Writes an object and all below it.
+/// Prints an object and everything below it; returns the number of failures.
 pub(crate) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
     let mut failures = 0;
     let mut separator = "\n";
@@ -25,7 +25,7 @@ pub(crate) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
             failures += 1;
             format!("{{\"error\": {}}}", Text(error.to_string().as_bytes()))
         });
-        // A group whose links cannot be read has its entry already; a second key would hide it.
+        // A group whose links cannot be read has an entry already; a second key would hide that.
         let key = if matches!(visit.found, Found::Broken(_)) && visit.link.is_none() {
             [visit.path, b" (links)"].concat()
         } else {
@@ -111,7 +111,7 @@ fn entry(object: &Object, wanted: &Wanted<'_>) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The largest extent, the chunks and what is stored, of a dataset that is chunked.
+/// Adds the maximum extent of a dataset, and its chunk shape and stored size if it is chunked.
 fn storage(dataset: &Dataset, text: &mut String) -> Result<(), Error> {
     if let Dataspace::Simple { max, .. } = dataset.dataspace() {
         let max: Vec<String> =
@@ -140,7 +140,7 @@ fn shape(space: &Dataspace, dims: &[u64]) -> String {
     }
 }
 
-/// Elements in row-major order as nested lists.
+/// Writer of elements in row-major order as nested lists.
 struct Nested {
     dims: Vec<u64>,
     null: bool,

@@ -47,30 +47,30 @@ Examples:
   hyperchunk dump --json scene.h5:/bands/red
   hyperchunk dump --digest scene.h5";
 
-/// How many bytes of elements are read at a time.
+/// Number of bytes read at a time.
 const AT_ONCE: u64 = 1 << 20;
-/// How many bytes of elements are made text at a time, which takes many times as many.
+/// Number of bytes converted to text at a time; the text takes many times the space.
 const AS_TEXT: usize = 16 << 10;
 
-/// Whether values are written.
+/// Values to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Of attributes, and of datasets of up to so many bytes.
+    /// Values of attributes, and of datasets of up to this number of bytes.
     Shown(u64),
-    /// Of attributes alone.
+    /// Values of attributes only.
     Attributes,
 }
 
-/// What to write.
+/// Object to print, and the parts of it.
 pub(crate) struct Wanted<'a> {
     pub(crate) target: &'a str,
     pub(crate) file: &'a File,
     pub(crate) object: &'a Object,
     pub(crate) path: &'a [u8],
     pub(crate) values: Values,
-    /// The part of the one dataset.
+    /// Part of the dataset; `None` for the whole.
     pub(crate) part: Option<Vec<Steps>>,
-    /// Whether groups below the first are entered.
+    /// Whether to descend into groups below the first.
     pub(crate) recursive: bool,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// The part of a dataset that a text of slices names.
+/// Parses slices of a dataset.
 fn part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
     if object.kind() != ObjectKind::Dataset {
         return Err("a slice is of one dataset: FILE:/DATASET".into());
@@ -107,7 +107,8 @@ fn part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::E
     Ok(crate::get::select(text, dataset.dims())?.into_iter().map(|(steps, _)| steps).collect())
 }
 
-/// START;STRIDE;COUNT;BLOCK, each with a number for each axis; without one, START is 0, STRIDE and BLOCK 1, and COUNT all.
+/// Parses START;STRIDE;COUNT;BLOCK, each a list with a number for each axis. The default of START is 0, of
+/// STRIDE and BLOCK 1, and of COUNT as many as fit.
 fn hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
     let mut lists = Vec::new();
     for list in text.split(';') {

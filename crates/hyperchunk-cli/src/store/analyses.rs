@@ -1,4 +1,4 @@
-//! Analyses: functions that see what is written to a store.
+//! Analyses: functions that see the data written to a store.
 
 use crate::Outcome;
 use crate::progress::bytes as size;
@@ -15,7 +15,7 @@ use hyperchunk_udf::record::{Declaration, Failure};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 
-/// So many boxes are printed one by one.
+/// Maximum number of failed boxes printed without --boxes.
 const SHOWN: usize = 20;
 
 #[derive(Args, Debug)]
@@ -193,7 +193,7 @@ fn number(number: Number) -> Json {
     match number {
         Number::Signed(value) => json!(value),
         Number::Unsigned(value) => json!(value),
-        // JSON has no word for what is no number.
+        // JSON has no infinities and NaNs; they become strings.
         Number::Double(value) if value.is_finite() => json!(value),
         Number::Double(value) => json!(value.to_string()),
     }
@@ -215,7 +215,7 @@ fn line(pairs: &Pairs) -> String {
     escape(&all.join(", "), 2000)
 }
 
-/// What becomes of a write whose analysis fails.
+/// Effect of a failed analysis on its write.
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum OnFailure {
     /// Ignore the failure.
@@ -371,7 +371,7 @@ pub(super) fn fill(arguments: &Fill) -> Outcome {
     Ok(())
 }
 
-/// The analysis of a store that has this name or identity: of several versions, the one that runs.
+/// Returns the analysis with this name or id; of several versions, the active one.
 fn find(file: &Path, name: &str) -> Result<Analysis, Box<dyn std::error::Error>> {
     let manifest = summary::epoch(file, None)?;
     let mut found = Vec::new();

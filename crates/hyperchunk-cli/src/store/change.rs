@@ -1,4 +1,4 @@
-//! What changes a store, or makes a file of it.
+//! Commands that change a store, or make a file of it.
 
 use super::Names;
 use crate::Outcome;
@@ -145,7 +145,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
     tell_set_aside(&set_aside)
 }
 
-/// Names the logs that were set aside: an error, as what they hold is not committed.
+/// Prints the logs that were set aside; an error if any data in them are not committed.
 fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
     let mut missing = None;
     for aside in set_aside {
@@ -171,7 +171,7 @@ fn set_aside_json(set_aside: &[SetAside]) -> serde_json::Value {
     all.collect()
 }
 
-/// Names uploads that are kept.
+/// Prints incomplete uploads.
 pub(super) fn print_uploads(uploads: &[BegunUpload]) {
     if uploads.is_empty() {
         return;

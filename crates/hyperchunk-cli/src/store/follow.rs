@@ -61,7 +61,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Why it ended.
+/// Reason of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Asked,
@@ -101,7 +101,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
         if let Some(ended) = ends(&polled, arguments, late, signals.came()) {
             break ended;
         }
-        // What is left of much is looked at at once.
+        // A poll reads a limited amount, so more may be waiting.
         let wait = if polled.looked_at > 0 { Duration::ZERO } else { arguments.interval };
         let left = end.map_or(wait, |end| wait.min(end.saturating_duration_since(Instant::now())));
         if signals.wait_for(left) {
@@ -126,7 +126,7 @@ fn ends(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<
     }
 }
 
-/// Prints what was found in a write; returns how many values that is.
+/// Prints the matches of a write; returns their number.
 fn show(seen: &Seen, arguments: &Follow) -> u64 {
     let numbers = seen.numbers();
     let count = numbers.len();
@@ -152,11 +152,11 @@ fn show(seen: &Seen, arguments: &Follow) -> u64 {
     count as u64
 }
 
-/// The path of the dataset of a name: a path, or the last name of one.
+/// Returns the path of the dataset with this name: its path, or the end of it.
 fn dataset(file: &std::path::Path, name: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let wanted = name.trim_matches('/').as_bytes();
     let is_whole = name.starts_with('/');
-    // The connector's writers have the structure in their logs until they are done.
+    // Until they are done, the connector's writers keep the structure in their logs.
     if is_whole && std::fs::metadata(file).is_ok_and(|metadata| metadata.len() == 0) {
         return Ok([b"/", wanted].concat());
     }

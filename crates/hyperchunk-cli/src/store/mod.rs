@@ -80,7 +80,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     }
 }
 
-/// How plain HDF5 finds the data.
+/// Links by which plain HDF5 finds the data.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     /// Absolute paths: valid from any folder, until the store is moved.

@@ -1,4 +1,4 @@
-//! What asks for values: `hyperchunk store query` and `zones`.
+//! Queries: `hyperchunk store query` and `zones`.
 
 use crate::Outcome;
 use crate::describe;
@@ -250,16 +250,17 @@ pub(super) fn zones(arguments: &Zones) -> Outcome {
     Ok(())
 }
 
-/// A picture has no more columns and rows.
+/// Maximum number of columns of a map.
 const COLUMNS: u64 = 72;
 const ROWS: u64 = 18;
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// The largest values of zones, along the first two axes that are longer than one; the others lie over each other.
+/// Returns a map of the zones' maxima along the first two axes longer than one. Of zones at the same place,
+/// the largest maximum counts.
 fn picture(zones: &[ZoneState], all: &Slab) -> Vec<String> {
     let mut axes = (0..all.count.len()).filter(|axis| all.count[*axis] > 1);
     let (first, second) = (axes.next(), axes.next());
-    // One axis is drawn along the line.
+    // A single axis is drawn horizontally.
     let (down, along) = if second.is_some() { (first, second) } else { (None, first) };
     let length = |axis: Option<usize>| axis.map_or(1, |axis| all.count[axis]);
     let (rows, columns) = (length(down).min(ROWS), length(along).min(COLUMNS));

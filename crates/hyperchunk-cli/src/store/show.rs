@@ -1,4 +1,4 @@
-//! What tells of a store.
+//! Commands that describe a store.
 
 use super::change::print_uploads;
 use crate::Outcome;
@@ -31,7 +31,7 @@ fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>>
     Err(format!("{shown}: there is no store: no folder {shown}.d").into())
 }
 
-/// So many writers are named one by one.
+/// Maximum number of writers listed for each state.
 const NAMED: usize = 20;
 
 pub(super) fn status(arguments: &Status) -> Outcome {

@@ -1,4 +1,4 @@
-//! Files as trees of folders, and back.
+//! Conversion between HDF5 files and trees of folders.
 
 use crate::Outcome;
 use crate::progress::bytes;
