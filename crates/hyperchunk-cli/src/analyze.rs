@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })?;
     drop(progress);
     for (path, error) in &analyzed.left {
-        crate::complain(&format!("warning: {}: left out: {}", describe::name(path), error.message()));
+        crate::print_message(&format!("warning: {}: left out: {}", describe::name(path), error.message()));
     }
     let place = analyzed.save(&file)?;
     let shown = hyperchunk_udf::escape::escape(&place.display().to_string(), 2000);

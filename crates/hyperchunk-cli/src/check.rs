@@ -46,7 +46,7 @@ Examples:
   hyperchunk check s3://bucket/granule.h5 --anonymous --json";
 
 /// Number of datasets shown without --all.
-const SHOWN: usize = 12;
+const MAX_SHOWN_DATASETS: usize = 12;
 
 fn not_negative(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "a number is expected")?;
@@ -98,10 +98,10 @@ fn print(arguments: &Arguments, report: &Report) {
     say!("{:<34} {:>9} {:>9} {:>9} {:>9}  {:>9}", "", "trips", "requests", "fetched", "needed", "seconds");
     row(terminal, "list everything", &report.list);
     let mut each: Vec<&DatasetReport> = report.each.iter().collect();
-    let left = if arguments.all { 0 } else { each.len().saturating_sub(SHOWN) };
+    let left = if arguments.all { 0 } else { each.len().saturating_sub(MAX_SHOWN_DATASETS) };
     if left > 0 {
         each.sort_by(|a, b| b.whole.seconds.total_cmp(&a.whole.seconds).then_with(|| a.path.cmp(&b.path)));
-        each.truncate(SHOWN);
+        each.truncate(MAX_SHOWN_DATASETS);
     }
     for dataset in each {
         let chunks = match &dataset.chunks {

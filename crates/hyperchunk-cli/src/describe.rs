@@ -9,11 +9,11 @@ use hyperchunk_udf::escape::escape;
 use std::fmt::Write as _;
 
 /// Maximum length of a printed name.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// Returns a name from a file, shortened and escaped for printing.
 pub(crate) fn name(bytes: &[u8]) -> String {
-    escape(&String::from_utf8_lossy(bytes), LONGEST_NAME)
+    escape(&String::from_utf8_lossy(bytes), MAX_NAME_CHARS)
 }
 
 /// Returns a datatype, in NumPy's words where possible: `int32`, `float64 (big-endian)`, `string`,
@@ -30,12 +30,12 @@ fn add(datatype: &Datatype, text: &mut String) {
     let _ = match &datatype.class {
         Class::Integer { order, signed, offset, precision } => {
             let _ = write!(text, "{}int{bits}", if *signed { "" } else { "u" });
-            add_odd(*offset, *precision, bits, text);
+            add_bit_range(*offset, *precision, bits, text);
             add_order(*order, size, text)
         }
         Class::Float(float) => {
             let _ = write!(text, "{}", float_name(float, size).unwrap_or(&format!("float{bits}")));
-            add_odd(float.offset, float.precision, bits, text);
+            add_bit_range(float.offset, float.precision, bits, text);
             add_order(float.order, size, text)
         }
         Class::Time { order, .. } => {
@@ -44,7 +44,7 @@ fn add(datatype: &Datatype, text: &mut String) {
         }
         Class::Bitfield { order, offset, precision } => {
             let _ = write!(text, "bits{bits}");
-            add_odd(*offset, *precision, bits, text);
+            add_bit_range(*offset, *precision, bits, text);
             add_order(*order, size, text)
         }
         Class::String { padding, .. } => {
@@ -104,7 +104,7 @@ fn float_name(float: &Float, size: u64) -> Option<&'static str> {
     })
 }
 
-fn add_odd(offset: u16, precision: u16, bits: u64, text: &mut String) {
+fn add_bit_range(offset: u16, precision: u16, bits: u64, text: &mut String) {
     if u64::from(precision) != bits || offset != 0 {
         let _ = write!(text, " ({precision} bits from bit {offset})");
     }
@@ -222,7 +222,7 @@ pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String>
 }
 
 /// Returns the number of a release of HDF5.
-pub(crate) fn oldest(oldest: Oldest) -> &'static str {
+pub(crate) fn release(oldest: Oldest) -> &'static str {
     match oldest {
         Oldest::V18 => "1.8",
         Oldest::V110 => "1.10",

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::describe;
-use crate::output::Standard;
+use crate::output::StandardOutput;
 use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::Args;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
         return Err("the dataset is null: it has no elements and no shape".into());
     }
-    let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
+    let part = parse_slices(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
     if kind == Kind::Hdf5 {
         if output::is_stream(&output) {
             return Err(
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         stream(&dataset, &element, axes, arguments.memory, total, out)
     };
     if standard {
-        let mut out = Standard(std::io::stdout().lock());
+        let mut out = StandardOutput(std::io::stdout().lock());
         copy(&mut out)?;
         return Ok(out.flush()?);
     }
@@ -165,7 +165,7 @@ fn stream(
 }
 
 /// Parses slices of an extent. An axis with an index is dropped from the result's shape.
-pub(crate) fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
+pub(crate) fn parse_slices(text: &str, dims: &[u64]) -> Result<Part, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     // Like Python, accept a comma at the end.
     let parts = match parts.split_last() {
@@ -183,11 +183,12 @@ pub(crate) fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
     let after = parts.iter().skip(at + usize::from(rest.is_some())).copied();
     let parts = parts.iter().take(at).copied().chain(all).chain(after);
     let all = parts.zip(dims);
-    all.map(|(part, extent)| slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}"))).collect()
+    all.map(|(part, extent)| parse_slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}")))
+        .collect()
 }
 
 /// Parses the slice of one axis; the boolean is false if the axis is dropped.
-fn slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
+fn parse_slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
     let number = |text: &str| match text.trim() {
         "" => Ok(None),
         text => text.parse::<i128>().map(Some).map_err(|_| format!("`{text}` is no number")),
@@ -231,7 +232,7 @@ mod tests {
                 .iter()
                 .map(|(start, step, count)| Steps { start: *start, step: *step, count: *count })
                 .collect();
-            let part = select(text, dims).unwrap();
+            let part = parse_slices(text, dims).unwrap();
             assert_eq!(part.iter().map(|(steps, _)| *steps).collect::<Vec<_>>(), axes, "{text}");
             let kept = part.iter().filter(|(_, stays)| *stays).map(|(steps, _)| steps.count);
             assert_eq!(kept.collect::<Vec<_>>(), shape, "{text}");
@@ -248,7 +249,7 @@ mod tests {
         check("2:100:3", &[10], &[(2, 3, 3)], &[3]);
         check("-100::100", &[10], &[(0, 100, 1)], &[1]);
         for wrong in ["1,2,3", "10", "-11", "::0", "::-1", "a", "1:2:3:4", ",1"] {
-            assert!(select(wrong, &[10, 5]).is_err(), "{wrong}");
+            assert!(parse_slices(wrong, &[10, 5]).is_err(), "{wrong}");
         }
     }
 }

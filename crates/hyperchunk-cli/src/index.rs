@@ -79,10 +79,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let file = arguments.source.open_unindexed(&arguments.file)?;
     let made = arguments.what.make(&file, &arguments.file)?;
     for (path, error) in &made.built.errors {
-        crate::complain(&format!("warning: {}: left out of the index: {error}", describe::name(path)));
+        crate::print_message(&format!("warning: {}: left out of the index: {error}", describe::name(path)));
     }
     for (path, why) in &made.left {
-        crate::complain(&format!("warning: {}: left out of the references: {why}", describe::name(path)));
+        crate::print_message(&format!(
+            "warning: {}: left out of the references: {why}",
+            describe::name(path)
+        ));
     }
     let Some(path) = &made.path else { return Ok(()) };
     if arguments.json {
@@ -113,7 +116,7 @@ impl Indexing {
         let name = self.name.as_deref().unwrap_or(given);
         let known = match &self.from_kerchunk {
             Some(path) => {
-                let text = std::fs::read(path).map_err(|error| failed("read", path, &error))?;
+                let text = std::fs::read(path).map_err(|error| io_error("read", path, &error))?;
                 references::import(&text, name).map_err(|error| error.file(path.display()))?
             }
             None => Tables::new(),
@@ -135,13 +138,13 @@ impl Indexing {
         }
         let folder = place.parent().filter(|_| self.output.is_none());
         if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| failed("make the folder", folder, &error))?;
+            std::fs::create_dir_all(folder).map_err(|error| io_error("make the folder", folder, &error))?;
             if self.cache {
                 hyperchunk::companion::tighten(folder, Path::new(""));
             }
         }
         let bytes = &made.built.bytes;
-        let cannot = |error: std::io::Error| failed("write", &place, &error);
+        let cannot = |error: std::io::Error| io_error("write", &place, &error);
         let mut output = Output::create(&place, self.overwrite || self.output.is_none())?;
         output.write_all(bytes).map_err(cannot)?;
         output.tighten(Path::new(if self.cache {
@@ -194,7 +197,7 @@ impl Indexing {
             given.to_owned()
         } else {
             let path = std::path::absolute(Path::new(given));
-            path.map_err(|error| failed("find", Path::new(given), &error))?.display().to_string()
+            path.map_err(|error| io_error("find", Path::new(given), &error))?.display().to_string()
         };
         let none = || Error::new(ErrorKind::Io, "there is no cache folder: HOME is not set");
         cached(&name).ok_or_else(none)
@@ -238,13 +241,13 @@ fn export(
 ) -> Result<LeftOut, Error> {
     let limits = &file.options().limits;
     let file = file.with_index(Index::open(index.to_vec(), "the index that was made", limits)?)?;
-    let cannot = |error: std::io::Error| failed("write", path, &error);
+    let cannot = |error: std::io::Error| io_error("write", path, &error);
     let mut out = std::io::BufWriter::new(Output::create(path, overwrite)?);
     let left = references::export(&file, name, kind, &mut out)?;
     out.into_inner().map_err(|error| cannot(error.into_error()))?.finish()?;
     Ok(left)
 }
 
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
+fn io_error(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} {}: {error}", path.display()))
 }

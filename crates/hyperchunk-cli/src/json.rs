@@ -35,9 +35,9 @@ fn escape(out: &mut impl fmt::Write, c: char) -> fmt::Result {
 
 /// JSON text, displayed with escapes for characters that a terminal obeys. JSON has such characters only in
 /// its strings.
-pub(crate) struct Shown<'a>(pub(crate) &'a str);
+pub(crate) struct TerminalSafe<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for TerminalSafe<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| match c {
             '\n' | '\t' => fmt::Write::write_char(f, c),
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn unseen_characters_are_escaped_in_json() {
         let text = "a\u{202e}b\u{7f}\u{e0001}\u{9b}";
-        let json = Shown(&serde_json::json!({ text: [text] }).to_string()).to_string();
+        let json = TerminalSafe(&serde_json::json!({ text: [text] }).to_string()).to_string();
         assert_eq!(json.matches("\\u202e").count(), 2);
         assert!(json.is_ascii(), "{json}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()[text][0], text);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Limit of HDF5-UDF's signatures.
-pub(crate) const COVERS: &str = "a signature of HDF5-UDF covers the compiled form alone: names of inputs and a stored source may have been changed by anybody";
+pub(crate) const SIGNATURE_LIMIT: &str = "a signature of HDF5-UDF covers the compiled form alone: names of inputs and a stored source may have been changed by anybody";
 
 pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
     say!(
@@ -73,7 +73,7 @@ pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
 }
 
 /// Returns the origin and signer of a dataset in one line.
-pub(crate) fn who(legacy: &Legacy) -> String {
+pub(crate) fn origin(legacy: &Legacy) -> String {
     match &legacy.signer {
         Signer::Known(_) => format!("written by HDF5-UDF, its compiled form signed by {}", signer(legacy)),
         _ => "written by HDF5-UDF, not signed".to_owned(),
@@ -94,7 +94,7 @@ pub(crate) fn explain(
         escape(&legacy.backend, 20)
     );
     match &legacy.signer {
-        Signer::Known(_) => put!(out, "  Signed by {}; {COVERS}.", signer(legacy)),
+        Signer::Known(_) => put!(out, "  Signed by {}; {SIGNATURE_LIMIT}.", signer(legacy)),
         Signer::Broken => put!(out, "  Its signature does not hold: the compiled form was changed."),
         Signer::Nobody => put!(out, "  Nobody signed it: anybody could have written it."),
     }
@@ -151,7 +151,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
             Err(error) if names.len() == 1 => return Err(error.into()),
             Err(error) => {
                 failed += 1;
-                crate::complain(&error.to_string());
+                crate::print_message(&error.to_string());
             }
         }
     }

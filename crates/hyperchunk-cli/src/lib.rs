@@ -137,7 +137,7 @@ impl std::error::Error for Status {}
 fn print_line(line: std::fmt::Arguments<'_>) {
     let line = format!("{line}\n");
     if line.starts_with(['{', '[']) {
-        print_text(&json::Shown(&line).to_string());
+        print_text(&json::TerminalSafe(&line).to_string());
     } else {
         print_text(&line);
     }
@@ -148,7 +148,7 @@ fn print_text(text: &str) {
     let mut out = std::io::stdout().lock();
     // A command that runs inside Python does not flush at its end.
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        unprinted(&error);
+        handle_write_error(&error);
     }
 }
 
@@ -158,7 +158,7 @@ static ONLY_PRINTS: AtomicBool = AtomicBool::new(false);
 /// Handles an error of writing to standard output. Readers may close the pipe early (`| head`); a command
 /// that only prints then succeeds, and one that also changes or checks something continues, for its own exit
 /// status. Any other error, such as a full disk, is a failure.
-fn unprinted(error: &std::io::Error) {
+fn handle_write_error(error: &std::io::Error) {
     if error.kind() != std::io::ErrorKind::BrokenPipe {
         eprintln!("hyperchunk: cannot write to standard output: {error}");
         std::process::exit(1);
@@ -169,23 +169,23 @@ fn unprinted(error: &std::io::Error) {
 }
 
 /// Prints an error that does not end the command.
-fn complain(error: &dyn std::fmt::Display) {
+fn print_message(error: &dyn std::fmt::Display) {
     eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape(&error.to_string(), 2000));
 }
 
 /// Joins the lines of each paragraph in the help of a command and its subcommands, so that only clap wraps
 /// them.
-fn unwrapped(command: clap::Command) -> clap::Command {
-    let help = command.get_after_help().map(|help| paragraphs(&help.to_string()));
+fn join_help_lines(command: clap::Command) -> clap::Command {
+    let help = command.get_after_help().map(|help| join_lines(&help.to_string()));
     let command = match help {
         Some(help) => command.after_help(help),
         None => command,
     };
-    command.mut_subcommands(unwrapped)
+    command.mut_subcommands(join_help_lines)
 }
 
 /// Joins the lines of each paragraph; lines that begin with a space are left alone.
-fn paragraphs(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     let goes_on = |line: &str| !line.is_empty() && !line.starts_with(' ');
     let mut before = "";
@@ -203,7 +203,7 @@ fn paragraphs(text: &str) -> String {
 /// the status of a [`Status`]. Commands that edit files use the library `libhdf5`, unless
 /// `HYPERCHUNK_LIBHDF5` names another.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
-    let parsed = unwrapped(Arguments::command())
+    let parsed = join_help_lines(Arguments::command())
         .try_get_matches_from(arguments)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
@@ -220,7 +220,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     // Standard output is for data: what functions print goes to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_arrow::flight::enable();
-    let before = hyperchunk::companion::set_warning(|text| complain(&format!("warning: {text}")));
+    let before = hyperchunk::companion::set_warning(|text| print_message(&format!("warning: {text}")));
     let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
     let outcome = match arguments.command {
@@ -264,13 +264,13 @@ mod tests {
     #[test]
     fn arguments_are_consistent() {
         super::Arguments::command().debug_assert();
-        super::unwrapped(super::Arguments::command()).debug_assert();
+        super::join_help_lines(super::Arguments::command()).debug_assert();
     }
 
     #[test]
     fn help_is_wrapped_once() {
         let joined =
-            super::paragraphs("Costs are those\nof a reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
+            super::join_lines("Costs are those\nof a reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
         assert_eq!(joined, "Costs are those of a reader.\n\nExamples:\n  a b\n  c\n\nEnd here.");
     }
 }

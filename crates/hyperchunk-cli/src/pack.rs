@@ -90,7 +90,7 @@ enum Version {
 }
 
 /// Splits `PATH=REST`; without a path, returns the whole text.
-fn rule(text: &str) -> (Option<String>, &str) {
+fn split_rule(text: &str) -> (Option<String>, &str) {
     match text.rsplit_once('=') {
         Some((path, rest)) => (Some(path.to_owned()), rest),
         None => (None, text),
@@ -98,7 +98,7 @@ fn rule(text: &str) -> (Option<String>, &str) {
 }
 
 fn chunks(text: &str) -> Result<(Option<String>, Chunking), String> {
-    let (path, shape) = rule(text);
+    let (path, shape) = split_rule(text);
     let chunking = match shape {
         "auto" => Chunking::Auto,
         "keep" => Chunking::Keep,
@@ -131,7 +131,7 @@ fn filtering(text: &str) -> Result<Filtering, String> {
 }
 
 fn filter(text: &str) -> Result<(String, Filtering), String> {
-    match rule(text) {
+    match split_rule(text) {
         (Some(path), preset) => Ok((path, filtering(preset)?)),
         _ => Err("PATH=PRESET is expected".into()),
     }
@@ -215,9 +215,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let total = packing.total();
     let progress = Mutex::new(Progress::new(total));
     let packed = if is_url(out) {
-        packing.write_url(out, &arguments.source.open_options().remote, &shown(&progress))?
+        packing.write_url(out, &arguments.source.open_options().remote, &report_to(&progress))?
     } else {
-        packing.write(local(out), &shown(&progress))?
+        packing.write(local(out), &report_to(&progress))?
     };
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
@@ -235,7 +235,7 @@ fn local(name: &str) -> &Path {
     Path::new(name.strip_prefix("file://").unwrap_or(name))
 }
 
-fn shown(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {
+fn report_to(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {
     |bytes| {
         if let Ok(mut progress) = progress.lock() {
             progress.add(bytes);
@@ -250,13 +250,13 @@ fn verify(
     total: u64,
 ) -> Result<Verified, Box<dyn std::error::Error>> {
     let new = arguments.source.open_unindexed(out)?;
-    let verified = packing.verify(&new, &shown(&Mutex::new(Progress::new(total))));
+    let verified = packing.verify(&new, &report_to(&Mutex::new(Progress::new(total))));
     verified.map_err(|error| format!("{error}; {out} is left for you to look at").into())
 }
 
 fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, seconds: f64) {
     for note in &packed.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     let many = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     say!(
@@ -269,7 +269,7 @@ fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, se
         many(packed.attributes, "attribute")
     );
     if packed.oldest > Oldest::V18 {
-        say!("  readable by HDF5 {} and later", describe::oldest(packed.oldest));
+        say!("  readable by HDF5 {} and later", describe::release(packed.oldest));
     }
     if let Some(page) = packed.page {
         say!("  structure in the first {}", progress::bytes(page));
@@ -304,7 +304,7 @@ fn as_json(
         "attributes": packed.attributes,
         "chunks_copied": packed.chunks_copied,
         "pieces_rewritten": packed.chunks_rewritten,
-        "readable_since": describe::oldest(packed.oldest),
+        "readable_since": describe::release(packed.oldest),
         "page": packed.page,
         "notes": packed.notes,
         "verified": verified.map(|verified| json!({

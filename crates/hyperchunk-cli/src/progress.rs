@@ -5,10 +5,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// Time between updates.
-const EVERY: Duration = Duration::from_millis(100);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// Time before the first update: shorter reads show none.
-const SHORT: Duration = Duration::from_millis(400);
-const BAR: u64 = 24;
+const FIRST_UPDATE_DELAY: Duration = Duration::from_millis(400);
+const BAR_COLUMNS: u64 = 24;
 
 /// Progress bar with bytes, rate and remaining time.
 pub(crate) struct Progress {
@@ -29,7 +29,9 @@ impl Progress {
     pub(crate) fn add(&mut self, bytes: u64) {
         self.done = self.done.saturating_add(bytes);
         let now = Instant::now();
-        let due = self.shown.map_or(now - self.started >= SHORT, |shown| now - shown >= EVERY);
+        let due = self
+            .shown
+            .map_or(now - self.started >= FIRST_UPDATE_DELAY, |shown| now - shown >= UPDATE_INTERVAL);
         if self.terminal && due {
             self.shown = Some(now);
             let line = line(self.done, self.total, now - self.started);
@@ -68,7 +70,11 @@ impl Counter {
             return;
         }
         let now = Instant::now();
-        if self.shown.get().map_or(now - self.started >= SHORT, |shown| now - shown >= EVERY) {
+        if self
+            .shown
+            .get()
+            .map_or(now - self.started >= FIRST_UPDATE_DELAY, |shown| now - shown >= UPDATE_INTERVAL)
+        {
             self.shown.set(Some(now));
             let _ = write!(std::io::stderr(), "\r{}\x1b[K", text());
         }
@@ -91,8 +97,8 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
 /// Returns one line: bar, bytes, rate, remaining time.
 fn line(done: u64, total: u64, elapsed: Duration) -> String {
     let part = |of: u64| u128::from(of) * u128::from(done.min(total)) / u128::from(total.max(1));
-    let full = usize::try_from(part(BAR)).unwrap_or(0);
-    let rest = usize::try_from(BAR).unwrap_or(0).saturating_sub(full);
+    let full = usize::try_from(part(BAR_COLUMNS)).unwrap_or(0);
+    let rest = usize::try_from(BAR_COLUMNS).unwrap_or(0).saturating_sub(full);
     let millis = elapsed.as_millis().max(1);
     let rate = u64::try_from(u128::from(done) * 1000 / millis).unwrap_or(u64::MAX);
     let left = total.saturating_sub(done) / rate.max(1);

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     for what in found.lost.iter().take(100) {
-        crate::complain(&format!("lost: {what}"));
+        crate::print_message(&format!("lost: {what}"));
     }
     Err(format!("{} parts of {shown} were written, but are not there as they were", found.lost.len()).into())
 }

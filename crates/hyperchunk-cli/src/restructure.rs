@@ -52,7 +52,7 @@ struct Make {
     #[arg(long, value_name = "BYTES", value_parser = size)]
     target: Option<u64>,
     /// Dimensions along which chunks are longest, in descending order, such as 1,0.
-    #[arg(long, value_name = "AXES", value_parser = shape_of_axes)]
+    #[arg(long, value_name = "AXES", value_parser = axes)]
     favor: Option<Numbers>,
     /// Filters: none, gzip:LEVEL, zstd:LEVEL, lz4, lzf, or a preset (deflate, fast, small).
     #[arg(long, default_value = "none")]
@@ -114,7 +114,7 @@ fn shape(text: &str) -> Result<Numbers, String> {
     numbers.map(Numbers).ok_or_else(|| "a shape such as 10x20 is expected".into())
 }
 
-fn shape_of_axes(text: &str) -> Result<Numbers, String> {
+fn axes(text: &str) -> Result<Numbers, String> {
     numbers(text).map(Numbers).ok_or_else(|| "dimensions such as 1,0 are expected".into())
 }
 
@@ -195,7 +195,7 @@ fn sync(no_sync: bool) -> Sync {
     if no_sync { Sync::Never } else { Sync::Commit }
 }
 
-fn shown(path: &Path) -> String {
+fn display(path: &Path) -> String {
     escape(&path.display().to_string(), 2000)
 }
 
@@ -222,9 +222,9 @@ fn tell(job: &Job, worked: Worked, committed: Option<&Committed>, as_json: bool)
     match committed {
         None => say!("{}: {done} tasks done, {skipped} were; {tasks} there are", job.id()),
         Some(committed) if committed.now => {
-            say!("{}: {}, in chunks of {chunk}", shown(&committed.path), bytes(job.bytes()));
+            say!("{}: {}, in chunks of {chunk}", display(&committed.path), bytes(job.bytes()));
         }
-        Some(committed) => say!("{}: it is there already, in chunks of {chunk}", shown(&committed.path)),
+        Some(committed) => say!("{}: it is there already, in chunks of {chunk}", display(&committed.path)),
     }
     for name in committed.iter().flat_map(|committed| &committed.left_out) {
         say!("not copied: the attribute {}, which leads to other places of the file", escape(name, 2000));
@@ -256,7 +256,7 @@ fn estimate(job: &Job, arguments: &Make) {
     } else {
         arguments.threads
     };
-    say!("{}: {}, in chunks of {}", shown(&job.result()), bytes(job.bytes()), describe(job.chunk()));
+    say!("{}: {}, in chunks of {}", display(&job.result()), bytes(job.bytes()), describe(job.chunk()));
     for pass in &plan.passes {
         let cost = pass.cost;
         say!(
@@ -281,7 +281,7 @@ pub(crate) struct Work {
     /// Name of the layout, or its first digits.
     id: String,
     /// Share of this process: i/n is process i of n, counted from 0.
-    #[arg(long, value_name = "I/N", value_parser = share_of, default_value = "0/1")]
+    #[arg(long, value_name = "I/N", value_parser = parse_share, default_value = "0/1")]
     task_range: (u64, u64),
     /// If there are two passes: seconds to wait for other processes that make no progress.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -298,7 +298,7 @@ pub(crate) struct Work {
 }
 
 /// Parses i/n, for process i of n.
-pub(crate) fn share_of(text: &str) -> Result<(u64, u64), String> {
+pub(crate) fn parse_share(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     parts.filter(|(part, of)| part < of).ok_or_else(|| "i/n is expected, with i from 0 to n - 1".into())
 }
@@ -341,7 +341,7 @@ fn list(arguments: &Layouts) -> Outcome {
         say!("{}  {:10}  {:>8}  {request}", one.id, state(one.state), bytes(one.bytes));
     }
     if all.is_empty() {
-        say!("{}: no layouts", shown(&arguments.file));
+        say!("{}: no layouts", display(&arguments.file));
     }
     Ok(())
 }
@@ -356,6 +356,6 @@ struct Remove {
 
 fn remove(arguments: &Remove) -> Outcome {
     let folder = restructure::remove(&arguments.file, &arguments.id)?;
-    say!("{}: deleted", shown(&folder));
+    say!("{}: deleted", display(&folder));
     Ok(())
 }

@@ -61,7 +61,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     options.writable = arguments.writable;
     options.streams = arguments.streams.max(1);
-    options.log = arguments.verbose.then(|| Arc::new(|line: &str| crate::complain(&line)) as flight::Log);
+    options.log =
+        arguments.verbose.then(|| Arc::new(|line: &str| crate::print_message(&line)) as flight::Log);
     flight::serve(&arguments.paths, &options, |url| say!("serving at {url}"))?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Options of object stores.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
-pub(crate) struct Reach {
+pub(crate) struct StoreOptions {
     /// Address of the object store, if not the usual one.
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
@@ -25,8 +25,8 @@ pub(crate) struct Reach {
     options: Vec<(String, String)>,
 }
 
-impl Reach {
-    pub(crate) fn remote(&self) -> RemoteOptions {
+impl StoreOptions {
+    pub(crate) fn options(&self) -> RemoteOptions {
         let mut remote = RemoteOptions::default();
         let set = [("endpoint", &self.endpoint), ("region", &self.region)];
         let set = set.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
@@ -39,12 +39,12 @@ impl Reach {
 
     /// Returns the location of a file's store.
     pub(crate) fn site(&self, file: &Path) -> SiteBuf {
-        SiteBuf::find(file, &self.remote())
+        SiteBuf::find(file, &self.options())
     }
 
     /// Returns the location of a store that will be changed; another user's link is an error.
     pub(crate) fn site_to_change(&self, file: &Path) -> hyperchunk::Result<SiteBuf> {
-        SiteBuf::find_to_change(file, &self.remote())
+        SiteBuf::find_to_change(file, &self.options())
     }
 }
 
@@ -53,7 +53,7 @@ impl Reach {
 #[command(next_help_heading = "Reaching the file")]
 pub(crate) struct SourceOptions {
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
     /// Use this index; `beside` also looks for FILE.hcindex over a network; `never` uses none. Without it,
     /// FILE.hcindex of a local file, otherwise the index in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
@@ -99,7 +99,7 @@ impl SourceOptions {
 
     pub(crate) fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
-        options.remote = self.reach.remote();
+        options.remote = self.remote.options();
         if self.lists {
             options.remote = options.remote.for_listing();
         }
@@ -131,7 +131,7 @@ impl SourceOptions {
         if let IndexState::Ignored(why) = file.index_state()
             && !hyperchunk::companion::is_distrust(why)
         {
-            crate::complain(&format!("warning: the index is not used: {why}"));
+            crate::print_message(&format!("warning: the index is not used: {why}"));
         }
         Ok(file)
     }

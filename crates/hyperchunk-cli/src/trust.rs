@@ -91,7 +91,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                     listed.fingerprint
                 );
             }
-            say!("{}", about(&Profile::named(&profile)?));
+            say!("{}", describe(&Profile::named(&profile)?));
         }
         Command::Ls { json } => ls(json)?,
         Command::Move { fingerprint, profile } => {
@@ -127,7 +127,7 @@ fn label(listed: &Listed) -> String {
 }
 
 /// Describes a profile.
-pub(crate) fn about(profile: &Profile) -> String {
+pub(crate) fn describe(profile: &Profile) -> String {
     let languages: Vec<_> = profile.backends.iter().map(|b| b.short_name()).collect();
     let (limits, grants) = (&profile.limits, profile.grants.describe());
     format!(
@@ -182,7 +182,7 @@ fn row_json(row: &Listed) -> Value {
 fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
     let imported = profile::import_file(file, name.as_deref(), dry_run)?;
     for warning in &imported.warnings {
-        crate::complain(&format!("warning: {warning}"));
+        crate::print_message(&format!("warning: {warning}"));
     }
     if dry_run {
         crate::print_text(&imported.toml);
@@ -190,6 +190,6 @@ fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
     }
     let Some((name, path)) = imported.made else { return Ok(()) };
     say!("made {}", path.display());
-    say!("{}", about(&Profile::named(&name)?));
+    say!("{}", describe(&Profile::named(&name)?));
     Ok(())
 }

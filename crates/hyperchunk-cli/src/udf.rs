@@ -221,7 +221,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 say!("{}", describe_attached(one, dry_run));
             }
             if outputs.is_empty() && attached.len() > 1 {
-                crate::complain(&format!(
+                crate::print_message(&format!(
                     "note: {} outputs, since none of these names is in the file; outputs can be described (NAME:RESOLUTION:TYPE)",
                     attached.len()
                 ));
@@ -258,7 +258,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
         Command::Extend { target, to } => extend(library()?, &target, to.as_deref())?,
-        Command::Cache { action } => kept(action.is_some())?,
+        Command::Cache { action } => caches(action.is_some())?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -282,7 +282,7 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
         shape(&record.output.dims),
         if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
         if record.blockwise {
-            format!("{} {} of {}", one.chunks, chunks(one.chunks), shape(&record.chunk))
+            format!("{} {} of {}", one.chunks, chunk_noun(one.chunks), shape(&record.chunk))
         } else {
             "one chunk".to_owned()
         },
@@ -294,12 +294,12 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
 }
 
 /// Returns the singular or plural of *chunk*.
-fn chunks(number: u64) -> &'static str {
+fn chunk_noun(number: u64) -> &'static str {
     if number == 1 { "chunk" } else { "chunks" }
 }
 
 /// Returns a maximum shape, with `*` for unlimited dimensions.
-pub(crate) fn largest(dims: &[u64]) -> String {
+pub(crate) fn max_shape(dims: &[u64]) -> String {
     let dim = |&d: &u64| if d == UNLIMITED { "*".to_owned() } else { d.to_string() };
     dims.iter().map(dim).collect::<Vec<_>>().join("x")
 }
@@ -409,7 +409,7 @@ fn show(entry: &edit::Entry) -> Outcome {
         }
     );
     if !record.maximum.is_empty() {
-        say!("grows to  {}", largest(&record.maximum));
+        say!("grows to  {}", max_shape(&record.maximum));
     }
     if let Some(seed) = record.needs.seed {
         say!("seed      {seed}");
@@ -428,19 +428,19 @@ fn show(entry: &edit::Entry) -> Outcome {
     Ok(())
 }
 
-fn kept(clear: bool) -> Outcome {
+fn caches(clear: bool) -> Outcome {
     match Results::setting()? {
-        Some(results) => one_kept("results", results.kept(), clear)?,
+        Some(results) => print_cache("results", results.kept(), clear)?,
         None => say!("no results are kept; cache.toml or HYPERCHUNK_RESULT_CACHE=1 switches that on"),
     }
     match code::kept() {
-        Some(kept) => one_kept("compiled modules", &kept, clear)?,
+        Some(kept) => print_cache("compiled modules", &kept, clear)?,
         None => say!("no machine code of WebAssembly modules is kept"),
     }
     Ok(())
 }
 
-fn one_kept(what: &str, kept: &Kept, clear: bool) -> Outcome {
+fn print_cache(what: &str, kept: &Kept, clear: bool) -> Outcome {
     let folder = escape(&kept.folder.display().to_string(), 300);
     if clear {
         say!("removed {} {what} from {folder}", kept.clear()?);
@@ -468,7 +468,7 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
     }
     for name in names {
         let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;
-        let word = chunks(one.new_chunks);
+        let word = chunk_noun(one.new_chunks);
         say!("{}: {}, {} new {word}", escape(&name, 200), shape(&one.dims), one.new_chunks);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! `hyperchunk udf verify` and `hyperchunk udf explain`: description and rights of live datasets, without
 //! running them.
 
-use crate::udf::{largest, shape};
+use crate::udf::{max_shape, shape};
 use crate::{Outcome, Status};
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::backend::Backend;
@@ -13,7 +13,7 @@ use hyperchunk_udf::profile::Profile;
 use std::path::Path;
 
 /// Exit status if all live datasets are valid, but some would not run here.
-const DOES_NOT_RUN: i32 = 3;
+const DOES_NOT_RUN_STATUS: i32 = 3;
 
 pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
     let (file, entries) = match edit::split_target(target) {
@@ -42,21 +42,23 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
             }
         };
         let who = match (&entry.legacy, entry.signer()) {
-            (Some(legacy), _) => crate::legacy::who(legacy),
+            (Some(legacy), _) => crate::legacy::origin(legacy),
             (None, Some(fingerprint)) => format!("signed by {fingerprint}"),
             (None, None) => "not signed".to_owned(),
         };
         say!("{path}\t{who}\t{chunks} chunks\t{runs}");
     }
     if entries.iter().any(|entry| entry.legacy.as_ref().is_some_and(|l| l.fingerprint().is_some())) {
-        say!("note: {}", crate::legacy::COVERS);
+        say!("note: {}", crate::legacy::SIGNATURE_LIMIT);
     }
     let all = entries.len();
     if invalid > 0 {
         return Err(format!("{invalid} of {all} live datasets are invalid").into());
     }
     if refused > 0 {
-        return Err(Status(DOES_NOT_RUN, format!("{refused} of {all} live datasets do not run here")).into());
+        return Err(
+            Status(DOES_NOT_RUN_STATUS, format!("{refused} of {all} live datasets do not run here")).into()
+        );
     }
     Ok(())
 }
@@ -110,7 +112,7 @@ fn explain(
         put!(
             out,
             "  It may grow to {}: who can write the file can give it more of its inputs.",
-            largest(&record.maximum)
+            max_shape(&record.maximum)
         );
     }
     if let Some(seed) = record.needs.seed {

@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: SourceOptions,
+    source_options: SourceOptions,
 }
 
 const HELP: &str = "\
@@ -155,7 +155,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let started = Instant::now();
-    let target = arguments.reach.open_object(&arguments.source)?;
+    let target = arguments.source_options.open_object(&arguments.source)?;
     let format = arguments.format();
     let mut export = Export::new(&target.object, arguments.options())?;
     if export.is_folder() && format.is_some() {
@@ -192,15 +192,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 fn report(out: &Path, exported: &Exported, seconds: f64) {
     for note in &exported.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     for (path, why) in &exported.missing {
-        crate::complain(&format!("note: {path} is left out: {why}"));
+        crate::print_message(&format!("note: {path} is left out: {why}"));
     }
     say!(
         "{}: {}, {} in {seconds:.1} s",
         escape(&out.to_string_lossy(), 2000),
-        super::many(exported.datasets, "dataset"),
+        super::plural(exported.datasets, "dataset"),
         progress::bytes(exported.bytes),
     );
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     for note in &fixed.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     check::say(&shown, &fixed.checked);
     if !fixed.changed {

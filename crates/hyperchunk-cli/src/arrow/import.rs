@@ -75,14 +75,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     for note in &imported.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     say!(
         "{}: {}, {} and {}, {} in {seconds:.1} s",
         escape(&arguments.out.to_string_lossy(), 2000),
-        super::many(imported.datasets, "dataset"),
-        super::many(imported.groups, "group"),
-        super::many(imported.attributes, "attribute"),
+        super::plural(imported.datasets, "dataset"),
+        super::plural(imported.groups, "group"),
+        super::plural(imported.attributes, "attribute"),
         progress::bytes(imported.bytes),
     );
     Ok(())

@@ -30,6 +30,6 @@ pub(crate) fn run(command: &Command) -> Outcome {
 }
 
 /// Returns a count with its noun, in the plural if needed.
-fn many(count: u64, one: &str) -> String {
+fn plural(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

@@ -7,16 +7,16 @@ use hyperchunk_cuda::{Context, Driver, Error, ErrorKind};
 use hyperchunk_udf::host::Programs;
 
 /// Prints the driver, the GPUs and NVIDIA's libraries.
-pub(super) fn tell(programs: &Programs) {
+pub(super) fn print(programs: &Programs) {
     let driver = Driver::load();
     let devices = match &driver {
         Ok(driver) => {
             let (major, minor) = driver.version();
             say!("cuda       {major}.{minor} {}", driver.path().display());
-            gpus(driver)
+            print_gpus(driver)
         }
         Err(error) => {
-            say!("cuda       {}", without(error));
+            say!("cuda       {}", reason(error));
             0
         }
     };
@@ -28,7 +28,7 @@ pub(super) fn tell(programs: &Programs) {
             let (least, most) = (architectures.first().unwrap_or(&0), architectures.last().unwrap_or(&0));
             say!("nvrtc      {major}.{minor} {}, for sm_{least} to sm_{most}", nvrtc.path().display());
         }
-        Ok(Err(error)) => say!("nvrtc      {}", without(&error)),
+        Ok(Err(error)) => say!("nvrtc      {}", reason(&error)),
         Err(error) => say!("nvrtc      none: {error}"),
     }
     let folder = programs.nvidia("HYPERCHUNK_NVCOMP", "libnvcomp/lib64");
@@ -52,15 +52,15 @@ pub(super) fn tell(programs: &Programs) {
                 .collect();
             say!("nvcomp     {major}.{minor} {}, for {}", nvcomp.path().display(), done.join(", "));
         }
-        Err(error) => say!("nvcomp     {}", without(&error)),
+        Err(error) => say!("nvcomp     {}", reason(&error)),
     }
     if devices > 0 {
-        cufile();
+        print_cufile();
     }
 }
 
 /// Prints the GPUs; returns their number.
-fn gpus(driver: &Driver) -> usize {
+fn print_gpus(driver: &Driver) -> usize {
     match driver.devices() {
         Ok(devices) if devices.is_empty() => {
             say!("gpu        none that this process may use");
@@ -75,14 +75,14 @@ fn gpus(driver: &Driver) -> usize {
             devices.len()
         }
         Err(error) => {
-            say!("gpu        {}", without(&error));
+            say!("gpu        {}", reason(&error));
             0
         }
     }
 }
 
 /// Prints how cuFile reads files into the first GPU.
-fn cufile() {
+fn print_cufile() {
     match Context::of(0).and_then(|context| CuFile::load(&context, None)) {
         Ok(cufile) => {
             let version =
@@ -95,12 +95,12 @@ fn cufile() {
             };
             say!("cufile     {version}{}, {mode}", cufile.path().display());
         }
-        Err(error) => say!("cufile     {}", without(&error)),
+        Err(error) => say!("cufile     {}", reason(&error)),
     }
 }
 
 /// Returns why a library is missing or not usable.
-fn without(error: &Error) -> String {
+fn reason(error: &Error) -> String {
     let none = if error.kind() == ErrorKind::Missing { "none" } else { "not usable" };
     format!("{none}: {error}")
 }

@@ -28,25 +28,25 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         Err(error) => say!("libhdf5    none: {error}"),
     }
     let programs = Programs::find()?;
-    let told = |what: Result<std::path::PathBuf, hyperchunk_udf::error::Error>| match what {
+    let found = |what: Result<std::path::PathBuf, hyperchunk_udf::error::Error>| match what {
         Ok(path) => path.display().to_string(),
         Err(error) => format!("none: {error}"),
     };
-    say!("plugins    {}", told(programs.plugin_folder()));
-    say!("connector  {}", told(programs.connector_folder()));
-    say!("worker     {}", told(programs.worker()));
-    say!("wasm       {}", told(programs.wasm_worker()));
-    say!("zig        {}", told(programs.zig()));
-    say!("python     {}", told(programs.python()));
-    gpu::tell(&programs);
+    say!("plugins    {}", found(programs.plugin_folder()));
+    say!("connector  {}", found(programs.connector_folder()));
+    say!("worker     {}", found(programs.worker()));
+    say!("wasm       {}", found(programs.wasm_worker()));
+    say!("zig        {}", found(programs.zig()));
+    say!("python     {}", found(programs.python()));
+    gpu::print(&programs);
     match keys::own_public_key() {
         Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),
         Err(error) => say!("key        not usable: {error}"),
     }
-    let mut failures = administrator() + trusted();
-    log();
-    kept();
+    let mut failures = print_policy() + print_keys();
+    print_audit_log();
+    print_caches();
     for name in Profile::names()? {
         // Without a file of its own, `default` is the same as `self`.
         if name == "default" && !Profile::path(&name).is_ok_and(|p| p.exists()) {
@@ -93,7 +93,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
 }
 
 /// Prints the policy of this machine's administrator; returns the number of failures.
-fn administrator() -> usize {
+fn print_policy() -> usize {
     let folder = system::folder();
     if !folder.exists() {
         return 0;
@@ -113,7 +113,7 @@ fn administrator() -> usize {
 }
 
 /// Prints the number of listed keys; returns the number of unusable ones.
-fn trusted() -> usize {
+fn print_keys() -> usize {
     let listed = match trust::list() {
         Ok(listed) => listed,
         Err(error) => {
@@ -143,15 +143,15 @@ fn trusted() -> usize {
     bad
 }
 
-fn kept() {
+fn print_caches() {
     match Results::setting() {
-        Ok(setting) => one_kept("results", setting.as_ref().map(Results::kept)),
+        Ok(setting) => print_cache("results", setting.as_ref().map(Results::kept)),
         Err(error) => say!("results    not kept: {error}"),
     }
-    one_kept("code", code::kept().as_ref());
+    print_cache("code", code::kept().as_ref());
 }
 
-fn one_kept(what: &str, kept: Option<&Kept>) {
+fn print_cache(what: &str, kept: Option<&Kept>) {
     match kept.map(|kept| (kept, kept.contents())) {
         None => say!("{what:<10} not kept"),
         Some((kept, Ok((count, bytes)))) => {
@@ -165,7 +165,7 @@ fn one_kept(what: &str, kept: Option<&Kept>) {
     }
 }
 
-fn log() {
+fn print_audit_log() {
     match audit::setting() {
         Ok(None) => say!("audit log  off"),
         Ok(Some(setting)) => {

@@ -48,21 +48,21 @@ Examples:
   hyperchunk dump --digest scene.h5";
 
 /// Number of bytes read at a time.
-const AT_ONCE: u64 = 1 << 20;
+const READ_BYTES: u64 = 1 << 20;
 /// Number of bytes converted to text at a time; the text takes many times the space.
-const AS_TEXT: usize = 16 << 10;
+const PRINT_BYTES: usize = 16 << 10;
 
 /// Values to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     /// Values of attributes, and of datasets of up to this number of bytes.
-    Shown(u64),
+    UpTo(u64),
     /// Values of attributes only.
     Attributes,
 }
 
 /// Object to print, and the parts of it.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct DumpRequest<'a> {
     pub(crate) target: &'a str,
     pub(crate) file: &'a File,
     pub(crate) object: &'a Object,
@@ -76,16 +76,17 @@ pub(crate) struct Wanted<'a> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let Target { file, object, path } = arguments.source.open_object(&arguments.target)?;
-    let values = if arguments.header { Values::Attributes } else { Values::Shown(arguments.max_bytes) };
-    let part = arguments.slice.as_deref().map(|slice| part(slice, &object)).transpose()?;
+    let values = if arguments.header { Values::Attributes } else { Values::UpTo(arguments.max_bytes) };
+    let part = arguments.slice.as_deref().map(|slice| parse_part(slice, &object)).transpose()?;
     let target = &arguments.target;
-    let wanted = Wanted { target, file: &file, object: &object, path: &path, values, part, recursive: true };
+    let request =
+        DumpRequest { target, file: &file, object: &object, path: &path, values, part, recursive: true };
     let failures = if arguments.digest {
-        digest::print(&wanted, arguments.max_bytes)?
+        digest::print(&request, arguments.max_bytes)?
     } else if arguments.json {
-        json::print(&wanted)?
+        json::print(&request)?
     } else {
-        ddl::print(&wanted)?
+        ddl::print(&request)?
     };
     if failures > 0 {
         let what = progress::count(failures as u64, "object or attribute", "objects or attributes");
@@ -96,20 +97,20 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Parses slices of a dataset.
-fn part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
+fn parse_part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
     if object.kind() != ObjectKind::Dataset {
         return Err("a slice is of one dataset: FILE:/DATASET".into());
     }
     let dataset = object.dataset()?;
     if text.contains(';') {
-        return Ok(hyperslab(text, dataset.dims())?);
+        return Ok(parse_hyperslab(text, dataset.dims())?);
     }
-    Ok(crate::get::select(text, dataset.dims())?.into_iter().map(|(steps, _)| steps).collect())
+    Ok(crate::get::parse_slices(text, dataset.dims())?.into_iter().map(|(steps, _)| steps).collect())
 }
 
 /// Parses START;STRIDE;COUNT;BLOCK, each a list with a number for each axis. The default of START is 0, of
 /// STRIDE and BLOCK 1, and of COUNT as many as fit.
-fn hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
+fn parse_hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
     let mut lists = Vec::new();
     for list in text.split(';') {
         let numbers = list.split(',').map(str::trim).filter(|number| !number.is_empty());
@@ -179,14 +180,14 @@ fn each_slab(
     let mut buffer = Vec::new();
     let size = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?.max(1);
     let slabs: Box<dyn Iterator<Item = Choice>> = match part {
-        Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), AT_ONCE)),
-        None => Box::new(slabs(dataset, AT_ONCE)),
+        Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), READ_BYTES)),
+        None => Box::new(slabs(dataset, READ_BYTES)),
     };
     for slab in slabs {
         let bytes = slab.count(dataset.dims())?.saturating_mul(size as u64);
         buffer.resize(usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?, 0);
         dataset.read(&slab, &mut buffer)?;
-        for part in buffer.chunks((AS_TEXT / size).max(1) * size) {
+        for part in buffer.chunks((PRINT_BYTES / size).max(1) * size) {
             each(&printer.elements(part)?);
         }
     }

@@ -142,7 +142,7 @@ impl Form {
                     float(text, f64::from_le_bytes(number), style);
                 }
             }
-            Self::String(padding) => string(text, trimmed(element, *padding), style),
+            Self::String(padding) => string(text, trim_padding(element, *padding), style),
             Self::VlenString => string(text, sequences.string(element)?, style),
             Self::Vlen { base, form } => {
                 let bytes = sequences.get(element, base)?.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec());
@@ -224,7 +224,7 @@ impl Form {
 }
 
 /// Maximum number of coordinates in a list of blocks or points; longer ones are only counted.
-const MOST_COORDINATES: usize = 4096;
+const MAX_LISTED_COORDINATES: usize = 4096;
 
 /// Adds a selection in the format of `h5dump`: blocks by their first and last corner, points by their
 /// coordinates.
@@ -239,14 +239,14 @@ fn add_selection(text: &mut String, selection: &Selection) {
             text.push_str(" {all}");
             return;
         }
-        Selection::Points { rank, coordinates } if coordinates.len() > MOST_COORDINATES => {
+        Selection::Points { rank, coordinates } if coordinates.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} points}}", coordinates.len() / (*rank).max(1));
             return;
         }
         Selection::Points { rank, coordinates } => {
             coordinates.chunks_exact((*rank).max(1)).map(point).collect()
         }
-        Selection::Blocks { rank, corners } if corners.len() > MOST_COORDINATES => {
+        Selection::Blocks { rank, corners } if corners.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} blocks}}", corners.len() / (2 * rank).max(1));
             return;
         }
@@ -260,7 +260,7 @@ fn add_selection(text: &mut String, selection: &Selection) {
         Selection::Regular(slabs) => {
             let count =
                 slabs.iter().fold(1_u64, |product, slab| product.saturating_mul(slab.count.unwrap_or(1)));
-            if count.saturating_mul(2 * slabs.len() as u64) > MOST_COORDINATES as u64 {
+            if count.saturating_mul(2 * slabs.len() as u64) > MAX_LISTED_COORDINATES as u64 {
                 let _ = write!(text, " {{{count} blocks}}");
                 return;
             }
@@ -357,7 +357,7 @@ mod num {
 }
 
 /// Returns a fixed-size string without its padding.
-fn trimmed(bytes: &[u8], padding: StringPadding) -> &[u8] {
+fn trim_padding(bytes: &[u8], padding: StringPadding) -> &[u8] {
     let end = match padding {
         StringPadding::NullTerminated => bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()),
         StringPadding::NullPadded => bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1),

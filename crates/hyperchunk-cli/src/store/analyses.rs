@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::progress::bytes as size;
-use crate::restructure::share_of;
+use crate::restructure::parse_share;
 use clap::{Args, ValueEnum};
 use hyperchunk::restructure::cut;
 use hyperchunk::store::commit::{CommitOptions, commit};
@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of failed boxes printed without --boxes.
-const SHOWN: usize = 20;
+const MAX_SHOWN_BOXES: usize = 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
@@ -34,7 +34,7 @@ pub(super) fn list(arguments: &List) -> Outcome {
     let manifest = summary::epoch(&arguments.file, arguments.epoch)?;
     let all = summary::list(&arguments.file, &manifest)?;
     if arguments.json {
-        say!("{}", Json::Array(all.iter().map(described).collect()));
+        say!("{}", Json::Array(all.iter().map(listed_json).collect()));
         return Ok(());
     }
     for listed in &all {
@@ -72,7 +72,7 @@ pub(super) fn list(arguments: &List) -> Outcome {
     Ok(())
 }
 
-fn described(listed: &Listed) -> Json {
+fn listed_json(listed: &Listed) -> Json {
     let mut row = json!({ "id": listed.known.analysis.to_string(), "runs": listed.known.runs });
     let more = match &listed.analysis {
         Err(error) => json!({ "damage": error.to_string() }),
@@ -166,7 +166,7 @@ pub(super) fn results(arguments: &Results) -> Outcome {
         if let Some(whole) = &summary.whole {
             say!("  {}", line(whole));
         }
-        let most = if arguments.boxes { usize::MAX } else { SHOWN };
+        let most = if arguments.boxes { usize::MAX } else { MAX_SHOWN_BOXES };
         let listed = found().filter(|found| arguments.boxes || found.found.is_err());
         for found in listed.take(most) {
             let told = match &found.found {
@@ -333,7 +333,7 @@ pub(crate) struct Fill {
     threads: usize,
     /// Analyse only a share of the boxes: i/n is process i of n, counted from 0. All processes must name the
     /// same --epoch; each makes an epoch of its results.
-    #[arg(long, value_name = "I/N", value_parser = share_of, requires = "epoch")]
+    #[arg(long, value_name = "I/N", value_parser = parse_share, requires = "epoch")]
     task_range: Option<(u64, u64)>,
     /// Analyse data without results in this epoch; without it, in the newest (`hyperchunk store status` shows
     /// the epochs).

@@ -1,9 +1,9 @@
 //! Commands that change a store, or make a file of it.
 
-use super::Names;
+use super::LinkKind;
 use crate::Outcome;
 use crate::progress::bytes;
-use crate::source::Reach;
+use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::store::commit::{CommitOptions, Committed, SetAside};
 use hyperchunk::store::link::Links;
@@ -24,9 +24,9 @@ pub(crate) struct Commit {
     #[arg(long)]
     flushed: bool,
     #[command(flatten)]
-    how: How,
+    common: CommitArguments,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 const COMMIT_HELP: &str = "\
@@ -43,13 +43,13 @@ pub(crate) struct Recover {
     /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
     #[command(flatten)]
-    how: How,
+    common: CommitArguments,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 #[derive(Args, Debug)]
-struct How {
+struct CommitArguments {
     /// Commit only writers of the session with this name (HYPERCHUNK_SESSION).
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
@@ -63,7 +63,7 @@ struct How {
     data_only: bool,
     /// How plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
-    link: Names,
+    link: LinkKind,
     /// Do not wait until the epoch is on the disk.
     #[arg(long)]
     no_sync: bool,
@@ -78,7 +78,7 @@ enum OnConflict {
     Warn,
 }
 
-impl How {
+impl CommitArguments {
     fn options(&self) -> CommitOptions {
         let mut options = CommitOptions::default();
         options.session = self.session.as_deref().map(Session::named);
@@ -90,7 +90,7 @@ impl How {
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display(path: &Path) -> String {
     escape(&path.display().to_string(), 2000)
 }
 
@@ -99,19 +99,19 @@ fn text(bytes: &[u8]) -> String {
 }
 
 pub(super) fn commit(arguments: &Commit) -> Outcome {
-    let mut options = arguments.how.options();
+    let mut options = arguments.common.options();
     options.flushed = arguments.flushed;
-    make(&arguments.file, &arguments.reach, &options, arguments.how.json)
+    commit_with(&arguments.file, &arguments.remote, &options, arguments.common.json)
 }
 
 pub(super) fn recover(arguments: &Recover) -> Outcome {
-    let mut options = arguments.how.options();
+    let mut options = arguments.common.options();
     options.salvage = true;
-    make(&arguments.file, &arguments.reach, &options, arguments.how.json)
+    commit_with(&arguments.file, &arguments.remote, &options, arguments.common.json)
 }
 
-fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> Outcome {
-    let site = reach.site_to_change(path)?;
+fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_json: bool) -> Outcome {
+    let site = remote.site_to_change(path)?;
     let store::commit::Outcome { made, set_aside, .. } = store::commit::commit_all(&site, options)?;
     if options.salvage
         && !as_json
@@ -122,7 +122,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
     let Some(made) = made else {
         let status = store::status::Status::of(&site)?;
         if !status.is_store() {
-            return Err(format!("{}: there is no store: no folder {}.d", shown(path), shown(path)).into());
+            return Err(format!("{}: there is no store: no folder {}.d", display(path), display(path)).into());
         }
         if as_json {
             say!("{}", json!({ "epoch": null, "set_aside": set_aside_json(&set_aside) }));
@@ -133,7 +133,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
             } else {
                 String::new()
             };
-            say!("{}: nothing new to commit{hint}", shown(path));
+            say!("{}: nothing new to commit{hint}", display(path));
         }
         return tell_set_aside(&set_aside);
     };
@@ -214,7 +214,7 @@ fn links_json(links: &Links) -> serde_json::Value {
 
 fn print(path: &Path, made: &Committed) {
     let (writers, datasets) = (made.writers.len(), made.manifest.datasets.len());
-    say!("{}: epoch {}, of {writers} writers; {datasets} datasets", shown(path), made.manifest.number);
+    say!("{}: epoch {}, of {writers} writers; {datasets} datasets", display(path), made.manifest.number);
     for conflict in &made.manifest.conflicts {
         let place = if conflict.slab.start.is_empty() {
             String::new()
@@ -256,9 +256,9 @@ pub(crate) struct Link {
 
 pub(super) fn link(arguments: &Link) -> Outcome {
     let names = match (arguments.relative, arguments.none) {
-        (true, _) => Names::Relative,
-        (_, true) => Names::None,
-        _ => Names::Absolute,
+        (true, _) => LinkKind::Relative,
+        (_, true) => LinkKind::None,
+        _ => LinkKind::Absolute,
     };
     let links = store::link::link(&arguments.file, names.into(), Sync::Commit)?;
     if arguments.json {
@@ -266,7 +266,7 @@ pub(super) fn link(arguments: &Link) -> Outcome {
         return Ok(());
     }
     let linked = links.iter().filter(|(_, link)| link.is_ok()).count();
-    say!("{}: {linked} of {} datasets are read by plain HDF5", shown(&arguments.file), links.len());
+    say!("{}: {linked} of {} datasets are read by plain HDF5", display(&arguments.file), links.len());
     print_links(&links);
     Ok(())
 }
@@ -290,7 +290,7 @@ pub(crate) struct Pack {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 pub(super) fn pack(arguments: &Pack) -> Outcome {
@@ -298,7 +298,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
     options.epoch = arguments.epoch;
     options.replace = arguments.overwrite;
     options.threads = arguments.threads;
-    let packed = store::pack::pack(&arguments.reach.site(&arguments.file), &arguments.out, &options)?;
+    let packed = store::pack::pack(&arguments.remote.site(&arguments.file), &arguments.out, &options)?;
     if arguments.json {
         say!(
             "{}",
@@ -310,7 +310,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
         let datasets = packed.datasets;
         say!(
             "{}: {size}, {datasets} datasets of epoch {}; {copied} copied as they are",
-            shown(&arguments.out),
+            display(&arguments.out),
             packed.epoch
         );
     }
@@ -339,7 +339,7 @@ pub(crate) struct Vacuum {
     #[arg(long, value_name = "SECONDS")]
     uploads: Option<u64>,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 const VACUUM_HELP: &str = "\
@@ -352,7 +352,7 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     options.grace = Duration::from_secs(arguments.grace);
     options.dry = arguments.dry_run;
     options.uploads = arguments.uploads.map(Duration::from_secs);
-    let done = store::vacuum::vacuum(&arguments.reach.site_to_change(&arguments.file)?, &options)?;
+    let done = store::vacuum::vacuum(&arguments.remote.site_to_change(&arguments.file)?, &options)?;
     if arguments.json {
         let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
         say!(
@@ -364,7 +364,7 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     }
     let verb = if arguments.dry_run { "would be deleted" } else { "deleted" };
     for file in &done.files {
-        say!("{}", shown(file));
+        say!("{}", display(file));
     }
     say!("{} files, {}, {verb}", done.files.len(), bytes(done.bytes));
     print_uploads(&done.uploads);
@@ -388,7 +388,7 @@ pub(crate) struct Compact {
     memory: u64,
     /// How plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
-    link: Names,
+    link: LinkKind,
     /// Print a report as JSON.
     #[arg(long)]
     json: bool,
@@ -407,7 +407,7 @@ pub(super) fn compact(arguments: &Compact) -> Outcome {
         if arguments.json {
             say!("{}", json!({ "epoch": null }));
         } else {
-            say!("{}: it is in one log already, in few pieces", shown(&arguments.file));
+            say!("{}: it is in one log already, in few pieces", display(&arguments.file));
         }
         return Ok(());
     };
@@ -423,7 +423,7 @@ pub(super) fn compact(arguments: &Compact) -> Outcome {
     }
     say!(
         "{}: epoch {}; {before} pieces are {after}; {} logs are not needed any more (`hyperchunk store vacuum`)",
-        shown(&arguments.file),
+        display(&arguments.file),
         done.manifest.number,
         done.replaced.len()
     );

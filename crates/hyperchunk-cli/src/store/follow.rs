@@ -7,7 +7,7 @@ use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::model::ObjectKind;
 use hyperchunk::query::Predicate;
-use hyperchunk::store::follow::{Follow as Standing, Polled, Seen};
+use hyperchunk::store::follow::{Follow as StandingQuery, Polled, Seen};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
@@ -63,14 +63,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Reason of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum EndReason {
     Asked,
     Found,
     Done,
     TimeOut,
 }
 
-impl Ended {
+impl EndReason {
     fn word(self) -> &'static str {
         match self {
             Self::Asked => "interrupted",
@@ -89,7 +89,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
     let path = dataset(&arguments.file, &name)?;
     let signals = Signals::listen();
     let end = arguments.timeout.and_then(|time| Instant::now().checked_add(time));
-    let mut standing = Standing::new(&arguments.file, &path, predicate)?;
+    let mut standing = StandingQuery::new(&arguments.file, &path, predicate)?;
     let (mut found, mut looked_at) = (0_u64, 0_u64);
     let ended = loop {
         let polled = standing.poll()?;
@@ -98,14 +98,14 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
             found = found.saturating_add(show(seen, arguments));
         }
         let late = end.is_some_and(|end| Instant::now() >= end);
-        if let Some(ended) = ends(&polled, arguments, late, signals.came()) {
+        if let Some(ended) = end_reason(&polled, arguments, late, signals.came()) {
             break ended;
         }
         // A poll reads a limited amount, so more may be waiting.
         let wait = if polled.looked_at > 0 { Duration::ZERO } else { arguments.interval };
         let left = end.map_or(wait, |end| wait.min(end.saturating_duration_since(Instant::now())));
         if signals.wait_for(left) {
-            break Ended::Asked;
+            break EndReason::Asked;
         }
     };
     if arguments.json {
@@ -116,12 +116,12 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
     Ok(())
 }
 
-fn ends(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<Ended> {
+fn end_reason(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<EndReason> {
     match () {
-        () if asked => Some(Ended::Asked),
-        () if arguments.once && !polled.seen.is_empty() => Some(Ended::Found),
-        () if arguments.until_done && polled.done => Some(Ended::Done),
-        () if late => Some(Ended::TimeOut),
+        () if asked => Some(EndReason::Asked),
+        () if arguments.once && !polled.seen.is_empty() => Some(EndReason::Found),
+        () if arguments.until_done && polled.done => Some(EndReason::Done),
+        () if late => Some(EndReason::TimeOut),
         () => None,
     }
 }

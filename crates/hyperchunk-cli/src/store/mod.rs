@@ -82,7 +82,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
 
 /// Links by which plain HDF5 finds the data.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum LinkKind {
     /// Absolute paths: valid from any folder, until the store is moved.
     Absolute,
     /// Paths relative to the file's folder; plain HDF5 then needs `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
@@ -91,12 +91,12 @@ enum Names {
     None,
 }
 
-impl From<Names> for Linking {
-    fn from(names: Names) -> Self {
+impl From<LinkKind> for Linking {
+    fn from(names: LinkKind) -> Self {
         match names {
-            Names::Absolute => Self::Absolute,
-            Names::Relative => Self::Relative,
-            Names::None => Self::Never,
+            LinkKind::Absolute => Self::Absolute,
+            LinkKind::Relative => Self::Relative,
+            LinkKind::None => Self::Never,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::describe;
-use crate::get::select;
+use crate::get::parse_slices;
 use crate::progress::bytes;
 use crate::source::SourceOptions;
 use clap::Args;
@@ -13,7 +13,7 @@ use hyperchunk_udf::escape::escape;
 use serde_json::{Value, json};
 
 #[derive(Args, Debug)]
-pub(crate) struct Of {
+pub(crate) struct DatasetArguments {
     /// The HDF5 file; may be a URL.
     file: String,
     /// Path of the dataset.
@@ -35,7 +35,7 @@ pub(crate) struct Of {
 #[command(after_help = QUERY_HELP)]
 pub(crate) struct Query {
     #[command(flatten)]
-    of: Of,
+    target: DatasetArguments,
     /// Condition on each value, such as 'value > 12'.
     #[arg(required_unless_present = "top", allow_hyphen_values = true)]
     predicate: Option<String>,
@@ -62,10 +62,10 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Zones {
     #[command(flatten)]
-    of: Of,
+    target: DatasetArguments,
 }
 
-impl Of {
+impl DatasetArguments {
     fn open(&self) -> Result<(Dataset, Option<Slab>), Box<dyn std::error::Error>> {
         let mut options = self.source.open_options();
         options.epoch = self.epoch;
@@ -74,7 +74,7 @@ impl Of {
         let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
         let Some(part) = &self.part else { return Ok((dataset, None)) };
         let mut slab = Slab::default();
-        for (steps, _) in select(part, dataset.dims())? {
+        for (steps, _) in parse_slices(part, dataset.dims())? {
             if steps.step != 1 {
                 return Err("a box has no steps".into());
             }
@@ -131,9 +131,9 @@ fn percent(part: u64, all: u64) -> String {
 }
 
 pub(super) fn query(arguments: &Query) -> Outcome {
-    let (dataset, part) = arguments.of.open()?;
+    let (dataset, part) = arguments.target.open()?;
     if let Some(count) = arguments.top {
-        return top(&dataset.top(count, arguments.by, part.as_ref())?, arguments.of.json);
+        return top(&dataset.top(count, arguments.by, part.as_ref())?, arguments.target.json);
     }
     let predicate: Predicate = arguments.predicate.as_deref().unwrap_or_default().parse()?;
     let answer = dataset.query(&predicate, part.as_ref())?;
@@ -155,7 +155,7 @@ pub(super) fn query(arguments: &Query) -> Outcome {
         }
         looked_at += matches.looked_at();
     }
-    if arguments.of.json {
+    if arguments.target.json {
         let boxes: Vec<Value> = answer.boxes.iter().map(pair).collect();
         let mut all = json!({
             "boxes": boxes, "looked_at": looked_at, "left": answer.left, "unknown": answer.unknown,
@@ -227,9 +227,9 @@ fn top(top: &Top, json: bool) -> Outcome {
 }
 
 pub(super) fn zones(arguments: &Zones) -> Outcome {
-    let (dataset, part) = arguments.of.open()?;
+    let (dataset, part) = arguments.target.open()?;
     let zones = dataset.zones(part.as_ref())?;
-    if arguments.of.json {
+    if arguments.target.json {
         let zones = zones.iter().map(|zone| {
             json!({
                 "boxes": zone.boxes.iter().map(pair).collect::<Vec<_>>(),
@@ -242,28 +242,28 @@ pub(super) fn zones(arguments: &Zones) -> Outcome {
     }
     let all = part.unwrap_or_else(|| Slab::new(vec![0; dataset.dims().len()], dataset.dims()));
     let known = zones.iter().filter(|zone| zone.statistics.is_some()).count();
-    let path = escape(&arguments.of.path, 2000);
+    let path = escape(&arguments.target.path, 2000);
     say!("{path}: {}, {} zones, {known} of them known", describe::extent(dataset.dims()), zones.len());
-    for line in picture(&zones, &all) {
+    for line in draw_map(&zones, &all) {
         say!("{line}");
     }
     Ok(())
 }
 
 /// Maximum number of columns of a map.
-const COLUMNS: u64 = 72;
-const ROWS: u64 = 18;
+const MAP_COLUMNS: u64 = 72;
+const MAP_ROWS: u64 = 18;
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 /// Returns a map of the zones' maxima along the first two axes longer than one. Of zones at the same place,
 /// the largest maximum counts.
-fn picture(zones: &[ZoneState], all: &Slab) -> Vec<String> {
+fn draw_map(zones: &[ZoneState], all: &Slab) -> Vec<String> {
     let mut axes = (0..all.count.len()).filter(|axis| all.count[*axis] > 1);
     let (first, second) = (axes.next(), axes.next());
     // A single axis is drawn horizontally.
     let (down, along) = if second.is_some() { (first, second) } else { (None, first) };
     let length = |axis: Option<usize>| axis.map_or(1, |axis| all.count[axis]);
-    let (rows, columns) = (length(down).min(ROWS), length(along).min(COLUMNS));
+    let (rows, columns) = (length(down).min(MAP_ROWS), length(along).min(MAP_COLUMNS));
     let mut cells: Vec<Option<f64>> = vec![None; usize::try_from(rows * columns).unwrap_or(0)];
     let mut unknown = vec![false; cells.len()];
     let cell = |axis: Option<usize>, slab: &Slab, parts: u64| match axis {
@@ -333,12 +333,12 @@ mod tests {
         let all = [zone([0, 0], Some(1.0)), zone([0, 50], Some(9.0)), zone([10, 0], None)];
         let states: Vec<ZoneState> =
             all.into_iter().map(|(slab, statistics)| ZoneState::new(vec![slab], statistics)).collect();
-        let lines = picture(&states, &Slab::new([0, 0], [30, 100]));
+        let lines = draw_map(&states, &Slab::new([0, 0], [30, 100]));
         assert_eq!(lines.len(), 19);
         assert_eq!(lines[0], format!("{}{}", "░".repeat(36), "█".repeat(36)));
         assert!(lines[8].starts_with('?') && lines[17].chars().all(|c| c == '·'));
         assert!(lines[18].contains("░ 1 to █ 9"));
-        let line = picture(&states, &Slab::new([0, 0], [1, 100]));
+        let line = draw_map(&states, &Slab::new([0, 0], [1, 100]));
         assert_eq!(line.len(), 2);
     }
 }

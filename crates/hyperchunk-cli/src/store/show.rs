@@ -3,7 +3,7 @@
 use super::change::print_uploads;
 use crate::Outcome;
 use crate::progress::bytes;
-use crate::source::Reach;
+use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::store::status::{LogState, Skeleton, Status as State};
 use hyperchunk::store::verify::{self, Verified};
@@ -19,11 +19,11 @@ pub(crate) struct Status {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
-fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>> {
-    let state = State::of(&reach.site(file))?;
+fn read_status(file: &Path, remote: &StoreOptions) -> Result<State, Box<dyn std::error::Error>> {
+    let state = State::of(&remote.site(file))?;
     if state.is_store() {
         return Ok(state);
     }
@@ -32,10 +32,10 @@ fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>>
 }
 
 /// Maximum number of writers listed for each state.
-const NAMED: usize = 20;
+const MAX_LISTED_WRITERS: usize = 20;
 
 pub(super) fn status(arguments: &Status) -> Outcome {
-    let state = look(&arguments.file, &arguments.reach)?;
+    let state = read_status(&arguments.file, &arguments.remote)?;
     if arguments.json {
         say!("{}", state.to_json());
         return Ok(());
@@ -49,7 +49,7 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     }
     let (logs, manifests) = (bytes(state.log_bytes), bytes(state.manifest_bytes));
     say!("logs: {}, {logs}; epochs: {}, {manifests}", state.logs.len(), state.epochs.len());
-    let of = |name: &str| state.logs.iter().filter(|log| log.state() == name).collect::<Vec<_>>();
+    let in_state = |name: &str| state.logs.iter().filter(|log| log.state() == name).collect::<Vec<_>>();
     for (name, meaning) in [
         ("finished", "done, and not committed: run `hyperchunk store commit`"),
         ("flushed", "open, and all that they wrote is flushed: `hyperchunk store commit --flushed` takes it"),
@@ -63,17 +63,17 @@ pub(super) fn status(arguments: &Status) -> Outcome {
         ("damaged", "not to be committed"),
         ("hidden", "hidden by one that began the file anew: `hyperchunk store vacuum` deletes them"),
     ] {
-        let logs = of(name);
+        let logs = in_state(name);
         if logs.is_empty() {
             continue;
         }
         let are = if logs.len() == 1 { "writer is" } else { "writers are" };
         say!("{} {are} {meaning}", logs.len());
-        for log in logs.iter().take(NAMED) {
+        for log in logs.iter().take(MAX_LISTED_WRITERS) {
             say!("  {}", line(log));
         }
-        if logs.len() > NAMED {
-            say!("  … and {} more (--json)", logs.len() - NAMED);
+        if logs.len() > MAX_LISTED_WRITERS {
+            say!("  … and {} more (--json)", logs.len() - MAX_LISTED_WRITERS);
         }
     }
     print_uploads(&state.uploads);
@@ -126,11 +126,11 @@ pub(crate) struct Ls {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 pub(super) fn ls(arguments: &Ls) -> Outcome {
-    let state = look(&arguments.file, &arguments.reach)?;
+    let state = read_status(&arguments.file, &arguments.remote)?;
     if arguments.json {
         say!("{}", state.to_json()["datasets"]);
         return Ok(());
@@ -160,7 +160,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 const VERIFY_HELP: &str = "\
@@ -168,9 +168,9 @@ Reads all logs. The exit status is 1 if data are damaged, and the error names th
 checksums cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
-    look(&arguments.file, &arguments.reach)?;
+    read_status(&arguments.file, &arguments.remote)?;
     let Verified { logs, bytes: looked, damaged, .. } =
-        verify::verify(&arguments.reach.site(&arguments.file))?;
+        verify::verify(&arguments.remote.site(&arguments.file))?;
     if arguments.json {
         say!("{}", json!({ "logs": logs, "bytes": looked, "damaged": damaged }));
     } else {
@@ -181,7 +181,7 @@ pub(super) fn verify(arguments: &Verify) -> Outcome {
         return Ok(());
     }
     for message in damaged.iter().take(100) {
-        crate::complain(message);
+        crate::print_message(message);
     }
     Err(format!("{} logs are not as they were written", damaged.len()).into())
 }
