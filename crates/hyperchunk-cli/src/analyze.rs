@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     say!(
-        "{shown}: {} for {zones} zones of {} datasets, {} looked at",
+        "{shown}: {} of statistics for {zones} zones of {} datasets, {} read",
         bytes(analyzed.bytes.len() as u64),
         analyzed.datasets.len(),
         bytes(analyzed.looked_at)

@@ -49,8 +49,12 @@ Examples:
 const MAX_SHOWN_DATASETS: usize = 12;
 
 fn not_negative(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number is expected")?;
-    if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("it must not be negative".into()) }
+    let number: f64 = text.parse().map_err(|_| "expected a number")?;
+    if number >= 0.0 && number.is_finite() {
+        Ok(number)
+    } else {
+        Err("expected a number of 0 or more".into())
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let path = format!("/{}", arguments.path.trim_matches('/'));
     let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
     if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
-        return Err("the dataset is null: it has no elements and no shape".into());
+        return Err("cannot read a null dataset: it has no elements and no shape".into());
     }
     let part = parse_slices(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
     if kind == Kind::Hdf5 {
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let header = element.header(&shape);
     let count = axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.count));
     let total = count.and_then(|count| count.checked_mul(element.datatype.size));
-    let total = total.ok_or("more than 2^64 bytes")?;
+    let total = total.ok_or("cannot read more than 2^64 bytes")?;
     let copy = |out: &mut dyn Write| -> Outcome {
         out.write_all(&header)?;
         stream(&dataset, &element, axes, arguments.memory, total, out)
@@ -127,7 +127,7 @@ fn to_hdf5(dataset: &Dataset, part: &Part, arguments: &Arguments, output: &Path)
     let shown = |text: &str| hyperchunk_udf::escape::escape(text, 2000);
     for name in &made.left_out {
         eprintln!(
-            "hyperchunk: attribute {} leads to other objects, which are not copied: left out",
+            "hyperchunk: attribute {} refers to other objects, which are not copied: left out",
             shown(&name.to_string())
         );
     }
@@ -174,10 +174,9 @@ pub(crate) fn parse_slices(text: &str, dims: &[u64]) -> Result<Part, String> {
     };
     let rest = parts.iter().position(|part| *part == "...");
     let named = parts.len() - usize::from(rest.is_some());
-    let left = dims
-        .len()
-        .checked_sub(named)
-        .ok_or_else(|| format!("{named} slices for a dataset of {} dimensions: {text}", dims.len()))?;
+    let left = dims.len().checked_sub(named).ok_or_else(|| {
+        format!("expected at most {} slices, one for each dimension, got {named}: {text}", dims.len())
+    })?;
     let at = rest.unwrap_or(parts.len());
     let all = std::iter::repeat_n(":", left);
     let after = parts.iter().skip(at + usize::from(rest.is_some())).copied();
@@ -191,7 +190,7 @@ pub(crate) fn parse_slices(text: &str, dims: &[u64]) -> Result<Part, String> {
 fn parse_slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
     let number = |text: &str| match text.trim() {
         "" => Ok(None),
-        text => text.parse::<i128>().map(Some).map_err(|_| format!("`{text}` is no number")),
+        text => text.parse::<i128>().map(Some).map_err(|_| format!("expected a number, got `{text}`")),
     };
     let numbers = text.split(':').map(number).collect::<Result<Vec<_>, _>>()?;
     let end = i128::from(extent);
@@ -201,7 +200,7 @@ fn parse_slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
         [Some(index)] => {
             let at = from_end(index);
             if !(0..end).contains(&at) {
-                return Err(format!("the axis has {extent} indices"));
+                return Err(format!("index {index} is out of range for extent {extent}"));
             }
             Ok((Steps { start: natural(at), step: 1, count: 1 }, false))
         }
@@ -217,7 +216,7 @@ fn parse_slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
             let step = u64::try_from(step).unwrap_or(u64::MAX);
             Ok((Steps { start: natural(start), step, count: natural(count) }, true))
         }
-        _ => Err("an index or START:STOP:STEP is expected".into()),
+        _ => Err("expected an index or START:STOP:STEP".into()),
     }
 }
 

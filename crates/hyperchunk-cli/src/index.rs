@@ -138,7 +138,7 @@ impl Indexing {
         }
         let folder = place.parent().filter(|_| self.output.is_none());
         if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| io_error("make the folder", folder, &error))?;
+            std::fs::create_dir_all(folder).map_err(|error| io_error("create the folder", folder, &error))?;
             if self.cache {
                 hyperchunk::companion::tighten(folder, Path::new(""));
             }
@@ -199,7 +199,7 @@ impl Indexing {
             let path = std::path::absolute(Path::new(given));
             path.map_err(|error| io_error("find", Path::new(given), &error))?.display().to_string()
         };
-        let none = || Error::new(ErrorKind::Io, "there is no cache folder: HOME is not set");
+        let none = || Error::new(ErrorKind::Io, "cannot find the cache folder: HOME is not set");
         cached(&name).ok_or_else(none)
     }
 }
@@ -240,7 +240,7 @@ fn export(
     kind: references::Kind,
 ) -> Result<LeftOut, Error> {
     let limits = &file.options().limits;
-    let file = file.with_index(Index::open(index.to_vec(), "the index that was made", limits)?)?;
+    let file = file.with_index(Index::open(index.to_vec(), "the new index", limits)?)?;
     let cannot = |error: std::io::Error| io_error("write", path, &error);
     let mut out = std::io::BufWriter::new(Output::create(path, overwrite)?);
     let left = references::export(&file, name, kind, &mut out)?;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Limit of HDF5-UDF's signatures.
-pub(crate) const SIGNATURE_LIMIT: &str = "a signature of HDF5-UDF covers the compiled form alone: names of inputs and a stored source may have been changed by anybody";
+pub(crate) const SIGNATURE_LIMIT: &str = "a signature of HDF5-UDF covers only the compiled form: anyone may \
+     have changed the names of inputs and the stored source";
 
 pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
     say!(
@@ -90,13 +91,13 @@ pub(crate) fn explain(
     put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     put!(
         out,
-        "  was written by HDF5-UDF: a compiled function ({}), which computes all of it each time that somebody reads it.",
+        "  was written by HDF5-UDF: a compiled function ({}), which computes all of it each time it is read.",
         escape(&legacy.backend, 20)
     );
     match &legacy.signer {
         Signer::Known(_) => put!(out, "  Signed by {}; {SIGNATURE_LIMIT}.", signer(legacy)),
-        Signer::Broken => put!(out, "  Its signature does not hold: the compiled form was changed."),
-        Signer::Nobody => put!(out, "  Nobody signed it: anybody could have written it."),
+        Signer::Broken => put!(out, "  Its signature is not valid: the compiled form was changed."),
+        Signer::Nobody => put!(out, "  It is not signed: anyone could have written it."),
     }
     put!(
         out,
@@ -164,7 +165,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
 fn signer(legacy: &Legacy) -> String {
     match &legacy.signer {
         Signer::Nobody => "nobody".to_owned(),
-        Signer::Broken => "a key whose signature does not hold".to_owned(),
+        Signer::Broken => "a key whose signature is not valid".to_owned(),
         Signer::Known(key) => {
             let fingerprint = legacy.fingerprint().map(|f| f.to_string()).unwrap_or_default();
             format!("{fingerprint} {} {}", escape(&key.name, 80), escape(&key.email, 80))

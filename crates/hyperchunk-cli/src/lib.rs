@@ -269,8 +269,7 @@ mod tests {
 
     #[test]
     fn help_is_wrapped_once() {
-        let joined =
-            super::join_lines("Costs are those\nof a reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
-        assert_eq!(joined, "Costs are those of a reader.\n\nExamples:\n  a b\n  c\n\nEnd here.");
+        let joined = super::join_lines("Costs are for\na reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
+        assert_eq!(joined, "Costs are for a reader.\n\nExamples:\n  a b\n  c\n\nEnd here.");
     }
 }

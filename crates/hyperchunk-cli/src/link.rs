@@ -20,7 +20,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if !crate::source::is_url(&arguments.url) {
-        return Err(format!("`{}` is no URL of a file over a network", arguments.url.escape_debug()).into());
+        return Err(format!(
+            "cannot link: expected a URL such as s3://BUCKET/KEY, got `{}`",
+            arguments.url.escape_debug()
+        )
+        .into());
     }
     let bytes = hyperchunk_h5abi::pointer::encode(&arguments.url)?;
     output::accept(&arguments.file, &[output::Kind::Hdf5])?;

@@ -106,11 +106,11 @@ fn chunks(text: &str) -> Result<(Option<String>, Chunking), String> {
         shape => {
             let numbers = shape.split(['x', ',']).map(|number| number.trim().parse().ok().filter(|n| *n > 0));
             let numbers: Option<Vec<u64>> = numbers.collect();
-            Chunking::Shape(numbers.ok_or("auto, keep, contiguous or a shape such as 10x20 is expected")?)
+            Chunking::Shape(numbers.ok_or("expected auto, keep, contiguous or a shape such as 10x20")?)
         }
     };
     if path.is_none() && matches!(chunking, Chunking::Shape(_)) {
-        return Err("a shape is for one dataset: PATH=SHAPE".into());
+        return Err("expected PATH=SHAPE: a shape applies to one dataset".into());
     }
     Ok((path, chunking))
 }
@@ -124,7 +124,7 @@ fn filtering(text: &str) -> Result<Filtering, String> {
             Some((known, _)) => Ok(Filtering::Preset(known)),
             None => {
                 let known: Vec<&str> = presets.iter().map(|(known, _)| *known).collect();
-                Err(format!("keep or one of {} is expected", known.join(", ")))
+                Err(format!("expected keep or one of {}", known.join(", ")))
             }
         },
     }
@@ -133,7 +133,7 @@ fn filtering(text: &str) -> Result<Filtering, String> {
 fn filter(text: &str) -> Result<(String, Filtering), String> {
     match split_rule(text) {
         (Some(path), preset) => Ok((path, filtering(preset)?)),
-        _ => Err("PATH=PRESET is expected".into()),
+        _ => Err("expected PATH=PRESET".into()),
     }
 }
 
@@ -170,18 +170,24 @@ impl Arguments {
                 let mut groups: Vec<String> = files.iter().map(|file| stem(file)).collect();
                 let count = groups.len();
                 if let Some(empty) = groups.iter().position(String::is_empty) {
-                    return Err(format!("--into must name the group for {}", files[empty]));
+                    return Err(format!("cannot name a group after {}; use --into", files[empty]));
                 }
                 groups.sort();
                 groups.dedup();
                 if groups.len() < count {
-                    return Err("files of the same name: --into must name a group for each".into());
+                    return Err(
+                        "cannot name groups after files of the same name; use --into for each file".into()
+                    );
                 }
                 Ok(files.iter().map(|file| stem(file)).collect())
             }
             [one] => Ok(vec![one.clone(); files.len()]),
             each if each.len() == files.len() => Ok(each.to_vec()),
-            each => Err(format!("{} groups for {} files", each.len(), files.len())),
+            each => Err(format!(
+                "expected --into once, or once for each of {} files, got {}",
+                files.len(),
+                each.len()
+            )),
         }
     }
 }
@@ -195,9 +201,11 @@ fn stem(file: &str) -> String {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let Some((out, files)) = arguments.files.split_last() else { return Err("no files".into()) };
+    let Some((out, files)) = arguments.files.split_last() else {
+        return Err("expected files to pack, and OUT".into());
+    };
     if is_url(out) && files.contains(out) {
-        return Err("OUT is one of the files that are packed".into());
+        return Err("cannot write OUT: it is one of the packed files".into());
     }
     if !is_url(out) {
         let inputs: Vec<&Path> = files.iter().map(|file| local(file)).collect();
@@ -251,7 +259,7 @@ fn verify(
 ) -> Result<Verified, Box<dyn std::error::Error>> {
     let new = arguments.source.open_unindexed(out)?;
     let verified = packing.verify(&new, &report_to(&Mutex::new(Progress::new(total))));
-    verified.map_err(|error| format!("{error}; {out} is left for you to look at").into())
+    verified.map_err(|error| format!("{error}; {out} is kept for inspection").into())
 }
 
 fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, seconds: f64) {

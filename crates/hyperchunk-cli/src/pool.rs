@@ -54,7 +54,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             let pool = Pool::open(name)?;
             for object in objects {
                 if !pool.delete(object)? {
-                    return Err(format!("{name} has no object {object}").into());
+                    return Err(format!("object {object} not found in pool {name}").into());
                 }
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             say!("memory    {} bytes, {} of them free", stats.memory, stats.free);
             say!("objects   {} ({} bytes)", stats.objects, stats.bytes);
             say!("unsealed  {}", stats.unsealed);
-            say!("deleted   {} that are still read", stats.deleted);
+            say!("deleted   {} still in use", stats.deleted);
             say!("spilled   {} ({} bytes)", stats.spilled, stats.spilled_bytes);
         }
     }

@@ -50,5 +50,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     for what in found.lost.iter().take(100) {
         crate::print_message(&format!("lost: {what}"));
     }
-    Err(format!("{} parts of {shown} were written, but are not there as they were", found.lost.len()).into())
+    Err(format!("{} written parts of {shown} are lost", found.lost.len()).into())
 }

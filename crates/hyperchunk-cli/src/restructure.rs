@@ -111,11 +111,11 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
 
 fn shape(text: &str) -> Result<Numbers, String> {
     let numbers = numbers(text).filter(|numbers| !numbers.contains(&0));
-    numbers.map(Numbers).ok_or_else(|| "a shape such as 10x20 is expected".into())
+    numbers.map(Numbers).ok_or_else(|| "expected a shape such as 10x20".into())
 }
 
 fn axes(text: &str) -> Result<Numbers, String> {
-    numbers(text).map(Numbers).ok_or_else(|| "dimensions such as 1,0 are expected".into())
+    numbers(text).map(Numbers).ok_or_else(|| "expected dimensions such as 1,0".into())
 }
 
 fn order(text: &str) -> Result<Order, String> {
@@ -127,14 +127,14 @@ fn order(text: &str) -> Result<Order, String> {
             let axes = numbers(axes).map(|axes| axes.into_iter().map(|axis| usize::try_from(axis).ok()));
             let axes: Option<Vec<usize>> = axes.and_then(Iterator::collect);
             axes.map(Order::Axes)
-                .ok_or_else(|| "row, column, hilbert or dimensions such as 2,0,1 are expected".into())
+                .ok_or_else(|| "expected row, column, hilbert or dimensions such as 2,0,1".into())
         }
     }
 }
 
 fn size(text: &str) -> Result<u64, String> {
     let size = restructure::bytes_of(text).filter(|size| *size > 0);
-    size.ok_or_else(|| "a number of bytes such as 64MiB is expected".into())
+    size.ok_or_else(|| "expected a number of bytes such as 64MiB".into())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -220,14 +220,14 @@ fn tell(job: &Job, worked: Worked, committed: Option<&Committed>, as_json: bool)
     }
     let chunk = describe(job.chunk());
     match committed {
-        None => say!("{}: {done} tasks done, {skipped} were; {tasks} there are", job.id()),
+        None => say!("{}: {done} tasks done, {skipped} done before, of {tasks}", job.id()),
         Some(committed) if committed.now => {
             say!("{}: {}, in chunks of {chunk}", display(&committed.path), bytes(job.bytes()));
         }
-        Some(committed) => say!("{}: it is there already, in chunks of {chunk}", display(&committed.path)),
+        Some(committed) => say!("{}: exists already, in chunks of {chunk}", display(&committed.path)),
     }
     for name in committed.iter().flat_map(|committed| &committed.left_out) {
-        say!("not copied: the attribute {}, which leads to other places of the file", escape(name, 2000));
+        say!("not copied: attribute {}, which refers to other parts of the file", escape(name, 2000));
     }
 }
 
@@ -300,7 +300,7 @@ pub(crate) struct Work {
 /// Parses i/n, for process i of n.
 pub(crate) fn parse_share(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    parts.filter(|(part, of)| part < of).ok_or_else(|| "i/n is expected, with i from 0 to n - 1".into())
+    parts.filter(|(part, of)| part < of).ok_or_else(|| "expected i/n, with i from 0 to n - 1".into())
 }
 
 pub(crate) fn work(arguments: &Work) -> Outcome {

@@ -49,7 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Some(path) => Some(Token::read(path)?),
         None if arguments.no_token => None,
         None => Some(Token::of_environment()?.ok_or(
-            "a token is needed: --token-file, $HYPERCHUNK_TOKEN, or --no-token where only this machine can come",
+            "cannot serve without a token; use --token-file or $HYPERCHUNK_TOKEN, or --no-token \
+             for this machine only",
         )?),
     };
     let read = |path: &PathBuf| {

@@ -71,7 +71,7 @@ pub(crate) struct Target {
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("KEY=VALUE is expected")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.to_owned()))
 }
 

@@ -87,7 +87,8 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             say!("{} is in profile {profile}", label(&listed));
             if own == Some(listed.fingerprint) {
                 say!(
-                    "it is your own key, and no longer has the rights of profile self; to take that back: hyperchunk trust rm {}",
+                    "it is your own key, and no longer has the rights of profile self; to undo this: \
+                     hyperchunk trust rm {}",
                     listed.fingerprint
                 );
             }
@@ -107,14 +108,15 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             say!("{fingerprint} is revoked: nothing that it signed runs here");
             if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == fingerprint) {
                 say!(
-                    "it is your own key: move keys/self.key and keys/self.pub away, make a new one (hyperchunk key new), and sign anew what you wrote (hyperchunk udf rebuild --take-over)"
+                    "it is your own key: move keys/self.key and keys/self.pub away, make a new one \
+                     (hyperchunk key new), and sign your functions again (hyperchunk udf rebuild --take-over)"
                 );
             }
         }
         Command::Rm { fingerprint } => {
             let fingerprint = Fingerprint::parse(&fingerprint)?;
             trust::forget(&fingerprint)?;
-            say!("{fingerprint} is in no profile of yours any more");
+            say!("{fingerprint} is no longer in any of your profiles");
         }
         Command::ImportProfile { file, name, dry_run } => import(&file, name, dry_run)?,
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one is made, when the words are read")]
+#[expect(clippy::large_enum_variant, reason = "only one is made, when the arguments are parsed")]
 pub(crate) enum Command {
     /// Store a program or an expression in a file, as one or more datasets.
     ///
@@ -163,8 +163,8 @@ Examples:
 
   hyperchunk udf attach table.h5 rows.py 'Rows:{id:uint32,place:string(20),height:double}:1000'
 
-Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double bool, string (32 bytes), string(SIZE),
-INTEGER{NAME=VALUE,…} for enumerations, {MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
+Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double bool, string (32 bytes),
+string(SIZE), INTEGER{NAME=VALUE,…} for enumerations, {MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
 
 pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     let library = || Library::load(library);
@@ -209,7 +209,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                     edit::Program::Expression(text)
                 }
                 (None, Some(path)) => edit::Program::File(path),
-                (None, None) => return Err("give a program, or --expression".into()),
+                (None, None) => return Err("expected a program, or --expression".into()),
             };
             let attached = edit::attach(library()?, &file, program, &outputs, &options)?;
             if json {
@@ -222,7 +222,8 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             }
             if outputs.is_empty() && attached.len() > 1 {
                 crate::print_message(&format!(
-                    "note: {} outputs, since none of these names is in the file; outputs can be described (NAME:RESOLUTION:TYPE)",
+                    "note: {} outputs, because none of these names is in the file; outputs can be described \
+                     (NAME:RESOLUTION:TYPE)",
                     attached.len()
                 ));
             }
@@ -431,11 +432,11 @@ fn show(entry: &edit::Entry) -> Outcome {
 fn caches(clear: bool) -> Outcome {
     match Results::setting()? {
         Some(results) => print_cache("results", results.kept(), clear)?,
-        None => say!("no results are kept; cache.toml or HYPERCHUNK_RESULT_CACHE=1 switches that on"),
+        None => say!("results are not cached; cache.toml or HYPERCHUNK_RESULT_CACHE=1 enables it"),
     }
     match code::kept() {
         Some(kept) => print_cache("compiled modules", &kept, clear)?,
-        None => say!("no machine code of WebAssembly modules is kept"),
+        None => say!("compiled WebAssembly modules are not cached"),
     }
     Ok(())
 }
@@ -464,7 +465,7 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
         }
     };
     if names.is_empty() {
-        say!("no live dataset of this file grows (attach it with --maxshape)");
+        say!("no live dataset of this file can grow (attach it with --maxshape)");
     }
     for name in names {
         let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;

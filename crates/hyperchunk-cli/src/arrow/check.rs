@@ -58,10 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match checked.problems.first() {
         None => Ok(()),
         Some(problem) => {
-            let help = "`hyperchunk arrow fix` makes it one again";
+            let help = "`hyperchunk arrow fix` restores it";
             let help =
-                if checked.is_dual { help } else { "`hyperchunk arrow fix -o` makes a copy that is one" };
-            Err(format!("{shown}: not an Arrow file now: {}; {help}", escape(problem, 2000)).into())
+                if checked.is_dual { help } else { "`hyperchunk arrow fix -o` makes an Arrow-readable copy" };
+            Err(format!("{shown}: not an Arrow file: {}; {help}", escape(problem, 2000)).into())
         }
     }
 }

@@ -162,9 +162,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let datasets: Vec<_> = export.datasets().map(|dataset| dataset.object().clone()).take(2).collect();
         export = match &datasets[..] {
             [only] => Export::new(only, arguments.options())?,
-            [] => return Err("there is no dataset in it: a group becomes a folder".into()),
+            [] => {
+                return Err("cannot export to a file: the group has no datasets; use a folder".into());
+            }
             _ => Export::of_columns(&target.object, arguments.options()).map_err(|error| {
-                format!("{error}; name one dataset (FILE:/OBJECT), or let OUT be a folder")
+                format!("{error}; name one dataset (FILE:/OBJECT), or export to a folder")
             })?,
         };
     }

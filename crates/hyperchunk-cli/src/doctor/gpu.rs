@@ -90,7 +90,8 @@ fn print_cufile() {
             let mode = match cufile.mode() {
                 Mode::Direct => "reads straight into the memory of GPUs",
                 Mode::Compatibility => {
-                    "in its compatibility mode (nvidia-fs is not loaded), so files are read through page-locked memory"
+                    "in its compatibility mode (nvidia-fs is not loaded), so files are read through \
+                     page-locked memory"
                 }
             };
             say!("cufile     {version}{}, {mode}", cufile.path().display());

@@ -67,7 +67,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
             let line = match probe(backend, &profile, &programs, true) {
                 Ok(Probed { layers: Layers::NONE, .. }) => {
-                    "runs, contained by nothing: this was built to measure".to_owned()
+                    "runs, without a sandbox: this build is for measurements".to_owned()
                 }
                 Ok(Probed { layers, landlock_abi, start }) => {
                     let time = start.map(|t| format!("; a worker starts in {:.1} ms", 1e3 * t.as_secs_f64()));
@@ -89,7 +89,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         "any",
         "expression"
     );
-    if failures > 0 { Err(format!("{failures} things do not work here").into()) } else { Ok(()) }
+    if failures > 0 { Err(format!("{failures} checks failed").into()) } else { Ok(()) }
 }
 
 /// Prints the policy of this machine's administrator; returns the number of failures.
@@ -136,10 +136,7 @@ fn print_keys() -> usize {
         }
     }
     let words: Vec<_> = places.iter().map(|(place, n)| format!("{n} {place}")).collect();
-    say!(
-        "trust      keys: {}",
-        if words.is_empty() { "none but yours".to_owned() } else { words.join(", ") }
-    );
+    say!("trust      keys: {}", if words.is_empty() { "only yours".to_owned() } else { words.join(", ") });
     bad
 }
 

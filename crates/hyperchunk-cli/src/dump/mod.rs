@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// Parses slices of a dataset.
 fn parse_part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
     if object.kind() != ObjectKind::Dataset {
-        return Err("a slice is of one dataset: FILE:/DATASET".into());
+        return Err("cannot slice: expected one dataset, FILE:/DATASET".into());
     }
     let dataset = object.dataset()?;
     if text.contains(';') {
@@ -114,15 +114,16 @@ fn parse_hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
     let mut lists = Vec::new();
     for list in text.split(';') {
         let numbers = list.split(',').map(str::trim).filter(|number| !number.is_empty());
-        let numbers = numbers.map(|number| number.parse().map_err(|_| format!("`{number}` is no number")));
+        let numbers =
+            numbers.map(|number| number.parse().map_err(|_| format!("expected a number, got `{number}`")));
         let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
         if !numbers.is_empty() && numbers.len() != dims.len() {
-            return Err(format!("{} numbers for {} dimensions: {list}", numbers.len(), dims.len()));
+            return Err(format!("expected {} numbers, one for each dimension, got `{list}`", dims.len()));
         }
         lists.push(numbers);
     }
     if lists.len() > 4 {
-        return Err("START;STRIDE;COUNT;BLOCK is expected".into());
+        return Err(format!("expected START;STRIDE;COUNT;BLOCK, got `{text}`"));
     }
     let number = |list: usize, axis: usize| lists.get(list).and_then(|numbers| numbers.get(axis)).copied();
     let mut axes = Vec::with_capacity(dims.len());
@@ -134,7 +135,9 @@ fn parse_hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
                 "axis {axis}: a stride of {stride} and a block of {block} select nothing, or overlap"
             ));
         }
-        let room = dim.checked_sub(start).ok_or_else(|| format!("axis {axis} has {dim} indices"))?;
+        let room = dim
+            .checked_sub(start)
+            .ok_or_else(|| format!("axis {axis}: the slice exceeds the extent, {dim}"))?;
         let count = number(2, axis).unwrap_or_else(|| room / stride.max(block));
         let steps = match (count, block) {
             (_, 1) => Steps { start, step: stride, count },
@@ -142,14 +145,14 @@ fn parse_hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
             _ if block == stride => Steps { start, step: 1, count: count.saturating_mul(block) },
             _ => {
                 return Err(format!(
-                    "axis {axis}: blocks of {block} with gaps between them: take one at a time"
+                    "axis {axis}: cannot read blocks of {block} with gaps; read one block at a time"
                 ));
             }
         };
         let last =
             steps.count.saturating_sub(1).checked_mul(steps.step).and_then(|last| last.checked_add(start));
         if steps.count > 0 && last.is_none_or(|last| last >= *dim) {
-            return Err(format!("axis {axis} has {dim} indices"));
+            return Err(format!("axis {axis}: the slice exceeds the extent, {dim}"));
         }
         axes.push(steps);
     }
@@ -169,7 +172,7 @@ fn each_slab(
         None => Some(dataset.elements()?),
     };
     if count.and_then(|count| count.checked_mul(size)).is_none_or(|bytes| bytes > max_bytes) {
-        let message = format!("more than {max_bytes} bytes of data; --max-bytes allows more");
+        let message = format!("cannot print more than {max_bytes} bytes of data; raise --max-bytes");
         let error = Error::limit(message);
         return Err(match dataset.object().path() {
             Some(path) => error.object(path),

@@ -169,7 +169,8 @@ impl Form {
                         let _ = write!(text, "{}: ", Text(name));
                     }
                     let part = element.get(*offset..offset + size);
-                    let part = part.ok_or_else(|| Error::corrupt("a member outside its element"))?;
+                    let part =
+                        part.ok_or_else(|| Error::corrupt("a compound's member ends past its element"))?;
                     form.add(part, text, style, file, sequences)
                 })?;
             }

@@ -47,11 +47,11 @@ pub(super) fn list(arguments: &List) -> Outcome {
             }
         };
         let declared = &analysis.declaration;
-        let ended = if listed.known.runs { "" } else { ", looks at nothing more" };
+        let ended = if listed.known.runs { "" } else { ", removed" };
         let language = analysis.record.backend.short_name();
         say!("{} {} ({language}) {id}{ended}", escape(&declared.name, 100), escape(&declared.version, 100));
         let datasets: Vec<String> = declared.datasets.iter().map(|name| escape(name, 200)).collect();
-        say!("  looks at {}", datasets.join(", "));
+        say!("  analyses {}", datasets.join(", "));
         let signed =
             analysis.signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("signed by {signer}"));
         match analysis.profile() {
@@ -300,7 +300,7 @@ pub(super) fn add(arguments: &Add) -> Outcome {
     let making = Making { backend, source: &source, declaration, unsigned: arguments.unsigned };
     let analysis = make(&making).map_err(|error| error.about(arguments.source.display().to_string()))?;
     announce(&arguments.file, &analysis, true)?;
-    say!("{}: {} looks at what is written from now on", analysis.id, escape(&analysis.declaration.name, 100));
+    say!("{}: {} analyses data written from now on", analysis.id, escape(&analysis.declaration.name, 100));
     Ok(())
 }
 
@@ -315,7 +315,7 @@ pub(crate) struct Remove {
 pub(super) fn remove(arguments: &Remove) -> Outcome {
     let analysis = find(&arguments.file, &arguments.analysis)?;
     announce(&arguments.file, &analysis, false)?;
-    say!("{}: {} looks at nothing more", analysis.id, escape(&analysis.declaration.name, 100));
+    say!("{}: {} is removed", analysis.id, escape(&analysis.declaration.name, 100));
     Ok(())
 }
 
@@ -364,9 +364,9 @@ pub(super) fn fill(arguments: &Fill) -> Outcome {
     };
     match made {
         Some(manifest) => {
-            say!("epoch {} has what {} found", manifest.number, escape(&analysis.declaration.name, 100))
+            say!("epoch {} has the results of {}", manifest.number, escape(&analysis.declaration.name, 100))
         }
-        None => say!("there is nothing that {} has not seen", escape(&analysis.declaration.name, 100)),
+        None => say!("nothing to do: all data have results of {}", escape(&analysis.declaration.name, 100)),
     }
     Ok(())
 }
@@ -389,7 +389,7 @@ fn find(file: &Path, name: &str) -> Result<Analysis, Box<dyn std::error::Error>>
     match <[_; 1]>::try_from(found) {
         Ok([(_, analysis)]) => Ok(analysis),
         Err(found) => Err(format!(
-            "{} analyses are called {:?}: hyperchunk store analyses",
+            "expected one analysis, got {} of the name {:?}; `hyperchunk store analyses` lists them",
             found.len(),
             escape(name, 100)
         )
@@ -404,7 +404,7 @@ fn announce(file: &Path, analysis: &Analysis, runs: bool) -> Outcome {
     let names = &analysis.declaration.datasets;
     let stored = |name: &String| {
         let found = manifest.datasets.iter().find(|stored| stored.definition.path == name.as_bytes());
-        found.ok_or_else(|| format!("the store has no dataset {}", escape(name, 500)))
+        found.ok_or_else(|| format!("dataset {} not found in the store", escape(name, 500)))
     };
     let stored = names.iter().map(stored).collect::<Result<Vec<_>, _>>()?;
     let writer = LogWriter::create(file, &options)?;

@@ -151,7 +151,7 @@ fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
     for aside in set_aside {
         if aside.has_data {
             let reason = escape(&aside.reason.to_string(), 2000);
-            say!("writer {}: its raw data alone are committed, its structure is not: {reason}", aside.writer);
+            say!("writer {}: only its raw data are committed, not its structure: {reason}", aside.writer);
         } else {
             missing.get_or_insert(aside);
         }
@@ -177,8 +177,8 @@ pub(super) fn print_uploads(uploads: &[BegunUpload]) {
         return;
     }
     say!(
-        "{} uploads were begun and not ended: their writers are at work, or were stopped, and then what they sent since they \
-         flushed last is lost (`hyperchunk store vacuum --uploads SECONDS` gives up older ones)",
+        "{} uploads are incomplete: their writers are active, or were stopped and have lost the data sent since \
+         their last flush (`hyperchunk store vacuum --uploads SECONDS` aborts older ones)",
         uploads.len()
     );
     for begun in uploads.iter().take(20) {
@@ -225,7 +225,7 @@ fn print(path: &Path, made: &Committed) {
         say!("conflict: {path}{place}: {}: {}", text(conflict.what.as_bytes()), conflict.outcome());
     }
     if !made.left.is_empty() {
-        say!("not committed: {} writers that are at work, or were stopped", made.left.len());
+        say!("not committed: {} active or stopped writers", made.left.len());
     }
     print_links(&made.links);
 }
@@ -233,7 +233,7 @@ fn print(path: &Path, made: &Committed) {
 fn print_links(links: &Links) {
     for (path, link) in links {
         if let Err(reason) = link {
-            say!("not for plain HDF5: {}: {reason}", text(path));
+            say!("not readable by plain HDF5: {}: {reason}", text(path));
         }
     }
 }
@@ -407,7 +407,7 @@ pub(super) fn compact(arguments: &Compact) -> Outcome {
         if arguments.json {
             say!("{}", json!({ "epoch": null }));
         } else {
-            say!("{}: it is in one log already, in few pieces", display(&arguments.file));
+            say!("{}: already in one log, in few pieces", display(&arguments.file));
         }
         return Ok(());
     };
@@ -422,7 +422,8 @@ pub(super) fn compact(arguments: &Compact) -> Outcome {
         return Ok(());
     }
     say!(
-        "{}: epoch {}; {before} pieces are {after}; {} logs are not needed any more (`hyperchunk store vacuum`)",
+        "{}: epoch {}; {before} pieces merged to {after}; {} logs are no longer needed \
+         (`hyperchunk store vacuum`)",
         display(&arguments.file),
         done.manifest.number,
         done.replaced.len()

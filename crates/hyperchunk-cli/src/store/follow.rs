@@ -57,7 +57,7 @@ Examples:
   hyperchunk store follow run.h5 'min(/ocean/depth) < 0' --once --timeout 3600";
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
@@ -111,7 +111,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
     if arguments.json {
         say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": looked_at }));
     } else {
-        say!("{found} values, looked at {} ({})", bytes(looked_at), ended.word());
+        say!("{found} values, {} read ({})", bytes(looked_at), ended.word());
     }
     Ok(())
 }
@@ -174,10 +174,10 @@ fn dataset(file: &std::path::Path, name: &str) -> Result<Vec<u8>, Box<dyn std::e
     match (exact, last.as_slice()) {
         (Some(path), _) => Ok(path),
         (None, [path]) => Ok(path.clone()),
-        (None, []) => Err(format!("the store has no dataset {name}").into()),
+        (None, []) => Err(format!("dataset {name} not found in the store").into()),
         (None, several) => {
             let names: Vec<_> = several.iter().take(8).map(|path| String::from_utf8_lossy(path)).collect();
-            Err(format!("which dataset is {name}? There are {}", names.join(", ")).into())
+            Err(format!("expected one dataset, got several of the name {name}: {}", names.join(", ")).into())
         }
     }
 }

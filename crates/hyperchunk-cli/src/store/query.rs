@@ -76,7 +76,7 @@ impl DatasetArguments {
         let mut slab = Slab::default();
         for (steps, _) in parse_slices(part, dataset.dims())? {
             if steps.step != 1 {
-                return Err("a box has no steps".into());
+                return Err("expected START:STOP, without a step, in --box".into());
             }
             slab.start.push(steps.start);
             slab.count.push(steps.count);
@@ -187,9 +187,9 @@ pub(super) fn query(arguments: &Query) -> Outcome {
         say!("{} boxes, {left} of {} ({part})", answer.boxes.len(), bytes(answer.total));
     }
     if answer.unknown > 0 {
-        say!("of {} nothing was known", bytes(answer.unknown));
+        say!("{} have no statistics", bytes(answer.unknown));
     }
-    say!("looked at {} ({})", bytes(looked_at), percent(looked_at, answer.total));
+    say!("read {} ({})", bytes(looked_at), percent(looked_at, answer.total));
     Ok(())
 }
 
@@ -217,12 +217,7 @@ fn top(top: &Top, json: bool) -> Outcome {
         }
         say!("{line}");
     }
-    say!(
-        "looked at {} of {} ({})",
-        bytes(top.looked_at),
-        bytes(top.total),
-        percent(top.looked_at, top.total)
-    );
+    say!("read {} of {} ({})", bytes(top.looked_at), bytes(top.total), percent(top.looked_at, top.total));
     Ok(())
 }
 
@@ -243,7 +238,7 @@ pub(super) fn zones(arguments: &Zones) -> Outcome {
     let all = part.unwrap_or_else(|| Slab::new(vec![0; dataset.dims().len()], dataset.dims()));
     let known = zones.iter().filter(|zone| zone.statistics.is_some()).count();
     let path = escape(&arguments.target.path, 2000);
-    say!("{path}: {}, {} zones, {known} of them known", describe::extent(dataset.dims()), zones.len());
+    say!("{path}: {}, {} zones, {known} with statistics", describe::extent(dataset.dims()), zones.len());
     for line in draw_map(&zones, &all) {
         say!("{line}");
     }
@@ -314,7 +309,7 @@ fn draw_map(zones: &[ZoneState], all: &Slab) -> Vec<String> {
         })
         .collect();
     if low <= high {
-        lines.push(format!("largest values: ░ {low} to █ {high}; · nothing written, ? not known"));
+        lines.push(format!("largest values: ░ {low} to █ {high}; · nothing written, ? no statistics"));
     }
     lines
 }

@@ -51,17 +51,20 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     say!("logs: {}, {logs}; epochs: {}, {manifests}", state.logs.len(), state.epochs.len());
     let in_state = |name: &str| state.logs.iter().filter(|log| log.state() == name).collect::<Vec<_>>();
     for (name, meaning) in [
-        ("finished", "done, and not committed: run `hyperchunk store commit`"),
-        ("flushed", "open, and all that they wrote is flushed: `hyperchunk store commit --flushed` takes it"),
+        ("finished", "done, but not committed: run `hyperchunk store commit`"),
+        ("flushed", "active, with all data flushed: `hyperchunk store commit --flushed` commits them"),
         (
             "writing",
-            "at work or stopped: `hyperchunk store commit --flushed` takes what they flushed, `hyperchunk store \
-             recover` what a stopped one wrote whole",
+            "active or stopped: `hyperchunk store commit --flushed` commits their flushed data, `hyperchunk \
+             store recover` the complete writes of stopped ones",
         ),
-        ("failed", "at an end, and could not write all: `hyperchunk store recover` takes what is whole"),
-        ("torn", "gone before anything was written"),
-        ("damaged", "not to be committed"),
-        ("hidden", "hidden by one that began the file anew: `hyperchunk store vacuum` deletes them"),
+        (
+            "failed",
+            "done, but could not write all data: `hyperchunk store recover` commits the complete writes",
+        ),
+        ("torn", "stopped before writing anything"),
+        ("damaged", "damaged and cannot be committed"),
+        ("hidden", "hidden by a writer that created the file again: `hyperchunk store vacuum` deletes them"),
     ] {
         let logs = in_state(name);
         if logs.is_empty() {
@@ -82,22 +85,23 @@ pub(super) fn status(arguments: &Status) -> Outcome {
         say!("conflict: {path}: {}", conflict.outcome());
     }
     match &state.skeleton {
-        Skeleton::Missing => say!("{shown} itself is missing: `hyperchunk store link` makes it again"),
+        Skeleton::Missing => say!("{shown} itself is missing: `hyperchunk store link` creates it again"),
         Skeleton::Other if state.epochs.is_empty() => {
-            say!("{shown} waits for the first commit, or is another file")
+            say!("{shown} has no committed data yet, or is another file")
         }
         Skeleton::Other => say!(
-            "{shown} is another file, or waits for a commit: move it away, and `hyperchunk store link` makes the store's file again"
+            "{shown} is another file, or has no committed data yet: move it away, and `hyperchunk store \
+             link` creates the store's file again"
         ),
         Skeleton::Of { epoch, linked, edited } => {
             let total = linked.linked + linked.unlinked;
             say!("plain HDF5 reads {} of {total} datasets, of epoch {epoch}", linked.linked);
             if *edited {
-                say!("it was changed since, by another program; the next commit keeps that");
+                say!("another program has changed the file since; the next commit keeps the changes");
             }
             if let Some(missing) = linked.missing.first() {
                 let missing = escape(missing, 2000);
-                say!("{missing} is not there: if the store was moved, run `hyperchunk store link`");
+                say!("{missing} does not exist: if the store was moved, run `hyperchunk store link`");
             }
         }
     }
@@ -110,7 +114,7 @@ fn line(log: &LogState) -> String {
         line.push_str(&format!(", process {}", header.process));
     }
     if log.runs {
-        line.push_str(", which runs here");
+        line.push_str(", running here");
     }
     if let Some(damage) = &log.damage {
         line.push_str(&format!(": {}", escape(damage, 500)));
@@ -183,5 +187,5 @@ pub(super) fn verify(arguments: &Verify) -> Outcome {
     for message in damaged.iter().take(100) {
         crate::print_message(message);
     }
-    Err(format!("{} logs are not as they were written", damaged.len()).into())
+    Err(format!("{} logs are damaged", damaged.len()).into())
 }
