@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Show all datasets, not only the most expensive ones.
     #[arg(short, long)]
     all: bool,
-    /// When to use colours.
+    /// Use colours in the output.
     #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Print everything that --long shows, as JSON.
     #[arg(long)]
     json: bool,
-    /// When to use colours.
+    /// Use colours in the output.
     #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]

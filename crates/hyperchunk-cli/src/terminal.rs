@@ -20,7 +20,7 @@ pub(crate) enum Ink {
     Quiet,
 }
 
-/// When to use colours.
+/// Use of colours in the output.
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set.

@@ -53,7 +53,7 @@ struct CommitArguments {
     /// Commit only writers of the session with this name (HYPERCHUNK_SESSION).
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// What to do if writers wrote different values to one place: commit nothing, or commit and list the
+    /// Reaction to writers that wrote different values to one place: commit nothing, or commit and list the
     /// conflicts.
     #[arg(long, value_enum, default_value = "error")]
     on_conflict: OnConflict,
@@ -61,7 +61,7 @@ struct CommitArguments {
     /// created with.
     #[arg(long)]
     data_only: bool,
-    /// How plain HDF5 finds the data.
+    /// Links by which plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
     link: LinkKind,
     /// Do not wait until the epoch is on the disk.
@@ -386,7 +386,7 @@ pub(crate) struct Compact {
     /// Approximate number of bytes of data held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
-    /// How plain HDF5 finds the data.
+    /// Links by which plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
     link: LinkKind,
     /// Print a report as JSON.
