@@ -123,7 +123,7 @@ def package(sandbox: bool) -> Path:
     said = subprocess.run(
         [sys.executable, "-c", code, "doctor"], env=variables, capture_output=True, text=True, check=False
     )
-    if "lua     runs, contained by nothing" not in said.stdout:
+    if "lua     runs, without a sandbox" not in said.stdout:
         raise SystemExit(f"this build is not without the sandbox:\n{said.stdout}{said.stderr}")
     return copy
 

@@ -1,6 +1,6 @@
 """Measures how plain the prose of the tree is, and fails where it is above a limit.
 
-    python tools/prose.py [PATH...]    one row for each path; without paths, those that lint holds
+    python tools/prose.py [PATH...]    one row for each path; without paths, those that lint checks
 
 Reads comments of Rust and Python, docstrings, and Markdown without its code. A habit is counted in 10,000 words. The
 limits are above what well-kept projects in Rust have. A low number is no proof of plain prose: STYLE.md has the rules.
@@ -19,7 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "STYLE.md")
-PATHS = ("crates", "python", "bench", "examples", "tools", "docs", *PAGES)
+CRATES = tuple(f"crates/{path.name}" for path in sorted((ROOT / "crates").iterdir()) if path.is_dir())
+PATHS = (*CRATES, "python", "bench", "examples", "tools", "docs", *PAGES)
+#: Width of the column of paths.
+PATH_COLUMNS = 1 + max(len(path) for path in PATHS)
 #: Paths with fewer words are shown, and never fail: one word would decide.
 FEW_WORDS = 2000
 #: Habits and the most of them in 10,000 words.
@@ -105,8 +108,8 @@ def measure(path: Path) -> tuple[int, dict[str, float]]:
 def main(arguments: list[str]) -> int:
     """Prints a table; returns 1 if a path is above a limit."""
     limits = {"opener %": MOST_OPENERS} | {name: limit for name, (_, limit) in HABITS.items()}
-    print(f"{'':24}{'words':>8}" + "".join(f"{name:>10}" for name in limits))
-    print(f"{'limit':24}{'':>8}" + "".join(f"{limit:>10.1f}" for limit in limits.values()))
+    print(f"{'':{PATH_COLUMNS}}{'words':>8}" + "".join(f"{name:>10}" for name in limits))
+    print(f"{'limit':{PATH_COLUMNS}}{'':>8}" + "".join(f"{limit:>10.1f}" for limit in limits.values()))
     failed = False
     for name in arguments or PATHS:
         path = ROOT / name
@@ -115,7 +118,7 @@ def main(arguments: list[str]) -> int:
         words, rates = measure(path)
         over = [habit for habit, limit in limits.items() if rates[habit] > limit]
         failed |= bool(over) and words > FEW_WORDS
-        row = f"{name[-24:]:24}{words:>8}" + "".join(f"{rates[habit]:>10.1f}" for habit in limits)
+        row = f"{name:{PATH_COLUMNS}}{words:>8}" + "".join(f"{rates[habit]:>10.1f}" for habit in limits)
         print(row + (f"  over: {', '.join(over)}; see STYLE.md" if over else ""))
     return int(failed)
 

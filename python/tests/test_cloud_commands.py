@@ -242,7 +242,7 @@ def test_every_type_into_hdf5(stored: Path, command: Any, tmp_path: Path) -> Non
                 np.testing.assert_array_equal(a, b)
             left_out = {"there", "REFERENCE_LIST", "DIMENSION_LIST"} & set(old.attrs)
             assert set(new.attrs) == set(old.attrs) - left_out
-            assert all(f"attribute {attribute} leads to other objects" in done.stderr for attribute in left_out)
+            assert all(f"attribute {attribute} refers to other objects" in done.stderr for attribute in left_out)
             for key in new.attrs:
                 np.testing.assert_array_equal(new.attrs[key], old.attrs[key])
     with h5py.File(stored, "r+") as file:

@@ -206,7 +206,7 @@ def test_what_does_not_grow(scene: Any, attach: Any, command: Any) -> None:
     attach(file, "lua", ndvi("lua"), chunks="auto")
     with pytest.raises(hyperchunk.exceptions.InvalidRecordError, match="maxshape"):
         hyperchunk.udf.extend(file, "NDVI")
-    assert command("udf", "extend", str(file)).stdout.startswith("no live dataset of this file grows")
+    assert command("udf", "extend", str(file)).stdout.startswith("no live dataset of this file can grow")
     assert command("udf", "convert", str(file)).stdout.startswith("no dataset of this file was written by HDF5-UDF")
 
 

@@ -92,7 +92,7 @@ def test_a_stranger_s_is_refused_and_a_listed_signer_s_runs(
     done = command("udf", "verify", file)
     assert done.returncode == 0, done.stdout
     assert "profile default, without its grants: runs here" in done.stdout
-    assert "covers the compiled form alone" in done.stdout
+    assert "covers only the compiled form" in done.stdout
     # Again, with a warm worker.
     np.testing.assert_allclose(values(file, "NDVI"), (nir - red) / (nir + red), rtol=1e-6)
 

@@ -111,13 +111,13 @@ def test_slices(path: Path, text: str, index: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("9", "2 indices"),
-        ("0,0,0;1,1,1;2,2,9", "4 indices"),
+        ("9", "out of range for extent 2"),
+        ("0,0,0;1,1,1;2,2,9", "exceeds the extent, 4"),
         ("0,0,0;0,1,1", "select nothing"),
-        ("0,0;1,1", "3 dimensions"),
-        ("0,0,0;1,1,3;1,1,2;1,1,2", "has 4 indices|gaps"),
-        ("x;1", "no number"),
-        ("0:1,0,0,0", "3 dimensions"),
+        ("0,0;1,1", "expected 3 numbers"),
+        ("0,0,0;1,1,3;1,1,2;1,1,2", "exceeds the extent, 4|gaps"),
+        ("x;1", "expected a number"),
+        ("0:1,0,0,0", "at most 3 slices"),
     ],
 )
 def test_slices_that_are_wrong(path: Path, text: str, why: str) -> None:

@@ -120,7 +120,7 @@ def test_functions_with_files_are_computed(counted: Path, folder: Path, config: 
 
 
 def test_the_setting_and_the_command(counted: Path, config: Path, tmp_path: Path, command: Any) -> None:
-    assert "no results are kept" in command("udf", "cache").stdout
+    assert "results are not cached" in command("udf", "cache").stdout
     folder = tmp_path / "kept"
     setting = config / "hyperchunk" / "cache.toml"
     setting.parent.mkdir(parents=True, exist_ok=True)

@@ -223,7 +223,7 @@ def test_the_command_tells(empty: Path, tmp_path: Path, command: Any) -> None:
     assert "seed      9" in shown
     assert "the clock, where the profile grants it" in shown
     explained = command("udf", "explain", f"{empty}:/out").stdout
-    assert "made from the seed 9" in explained
+    assert "come from the seed 9" in explained
     (row,) = json.loads(command("udf", "ls", "--json", str(empty)).stdout)
     assert (row["seed"], row["clock"]) == (9, True)
 

@@ -263,4 +263,4 @@ def test_grants_do_not_reach_modules(scene: Any, wasm: Any, profile: Any, data: 
     file = scene()
     wasm(file, ndvi())
     assert np.isfinite(read(file, "NDVI")).all()
-    assert "no calls with which" in command("udf", "explain", f"{file}:/NDVI").stdout
+    assert "no calls to use these grants" in command("udf", "explain", f"{file}:/NDVI").stdout

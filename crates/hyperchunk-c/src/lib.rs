@@ -59,7 +59,7 @@ pub unsafe extern "C" fn hc_create(name: *const c_char, flags: c_uint) -> i64 {
     })
 }
 
-/// Makes the data written so far readable.
+/// Makes all written data readable.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_flush(id: i64) -> c_int {
     guard(|| Handle::get(id)?.file().flush().map(|()| 0))

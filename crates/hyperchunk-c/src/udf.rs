@@ -216,7 +216,7 @@ fn library() -> Result<&'static Library, Reason> {
     }
 }
 
-/// Creates the user's signing key if there is none, as HDF5-UDF does, and reports it.
+/// Creates a missing signing key of the user, as HDF5-UDF does, and reports it.
 fn make_key() -> Result<(), Reason> {
     if let Some((fingerprint, path)) = keys::make_missing_key()? {
         let text = format!("hyperchunk: made your signing key {fingerprint} ({})\n", path.display());

@@ -13,9 +13,9 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Arguments {
     /// The HDF5 file; may be a URL.
     file: String,
-    /// The datasets' paths; all that have numbers, if none is given.
+    /// Paths of datasets; without them, all numeric datasets.
     datasets: Vec<String>,
-    /// Print what was looked at as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -23,9 +23,9 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Looks at all values once, on all processors, and keeps for each chunk, or for each megabyte, the smallest and the largest one and the
-like: in FILE.hczones beside it, or in the cache folder for a URL. Queries read that instead of the data; they refuse it once
-the file changed.
+Reads all values once, on all processors, and records statistics (minimum, maximum and others) for each chunk,
+or each megabyte: in FILE.hczones beside the file, or in the cache folder for a URL. Queries read the
+statistics instead of the data; once the file changes, they refuse them.
 
 Examples:
   hyperchunk analyze run.h5
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })?;
     drop(progress);
     for (path, error) in &analyzed.left {
-        crate::complain(&format!("warning: {}: left out: {}", describe::name(path), error.message()));
+        crate::print_message(&format!("warning: {}: left out: {}", describe::name(path), error.message()));
     }
     let place = analyzed.save(&file)?;
     let shown = hyperchunk_udf::escape::escape(&place.display().to_string(), 2000);
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     say!(
-        "{shown}: {} for {zones} zones of {} datasets, {} looked at",
+        "{shown}: {} of statistics for {zones} zones of {} datasets, {} read",
         bytes(analyzed.bytes.len() as u64),
         analyzed.datasets.len(),
         bytes(analyzed.looked_at)

@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 pub(crate) struct Arguments {
     /// The HDF5 file; may be a URL.
     file: String,
-    /// Print JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
-    /// Milliseconds to the first byte of an answer.
+    /// Assumed milliseconds to the first byte of an answer.
     #[arg(long, value_name = "MS", default_value_t = 25.0, value_parser = not_negative)]
     latency: f64,
-    /// MB per second of one request.
+    /// Assumed bandwidth of one request, in MB/s.
     #[arg(long, value_name = "MB/S", default_value_t = 80.0, value_parser = not_negative)]
     bandwidth: f64,
-    /// Show all datasets, not just those that cost most.
+    /// Show all datasets, not only the most expensive ones.
     #[arg(short, long)]
     all: bool,
-    /// Use colours.
+    /// Use colours in the output.
     #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]
@@ -35,21 +35,26 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Costs are those of a reader that starts cold, without an index. `trips` are round trips in sequence, and in brackets those
-that the file's structure forces on a reader that asks for exactly what it needs. `1 %` is along the first axis.
+Costs are for a reader with cold caches and without an index. `trips` are sequential round trips; in brackets,
+the minimum that the file's structure forces on a reader that asks for exactly the bytes it needs. `1 %` is
+along the first axis.
 
-Exits with 0 if the file is fit, 1 if something serious was found, or a part of it cannot be read.
+The exit status is 0 if the file is fit, 1 if a finding is serious or a part of the file cannot be read.
 
 Examples:
   hyperchunk check scene.h5
   hyperchunk check s3://bucket/granule.h5 --anonymous --json";
 
-/// How many datasets are shown without --all.
-const SHOWN: usize = 12;
+/// Number of datasets shown without --all.
+const MAX_SHOWN_DATASETS: usize = 12;
 
 fn not_negative(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number is expected")?;
-    if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("it must not be negative".into()) }
+    let number: f64 = text.parse().map_err(|_| "expected a number")?;
+    if number >= 0.0 && number.is_finite() {
+        Ok(number)
+    } else {
+        Err("expected a number of 0 or more".into())
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -97,10 +102,10 @@ fn print(arguments: &Arguments, report: &Report) {
     say!("{:<34} {:>9} {:>9} {:>9} {:>9}  {:>9}", "", "trips", "requests", "fetched", "needed", "seconds");
     row(terminal, "list everything", &report.list);
     let mut each: Vec<&DatasetReport> = report.each.iter().collect();
-    let left = if arguments.all { 0 } else { each.len().saturating_sub(SHOWN) };
+    let left = if arguments.all { 0 } else { each.len().saturating_sub(MAX_SHOWN_DATASETS) };
     if left > 0 {
         each.sort_by(|a, b| b.whole.seconds.total_cmp(&a.whole.seconds).then_with(|| a.path.cmp(&b.path)));
-        each.truncate(SHOWN);
+        each.truncate(MAX_SHOWN_DATASETS);
     }
     for dataset in each {
         let chunks = match &dataset.chunks {
@@ -179,9 +184,10 @@ fn cost(cost: &Cost) -> Value {
     })
 }
 
-/// A report on the file that was opened as `given`, as JSON; with the milliseconds and the MB per second that were assumed.
+/// Returns a report as JSON. `given` is the file's name as the user gave it; the pair has the assumed latency
+/// in milliseconds and bandwidth in MB/s.
 pub fn report_json(report: &Report, given: &str, (latency, bandwidth): (f64, f64)) -> String {
-    // What is not UTF-8 cannot be a JSON value of serde's, so paths are put in by hand.
+    // Paths that are not UTF-8 cannot be values of serde_json, so they are inserted as text.
     let paths = |paths: &[Vec<u8>]| {
         let paths: Vec<String> = paths.iter().map(|path| Text(path).to_string()).collect();
         format!("[{}]", paths.join(", "))

@@ -1,4 +1,4 @@
-//! Datatypes, extents and layouts in a few words.
+//! Short descriptions of datatypes, extents and layouts.
 
 use hyperchunk::Dataset;
 use hyperchunk::encode::Oldest;
@@ -8,15 +8,16 @@ use hyperchunk::model::{
 use hyperchunk_udf::escape::escape;
 use std::fmt::Write as _;
 
-/// Names longer than this are cut.
-const LONGEST_NAME: usize = 200;
+/// Maximum length of a printed name.
+const MAX_NAME_CHARS: usize = 200;
 
-/// A name of a file, safe to print.
+/// Returns a name from a file, shortened and escaped for printing.
 pub(crate) fn name(bytes: &[u8]) -> String {
-    escape(&String::from_utf8_lossy(bytes), LONGEST_NAME)
+    escape(&String::from_utf8_lossy(bytes), MAX_NAME_CHARS)
 }
 
-/// A datatype in NumPy's words where it has some: `int32`, `float64 (big-endian)`, `string`, `{a: int32, b: float64}`.
+/// Returns a datatype, in NumPy's words where possible: `int32`, `float64 (big-endian)`, `string`,
+/// `{a: int32, b: float64}`.
 pub(crate) fn datatype(datatype: &Datatype) -> String {
     let mut text = String::new();
     add(datatype, &mut text);
@@ -29,12 +30,12 @@ fn add(datatype: &Datatype, text: &mut String) {
     let _ = match &datatype.class {
         Class::Integer { order, signed, offset, precision } => {
             let _ = write!(text, "{}int{bits}", if *signed { "" } else { "u" });
-            add_odd(*offset, *precision, bits, text);
+            add_bit_range(*offset, *precision, bits, text);
             add_order(*order, size, text)
         }
         Class::Float(float) => {
             let _ = write!(text, "{}", float_name(float, size).unwrap_or(&format!("float{bits}")));
-            add_odd(float.offset, float.precision, bits, text);
+            add_bit_range(float.offset, float.precision, bits, text);
             add_order(float.order, size, text)
         }
         Class::Time { order, .. } => {
@@ -43,7 +44,7 @@ fn add(datatype: &Datatype, text: &mut String) {
         }
         Class::Bitfield { order, offset, precision } => {
             let _ = write!(text, "bits{bits}");
-            add_odd(*offset, *precision, bits, text);
+            add_bit_range(*offset, *precision, bits, text);
             add_order(*order, size, text)
         }
         Class::String { padding, .. } => {
@@ -93,7 +94,7 @@ fn add(datatype: &Datatype, text: &mut String) {
     };
 }
 
-/// Floats that are not IEEE 754's but have a name.
+/// Returns the name of a floating-point type outside IEEE 754.
 fn float_name(float: &Float, size: u64) -> Option<&'static str> {
     Some(match (size, float.exponent_bits, float.mantissa_bits) {
         (2, 8, 7) => "bfloat16",
@@ -103,7 +104,7 @@ fn float_name(float: &Float, size: u64) -> Option<&'static str> {
     })
 }
 
-fn add_odd(offset: u16, precision: u16, bits: u64, text: &mut String) {
+fn add_bit_range(offset: u16, precision: u16, bits: u64, text: &mut String) {
     if u64::from(precision) != bits || offset != 0 {
         let _ = write!(text, " ({precision} bits from bit {offset})");
     }
@@ -125,13 +126,13 @@ fn reference(kind: ReferenceKind) -> &'static str {
     }
 }
 
-/// An extent: `(4000, 4000)`.
+/// Returns an extent: `(4000, 4000)`.
 pub(crate) fn extent(dims: &[u64]) -> String {
     let dims: Vec<_> = dims.iter().map(u64::to_string).collect();
     format!("({}{})", dims.join(", "), if dims.len() == 1 { "," } else { "" })
 }
 
-/// The extent of a dataspace, with the largest one where that differs: `(10, 20) of (unlimited, 20)`.
+/// Returns the extent of a dataspace, and the maximum one if it differs: `(10, 20) of (unlimited, 20)`.
 pub(crate) fn dataspace(space: &Dataspace, dims: &[u64]) -> String {
     match space {
         Dataspace::Null => "null".into(),
@@ -150,7 +151,7 @@ pub(crate) fn dataspace(space: &Dataspace, dims: &[u64]) -> String {
     }
 }
 
-/// A layout and its filters: `chunks (100, 100), shuffle, deflate 6`.
+/// Returns a layout and its filters: `chunks (100, 100), shuffle, deflate 6`.
 pub(crate) fn layout(dataset: &Dataset) -> String {
     let mut text = match dataset.layout() {
         Layout::Compact { .. } => "compact".into(),
@@ -165,7 +166,7 @@ pub(crate) fn layout(dataset: &Dataset) -> String {
     text
 }
 
-/// A filter with the parameter that people know.
+/// Returns a filter's name and level.
 pub(crate) fn filter_name(filter: &Filter) -> String {
     let known = match filter.id {
         1 => "deflate",
@@ -200,7 +201,7 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     }
 }
 
-/// An integer of up to 8 bytes in decimal.
+/// Returns an integer of up to 8 bytes in decimal.
 pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String> {
     let Class::Integer { order, signed, offset: 0, precision } = datatype.class else { return None };
     if usize::from(precision) != bytes.len() * 8
@@ -220,8 +221,8 @@ pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String>
     Some(if signed { ((number.cast_signed() << shift) >> shift).to_string() } else { number.to_string() })
 }
 
-/// A release of HDF5.
-pub(crate) fn oldest(oldest: Oldest) -> &'static str {
+/// Returns the number of a release of HDF5.
+pub(crate) fn release(oldest: Oldest) -> &'static str {
     match oldest {
         Oldest::V18 => "1.8",
         Oldest::V110 => "1.10",

@@ -11,7 +11,8 @@ pub(crate) struct Arguments {
     /// Print NAME=VALUE lines instead of shell commands.
     #[arg(long)]
     plain: bool,
-    /// Make HDF5 programs use the VOL connector, too, with these options: `hyperchunk env --vol 'store;writers=4'`.
+    /// Also make HDF5 programs use the VOL connector, with these options: `hyperchunk env --vol
+    /// 'store;writers=4'`.
     #[arg(long, value_name = "OPTIONS", num_args = 0..=1, default_missing_value = "")]
     vol: Option<String>,
 }
@@ -29,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Folders that builds of libhdf5 look into where the variable is not set, and no longer where it is.
+/// Folders that builds of libhdf5 search if HDF5_PLUGIN_PATH is not set, but not if it is.
 const BUILT_IN: [&str; 4] = [
     "/usr/local/hdf5/lib/plugin",
     "/usr/local/lib/hdf5/plugin",
@@ -37,7 +38,8 @@ const BUILT_IN: [&str; 4] = [
     "/usr/lib/aarch64-linux-gnu/hdf5/serial/plugins",
 ];
 
-/// The value of `HDF5_PLUGIN_PATH`: the folders that are not on it yet, then what is, or what libhdf5 takes without it.
+/// Returns the value of `HDF5_PLUGIN_PATH`: `folders` that are not in it yet, then its current value, or
+/// libhdf5's built-in folders if it is not set.
 fn plugin_path(folders: &[PathBuf]) -> String {
     let current = std::env::var("HDF5_PLUGIN_PATH").unwrap_or_else(|_| {
         let there: Vec<&str> = BUILT_IN.into_iter().filter(|folder| Path::new(folder).is_dir()).collect();

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::describe;
-use crate::output::Standard;
+use crate::output::StandardOutput;
 use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::Args;
@@ -19,19 +19,19 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Arguments {
     /// The HDF5 file; may be a URL.
     file: String,
-    /// The dataset's path.
+    /// Path of the dataset.
     path: String,
-    /// What to write: an array, .npy, or an HDF5 file with the dataset and its attributes, .h5; `-` for an array to standard
-    /// output. Without it, the dataset's name and .npy.
+    /// Output file: .npy for an array, .h5 for an HDF5 file with the dataset and its attributes, `-` for an
+    /// array to standard output. The default is the dataset's name and .npy.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Replace the output if it is there.
+    /// Replace an existing output.
     #[arg(long)]
     overwrite: bool,
-    /// Which part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for all axes that are not named.
+    /// Read only a part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for the other axes.
     #[arg(long, value_name = "SLICES", allow_hyphen_values = true)]
     slice: Option<String>,
-    /// How many bytes are held at a time.
+    /// Number of bytes held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
     #[command(flatten)]
@@ -66,9 +66,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let path = format!("/{}", arguments.path.trim_matches('/'));
     let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
     if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
-        return Err("the dataset is null: it has no elements and no shape".into());
+        return Err("cannot read a null dataset: it has no elements and no shape".into());
     }
-    let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
+    let part = parse_slices(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
     if kind == Kind::Hdf5 {
         if output::is_stream(&output) {
             return Err(
@@ -89,13 +89,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let header = element.header(&shape);
     let count = axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.count));
     let total = count.and_then(|count| count.checked_mul(element.datatype.size));
-    let total = total.ok_or("more than 2^64 bytes")?;
+    let total = total.ok_or("cannot read more than 2^64 bytes")?;
     let copy = |out: &mut dyn Write| -> Outcome {
         out.write_all(&header)?;
         stream(&dataset, &element, axes, arguments.memory, total, out)
     };
     if standard {
-        let mut out = Standard(std::io::stdout().lock());
+        let mut out = StandardOutput(std::io::stdout().lock());
         copy(&mut out)?;
         return Ok(out.flush()?);
     }
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Writes an HDF5 file with the dataset in it.
+/// Writes an HDF5 file with the dataset.
 fn to_hdf5(dataset: &Dataset, part: &Part, arguments: &Arguments, output: &Path) -> Outcome {
     let stored =
         part.iter().fold(dataset.datatype().size, |bytes, (steps, _)| bytes.saturating_mul(steps.count));
@@ -127,7 +127,7 @@ fn to_hdf5(dataset: &Dataset, part: &Part, arguments: &Arguments, output: &Path)
     let shown = |text: &str| hyperchunk_udf::escape::escape(text, 2000);
     for name in &made.left_out {
         eprintln!(
-            "hyperchunk: attribute {} leads to other objects, which are not copied: left out",
+            "hyperchunk: attribute {} refers to other objects, which are not copied: left out",
             shown(&name.to_string())
         );
     }
@@ -164,33 +164,33 @@ fn stream(
     Ok(())
 }
 
-/// The indices that a text of slices stands for in an extent: an axis with an index does not stay.
-pub(crate) fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
+/// Parses slices of an extent. An axis with an index is dropped from the result's shape.
+pub(crate) fn parse_slices(text: &str, dims: &[u64]) -> Result<Part, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    // A comma at the end is Python's.
+    // Like Python, accept a comma at the end.
     let parts = match parts.split_last() {
         Some((&"", rest)) => rest,
         _ => &parts[..],
     };
     let rest = parts.iter().position(|part| *part == "...");
     let named = parts.len() - usize::from(rest.is_some());
-    let left = dims
-        .len()
-        .checked_sub(named)
-        .ok_or_else(|| format!("{named} slices for a dataset of {} dimensions: {text}", dims.len()))?;
+    let left = dims.len().checked_sub(named).ok_or_else(|| {
+        format!("expected at most {} slices, one for each dimension, got {named}: {text}", dims.len())
+    })?;
     let at = rest.unwrap_or(parts.len());
     let all = std::iter::repeat_n(":", left);
     let after = parts.iter().skip(at + usize::from(rest.is_some())).copied();
     let parts = parts.iter().take(at).copied().chain(all).chain(after);
     let all = parts.zip(dims);
-    all.map(|(part, extent)| slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}"))).collect()
+    all.map(|(part, extent)| parse_slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}")))
+        .collect()
 }
 
-/// One axis, and whether it stays.
-fn slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
+/// Parses the slice of one axis; the boolean is false if the axis is dropped.
+fn parse_slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
     let number = |text: &str| match text.trim() {
         "" => Ok(None),
-        text => text.parse::<i128>().map(Some).map_err(|_| format!("`{text}` is no number")),
+        text => text.parse::<i128>().map(Some).map_err(|_| format!("expected a number, got `{text}`")),
     };
     let numbers = text.split(':').map(number).collect::<Result<Vec<_>, _>>()?;
     let end = i128::from(extent);
@@ -200,7 +200,7 @@ fn slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
         [Some(index)] => {
             let at = from_end(index);
             if !(0..end).contains(&at) {
-                return Err(format!("the axis has {extent} indices"));
+                return Err(format!("index {index} is out of range for extent {extent}"));
             }
             Ok((Steps { start: natural(at), step: 1, count: 1 }, false))
         }
@@ -216,7 +216,7 @@ fn slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
             let step = u64::try_from(step).unwrap_or(u64::MAX);
             Ok((Steps { start: natural(start), step, count: natural(count) }, true))
         }
-        _ => Err("an index or START:STOP:STEP is expected".into()),
+        _ => Err("expected an index or START:STOP:STEP".into()),
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
                 .iter()
                 .map(|(start, step, count)| Steps { start: *start, step: *step, count: *count })
                 .collect();
-            let part = select(text, dims).unwrap();
+            let part = parse_slices(text, dims).unwrap();
             assert_eq!(part.iter().map(|(steps, _)| *steps).collect::<Vec<_>>(), axes, "{text}");
             let kept = part.iter().filter(|(_, stays)| *stays).map(|(steps, _)| steps.count);
             assert_eq!(kept.collect::<Vec<_>>(), shape, "{text}");
@@ -248,7 +248,7 @@ mod tests {
         check("2:100:3", &[10], &[(2, 3, 3)], &[3]);
         check("-100::100", &[10], &[(0, 100, 1)], &[1]);
         for wrong in ["1,2,3", "10", "-11", "::0", "::-1", "a", "1:2:3:4", ",1"] {
-            assert!(select(wrong, &[10, 5]).is_err(), "{wrong}");
+            assert!(parse_slices(wrong, &[10, 5]).is_err(), "{wrong}");
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     file: String,
     #[command(flatten)]
     what: Indexing,
-    /// Print what was made as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -28,49 +28,50 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Without --output and --cache, the index of a file of this machine is FILE.hcindex beside it, and that of a URL goes to the
-cache folder.
+Without --output and --cache, the index of a local file is FILE.hcindex beside it, and the index of a URL goes
+to the cache folder.
 
 Examples:
   hyperchunk index scene.h5
   hyperchunk index s3://bucket/granule.h5 --anonymous --region us-west-2
   hyperchunk index scene.h5 --kerchunk refs.json --name s3://bucket/scene.h5";
 
-/// What to make of a file, and where it goes.
+/// Outputs to make of a file, and their locations.
 #[derive(Args, Debug, Default, Clone)]
 pub struct Indexing {
-    /// Write the index here.
+    /// Write the index to this file.
     #[arg(short, long, value_name = "PATH", conflicts_with = "cache")]
     pub output: Option<PathBuf>,
-    /// Write the index to the cache folder, where it is found by the file's path or URL.
+    /// Write the index to the cache folder, where readers find it by the file's path or URL.
     #[arg(long)]
     pub cache: bool,
-    /// Also write references for readers of Zarr: kerchunk's JSON. No index is made then, unless -o or --cache asks for it.
+    /// Write references for Zarr readers, as kerchunk's JSON. No index is made then, unless -o or --cache
+    /// requests it.
     #[arg(long, value_name = "JSON")]
     pub kerchunk: Option<PathBuf>,
-    /// As --kerchunk: for each array its metadata and a chunk manifest of VirtualiZarr's.
+    /// Write, for each array, its Zarr metadata and a VirtualiZarr chunk manifest. No index is made then,
+    /// unless -o or --cache requests it.
     #[arg(long, value_name = "JSON")]
     pub virtualizarr: Option<PathBuf>,
-    /// Replace what --output, --kerchunk and --virtualizarr name if it is there, and a file at the usual place of the index
-    /// that is none.
+    /// Replace existing outputs, and a file at the index's usual place that is not an index.
     #[arg(long)]
     pub overwrite: bool,
-    /// What references call the file, if not by the name given here.
+    /// Name of the file in references, if not the name given here.
     #[arg(long, value_name = "URL")]
     pub name: Option<String>,
-    /// Take the places of chunks from kerchunk's JSON, instead of from the file's own indexes of chunks.
+    /// Take the locations of chunks from kerchunk's JSON, instead of from the file's own chunk indexes.
     #[arg(long, value_name = "JSON")]
     pub from_kerchunk: Option<PathBuf>,
 }
 
-/// What was made of a file.
+/// Result of indexing a file.
 #[derive(Debug)]
 pub struct Indexed {
-    /// Where the index is, if one was written.
+    /// Path of the index, if one was written.
     pub path: Option<PathBuf>,
-    /// The index, and what could not be read for it.
+    /// The index, and errors of objects that it leaves out.
     pub built: Built,
-    /// What references cannot say: path and reason.
+    /// Objects that references cannot describe: path and reason.
     pub left: BTreeSet<(Vec<u8>, String)>,
 }
 
@@ -78,10 +79,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let file = arguments.source.open_unindexed(&arguments.file)?;
     let made = arguments.what.make(&file, &arguments.file)?;
     for (path, error) in &made.built.errors {
-        crate::complain(&format!("warning: {}: left out of the index: {error}", describe::name(path)));
+        crate::print_message(&format!("warning: {}: left out of the index: {error}", describe::name(path)));
     }
     for (path, why) in &made.left {
-        crate::complain(&format!("warning: {}: left out of the references: {why}", describe::name(path)));
+        crate::print_message(&format!(
+            "warning: {}: left out of the references: {why}",
+            describe::name(path)
+        ));
     }
     let Some(path) = &made.path else { return Ok(()) };
     if arguments.json {
@@ -101,17 +105,18 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Indexing {
-    /// Makes an index of `file`, which was opened as `given` without one, and references to its chunks.
+    /// Makes an index of `file`, which was opened without one under the name `given`, and references to its
+    /// chunks.
     ///
     /// # Errors
-    /// Those of reading the file; Invalid for references that are not of it; Io from writing.
+    /// Errors of reading the file; `Invalid` for references that belong to another file; `Io` from writing.
     pub fn make(&self, file: &File, given: &str) -> Result<Indexed, Error> {
         let place = self.place(given)?;
         self.check(&place, given)?;
         let name = self.name.as_deref().unwrap_or(given);
         let known = match &self.from_kerchunk {
             Some(path) => {
-                let text = std::fs::read(path).map_err(|error| failed("read", path, &error))?;
+                let text = std::fs::read(path).map_err(|error| io_error("read", path, &error))?;
                 references::import(&text, name).map_err(|error| error.file(path.display()))?
             }
             None => Tables::new(),
@@ -133,13 +138,13 @@ impl Indexing {
         }
         let folder = place.parent().filter(|_| self.output.is_none());
         if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| failed("make the folder", folder, &error))?;
+            std::fs::create_dir_all(folder).map_err(|error| io_error("create the folder", folder, &error))?;
             if self.cache {
                 hyperchunk::companion::tighten(folder, Path::new(""));
             }
         }
         let bytes = &made.built.bytes;
-        let cannot = |error: std::io::Error| failed("write", &place, &error);
+        let cannot = |error: std::io::Error| io_error("write", &place, &error);
         let mut output = Output::create(&place, self.overwrite || self.output.is_none())?;
         output.write_all(bytes).map_err(cannot)?;
         output.tighten(Path::new(if self.cache {
@@ -152,7 +157,8 @@ impl Indexing {
         Ok(made)
     }
 
-    /// Refuses outputs that are inputs, or each other, or are there. An index at its usual place is made anew.
+    /// Refuses outputs that exist, or that are an input or another output. An index at its usual place is
+    /// replaced.
     fn check(&self, place: &Path, given: &str) -> Result<(), Error> {
         let given = Path::new(given.strip_prefix("file://").unwrap_or(given));
         let inputs: Vec<&Path> = [Some(given), self.from_kerchunk.as_deref()].into_iter().flatten().collect();
@@ -178,7 +184,7 @@ impl Indexing {
         Ok(())
     }
 
-    /// Where the index goes.
+    /// Returns the path of the index.
     fn place(&self, given: &str) -> Result<PathBuf, Error> {
         if let Some(path) = &self.output {
             return Ok(path.clone());
@@ -191,15 +197,15 @@ impl Indexing {
             given.to_owned()
         } else {
             let path = std::path::absolute(Path::new(given));
-            path.map_err(|error| failed("find", Path::new(given), &error))?.display().to_string()
+            path.map_err(|error| io_error("find", Path::new(given), &error))?.display().to_string()
         };
-        let none = || Error::new(ErrorKind::Io, "there is no cache folder: HOME is not set");
+        let none = || Error::new(ErrorKind::Io, "cannot find the cache folder: HOME is not set");
         cached(&name).ok_or_else(none)
     }
 }
 
 impl Indexed {
-    /// What was made, as JSON.
+    /// Returns the result as JSON.
     pub fn to_json(&self) -> String {
         let Indexed { path, built, left } = self;
         let told = |(path, why): (&[u8], &dyn std::fmt::Display)| {
@@ -225,7 +231,7 @@ impl Indexed {
     }
 }
 
-/// Writes references. The index that was made has all that they say.
+/// Writes references. They are made from the new index, without reading the file again.
 fn export(
     file: &File,
     name: &str,
@@ -234,14 +240,14 @@ fn export(
     kind: references::Kind,
 ) -> Result<LeftOut, Error> {
     let limits = &file.options().limits;
-    let file = file.with_index(Index::open(index.to_vec(), "the index that was made", limits)?)?;
-    let cannot = |error: std::io::Error| failed("write", path, &error);
+    let file = file.with_index(Index::open(index.to_vec(), "the new index", limits)?)?;
+    let cannot = |error: std::io::Error| io_error("write", path, &error);
     let mut out = std::io::BufWriter::new(Output::create(path, overwrite)?);
     let left = references::export(&file, name, kind, &mut out)?;
     out.into_inner().map_err(|error| cannot(error.into_error()))?.finish()?;
     Ok(left)
 }
 
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
+fn io_error(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} {}: {error}", path.display()))
 }

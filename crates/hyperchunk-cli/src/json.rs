@@ -1,10 +1,10 @@
-//! JSON text, written directly: names in files need not be UTF-8, and outputs may be long.
+//! JSON text, written without serde_json: names in files need not be UTF-8, and outputs may be long.
 
 use hyperchunk_udf::escape::is_unseen;
 use std::fmt;
 
-/// A name or string of a file as a JSON string. Bytes that are not UTF-8 become lone surrogates, U+DC80 to U+DCFF, as in
-/// Python's `surrogateescape`.
+/// Name or string from a file, displayed as a JSON string. Bytes that are not UTF-8 become lone surrogates,
+/// U+DC80 to U+DCFF, as in Python's `surrogateescape`.
 pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Text<'_> {
@@ -28,15 +28,16 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Writes a character as JSON's escapes of its UTF-16 units.
+/// Writes a character as JSON escapes of its UTF-16 units.
 fn escape(out: &mut impl fmt::Write, c: char) -> fmt::Result {
     c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
 }
 
-/// JSON text in which characters that a terminal obeys are escaped. JSON has them only in its strings.
-pub(crate) struct Shown<'a>(pub(crate) &'a str);
+/// JSON text, displayed with escapes for characters that a terminal obeys. JSON has such characters only in
+/// its strings.
+pub(crate) struct TerminalSafe<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for TerminalSafe<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| match c {
             '\n' | '\t' => fmt::Write::write_char(f, c),
@@ -53,7 +54,7 @@ mod tests {
     #[test]
     fn unseen_characters_are_escaped_in_json() {
         let text = "a\u{202e}b\u{7f}\u{e0001}\u{9b}";
-        let json = Shown(&serde_json::json!({ text: [text] }).to_string()).to_string();
+        let json = TerminalSafe(&serde_json::json!({ text: [text] }).to_string()).to_string();
         assert_eq!(json.matches("\\u202e").count(), 2);
         assert!(json.is_ascii(), "{json}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()[text][0], text);

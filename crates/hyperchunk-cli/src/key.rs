@@ -10,20 +10,20 @@ use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Make your signing key. It stays in your home folder, readable by nobody else.
+    /// Make your signing key, in your home folder, readable only by you.
     New {
-        /// A label for people who look at what you signed; nothing vouches for it.
+        /// Your name, a label for people who inspect your functions. It is not verified.
         #[arg(long, default_value = "")]
         name: String,
-        /// Another label.
+        /// Your e-mail address, another label.
         #[arg(long, default_value = "")]
         email: String,
     },
     /// Print your public key, for others to put into one of their profiles.
     Show,
-    /// Write your public key to a file for others: hyperchunk trust add FILE --profile PROFILE.
+    /// Write your public key to a file, for others: hyperchunk trust add FILE --profile PROFILE.
     Export {
-        /// The new file.
+        /// File to write; it must not exist.
         file: PathBuf,
     },
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     Ok(())
 }
 
-/// The user's public key as others get it.
+/// Returns the user's public key and its fingerprint as text.
 fn public_text() -> Result<String, Box<dyn std::error::Error>> {
     match keys::own_public_key()? {
         Some(key) => Ok(format!("{}fingerprint {}\n", key.to_text(), Fingerprint::of(&key.key))),

@@ -1,4 +1,4 @@
-//! What the commands say of datasets that HDF5-UDF wrote.
+//! Output of commands about datasets that HDF5-UDF wrote.
 
 use crate::Outcome;
 use crate::udf::shape;
@@ -8,8 +8,9 @@ use hyperchunk_udf::legacy::{Legacy, Signer};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What a signature of HDF5-UDF is worth.
-pub(crate) const COVERS: &str = "a signature of HDF5-UDF covers the compiled form alone: names of inputs and a stored source may have been changed by anybody";
+/// Limit of HDF5-UDF's signatures.
+pub(crate) const SIGNATURE_LIMIT: &str = "a signature of HDF5-UDF covers only the compiled form: anyone may \
+     have changed the names of inputs and the stored source";
 
 pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
     say!(
@@ -72,8 +73,8 @@ pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
     }
 }
 
-/// Who signed, in a line of many.
-pub(crate) fn who(legacy: &Legacy) -> String {
+/// Returns the origin and signer of a dataset in one line.
+pub(crate) fn origin(legacy: &Legacy) -> String {
     match &legacy.signer {
         Signer::Known(_) => format!("written by HDF5-UDF, its compiled form signed by {}", signer(legacy)),
         _ => "written by HDF5-UDF, not signed".to_owned(),
@@ -90,13 +91,13 @@ pub(crate) fn explain(
     put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     put!(
         out,
-        "  was written by HDF5-UDF: a compiled function ({}), which computes all of it each time that somebody reads it.",
+        "  was written by HDF5-UDF: a compiled function ({}), which computes all of it each time it is read.",
         escape(&legacy.backend, 20)
     );
     match &legacy.signer {
-        Signer::Known(_) => put!(out, "  Signed by {}; {COVERS}.", signer(legacy)),
-        Signer::Broken => put!(out, "  Its signature does not hold: the compiled form was changed."),
-        Signer::Nobody => put!(out, "  Nobody signed it: anybody could have written it."),
+        Signer::Known(_) => put!(out, "  Signed by {}; {SIGNATURE_LIMIT}.", signer(legacy)),
+        Signer::Broken => put!(out, "  Its signature is not valid: the compiled form was changed."),
+        Signer::Nobody => put!(out, "  It is not signed: anyone could have written it."),
     }
     put!(
         out,
@@ -137,7 +138,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
     }
     let (mut done, mut failed) = (Vec::new(), 0);
     for name in &names {
-        // One source may have had several outputs.
+        // Already converted, as another output of the same source.
         if done.contains(name) {
             continue;
         }
@@ -151,7 +152,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
             Err(error) if names.len() == 1 => return Err(error.into()),
             Err(error) => {
                 failed += 1;
-                crate::complain(&error.to_string());
+                crate::print_message(&error.to_string());
             }
         }
     }
@@ -164,7 +165,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
 fn signer(legacy: &Legacy) -> String {
     match &legacy.signer {
         Signer::Nobody => "nobody".to_owned(),
-        Signer::Broken => "a key whose signature does not hold".to_owned(),
+        Signer::Broken => "a key whose signature is not valid".to_owned(),
         Signer::Known(key) => {
             let fingerprint = legacy.fingerprint().map(|f| f.to_string()).unwrap_or_default();
             format!("{fingerprint} {} {}", escape(&key.name, 80), escape(&key.email, 80))

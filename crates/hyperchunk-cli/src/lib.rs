@@ -1,9 +1,9 @@
-//! The `hyperchunk` command: the same from the Python package and from cargo.
+//! The `hyperchunk` command, in the Python package and as a program of its own.
 //!
 //! **Invariant:** no logic; it parses arguments, calls the other crates and prints.
 #![expect(clippy::print_stderr, reason = "a command prints its errors")]
 
-/// Prints a line to standard output. When nobody reads any more (`| head`), the command ends quietly.
+/// Prints a line to standard output. If the reader has closed the pipe (`| head`), the command ends quietly.
 macro_rules! say {
     ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
 }
@@ -12,7 +12,7 @@ macro_rules! say {
 macro_rules! put {
     ($out:expr, $($argument:tt)*) => {{
         use std::fmt::Write as _;
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!($out, $($argument)*);
     }};
 }
@@ -68,33 +68,34 @@ struct Arguments {
 enum Command {
     /// List the objects of a file.
     Ls(ls::Arguments),
-    /// Print what a file holds.
+    /// Print the objects and values of a file.
     Dump(dump::Arguments),
     /// Read a dataset, or a part of it, into a file.
     Get(get::Arguments),
-    /// Tell whether a file is fit for object stores: what reading it there costs, and why.
+    /// Report whether a file is fit for object stores: the cost of reading it there, and the causes.
     Check(check::Arguments),
-    /// Pack files into a new one: chunked, compressed, laid out anew; h5repack's job on all processors.
+    /// Copy files to a new one, rechunked, recompressed or reorganised, as h5repack does, on all processors.
     Pack(pack::Arguments),
-    /// Make another layout of a dataset, which is read where it costs less: rows as columns, other chunks, other filters.
+    /// Make another layout of a dataset (column order, other chunks or filters), which is read where it costs
+    /// less.
     Restructure(restructure::Arguments),
-    /// Look at all values of a plain HDF5 file once: queries then read what they are like, and not the data.
+    /// Record statistics of all values of a plain HDF5 file, so that queries need not read the data.
     Analyze(analyze::Arguments),
-    /// Make an index of a file, with which reading it takes one round trip.
+    /// Make an index of a file, so that reading it takes one round trip.
     Index(index::Arguments),
-    /// Get back what a program that was killed wrote.
+    /// Recover the data of a killed writer.
     Recover(recover::Arguments),
     /// Serve files and their tables to other programs and machines.
     Serve(serve::Arguments),
-    /// Make a link: a name on this machine for a file over a network, for programs that take no URLs.
+    /// Make a local name for a file over a network, for programs that take no URLs.
     Link(link::Arguments),
-    /// Hand files over a network on to an HDF5 program: started by the VOL connector, not by people.
+    /// Pass files over a network to an HDF5 program. The VOL connector starts it; it is not for direct use.
     #[command(hide = true)]
     Relay,
     /// Sharded stores: files that many processes write at once.
     #[command(subcommand)]
     Store(store::Command),
-    /// Apache Arrow: HDF5 files as its files, and back.
+    /// Apache Arrow: export HDF5 files to Arrow and Parquet, and import them.
     #[command(subcommand)]
     Arrow(arrow::Command),
     /// Pools of shared memory.
@@ -104,22 +105,22 @@ enum Command {
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
-    /// The key that signs what you attach.
+    /// Your key, which signs the functions that you attach.
     #[command(subcommand)]
     Key(key::Command),
-    /// Whose functions may do what: keys and profiles.
+    /// Keys and profiles: the rights of signers.
     #[command(subcommand)]
     Trust(trust::Command),
-    /// Print what other programs need in their environment: eval "$(hyperchunk env)".
+    /// Print the environment that other HDF5 programs need: eval "$(hyperchunk env)".
     Env(env::Arguments),
-    /// Tell whether live datasets run here, and how well they are contained.
+    /// Check whether live datasets run on this machine, and how well they are sandboxed.
     Doctor,
 }
 
-/// What commands return: a message for people, printed to standard error.
+/// Result of a command. The error is a message for people, printed to standard error.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A failure with an exit status of its own.
+/// Failure with its own exit status.
 #[derive(Debug)]
 struct Status(i32, String);
 
@@ -131,12 +132,12 @@ impl std::fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// Prints a line. In JSON, characters that a terminal would obey are escaped; other text has the command's own
-/// colours, and its names are escaped where they are inserted.
+/// Prints a line. In JSON, characters that a terminal obeys are escaped. In other text, colours are the
+/// command's own, and names are escaped where they are inserted.
 fn print_line(line: std::fmt::Arguments<'_>) {
     let line = format!("{line}\n");
     if line.starts_with(['{', '[']) {
-        print_text(&json::Shown(&line).to_string());
+        print_text(&json::TerminalSafe(&line).to_string());
     } else {
         print_text(&line);
     }
@@ -145,18 +146,19 @@ fn print_line(line: std::fmt::Arguments<'_>) {
 fn print_text(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    // Inside Python nobody flushes at the end.
+    // A command that runs inside Python does not flush at its end.
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        unprinted(&error);
+        handle_write_error(&error);
     }
 }
 
-/// Whether nothing is left to do for a command whose output nobody reads any more.
+/// Whether the command only prints, and so may end when its output is closed.
 static ONLY_PRINTS: AtomicBool = AtomicBool::new(false);
 
-/// What could not be printed. Readers may leave early (`| head`), but a full disk must not look like success. A command that
-/// also changes or checks something goes on to its end without a reader, and to its own status.
-fn unprinted(error: &std::io::Error) {
+/// Handles an error of writing to standard output. Readers may close the pipe early (`| head`); a command
+/// that only prints then succeeds, and one that also changes or checks something continues, for its own exit
+/// status. Any other error, such as a full disk, is a failure.
+fn handle_write_error(error: &std::io::Error) {
     if error.kind() != std::io::ErrorKind::BrokenPipe {
         eprintln!("hyperchunk: cannot write to standard output: {error}");
         std::process::exit(1);
@@ -167,22 +169,23 @@ fn unprinted(error: &std::io::Error) {
 }
 
 /// Prints an error that does not end the command.
-fn complain(error: &dyn std::fmt::Display) {
+fn print_message(error: &dyn std::fmt::Display) {
     eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape(&error.to_string(), 2000));
 }
 
-/// A command whose help is wrapped to the width of the terminal alone, and not where its source is.
-fn unwrapped(command: clap::Command) -> clap::Command {
-    let help = command.get_after_help().map(|help| paragraphs(&help.to_string()));
+/// Joins the lines of each paragraph in the help of a command and its subcommands, so that only clap wraps
+/// them.
+fn join_help_lines(command: clap::Command) -> clap::Command {
+    let help = command.get_after_help().map(|help| join_lines(&help.to_string()));
     let command = match help {
         Some(help) => command.after_help(help),
         None => command,
     };
-    command.mut_subcommands(unwrapped)
+    command.mut_subcommands(join_help_lines)
 }
 
-/// Text with each paragraph on one line; lines that begin with a space stay as they are.
-fn paragraphs(text: &str) -> String {
+/// Joins the lines of each paragraph; lines that begin with a space are left alone.
+fn join_lines(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     let goes_on = |line: &str| !line.is_empty() && !line.starts_with(' ');
     let mut before = "";
@@ -196,16 +199,17 @@ fn paragraphs(text: &str) -> String {
     joined
 }
 
-/// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments, or that of a [`Status`]. `libhdf5` is the library
-/// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.
+/// Runs the command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong arguments, or
+/// the status of a [`Status`]. Commands that edit files use the library `libhdf5`, unless
+/// `HYPERCHUNK_LIBHDF5` names another.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
-    let parsed = unwrapped(Arguments::command())
+    let parsed = join_help_lines(Arguments::command())
         .try_get_matches_from(arguments)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and versions come this way, too.
+            // Help and version are errors to clap, too.
             return match error.print() {
                 Err(full) if full.kind() != std::io::ErrorKind::BrokenPipe => 1,
                 _ => error.exit_code(),
@@ -213,10 +217,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         }
     };
     let library = libhdf5.as_deref();
-    // What is printed is data.
+    // Standard output is for data: what functions print goes to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_arrow::flight::enable();
-    let before = hyperchunk::companion::set_warning(|text| complain(&format!("warning: {text}")));
+    let before = hyperchunk::companion::set_warning(|text| print_message(&format!("warning: {text}")));
     let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
     let outcome = match arguments.command {
@@ -242,7 +246,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Env(command) => env::run(&command),
         Command::Doctor => doctor::run(library),
     };
-    // A program may run a command in its own process.
+    // Restored because a program may run a command in its own process.
     hyperchunk::companion::set_warning(before);
     match outcome {
         Ok(()) => 0,
@@ -260,13 +264,12 @@ mod tests {
     #[test]
     fn arguments_are_consistent() {
         super::Arguments::command().debug_assert();
-        super::unwrapped(super::Arguments::command()).debug_assert();
+        super::join_help_lines(super::Arguments::command()).debug_assert();
     }
 
     #[test]
     fn help_is_wrapped_once() {
-        let joined =
-            super::paragraphs("Costs are those\nof a reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
-        assert_eq!(joined, "Costs are those of a reader.\n\nExamples:\n  a b\n  c\n\nEnd here.");
+        let joined = super::join_lines("Costs are for\na reader.\n\nExamples:\n  a b\n  c\n\nEnd\nhere.");
+        assert_eq!(joined, "Costs are for a reader.\n\nExamples:\n  a b\n  c\n\nEnd here.");
     }
 }

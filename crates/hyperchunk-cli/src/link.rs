@@ -5,22 +5,26 @@ use clap::Args;
 use hyperchunk::output;
 use std::path::PathBuf;
 
-/// Make FILE a link to a file over a network: programs that take no URLs, such as those that stand on netCDF-C, read it
-/// through the VOL connector, with `links` behind its name.
+/// Make FILE a link to a file over a network. Programs that take no URLs, such as those that use netCDF-C,
+/// read it through the VOL connector with the option `links`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The URL.
+    /// URL of the file.
     url: String,
-    /// The link to make.
+    /// Link to make.
     file: PathBuf,
-    /// Replace FILE if it is there.
+    /// Replace an existing FILE.
     #[arg(long)]
     overwrite: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if !crate::source::is_url(&arguments.url) {
-        return Err(format!("`{}` is no URL of a file over a network", arguments.url.escape_debug()).into());
+        return Err(format!(
+            "cannot link: expected a URL such as s3://BUCKET/KEY, got `{}`",
+            arguments.url.escape_debug()
+        )
+        .into());
     }
     let bytes = hyperchunk_h5abi::pointer::encode(&arguments.url)?;
     output::accept(&arguments.file, &[output::Kind::Hdf5])?;

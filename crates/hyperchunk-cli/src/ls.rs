@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::describe;
 use crate::dump::value::{Printer, Style};
-use crate::dump::{Values, Wanted, json};
+use crate::dump::{DumpRequest, Values, json};
 use crate::progress::{bytes, count};
 use crate::source::{SourceOptions, Target};
 use crate::terminal::{Colour, Ink, Terminal};
@@ -18,16 +18,16 @@ use std::fmt::Write as _;
 pub(crate) struct Arguments {
     /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
-    /// Go into groups.
+    /// List groups recursively.
     #[arg(short, long)]
     recursive: bool,
-    /// Show layout, filters, stored size and attributes with their values, too.
+    /// Show also layout, filters, stored size, and attributes with their values.
     #[arg(short, long)]
     long: bool,
-    /// Print JSON: all that --long shows.
+    /// Print everything that --long shows, as JSON.
     #[arg(long)]
     json: bool,
-    /// Use colours.
+    /// Use colours in the output.
     #[arg(long = "color", alias = "colour", value_name = "WHEN", default_value = "auto")]
     colour: Colour,
     #[command(flatten)]
@@ -39,14 +39,14 @@ Examples:
   hyperchunk ls scene.h5
   hyperchunk ls -rl scene.h5:/bands";
 
-/// How many columns names get, at most.
-const NAME_COLUMN: usize = 40;
+/// Maximum width of the column of names.
+const NAME_COLUMNS: usize = 40;
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let source = arguments.source.listing(arguments.recursive || arguments.long);
     let Target { file, object, path } = source.open_object(&arguments.target)?;
     if arguments.json {
-        let wanted = Wanted {
+        let request = DumpRequest {
             target: &arguments.target,
             file: &file,
             object: &object,
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             part: None,
             recursive: arguments.recursive,
         };
-        return unreadable(json::print(&wanted)?);
+        return fail_if_unreadable(json::print(&request)?);
     }
     let terminal = Terminal::new(arguments.colour);
     let mut failures = 0;
@@ -87,10 +87,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             Ok(if arguments.recursive { Next::Enter } else { Next::Skip })
         })?;
     }
-    unreadable(failures)
+    fail_if_unreadable(failures)
 }
 
-fn unreadable(failures: usize) -> Outcome {
+fn fail_if_unreadable(failures: usize) -> Outcome {
     match failures {
         0 => Ok(()),
         _ => Err(format!("{} could not be read", count(failures as u64, "object", "objects")).into()),
@@ -101,10 +101,10 @@ fn text(error: &Error) -> String {
     hyperchunk_udf::escape::escape(&error.to_string(), 2000)
 }
 
-/// Prints one line: a name, and what it is.
+/// Prints a name and its description on one line.
 fn line(terminal: Terminal, ink: Ink, name: &str, what: &str) {
-    let used = name.chars().count().max(NAME_COLUMN) + 1;
-    let padding = " ".repeat(NAME_COLUMN.saturating_sub(name.chars().count()));
+    let used = name.chars().count().max(NAME_COLUMNS) + 1;
+    let padding = " ".repeat(NAME_COLUMNS.saturating_sub(name.chars().count()));
     say!("{}{padding} {}", terminal.paint(ink, name), terminal.cut(what, used));
 }
 
@@ -121,7 +121,7 @@ fn link(link: Option<&Link>) -> String {
     }
 }
 
-/// Prints an object, with `long` on several lines.
+/// Prints an object; with `long`, also its details, on further lines.
 fn entry(terminal: Terminal, long: bool, name: &str, object: &Object, failures: &mut usize) {
     let (ink, what) = match describe_object(object) {
         Ok(what) => what,
@@ -132,7 +132,7 @@ fn entry(terminal: Terminal, long: bool, name: &str, object: &Object, failures: 
     };
     match ink {
         Ink::Quiet => {
-            say!("{name:<NAME_COLUMN$} {}", terminal.cut(&what, name.chars().count().max(NAME_COLUMN) + 1))
+            say!("{name:<NAME_COLUMNS$} {}", terminal.cut(&what, name.chars().count().max(NAME_COLUMNS) + 1))
         }
         ink => line(terminal, ink, name, &what),
     }
@@ -164,16 +164,16 @@ fn describe_object(object: &Object) -> Result<(Ink, String), Error> {
     })
 }
 
-/// Of larger attributes, the first elements are shown.
-const MOST_ELEMENTS: usize = 20;
+/// Number of elements printed of a larger attribute.
+const MAX_SHOWN_ELEMENTS: usize = 20;
 
-/// The value of an attribute, as far as it fits a line.
+/// Returns the value of an attribute, shortened.
 fn value(object: &Object, attribute: &Attribute) -> String {
     if attribute.dataspace == Dataspace::Null {
         return String::new();
     }
     let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
-    let first = attribute.data.get(..size.saturating_mul(MOST_ELEMENTS)).unwrap_or(&attribute.data);
+    let first = attribute.data.get(..size.saturating_mul(MAX_SHOWN_ELEMENTS)).unwrap_or(&attribute.data);
     let printed = Printer::new(object.file(), &attribute.datatype, Style::Ddl)
         .and_then(|mut printer| printer.elements(first));
     let elements = match printed {

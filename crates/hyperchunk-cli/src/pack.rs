@@ -17,44 +17,45 @@ use std::time::Instant;
 #[derive(Args, Debug)]
 #[command(after_help = HELP, override_usage = "hyperchunk pack [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Arguments {
-    /// The files to pack, which may be URLs; then the file to make, or the URL of an object.
+    /// The files to pack, then the file to make; each may be a URL.
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     files: Vec<String>,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// Chunk all datasets anew (`auto`: in chunks of about a megabyte; `contiguous`: in one piece), or one: PATH=10x20.
+    /// Rechunk all datasets (auto: chunks of about a megabyte; contiguous: no chunks), or one: PATH=10x20.
     #[arg(long, value_name = "[PATH=]SHAPE", value_parser = chunks)]
     chunks: Vec<(Option<String>, Chunking)>,
-    /// Compress all datasets anew: deflate (every HDF5 reads it), fast, small, or none.
+    /// Recompress all datasets: deflate (readable by every HDF5), fast, small, or none.
     #[arg(long, value_name = "PRESET", value_parser = filtering, default_value = "keep")]
     filters: Filtering,
-    /// Compress one dataset anew.
+    /// Recompress one dataset.
     #[arg(long, value_name = "PATH=PRESET", value_parser = filter)]
     filter: Vec<(String, Filtering)>,
-    /// Where structure lies: behind the data, or for object stores in front of it, so that one request brings all of it.
+    /// Place the structure after the data (plain), or for object stores in front of them (cloud), where one
+    /// request brings all of it.
     #[arg(long, value_enum, default_value = "plain")]
     layout: Layout,
-    /// The oldest HDF5 that must be able to read OUT. `auto`: the oldest that can hold it.
+    /// Oldest version of HDF5 that must be able to read OUT. auto: the oldest that can hold the contents.
     #[arg(long, value_enum, default_value = "auto")]
     libver: Version,
-    /// The group of OUT that IN becomes; once for all of them, or once for each. Without it, a single IN becomes the root
-    /// group, and each of several a group of its own name.
+    /// Group of OUT that IN becomes: one for all files, or one for each. Without it, a single IN becomes the
+    /// root group, and each of several a group of its own name.
     #[arg(long, value_name = "GROUP")]
     into: Vec<String>,
-    /// Store what lies in other files: external raw data, and what virtual datasets show.
+    /// Store the data of other files that IN refers to: external raw data, and sources of virtual datasets.
     #[arg(long)]
     embed: bool,
-    /// Read both files again when OUT is written, and compare links, types and the digests of all attributes and datasets.
+    /// Read both files again, and compare links, types and the digests of all attributes and datasets.
     #[arg(long)]
     verify: bool,
-    /// How many threads work; 0 for as many as there are processors.
+    /// Number of threads; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// How many bytes of data are held at a time, about.
+    /// Approximate number of bytes of data held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -62,9 +63,9 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Datasets whose chunks, filters and type stay as they are, are copied as they are stored: nothing is decoded. So are live
-datasets, always: their programs are copied and never run.
-OUT has its name when it is whole; what cannot be copied is an error that names it.
+Datasets whose chunks, filters and type do not change are copied as stored, without decoding. Live datasets
+always are: their programs are copied, and never run.
+OUT appears when it is complete. An object that cannot be copied is an error that names it.
 
 Examples:
   hyperchunk pack old.h5 new.h5 --verify
@@ -88,8 +89,8 @@ enum Version {
     V200,
 }
 
-/// A part of text that names a dataset, and the rest.
-fn rule(text: &str) -> (Option<String>, &str) {
+/// Splits `PATH=REST`; without a path, returns the whole text.
+fn split_rule(text: &str) -> (Option<String>, &str) {
     match text.rsplit_once('=') {
         Some((path, rest)) => (Some(path.to_owned()), rest),
         None => (None, text),
@@ -97,7 +98,7 @@ fn rule(text: &str) -> (Option<String>, &str) {
 }
 
 fn chunks(text: &str) -> Result<(Option<String>, Chunking), String> {
-    let (path, shape) = rule(text);
+    let (path, shape) = split_rule(text);
     let chunking = match shape {
         "auto" => Chunking::Auto,
         "keep" => Chunking::Keep,
@@ -105,11 +106,11 @@ fn chunks(text: &str) -> Result<(Option<String>, Chunking), String> {
         shape => {
             let numbers = shape.split(['x', ',']).map(|number| number.trim().parse().ok().filter(|n| *n > 0));
             let numbers: Option<Vec<u64>> = numbers.collect();
-            Chunking::Shape(numbers.ok_or("auto, keep, contiguous or a shape such as 10x20 is expected")?)
+            Chunking::Shape(numbers.ok_or("expected auto, keep, contiguous or a shape such as 10x20")?)
         }
     };
     if path.is_none() && matches!(chunking, Chunking::Shape(_)) {
-        return Err("a shape is for one dataset: PATH=SHAPE".into());
+        return Err("expected PATH=SHAPE: a shape applies to one dataset".into());
     }
     Ok((path, chunking))
 }
@@ -123,16 +124,16 @@ fn filtering(text: &str) -> Result<Filtering, String> {
             Some((known, _)) => Ok(Filtering::Preset(known)),
             None => {
                 let known: Vec<&str> = presets.iter().map(|(known, _)| *known).collect();
-                Err(format!("keep or one of {} is expected", known.join(", ")))
+                Err(format!("expected keep or one of {}", known.join(", ")))
             }
         },
     }
 }
 
 fn filter(text: &str) -> Result<(String, Filtering), String> {
-    match rule(text) {
+    match split_rule(text) {
         (Some(path), preset) => Ok((path, filtering(preset)?)),
-        _ => Err("PATH=PRESET is expected".into()),
+        _ => Err("expected PATH=PRESET".into()),
     }
 }
 
@@ -161,7 +162,7 @@ impl Arguments {
         options
     }
 
-    /// The groups that the files become.
+    /// Returns the group of OUT for each file.
     fn groups(&self, files: &[String]) -> Result<Vec<String>, String> {
         match &self.into[..] {
             [] if files.len() == 1 => Ok(vec![String::new()]),
@@ -169,23 +170,29 @@ impl Arguments {
                 let mut groups: Vec<String> = files.iter().map(|file| stem(file)).collect();
                 let count = groups.len();
                 if let Some(empty) = groups.iter().position(String::is_empty) {
-                    return Err(format!("--into must name the group for {}", files[empty]));
+                    return Err(format!("cannot name a group after {}; use --into", files[empty]));
                 }
                 groups.sort();
                 groups.dedup();
                 if groups.len() < count {
-                    return Err("files of the same name: --into must name a group for each".into());
+                    return Err(
+                        "cannot name groups after files of the same name; use --into for each file".into()
+                    );
                 }
                 Ok(files.iter().map(|file| stem(file)).collect())
             }
             [one] => Ok(vec![one.clone(); files.len()]),
             each if each.len() == files.len() => Ok(each.to_vec()),
-            each => Err(format!("{} groups for {} files", each.len(), files.len())),
+            each => Err(format!(
+                "expected --into once, or once for each of {} files, got {}",
+                files.len(),
+                each.len()
+            )),
         }
     }
 }
 
-/// The name of a file without its folder and its kind.
+/// Returns a file's name without folder and suffix.
 fn stem(file: &str) -> String {
     let name = if is_url(file) { file.split(['?', '#']).next().unwrap_or_default() } else { file };
     let name = name.trim_end_matches('/').rsplit(['/', '\\']).next().unwrap_or_default();
@@ -194,9 +201,11 @@ fn stem(file: &str) -> String {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let Some((out, files)) = arguments.files.split_last() else { return Err("no files".into()) };
+    let Some((out, files)) = arguments.files.split_last() else {
+        return Err("expected files to pack, and OUT".into());
+    };
     if is_url(out) && files.contains(out) {
-        return Err("OUT is one of the files that are packed".into());
+        return Err("cannot write OUT: it is one of the packed files".into());
     }
     if !is_url(out) {
         let inputs: Vec<&Path> = files.iter().map(|file| local(file)).collect();
@@ -214,9 +223,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let total = packing.total();
     let progress = Mutex::new(Progress::new(total));
     let packed = if is_url(out) {
-        packing.write_url(out, &arguments.source.open_options().remote, &shown(&progress))?
+        packing.write_url(out, &arguments.source.open_options().remote, &report_to(&progress))?
     } else {
-        packing.write(local(out), &shown(&progress))?
+        packing.write(local(out), &report_to(&progress))?
     };
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
@@ -229,12 +238,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// The path that a name stands for.
+/// Returns the path of a local file's name, which may be a `file://` URL.
 fn local(name: &str) -> &Path {
     Path::new(name.strip_prefix("file://").unwrap_or(name))
 }
 
-fn shown(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {
+fn report_to(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {
     |bytes| {
         if let Ok(mut progress) = progress.lock() {
             progress.add(bytes);
@@ -249,13 +258,13 @@ fn verify(
     total: u64,
 ) -> Result<Verified, Box<dyn std::error::Error>> {
     let new = arguments.source.open_unindexed(out)?;
-    let verified = packing.verify(&new, &shown(&Mutex::new(Progress::new(total))));
-    verified.map_err(|error| format!("{error}; {out} is left for you to look at").into())
+    let verified = packing.verify(&new, &report_to(&Mutex::new(Progress::new(total))));
+    verified.map_err(|error| format!("{error}; {out} is kept for inspection").into())
 }
 
 fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, seconds: f64) {
     for note in &packed.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     let many = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     say!(
@@ -268,7 +277,7 @@ fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, se
         many(packed.attributes, "attribute")
     );
     if packed.oldest > Oldest::V18 {
-        say!("  readable by HDF5 {} and later", describe::oldest(packed.oldest));
+        say!("  readable by HDF5 {} and later", describe::release(packed.oldest));
     }
     if let Some(page) = packed.page {
         say!("  structure in the first {}", progress::bytes(page));
@@ -303,7 +312,7 @@ fn as_json(
         "attributes": packed.attributes,
         "chunks_copied": packed.chunks_copied,
         "pieces_rewritten": packed.chunks_rewritten,
-        "readable_since": describe::oldest(packed.oldest),
+        "readable_since": describe::release(packed.oldest),
         "page": packed.page,
         "notes": packed.notes,
         "verified": verified.map(|verified| json!({

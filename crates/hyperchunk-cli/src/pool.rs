@@ -7,31 +7,31 @@ use hyperchunk_udf::escape::escape;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// List the pools of this user, or the objects of one.
+    /// List your pools, or the objects of one.
     Ls(Ls),
-    /// Delete objects of a pool, or, with none named, the pool itself with all that is in memory.
+    /// Delete objects of a pool; without names, the pool itself with all its memory.
     Rm(Rm),
-    /// Tell how much memory a pool takes, and for what.
+    /// Print the memory that a pool takes, by use.
     Stats(Stats),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// The pool's name, or its folder.
+    /// Name or folder of the pool.
     name: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Rm {
-    /// The pool's name, or its folder.
+    /// Name or folder of the pool.
     name: String,
-    /// The objects.
+    /// Names of objects.
     objects: Vec<String>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Stats {
-    /// The pool's name, or its folder.
+    /// Name or folder of the pool.
     name: String,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             let pool = Pool::open(name)?;
             for object in objects {
                 if !pool.delete(object)? {
-                    return Err(format!("{name} has no object {object}").into());
+                    return Err(format!("object {object} not found in pool {name}").into());
                 }
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             say!("memory    {} bytes, {} of them free", stats.memory, stats.free);
             say!("objects   {} ({} bytes)", stats.objects, stats.bytes);
             say!("unsealed  {}", stats.unsealed);
-            say!("deleted   {} that are still read", stats.deleted);
+            say!("deleted   {} still in use", stats.deleted);
             say!("spilled   {} ({} bytes)", stats.spilled, stats.spilled_bytes);
         }
     }

@@ -1,16 +1,16 @@
-//! How far a long read is, on standard error, if that is a terminal.
+//! Progress of long reads, on standard error if that is a terminal.
 
 use std::cell::Cell;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// How often it is shown.
-const EVERY: Duration = Duration::from_millis(100);
-/// Reads that are shorter are not worth a bar.
-const SHORT: Duration = Duration::from_millis(400);
-const BAR: u64 = 24;
+/// Time between updates.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+/// Time before the first update: shorter reads show none.
+const FIRST_UPDATE_DELAY: Duration = Duration::from_millis(400);
+const BAR_COLUMNS: u64 = 24;
 
-/// A bar with bytes, their rate and the time that is left.
+/// Progress bar with bytes, rate and remaining time.
 pub(crate) struct Progress {
     total: u64,
     done: u64,
@@ -25,11 +25,13 @@ impl Progress {
         Self { total, done: 0, started: Instant::now(), shown: None, terminal }
     }
 
-    /// So many bytes more are there.
+    /// Adds bytes to the finished part.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.done = self.done.saturating_add(bytes);
         let now = Instant::now();
-        let due = self.shown.map_or(now - self.started >= SHORT, |shown| now - shown >= EVERY);
+        let due = self
+            .shown
+            .map_or(now - self.started >= FIRST_UPDATE_DELAY, |shown| now - shown >= UPDATE_INTERVAL);
         if self.terminal && due {
             self.shown = Some(now);
             let line = line(self.done, self.total, now - self.started);
@@ -49,7 +51,7 @@ impl Drop for Progress {
     }
 }
 
-/// A line that says how far something of unknown length is, on standard error, if that is a terminal.
+/// Progress line for work of unknown length.
 pub(crate) struct Counter {
     started: Instant,
     shown: Cell<Option<Instant>>,
@@ -62,13 +64,17 @@ impl Counter {
         Self { started: Instant::now(), shown: Cell::new(None), terminal }
     }
 
-    /// Shows what `text` says, if it is time to.
+    /// Shows a text, if an update is due.
     pub(crate) fn show(&self, text: impl FnOnce() -> String) {
         if !self.terminal {
             return;
         }
         let now = Instant::now();
-        if self.shown.get().map_or(now - self.started >= SHORT, |shown| now - shown >= EVERY) {
+        if self
+            .shown
+            .get()
+            .map_or(now - self.started >= FIRST_UPDATE_DELAY, |shown| now - shown >= UPDATE_INTERVAL)
+        {
             self.shown.set(Some(now));
             let _ = write!(std::io::stderr(), "\r{}\x1b[K", text());
         }
@@ -83,16 +89,16 @@ impl Drop for Counter {
     }
 }
 
-/// A number and what there are so many of.
+/// Returns a number with its noun, in the singular or plural.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// One line: a bar, bytes, rate, time left.
+/// Returns one line: bar, bytes, rate, remaining time.
 fn line(done: u64, total: u64, elapsed: Duration) -> String {
     let part = |of: u64| u128::from(of) * u128::from(done.min(total)) / u128::from(total.max(1));
-    let full = usize::try_from(part(BAR)).unwrap_or(0);
-    let rest = usize::try_from(BAR).unwrap_or(0).saturating_sub(full);
+    let full = usize::try_from(part(BAR_COLUMNS)).unwrap_or(0);
+    let rest = usize::try_from(BAR_COLUMNS).unwrap_or(0).saturating_sub(full);
     let millis = elapsed.as_millis().max(1);
     let rate = u64::try_from(u128::from(done) * 1000 / millis).unwrap_or(u64::MAX);
     let left = total.saturating_sub(done) / rate.max(1);
@@ -108,7 +114,7 @@ fn line(done: u64, total: u64, elapsed: Duration) -> String {
     )
 }
 
-/// A number of bytes for people: three digits.
+/// Returns a number of bytes with three digits and a unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
@@ -130,7 +136,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Seconds for people.
+/// Returns a time in seconds, minutes or hours.
 fn time(seconds: u64) -> String {
     match seconds {
         0..100 => format!("{seconds} s"),

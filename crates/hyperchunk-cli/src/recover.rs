@@ -8,24 +8,24 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The file that was being written, by the name that it would have: FILE, not FILE.partial.
+    /// The file that was being written: FILE, not FILE.partial.
     file: PathBuf,
-    /// Print what was got back as JSON.
+    /// Print a report as JSON, with the losses.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-A file that Hyperchunk writes is FILE.partial until it is committed, with FILE.journal beside it. If the program is killed, both
-stay; this makes FILE of them, with every chunk that was written in full. A FILE that was committed before gets what was written
-after that. Ends with status 1 if something that had been written is not there as it was.
+Until it is committed, a file that Hyperchunk writes is FILE.partial, with FILE.journal beside it. If the
+program is killed, both stay, and `recover` makes FILE of them, with every completely written chunk. If FILE
+was committed before, it gets the data written since. The exit status is 1 if any written data are lost.
 
 Example:
   hyperchunk recover run42.h5";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let path = &arguments.file;
-    // Whoever names what is there means the file that it is part of.
+    // FILE.partial and FILE.journal stand for FILE.
     let named = path.extension().filter(|suffix| *suffix == "partial" || *suffix == "journal");
     let path = if named.is_some() { path.with_extension("") } else { path.clone() };
     let found = write::recover(&path)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     for what in found.lost.iter().take(100) {
-        crate::complain(&format!("lost: {what}"));
+        crate::print_message(&format!("lost: {what}"));
     }
-    Err(format!("{} parts of {shown} were written, but are not there as they were", found.lost.len()).into())
+    Err(format!("{} written parts of {shown} are lost", found.lost.len()).into())
 }

@@ -25,64 +25,64 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// List the layouts that there are of the datasets of a file.
+    /// List the layouts of a file's datasets.
     Layouts(Layouts),
-    /// Delete a layout. The file itself stays as it is.
+    /// Delete a layout. The file itself does not change.
     Rm(Remove),
-    /// Do a share of the tasks of a layout that was begun: one of many processes.
+    /// Do a share of the tasks of a layout that `--begin` began, as one of several processes.
     Work(Work),
 }
 
 #[derive(Args, Debug)]
 struct Make {
-    /// The file, which may be a URL if OUT is named.
+    /// The HDF5 file; may be a URL if OUT is given.
     #[arg(required = true)]
     file: Option<String>,
-    /// The path of the dataset.
+    /// Path of the dataset.
     #[arg(required = true)]
     dataset: Option<String>,
-    /// In which order chunks lie, and along which they are long: row, column, hilbert, or dimensions from the slowest to
-    /// the fastest, such as 2,0,1.
+    /// Order of the chunks, and the dimensions along which they are long: row, column, hilbert, or dimensions
+    /// from the slowest to the fastest, such as 2,0,1.
     #[arg(long, value_name = "ORDER", value_parser = order, default_value = "row")]
     order: Order,
-    /// The shape of the chunks, such as 100x200. Without it they have about a megabyte.
+    /// Shape of the chunks, such as 100x200. Without it, chunks have about a megabyte.
     #[arg(long, value_name = "SHAPE", value_parser = shape, conflicts_with_all = ["target", "favor"])]
     chunk: Option<Numbers>,
-    /// How many bytes a chunk has, about.
+    /// Approximate size of a chunk.
     #[arg(long, value_name = "BYTES", value_parser = size)]
     target: Option<u64>,
-    /// Dimensions along which chunks are long, the first of them first, such as 1,0.
-    #[arg(long, value_name = "AXES", value_parser = shape_of_axes)]
+    /// Dimensions along which chunks are longest, in descending order, such as 1,0.
+    #[arg(long, value_name = "AXES", value_parser = axes)]
     favor: Option<Numbers>,
-    /// The filters: none, gzip:LEVEL, zstd:LEVEL, lz4, lzf, or a preset (deflate, fast, small).
+    /// Filters: none, gzip:LEVEL, zstd:LEVEL, lz4, lzf, or a preset (deflate, fast, small).
     #[arg(long, default_value = "none")]
     codec: String,
-    /// How much memory may be used. What is not enough is refused before anything is written.
+    /// Memory bound. A bound that is too small is refused before anything is written.
     #[arg(long, value_name = "BYTES", value_parser = size, default_value = "256MiB")]
     memory: u64,
-    /// Of a sharded store: which epoch; without it, the newest.
+    /// Epoch of a sharded store; without it, the newest.
     #[arg(long, value_name = "N")]
     epoch: Option<u64>,
-    /// Make a file of its own in place of a layout in FILE.d.
+    /// Make a separate file instead of a layout in FILE.d.
     #[arg(long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Delete the dataset's other layouts once this one is whole. The dataset itself always stays.
+    /// Delete the dataset's other layouts once this one is complete. The dataset itself always stays.
     #[arg(long, conflicts_with = "output")]
     replace: bool,
-    /// Only say how it would be done, and what that costs.
+    /// Only print the plan and its cost.
     #[arg(long, conflicts_with = "begin")]
     dry_run: bool,
-    /// Only begin: the tasks are done by `hyperchunk restructure work FILE ID --task-range i/n`, in as many processes as you
-    /// like.
+    /// Only begin; the tasks are done by `hyperchunk restructure work FILE ID --task-range i/n`, in any
+    /// number of processes.
     #[arg(long, conflicts_with = "output")]
     begin: bool,
-    /// How many threads work, if the memory is enough for them; 0 for as many as there are processors.
+    /// Number of threads, if the memory is enough for them; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Do not wait until the layout is on the disk.
     #[arg(long)]
     no_sync: bool,
-    /// Print what was done as JSON.
+    /// Print a report as JSON; with --dry-run or --begin, the plan.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -90,9 +90,9 @@ struct Make {
 }
 
 const HELP: &str = "\
-A layout lies beside the file, in FILE.d/layouts, and does not change it. Who opens the file with hyperchunk reads from the layout
-that costs least for what is asked for; once the file was written to, its layouts are not read any more. A run that was stopped
-goes on where it was when the same is asked for again.
+A layout is stored beside the file, in FILE.d/layouts, and does not change the file. Hyperchunk then reads
+each selection from the layout with the lowest cost; once the file is written to, its layouts are no longer
+read. Run the same command again to continue an interrupted one.
 
 Examples:
   hyperchunk restructure run.h5 /t --order column --memory 64MiB
@@ -101,7 +101,7 @@ Examples:
   hyperchunk restructure run.h5 /t --order hilbert --dry-run
   hyperchunk restructure layouts run.h5";
 
-/// Numbers of one argument.
+/// List of numbers in one argument.
 #[derive(Debug, Clone)]
 struct Numbers(Vec<u64>);
 
@@ -111,11 +111,11 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
 
 fn shape(text: &str) -> Result<Numbers, String> {
     let numbers = numbers(text).filter(|numbers| !numbers.contains(&0));
-    numbers.map(Numbers).ok_or_else(|| "a shape such as 10x20 is expected".into())
+    numbers.map(Numbers).ok_or_else(|| "expected a shape such as 10x20".into())
 }
 
-fn shape_of_axes(text: &str) -> Result<Numbers, String> {
-    numbers(text).map(Numbers).ok_or_else(|| "dimensions such as 1,0 are expected".into())
+fn axes(text: &str) -> Result<Numbers, String> {
+    numbers(text).map(Numbers).ok_or_else(|| "expected dimensions such as 1,0".into())
 }
 
 fn order(text: &str) -> Result<Order, String> {
@@ -127,14 +127,14 @@ fn order(text: &str) -> Result<Order, String> {
             let axes = numbers(axes).map(|axes| axes.into_iter().map(|axis| usize::try_from(axis).ok()));
             let axes: Option<Vec<usize>> = axes.and_then(Iterator::collect);
             axes.map(Order::Axes)
-                .ok_or_else(|| "row, column, hilbert or dimensions such as 2,0,1 are expected".into())
+                .ok_or_else(|| "expected row, column, hilbert or dimensions such as 2,0,1".into())
         }
     }
 }
 
 fn size(text: &str) -> Result<u64, String> {
     let size = restructure::bytes_of(text).filter(|size| *size > 0);
-    size.ok_or_else(|| "a number of bytes such as 64MiB is expected".into())
+    size.ok_or_else(|| "expected a number of bytes such as 64MiB".into())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -195,11 +195,11 @@ fn sync(no_sync: bool) -> Sync {
     if no_sync { Sync::Never } else { Sync::Commit }
 }
 
-fn shown(path: &Path) -> String {
+fn display(path: &Path) -> String {
     escape(&path.display().to_string(), 2000)
 }
 
-/// Does a share of the tasks, with a bar.
+/// Does a share of the tasks, with a progress bar.
 fn share(job: &Job, part: u64, of: u64, threads: usize, wait: Duration) -> Result<Worked, hyperchunk::Error> {
     let passes = job.plan().passes.len() as u64;
     let progress = Mutex::new(Progress::new(job.bytes().saturating_mul(passes) / of));
@@ -220,18 +220,18 @@ fn tell(job: &Job, worked: Worked, committed: Option<&Committed>, as_json: bool)
     }
     let chunk = describe(job.chunk());
     match committed {
-        None => say!("{}: {done} tasks done, {skipped} were; {tasks} there are", job.id()),
+        None => say!("{}: {done} tasks done, {skipped} done before, of {tasks}", job.id()),
         Some(committed) if committed.now => {
-            say!("{}: {}, in chunks of {chunk}", shown(&committed.path), bytes(job.bytes()));
+            say!("{}: {}, in chunks of {chunk}", display(&committed.path), bytes(job.bytes()));
         }
-        Some(committed) => say!("{}: it is there already, in chunks of {chunk}", shown(&committed.path)),
+        Some(committed) => say!("{}: exists already, in chunks of {chunk}", display(&committed.path)),
     }
     for name in committed.iter().flat_map(|committed| &committed.left_out) {
-        say!("not copied: the attribute {}, which leads to other places of the file", escape(name, 2000));
+        say!("not copied: attribute {}, which refers to other parts of the file", escape(name, 2000));
     }
 }
 
-/// An estimate, for people.
+/// Rounds an estimate for printing.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -256,7 +256,7 @@ fn estimate(job: &Job, arguments: &Make) {
     } else {
         arguments.threads
     };
-    say!("{}: {}, in chunks of {}", shown(&job.result()), bytes(job.bytes()), describe(job.chunk()));
+    say!("{}: {}, in chunks of {}", display(&job.result()), bytes(job.bytes()), describe(job.chunk()));
     for pass in &plan.passes {
         let cost = pass.cost;
         say!(
@@ -276,31 +276,31 @@ fn estimate(job: &Job, arguments: &Make) {
 
 #[derive(Args, Debug)]
 pub(crate) struct Work {
-    /// The file.
+    /// The HDF5 file.
     file: String,
-    /// The layout's name, or the first digits of it.
+    /// Name of the layout, or its first digits.
     id: String,
-    /// Which share: i/n is process i of n, counted from 0.
-    #[arg(long, value_name = "I/N", value_parser = share_of, default_value = "0/1")]
+    /// Share of this process: i/n is process i of n, counted from 0.
+    #[arg(long, value_name = "I/N", value_parser = parse_share, default_value = "0/1")]
     task_range: (u64, u64),
-    /// Where there are two passes, wait so many seconds for others that get no further.
+    /// If there are two passes: seconds to wait for other processes that make no progress.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
-    /// How many threads work, if the memory is enough for them; 0 for as many as there are processors.
+    /// Number of threads, if the memory is enough for them; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Do not wait until the layout is on the disk.
     #[arg(long)]
     no_sync: bool,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Process i of n.
-pub(crate) fn share_of(text: &str) -> Result<(u64, u64), String> {
+/// Parses i/n, for process i of n.
+pub(crate) fn parse_share(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    parts.filter(|(part, of)| part < of).ok_or_else(|| "i/n is expected, with i from 0 to n - 1".into())
+    parts.filter(|(part, of)| part < of).ok_or_else(|| "expected i/n, with i from 0 to n - 1".into())
 }
 
 pub(crate) fn work(arguments: &Work) -> Outcome {
@@ -314,9 +314,9 @@ pub(crate) fn work(arguments: &Work) -> Outcome {
 
 #[derive(Args, Debug)]
 struct Layouts {
-    /// The file.
+    /// The HDF5 file.
     file: PathBuf,
-    /// Print them as JSON.
+    /// Print the layouts as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -341,21 +341,21 @@ fn list(arguments: &Layouts) -> Outcome {
         say!("{}  {:10}  {:>8}  {request}", one.id, state(one.state), bytes(one.bytes));
     }
     if all.is_empty() {
-        say!("{}: no layouts", shown(&arguments.file));
+        say!("{}: no layouts", display(&arguments.file));
     }
     Ok(())
 }
 
 #[derive(Args, Debug)]
 struct Remove {
-    /// The file.
+    /// The HDF5 file.
     file: PathBuf,
-    /// The layout's name, or the first digits of it.
+    /// Name of the layout, or its first digits.
     id: String,
 }
 
 fn remove(arguments: &Remove) -> Outcome {
     let folder = restructure::remove(&arguments.file, &arguments.id)?;
-    say!("{}: deleted", shown(&folder));
+    say!("{}: deleted", display(&folder));
     Ok(())
 }

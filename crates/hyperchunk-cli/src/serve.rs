@@ -6,38 +6,39 @@ use hyperchunk_arrow::flight::{self, Address, ServerOptions, Token};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Serves until it is asked to stop (Ctrl-C, SIGTERM). Clients: `hyperchunk.open("grpc://HOST:PORT/FILE")`, and whatever
-/// speaks Arrow Flight.
+/// Serve files and folders until Ctrl-C or SIGTERM. Clients: `hyperchunk.open("grpc://HOST:PORT/FILE")`, and
+/// any Arrow Flight client.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Serve by Arrow Flight.
     #[arg(long, required = true)]
     flight: bool,
-    /// Where to listen: grpc://HOST:PORT, grpc+tls://HOST:PORT or grpc+unix:///PATH. Port 0 takes a free one.
+    /// Address to listen at: grpc://HOST:PORT, grpc+tls://HOST:PORT or grpc+unix:///PATH. Port 0 takes a free
+    /// one.
     #[arg(long, value_name = "URL", default_value = "grpc://127.0.0.1:8815")]
     listen: String,
-    /// The file that holds the token that clients must show. Without it, the token is $HYPERCHUNK_TOKEN.
+    /// File with the token that clients must send. Without it, the token is $HYPERCHUNK_TOKEN.
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     token_file: Option<PathBuf>,
-    /// Ask for no token. Only at an address that other machines cannot reach.
+    /// Require no token. Only at an address that other machines cannot reach.
     #[arg(long)]
     no_token: bool,
-    /// The certificate for grpc+tls, as PEM, with those that it stands on.
+    /// Certificate chain for grpc+tls, as PEM.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its private key, as PEM.
+    /// Private key of the certificate, as PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// Let clients make files and append to tables.
     #[arg(long)]
     writable: bool,
-    /// How many answers may be under way.
+    /// Maximum number of concurrent answers.
     #[arg(long, value_name = "N", default_value_t = 64)]
     streams: usize,
     /// Print a line for each request.
     #[arg(long, short)]
     verbose: bool,
-    /// Files, and folders, of which everything below is served.
+    /// Files to serve, and folders, with everything below them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
@@ -48,7 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Some(path) => Some(Token::read(path)?),
         None if arguments.no_token => None,
         None => Some(Token::of_environment()?.ok_or(
-            "a token is needed: --token-file, $HYPERCHUNK_TOKEN, or --no-token where only this machine can come",
+            "cannot serve without a token; use --token-file or $HYPERCHUNK_TOKEN, or --no-token \
+             for this machine only",
         )?),
     };
     let read = |path: &PathBuf| {
@@ -60,7 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     options.writable = arguments.writable;
     options.streams = arguments.streams.max(1);
-    options.log = arguments.verbose.then(|| Arc::new(|line: &str| crate::complain(&line)) as flight::Log);
+    options.log =
+        arguments.verbose.then(|| Arc::new(|line: &str| crate::print_message(&line)) as flight::Log);
     flight::serve(&arguments.paths, &options, |url| say!("serving at {url}"))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Which file a command reads, and how it is reached.
+//! Options of the input file, and its opening.
 
 use clap::Args;
 use hyperchunk::index::{IndexOption, IndexState};
@@ -7,26 +7,26 @@ use hyperchunk::store::SiteBuf;
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// How object stores are reached.
+/// Options of object stores.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
-pub(crate) struct Reach {
-    /// The object store's address, where it is not the usual one.
+pub(crate) struct StoreOptions {
+    /// Address of the object store, if not the usual one.
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The object store's region.
+    /// Region of the object store.
     #[arg(long)]
     region: Option<String>,
     /// Do not sign requests.
     #[arg(long)]
     anonymous: bool,
-    /// Any other setting of the object store, such as access_key_id=ID. May be given several times.
+    /// Any other setting of the object store, such as access_key_id=ID; may be given several times.
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = setting)]
     options: Vec<(String, String)>,
 }
 
-impl Reach {
-    pub(crate) fn remote(&self) -> RemoteOptions {
+impl StoreOptions {
+    pub(crate) fn options(&self) -> RemoteOptions {
         let mut remote = RemoteOptions::default();
         let set = [("endpoint", &self.endpoint), ("region", &self.region)];
         let set = set.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
@@ -37,33 +37,33 @@ impl Reach {
         remote
     }
 
-    /// Where the store of a file is.
+    /// Returns the location of a file's store.
     pub(crate) fn site(&self, file: &Path) -> SiteBuf {
-        SiteBuf::find(file, &self.remote())
+        SiteBuf::find(file, &self.options())
     }
 
-    /// Where the store of a file is that is to be changed: another user's link is an error.
+    /// Returns the location of a store that will be changed; another user's link is an error.
     pub(crate) fn site_to_change(&self, file: &Path) -> hyperchunk::Result<SiteBuf> {
-        SiteBuf::find_to_change(file, &self.remote())
+        SiteBuf::find_to_change(file, &self.options())
     }
 }
 
-/// How files are reached.
+/// Options of input files.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
 pub(crate) struct SourceOptions {
     #[command(flatten)]
-    reach: Reach,
-    /// Use this index; `beside` to ask for FILE.hcindex over a network, too; `never` for none. Without this: FILE.hcindex of
-    /// this machine, else that in the cache folder.
+    remote: StoreOptions,
+    /// Use this index; `beside` also looks for FILE.hcindex over a network; `never` uses none. Without it,
+    /// FILE.hcindex of a local file, otherwise the index in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
     index: Option<String>,
-    /// Whether all structure of the file will be looked at.
+    /// Whether the command reads all structure of the file.
     #[arg(skip)]
     lists: bool,
 }
 
-/// What `FILE:/OBJECT` names.
+/// File and object that `FILE:/OBJECT` names.
 pub(crate) struct Target {
     pub(crate) file: File,
     pub(crate) object: Object,
@@ -71,11 +71,11 @@ pub(crate) struct Target {
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("KEY=VALUE is expected")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.to_owned()))
 }
 
-/// Whether a file is named by a URL.
+/// Returns true for names that are URLs, except `file://` URLs.
 pub(crate) fn is_url(name: &str) -> bool {
     name.split_once("://").is_some_and(|(scheme, _)| {
         !scheme.is_empty()
@@ -84,7 +84,7 @@ pub(crate) fn is_url(name: &str) -> bool {
     })
 }
 
-/// The file and the object in `FILE:/OBJECT`.
+/// Splits `FILE:/OBJECT`.
 fn split(target: &str) -> Option<(&str, &str)> {
     let start = if is_url(target) { target.find("://")? + 3 } else { 0 };
     let at = start + target.get(start..)?.find(":/")?;
@@ -92,14 +92,14 @@ fn split(target: &str) -> Option<(&str, &str)> {
 }
 
 impl SourceOptions {
-    /// The same, to look at all structure of the file if `lists`.
+    /// Returns the same options, for reading all structure of the file if `lists`.
     pub(crate) fn listing(&self, lists: bool) -> Self {
         Self { lists, ..self.clone() }
     }
 
     pub(crate) fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
-        options.remote = self.reach.remote();
+        options.remote = self.remote.options();
         if self.lists {
             options.remote = options.remote.for_listing();
         }
@@ -117,10 +117,10 @@ impl SourceOptions {
         Self::open_with(name, &self.open_options())
     }
 
-    /// As [`SourceOptions::open`], without looking for an index.
+    /// Opens a file like [`SourceOptions::open`], but without an index.
     pub(crate) fn open_unindexed(&self, name: &str) -> Result<File, Error> {
         let mut options = self.open_options();
-        // To look at all of it.
+        // Without an index, all structure is read from the file.
         options.remote = options.remote.for_listing();
         options.index = IndexOption::Never;
         Self::open_with(name, &options)
@@ -131,7 +131,7 @@ impl SourceOptions {
         if let IndexState::Ignored(why) = file.index_state()
             && !hyperchunk::companion::is_distrust(why)
         {
-            crate::complain(&format!("warning: the index is not used: {why}"));
+            crate::print_message(&format!("warning: the index is not used: {why}"));
         }
         Ok(file)
     }

@@ -1,16 +1,16 @@
-//! What standard output is: how wide, and whether it shows colours.
+//! Properties of standard output: width and colours.
 
 use std::io::IsTerminal as _;
 
-/// How to print.
+/// Properties of standard output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terminal {
-    /// Columns; `None` where lines may be as long as they like.
+    /// Width in columns; `None` for no limit.
     pub(crate) width: Option<usize>,
     colour: bool,
 }
 
-/// What a piece of text stands for, which gives it its colour.
+/// Meaning of a text, which determines its colour.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ink {
     Group,
@@ -20,7 +20,7 @@ pub(crate) enum Ink {
     Quiet,
 }
 
-/// When to use colours.
+/// Use of colours in the output.
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set.
@@ -44,7 +44,7 @@ impl Terminal {
         Self { width, colour }
     }
 
-    /// Text in its colour.
+    /// Returns a text in its colour.
     pub(crate) fn paint(self, ink: Ink, text: &str) -> String {
         if !self.colour {
             return text.to_owned();
@@ -59,7 +59,8 @@ impl Terminal {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// Text cut to what is left of a line of which `used` columns are taken. Counts characters, as most are one wide.
+    /// Shortens a text to the rest of a line on which `used` columns are taken. Counts characters: most have
+    /// a width of one column.
     pub(crate) fn cut(self, text: &str, used: usize) -> String {
         let Some(width) = self.width else { return text.to_owned() };
         let left = width.saturating_sub(used).max(8);

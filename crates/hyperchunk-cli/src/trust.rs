@@ -15,57 +15,58 @@ const ADD_HELP: &str = "\
 Examples:
   hyperchunk trust add ada.pub --profile default
   hyperchunk trust add SHA256:owWxCoBJlEQKDgwLS-310SGRuFw9I8QC3ZBLkH9CFV8 --profile lab --name Ada
-  hyperchunk trust add scene.h5:/NDVI --profile default      whoever signed it";
+  hyperchunk trust add scene.h5:/NDVI --profile default      the signer of /NDVI";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Put somebody's key into a profile: what they signed then runs with that profile's rights.
+    /// Put a key into a profile: functions that it signed then have that profile's rights.
     #[command(after_help = ADD_HELP)]
     Add {
-        /// A public key file (ours, or HDF5-UDF's), a fingerprint, or FILE:/DATASET for the key that signed it.
-        #[arg(allow_hyphen_values = true)] // as one in 64 begins, without `SHA256:`
+        /// A public key file (HDF5-UDF's, too), a fingerprint, or FILE:/DATASET for the key that signed it.
+        // One fingerprint in 64 begins with `-`, if it is given without `SHA256:`.
+        #[arg(allow_hyphen_values = true)]
         key: String,
-        /// The profile: untrusted, default, or one of yours.
+        /// Profile: untrusted, default, or one of yours.
         #[arg(long)]
         profile: String,
-        /// A label for yourself, instead of the one in the key.
+        /// Label for yourself, instead of the one in the key.
         #[arg(long)]
         name: Option<String>,
         /// Trust a key again that you revoked.
         #[arg(long)]
         even_if_revoked: bool,
     },
-    /// List the keys that you put into profiles, and those that you revoked.
+    /// List the keys that you put into profiles or revoked.
     Ls {
-        /// Print JSON.
+        /// Print the keys as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Put a listed key into another profile.
     Move {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
-        /// The profile.
+        /// Name of the profile.
         profile: String,
     },
-    /// Take all trust from a key: what it signed is refused from now on, even as a stranger's.
+    /// Refuse everything that a key signed, from now on; not even `untrusted` runs it.
     Revoke {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
-    /// Take a key out of every profile. It is then a stranger's.
+    /// Take a key out of its profile. It is a stranger's then.
     Rm {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
-    /// Make a profile of HDF5-UDF's rules (JSON). What cannot be carried over is told.
+    /// Make a profile of HDF5-UDF's rules (JSON), and list the rules that were left out.
     ImportProfile {
-        /// The rules, such as ~/.config/hdf5-udf/default/default.json.
+        /// File with the rules, such as ~/.config/hdf5-udf/default/default.json.
         file: PathBuf,
-        /// The new profile's name; without it, the file's.
+        /// Name of the new profile; without it, the file's.
         #[arg(long)]
         name: Option<String>,
         /// Print the profile, write nothing.
@@ -86,11 +87,12 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             say!("{} is in profile {profile}", label(&listed));
             if own == Some(listed.fingerprint) {
                 say!(
-                    "it is your own key, and no longer has the rights of profile self; to take that back: hyperchunk trust rm {}",
+                    "it is your own key, and no longer has the rights of profile self; to undo this: \
+                     hyperchunk trust rm {}",
                     listed.fingerprint
                 );
             }
-            say!("{}", about(&Profile::named(&profile)?));
+            say!("{}", describe(&Profile::named(&profile)?));
         }
         Command::Ls { json } => ls(json)?,
         Command::Move { fingerprint, profile } => {
@@ -106,14 +108,15 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             say!("{fingerprint} is revoked: nothing that it signed runs here");
             if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == fingerprint) {
                 say!(
-                    "it is your own key: move keys/self.key and keys/self.pub away, make a new one (hyperchunk key new), and sign anew what you wrote (hyperchunk udf rebuild --take-over)"
+                    "it is your own key: move keys/self.key and keys/self.pub away, make a new one \
+                     (hyperchunk key new), and sign your functions again (hyperchunk udf rebuild --take-over)"
                 );
             }
         }
         Command::Rm { fingerprint } => {
             let fingerprint = Fingerprint::parse(&fingerprint)?;
             trust::forget(&fingerprint)?;
-            say!("{fingerprint} is in no profile of yours any more");
+            say!("{fingerprint} is no longer in any of your profiles");
         }
         Command::ImportProfile { file, name, dry_run } => import(&file, name, dry_run)?,
     }
@@ -125,8 +128,8 @@ fn label(listed: &Listed) -> String {
     format!("{} {}", listed.fingerprint, labels.trim()).trim_end().to_owned()
 }
 
-/// A profile in words.
-pub(crate) fn about(profile: &Profile) -> String {
+/// Describes a profile.
+pub(crate) fn describe(profile: &Profile) -> String {
     let languages: Vec<_> = profile.backends.iter().map(|b| b.short_name()).collect();
     let (limits, grants) = (&profile.limits, profile.grants.describe());
     format!(
@@ -181,7 +184,7 @@ fn row_json(row: &Listed) -> Value {
 fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
     let imported = profile::import_file(file, name.as_deref(), dry_run)?;
     for warning in &imported.warnings {
-        crate::complain(&format!("warning: {warning}"));
+        crate::print_message(&format!("warning: {warning}"));
     }
     if dry_run {
         crate::print_text(&imported.toml);
@@ -189,6 +192,6 @@ fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
     }
     let Some((name, path)) = imported.made else { return Ok(()) };
     say!("made {}", path.display());
-    say!("{}", about(&Profile::named(&name)?));
+    say!("{}", describe(&Profile::named(&name)?));
     Ok(())
 }

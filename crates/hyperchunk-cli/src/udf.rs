@@ -13,60 +13,64 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one is made, when the words are read")]
+#[expect(clippy::large_enum_variant, reason = "only one is made, when the arguments are parsed")]
 pub(crate) enum Command {
-    /// Store a program, or an expression, in a file as one dataset or more.
+    /// Store a program or an expression in a file, as one or more datasets.
     ///
-    /// The datasets that the program names with lib.getData and that the file has are its inputs; the others are its
-    /// outputs. An output is described as NAME:RESOLUTION:TYPE, for example NDVI:4000x4000:float, or, a compound, as
-    /// NAME:{MEMBER:TYPE,…}:RESOLUTION. Without a description, it takes the shape and type of the inputs, if they all have
-    /// the same. All datasets that an expression names are inputs; it has one output, whose type is found as NumPy finds it.
+    /// Datasets of the file that the program names with lib.getData are its inputs; other names are its
+    /// outputs. Describe an output as NAME:RESOLUTION:TYPE, for example NDVI:4000x4000:float, or a compound
+    /// as NAME:{MEMBER:TYPE,…}:RESOLUTION. Without a description, it takes the shape and type of the inputs,
+    /// if they are all the same. All datasets that an expression names are inputs; it has one output, whose
+    /// type follows NumPy's rules.
     #[command(after_help = ATTACH_HELP)]
     Attach {
         /// The HDF5 file.
         file: PathBuf,
-        /// The program: .py (Python), .lua (Lua), .cpp (C++), .c (C, as WebAssembly), .wasm (a WebAssembly module), .cu
-        /// (CUDA) or .expr (an expression). Not with --expression.
+        /// The program: .py (Python), .lua (Lua), .cpp (C++), .c (C, as WebAssembly), .wasm (a WebAssembly
+        /// module), .cu (CUDA) or .expr (an expression). Not with --expression.
         #[arg(required_unless_present = "expression")]
         source: Option<PathBuf>,
-        /// The outputs.
+        /// Outputs of the program.
         #[arg(value_name = "NAME[:RESOLUTION:TYPE]")]
         outputs: Vec<String>,
-        /// Compute this, element by element, such as "(NIR - Red) / (NIR + Red)". It can only compute, and so is refused
-        /// nowhere.
+        /// Compute this expression element by element, such as "(NIR - Red) / (NIR + Red)". Expressions can
+        /// only compute, so no profile refuses them.
         #[arg(long, value_name = "TEXT")]
         expression: Option<String>,
-        /// Compile a C++ source to WebAssembly: wasm. One binary for every machine, which strangers run, too. Needs Zig: pip
-        /// install ziglang.
+        /// Compile a C++ source to WebAssembly: one binary for all machines, which runs even if its signer is
+        /// not trusted. Needs Zig (pip install ziglang).
         #[arg(long, value_name = "wasm", value_parser = ["wasm"])]
         backend: Option<String>,
-        /// A dataset that a .wasm module reads, if the module does not say it itself. May be given several times.
+        /// Dataset that a .wasm module reads, if the module does not list it itself; may be given several
+        /// times.
         #[arg(long = "input", value_name = "NAME")]
         inputs: Vec<String>,
-        /// Run the function once a chunk, on that block of its inputs: auto, or a shape such as 16x4000. Without it,
-        /// a program sees whole arrays; an expression is computed in blocks of its own choice.
+        /// Run the function once for each chunk, on the same block of its inputs: auto, or a shape such as
+        /// 16x4000. Without it, a program gets whole arrays, and an expression is computed in blocks of its
+        /// own choice.
         #[arg(long, value_name = "auto|SHAPE")]
         chunks: Option<String>,
-        /// Give a function that runs once a chunk a wider block of its inputs: so many elements more at each side, as far as
-        /// the dataset goes. One number for each dimension, such as 1,1, or one for all. lib.getOffset tells where blocks lie.
+        /// Extend the input blocks of a function with --chunks by this number of elements at each side, up to
+        /// the edge of the dataset. One number for each dimension, such as 1,1, or one for all. lib.getOffset
+        /// returns the position of a block.
         #[arg(long, value_name = "N,N…", value_delimiter = ',')]
         halo: Vec<u64>,
-        /// Let the dataset grow, by `hyperchunk udf extend`: `inputs`, as far as its inputs can, or to a shape, such as *x4000,
-        /// where * has no bound. For what is computed in blocks.
+        /// Let the dataset grow, by `hyperchunk udf extend`: as far as its inputs can (inputs), or to a shape
+        /// such as *x4000, where * has no bound. Only for datasets that are computed in blocks.
         #[arg(long, value_name = "inputs|SHAPE")]
         maxshape: Option<String>,
-        /// What the function makes random numbers from (lib.seed, and its language's own), for the same values each time. Without
-        /// it, one is chosen if the source calls lib.seed. `hyperchunk udf show` tells it.
+        /// Seed of random numbers (lib.seed, and the language's own), so that they are the same each time.
+        /// Without it, one is chosen if the source calls lib.seed. `hyperchunk udf show` prints it.
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
-        /// An attribute of the outputs, such as units=K. A value that is a number is stored as one; in double quotes it is text. May
-        /// be given several times.
+        /// Attribute of the outputs, such as units=K. Numbers are stored as numbers; put them in double
+        /// quotes to store text. May be given several times.
         #[arg(long = "attr", value_name = "NAME=VALUE")]
         attributes: Vec<String>,
-        /// Replace what has an output's name.
+        /// Replace existing objects with an output's name.
         #[arg(long)]
         overwrite: bool,
-        /// Do not sign. Readers then run it in the profile `untrusted`, which refuses C++.
+        /// Do not sign. Readers then run the function in the profile `untrusted`, which refuses C++.
         #[arg(long)]
         unsigned: bool,
         /// Check everything, write nothing.
@@ -80,42 +84,46 @@ pub(crate) enum Command {
     Ls {
         /// The HDF5 file.
         file: PathBuf,
-        /// Print JSON.
+        /// Print the list as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show a live dataset: what it is, who signed it, its source.
+    /// Print a live dataset's description, signer and source.
     Show {
         /// FILE:/DATASET
         target: String,
-        /// Print the source alone.
+        /// Print only the source.
         #[arg(long, conflicts_with = "json")]
         source: bool,
-        /// Print the record as it is stored.
+        /// Print the record as stored.
         #[arg(long)]
         json: bool,
     },
-    /// Check the records, signatures and chunks of a file, or of one live dataset, and whether it would run here and why
-    /// not, running nothing of it. The exit status is 1 if something is invalid, 3 if something would not run here.
+    /// Check records, signatures and chunks, and whether live datasets would run here.
+    ///
+    /// Runs nothing of them. The exit status is 1 if something is invalid, 3 if something valid would not run
+    /// here.
     Verify {
         /// FILE or FILE:/DATASET
         target: String,
     },
-    /// Say in words what a live dataset is, whose it is, and what it would be allowed to do here.
+    /// Describe in words what a live dataset computes, who signed it, and its rights here.
     Explain {
         /// FILE:/DATASET
         target: String,
     },
-    /// Compile and sign anew from the stored source, for this machine and with your key.
+    /// Compile and sign a live dataset again, from its stored source, for this machine and with your key.
     Rebuild {
         /// FILE or FILE:/DATASET
         target: String,
-        /// Also what somebody else signed, or nobody: it is signed by you from then on. Look at its source first.
+        /// Include functions that are unsigned or signed by another key. You vouch for them from then on:
+        /// inspect their source first.
         #[arg(long)]
         take_over: bool,
     },
-    /// Make a live dataset of one that HDF5-UDF wrote, from the source that it stored: signed by you, so look at it first
-    /// (hyperchunk udf show --source).
+    /// Make a live dataset of one that HDF5-UDF wrote, from its stored source.
+    ///
+    /// It is signed with your key: inspect the source first (hyperchunk udf show --source).
     Convert {
         /// FILE or FILE:/DATASET
         target: String,
@@ -123,24 +131,24 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Give live datasets that grow (attached with --maxshape) the shape that their inputs have now.
+    /// Give growable live datasets (attached with --maxshape) the current shape of their inputs.
     ///
-    /// Needs no key: the record says that they may grow. What they have stays as it is.
+    /// Needs no key, because the record allows the growth. Existing chunks do not change.
     Extend {
         /// FILE or FILE:/DATASET
         target: String,
-        /// The shape, such as 6000x4000, instead of that of the inputs. For FILE:/DATASET only.
+        /// Shape, such as 6000x4000, instead of the shape of the inputs. Only for FILE:/DATASET.
         #[arg(long, value_name = "SHAPE")]
         to: Option<String>,
     },
-    /// Tell what is kept on this machine, or remove it: machine code of WebAssembly modules, and results of functions if that was
-    /// switched on.
+    /// List or clear the caches on this machine: compiled WebAssembly modules, and results, if that cache is
+    /// enabled.
     Cache {
-        /// Remove it.
+        /// Remove the cached entries.
         #[arg(value_parser = ["clear"])]
         action: Option<String>,
     },
-    /// Remove a live dataset from a file.
+    /// Remove a live dataset. Its inputs stay.
     Rm {
         /// FILE:/DATASET
         target: String,
@@ -155,8 +163,8 @@ Examples:
 
   hyperchunk udf attach table.h5 rows.py 'Rows:{id:uint32,place:string(20),height:double}:1000'
 
-Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double bool, string (32 bytes), string(SIZE),
-INTEGER{NAME=VALUE,…} for enumerations, {MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
+Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double bool, string (32 bytes),
+string(SIZE), INTEGER{NAME=VALUE,…} for enumerations, {MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
 
 pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     let library = || Library::load(library);
@@ -194,14 +202,14 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             };
             let program = match (&expression, &source) {
                 (Some(text), first) => {
-                    // There is no source, so what stands in its place is an output.
+                    // With --expression there is no source: the first argument is an output.
                     if let Some(first) = first {
                         outputs.insert(0, first.to_str().ok_or("an output's name must be UTF-8")?.to_owned());
                     }
                     edit::Program::Expression(text)
                 }
                 (None, Some(path)) => edit::Program::File(path),
-                (None, None) => return Err("give a program, or --expression".into()),
+                (None, None) => return Err("expected a program, or --expression".into()),
             };
             let attached = edit::attach(library()?, &file, program, &outputs, &options)?;
             if json {
@@ -213,8 +221,9 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 say!("{}", describe_attached(one, dry_run));
             }
             if outputs.is_empty() && attached.len() > 1 {
-                crate::complain(&format!(
-                    "note: {} outputs, since none of these names is in the file; outputs can be described (NAME:RESOLUTION:TYPE)",
+                crate::print_message(&format!(
+                    "note: {} outputs, because none of these names is in the file; outputs can be described \
+                     (NAME:RESOLUTION:TYPE)",
                     attached.len()
                 ));
             }
@@ -250,7 +259,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
         Command::Extend { target, to } => extend(library()?, &target, to.as_deref())?,
-        Command::Cache { action } => kept(action.is_some())?,
+        Command::Cache { action } => caches(action.is_some())?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -274,7 +283,7 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
         shape(&record.output.dims),
         if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
         if record.blockwise {
-            format!("{} {} of {}", one.chunks, chunks(one.chunks), shape(&record.chunk))
+            format!("{} {} of {}", one.chunks, chunk_noun(one.chunks), shape(&record.chunk))
         } else {
             "one chunk".to_owned()
         },
@@ -285,13 +294,13 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
     )
 }
 
-/// The word for so many.
-fn chunks(number: u64) -> &'static str {
+/// Returns the singular or plural of *chunk*.
+fn chunk_noun(number: u64) -> &'static str {
     if number == 1 { "chunk" } else { "chunks" }
 }
 
-/// A largest shape, with `*` where there is no bound.
-pub(crate) fn largest(dims: &[u64]) -> String {
+/// Returns a maximum shape, with `*` for unlimited dimensions.
+pub(crate) fn max_shape(dims: &[u64]) -> String {
     let dim = |&d: &u64| if d == UNLIMITED { "*".to_owned() } else { d.to_string() };
     dims.iter().map(dim).collect::<Vec<_>>().join("x")
 }
@@ -401,7 +410,7 @@ fn show(entry: &edit::Entry) -> Outcome {
         }
     );
     if !record.maximum.is_empty() {
-        say!("grows to  {}", largest(&record.maximum));
+        say!("grows to  {}", max_shape(&record.maximum));
     }
     if let Some(seed) = record.needs.seed {
         say!("seed      {seed}");
@@ -420,19 +429,19 @@ fn show(entry: &edit::Entry) -> Outcome {
     Ok(())
 }
 
-fn kept(clear: bool) -> Outcome {
+fn caches(clear: bool) -> Outcome {
     match Results::setting()? {
-        Some(results) => one_kept("results", results.kept(), clear)?,
-        None => say!("no results are kept; cache.toml or HYPERCHUNK_RESULT_CACHE=1 switches that on"),
+        Some(results) => print_cache("results", results.kept(), clear)?,
+        None => say!("results are not cached; cache.toml or HYPERCHUNK_RESULT_CACHE=1 enables it"),
     }
     match code::kept() {
-        Some(kept) => one_kept("compiled modules", &kept, clear)?,
-        None => say!("no machine code of WebAssembly modules is kept"),
+        Some(kept) => print_cache("compiled modules", &kept, clear)?,
+        None => say!("compiled WebAssembly modules are not cached"),
     }
     Ok(())
 }
 
-fn one_kept(what: &str, kept: &Kept, clear: bool) -> Outcome {
+fn print_cache(what: &str, kept: &Kept, clear: bool) -> Outcome {
     let folder = escape(&kept.folder.display().to_string(), 300);
     if clear {
         say!("removed {} {what} from {folder}", kept.clear()?);
@@ -456,11 +465,11 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
         }
     };
     if names.is_empty() {
-        say!("no live dataset of this file grows (attach it with --maxshape)");
+        say!("no live dataset of this file can grow (attach it with --maxshape)");
     }
     for name in names {
         let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;
-        let word = chunks(one.new_chunks);
+        let word = chunk_noun(one.new_chunks);
         say!("{}: {}, {} new {word}", escape(&name, 200), shape(&one.dims), one.new_chunks);
     }
     Ok(())

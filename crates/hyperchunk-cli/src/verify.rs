@@ -1,6 +1,7 @@
-//! `hyperchunk udf verify` and `hyperchunk udf explain`: what a live dataset is and may do, without running it.
+//! `hyperchunk udf verify` and `hyperchunk udf explain`: description and rights of live datasets, without
+//! running them.
 
-use crate::udf::{largest, shape};
+use crate::udf::{max_shape, shape};
 use crate::{Outcome, Status};
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::backend::Backend;
@@ -11,8 +12,8 @@ use hyperchunk_udf::loops;
 use hyperchunk_udf::profile::Profile;
 use std::path::Path;
 
-/// The exit status when everything is valid and something would not run here.
-const DOES_NOT_RUN: i32 = 3;
+/// Exit status if all live datasets are valid, but some would not run here.
+const DOES_NOT_RUN_STATUS: i32 = 3;
 
 pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
     let (file, entries) = match edit::split_target(target) {
@@ -41,29 +42,31 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
             }
         };
         let who = match (&entry.legacy, entry.signer()) {
-            (Some(legacy), _) => crate::legacy::who(legacy),
+            (Some(legacy), _) => crate::legacy::origin(legacy),
             (None, Some(fingerprint)) => format!("signed by {fingerprint}"),
             (None, None) => "not signed".to_owned(),
         };
         say!("{path}\t{who}\t{chunks} chunks\t{runs}");
     }
     if entries.iter().any(|entry| entry.legacy.as_ref().is_some_and(|l| l.fingerprint().is_some())) {
-        say!("note: {}", crate::legacy::COVERS);
+        say!("note: {}", crate::legacy::SIGNATURE_LIMIT);
     }
     let all = entries.len();
     if invalid > 0 {
         return Err(format!("{invalid} of {all} live datasets are invalid").into());
     }
     if refused > 0 {
-        return Err(Status(DOES_NOT_RUN, format!("{refused} of {all} live datasets do not run here")).into());
+        return Err(
+            Status(DOES_NOT_RUN_STATUS, format!("{refused} of {all} live datasets do not run here")).into()
+        );
     }
     Ok(())
 }
 
-/// What a live dataset is and may do, in words.
+/// Describes a live dataset and its rights in words.
 ///
 /// # Errors
-/// `NotFound` when there is none of this name, `Invalid` when its record does not hold.
+/// `NotFound` if the file has no live dataset of this name, `Invalid` if its record is not valid.
 pub fn explanation(library: &'static Library, file: &Path, dataset: &str) -> Result<String, Error> {
     let mut out = String::new();
     let entry = edit::find(library, file, dataset)?;
@@ -88,7 +91,7 @@ fn explain(
     put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     put!(
         out,
-        "  is computed by {}, which {}, each time that somebody reads it.",
+        "  is computed by {}, which {}, each time it is read.",
         match record.backend {
             Backend::Expression => "an expression".to_owned(),
             Backend::Wasm => "a WebAssembly module".to_owned(),
@@ -103,20 +106,20 @@ fn explain(
         put!(out, "  Loops that may be computed as vectors begin in these lines: {}.", lines.join(", "));
     }
     if !record.halo.is_empty() {
-        put!(out, "  Of its inputs, it sees the block of a chunk with a halo of {}.", shape(&record.halo));
+        put!(out, "  It sees the blocks of its inputs with a halo of {}.", shape(&record.halo));
     }
     if !record.maximum.is_empty() {
         put!(
             out,
-            "  It may grow to {}: who can write the file can give it more of its inputs.",
-            largest(&record.maximum)
+            "  It may grow to {}: anyone who can write to the file can give it more of its inputs.",
+            max_shape(&record.maximum)
         );
     }
     if let Some(seed) = record.needs.seed {
-        put!(out, "  Its random numbers are made from the seed {seed}, and so the same for everybody.");
+        put!(out, "  Its random numbers come from the seed {seed}, so they are the same for every reader.");
     }
     if record.needs.clock {
-        put!(out, "  It reads the clock, which its profile has to grant.");
+        put!(out, "  It reads the clock, if its profile grants that.");
     }
     match (&record.signature, signer) {
         (Some(s), Some(f)) => {
@@ -124,9 +127,9 @@ fn explain(
             let labels = labels.trim();
             let calls =
                 if labels.is_empty() { String::new() } else { format!(", who calls themselves {labels}") };
-            put!(out, "  Signed by {f}{calls}. Since then nothing of it was changed.");
+            put!(out, "  Signed by {f}{calls}. It has not changed since.");
         }
-        _ => put!(out, "  Nobody signed it: anybody could have written it."),
+        _ => put!(out, "  It is not signed: anyone could have written it."),
     }
     let Ok(profile) = Profile::of(*signer) else {
         let error = entry.profile.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -135,7 +138,7 @@ fn explain(
     };
     let why = match profile.name.as_str() {
         "self" => "it is your own key".to_owned(),
-        "untrusted" => "you trust nobody who vouches for it".to_owned(),
+        "untrusted" => "it is not signed by a key that you trust".to_owned(),
         other => format!("you put that key into {other}"),
     };
     put!(out, "  Here it has the rights of profile {}, since {why}:", profile.name);
@@ -161,14 +164,14 @@ fn explain(
         put!(out, "    - it can open no other file, {network}, and start or see no other process.");
     }
     if record.backend == Backend::Wasm && !grants.is_empty() {
-        put!(out, "    - but being WebAssembly, it has no calls with which it could use that.");
+        put!(out, "    - but as WebAssembly, it has no calls to use these grants.");
     }
     if record.backend == Backend::Cuda {
         if let Some(compiled) = &record.compiled {
             put!(out, "  Its kernels are compiled for GPUs of {} and newer.", escape(&compiled.target, 40));
         }
         if !grants.is_empty() {
-            put!(out, "  But for the GPU, kernels have nothing of these grants, whatever they are.");
+            put!(out, "  Except for the GPU, kernels cannot use these grants.");
         }
     }
     if record.backend == Backend::Cpp {
@@ -176,7 +179,8 @@ fn explain(
             Some(c) if c.target == TARGET => put!(out, "  Its compiled form is for this kind of machine."),
             _ => put!(
                 out,
-                "  It is compiled here, in a sandbox, before it runs: it was not built for this kind of machine."
+                "  It is compiled here, in a sandbox, before it runs: it was not built for this kind of \
+                 machine."
             ),
         }
     }

@@ -103,7 +103,7 @@ pub struct Counts {
 /// Returns the path of the library that cargo built next to the calling test: for `HYPERCHUNK_CUDA_DRIVER`.
 ///
 /// # Panics
-/// If there is none: the test's crate must have this one among its `dev-dependencies`.
+/// If the library is missing: the test's crate must have this one among its `dev-dependencies`.
 #[must_use]
 #[expect(clippy::panic, reason = "a test cannot go on without it")]
 pub fn library() -> PathBuf {

@@ -116,7 +116,7 @@ impl Module {
     /// Returns the kernel with that name; for languages that mangle names, the lowered one.
     ///
     /// # Errors
-    /// Invalid if there is none, with the existing names.
+    /// Invalid if the module has no such kernel; the message lists its kernels.
     pub fn function(&self, name: &str) -> Result<Function> {
         let loaded = &self.0;
         let Some(entry) = loaded.entries.iter().position(|entry| entry.name == name) else {

@@ -39,7 +39,7 @@ impl Event {
         Ok(Event { context: Arc::clone(context), handle })
     }
 
-    /// Records it after all operations of a stream so far.
+    /// Records the event after all operations queued in a stream.
     ///
     /// # Errors
     /// Errors of the driver.

@@ -346,7 +346,7 @@ def test_the_command_keeps_working(tmp_path: Path) -> None:
     data = bytearray(fragment.read_bytes())
     data[20_000] ^= 1
     fragment.write_bytes(data)
-    assert "not as they were written" in command("store", "verify", path, works=False)
+    assert "logs are damaged" in command("store", "verify", path, works=False)
 
 
 #: Writes batches until it is killed; prints the flushed ones.

@@ -70,7 +70,7 @@ def test_a_file_is_packed_to_a_store(
     assert kept.returncode == 1
     assert "exists" in kept.stderr or "there" in kept.stderr
     assert command("pack", source, out, "--overwrite", *reach).returncode == 0
-    assert "one of the files" in command("pack", out, out, *reach).stderr
+    assert "one of the packed files" in command("pack", out, out, *reach).stderr
 
 
 def test_one_request_lists_a_file_that_was_packed_for_the_cloud(

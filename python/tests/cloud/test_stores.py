@@ -273,8 +273,8 @@ def test_a_killed_writer(bucket: Path, reach: Reach, proxy: s3server.Proxy, comm
     status = json.loads(command("store", "status", run.path, "--json", *options).stdout)
     assert len(status["uploads"]) == 1
     assert [log["state"] for log in status["logs"]] == ["committed"]
-    assert "were begun and not ended" in command("store", "recover", run.path, *options).stdout
-    assert "were begun and not ended" in command("store", "vacuum", run.path, *options).stdout
+    assert "uploads are incomplete" in command("store", "recover", run.path, *options).stdout
+    assert "uploads are incomplete" in command("store", "vacuum", run.path, *options).stdout
     assert sent(bucket) != []
     done = command("store", "vacuum", run.path, "--uploads", "0", *options)
     assert done.returncode == 0
@@ -291,7 +291,7 @@ def test_the_command(bucket: Path, reach: Reach, proxy: s3server.Proxy, command:
     options = ["--endpoint", given["endpoint"], "--region", given["region"], "--option", f"key={given['key']}"]
     options += ["--option", f"secret={given['secret']}", "--option", "allow_http=true"]
     status = command("store", "status", run.path, *options)
-    assert "done, and not committed" in status.stdout
+    assert "done, but not committed" in status.stdout
     made = json.loads(command("store", "commit", run.path, "--json", *options).stdout)
     assert made["epoch"] == 1
     listed = json.loads(command("store", "ls", run.path, "--json", *options).stdout)

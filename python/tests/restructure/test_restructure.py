@@ -133,7 +133,7 @@ def test_the_command(tmp_path: Path) -> None:
     listed = json.loads(run("restructure", "layouts", path, "--json"))
     assert [(one["id"], one["state"]) for one in listed] == [(begun["id"], "used")]
     assert listed[0]["request"]["order"] == "column"
-    assert "there already" in run("restructure", path, "/g/x", "--order", "column", "--memory", "16MiB")
+    assert "exists already" in run("restructure", path, "/g/x", "--order", "column", "--memory", "16MiB")
     with h5py.File(begun["result"]) as file:
         np.testing.assert_array_equal(file["g/x"][...], values((500, 300)))
         assert file["g/x"].attrs["unit"] == 3.5

@@ -91,7 +91,7 @@ def test_damage_is_found(written: Path) -> None:
     log.write_bytes(data)
     message = run("verify", written, status=1)
     assert log.name in message
-    assert "1 logs are not as they were written" in message
+    assert "1 logs are damaged" in message
     log.unlink()
     assert log.name in run("verify", written, status=1), "it is not there"
 
@@ -120,7 +120,7 @@ def test_a_store_of_many_pieces_is_compacted(tmp_path: Path) -> None:
     assert "more pieces" in run("commit", path)
     with h5py.File(path) as file, pytest.raises(OSError, match="external"):
         file["a"][...]
-    assert "10000 pieces are 1" in run("compact", path)
+    assert "10000 pieces merged to 1" in run("compact", path)
     assert "already" in run("compact", path)
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["a"][...], np.arange(20_000)[:, None] * [1, 2])

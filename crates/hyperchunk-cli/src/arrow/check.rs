@@ -10,19 +10,19 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The file.
+    /// The HDF5 file.
     file: PathBuf,
-    /// Print it as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-The exit status is 0 if programs that read Arrow find what HDF5 programs find, else 1.
-HDF5 programs may change values in place: both sides have them. After anything else that they change, programs that read Arrow
-find no Arrow file, until `hyperchunk arrow fix`.";
+The exit status is 0 if programs that read Arrow find the same data as HDF5 programs, otherwise 1.
+When an HDF5 program changes values in place, both sides have them. After any other change by one, programs
+that read Arrow find no Arrow file, until `hyperchunk arrow fix`.";
 
-/// What is told of a file.
+/// Returns the result of a check as JSON.
 pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
     json!({
         "current": checked.is_current(),
@@ -36,7 +36,7 @@ pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
     })
 }
 
-/// The same for people.
+/// Prints the result of a check as text.
 pub(super) fn say(shown: &str, checked: &Checked) {
     let group = escape(checked.group.as_deref().unwrap_or("/"), 2000);
     say!(
@@ -58,10 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match checked.problems.first() {
         None => Ok(()),
         Some(problem) => {
-            let help = "`hyperchunk arrow fix` makes it one again";
+            let help = "`hyperchunk arrow fix` restores it";
             let help =
-                if checked.is_dual { help } else { "`hyperchunk arrow fix -o` makes a copy that is one" };
-            Err(format!("{shown}: not an Arrow file now: {}; {help}", escape(problem, 2000)).into())
+                if checked.is_dual { help } else { "`hyperchunk arrow fix -o` makes an Arrow-readable copy" };
+            Err(format!("{shown}: not an Arrow file: {}; {help}", escape(problem, 2000)).into())
         }
     }
 }

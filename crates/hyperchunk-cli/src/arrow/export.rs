@@ -16,53 +16,54 @@ use std::time::Instant;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The file, or an object of it.
+    /// The HDF5 file, or an object in it; may be a URL.
     #[arg(value_name = "FILE[:/OBJECT]")]
     source: String,
-    /// What to make: .arrow, .feather or .ipc (an IPC file), .arrows (an IPC stream), .parquet, or a folder.
+    /// Output: .arrow, .feather or .ipc (an IPC file), .arrows (an IPC stream), .parquet, or a folder.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// What OUT is, where its name does not say so.
+    /// Format of OUT, if its name does not tell.
     #[arg(long, value_enum)]
     format: Option<Kind>,
-    /// Replace OUT if it is there: a file, or a folder of an earlier export.
+    /// Replace an existing OUT: a file, or the folder of an earlier export.
     #[arg(long)]
     overwrite: bool,
-    /// How rows of datasets of several dimensions look: as tensors (pyarrow, NumPy), or as lists in lists (SQL).
+    /// Rows of multidimensional datasets: tensors (pyarrow, NumPy), or nested lists (SQL).
     #[arg(long, value_enum, default_value = "tensor")]
     cells: CellsLook,
-    /// How strings look: as text, or as the bytes that are stored.
+    /// Strings: text, or the stored bytes.
     #[arg(long, value_enum, default_value = "text")]
     strings: StringsLook,
-    /// How numbers of 2 bytes look: as they are, or as float32, for tools that have no others.
+    /// 2-byte floats: unchanged, or converted to float32, for tools without float16.
     #[arg(long, value_enum, default_value = "float16")]
     half: HalfLook,
-    /// How enumerations look: as their integers, with the names in the metadata, or as dictionaries of names.
+    /// Enumerations: integers, with the names in the metadata, or dictionaries of names.
     #[arg(long, value_enum, default_value = "values")]
     enums: EnumsLook,
-    /// How datasets of compounds look: as tables, or as one column of structs.
+    /// Datasets of compounds: tables, or one column of structs.
     #[arg(long, value_enum, default_value = "columns")]
     compounds: CompoundsLook,
-    /// Leave out what cannot be exported, with a note, in place of ending with an error.
+    /// Leave out objects that cannot be exported, with a note, instead of failing.
     #[arg(long)]
     keep_going: bool,
-    /// Datasets of more bytes than this cannot be exported.
+    /// Refuse datasets larger than this.
     #[arg(long, value_name = "BYTES")]
     most_bytes: Option<u64>,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: SourceOptions,
+    source_options: SourceOptions,
 }
 
 const HELP: &str = "\
-Nothing is lost: types, extents, attributes, fill values and the layout are in the metadata, and `hyperchunk arrow import`
-makes the same HDF5 file again. A folder has an IPC file for each dataset, in folders as the groups are, and hyperchunk.json
-with groups, links and attributes.
-A dataset of compounds is a table of its members; any other is a table of one column. A group whose datasets are of one
-length is a table of these, if OUT is a file. Data go through memory in batches.
-OUT has its name when it is whole.
+Nothing is lost: the metadata hold types, extents, attributes, fill values and the layout, and `hyperchunk
+arrow import` makes the same HDF5 file again. An exported folder has an IPC file for each dataset, in folders
+like the groups, and hyperchunk.json with groups, links and attributes.
+A dataset of compounds becomes a table of its members; any other becomes a table of one column. If OUT is a
+file, a group whose datasets have the same length becomes a table with a column for each. Data pass through
+memory in batches.
+OUT appears when it is complete.
 
 Examples:
   hyperchunk arrow export run.h5 run/
@@ -140,7 +141,7 @@ impl Arguments {
         options
     }
 
-    /// `None` for a folder.
+    /// Returns the format of OUT; `None` for a folder.
     fn format(&self) -> Option<Format> {
         match self.format {
             Some(Kind::Arrow) => Some(Format::File),
@@ -154,16 +155,18 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let started = Instant::now();
-    let target = arguments.reach.open_object(&arguments.source)?;
+    let target = arguments.source_options.open_object(&arguments.source)?;
     let format = arguments.format();
     let mut export = Export::new(&target.object, arguments.options())?;
     if export.is_folder() && format.is_some() {
         let datasets: Vec<_> = export.datasets().map(|dataset| dataset.object().clone()).take(2).collect();
         export = match &datasets[..] {
             [only] => Export::new(only, arguments.options())?,
-            [] => return Err("there is no dataset in it: a group becomes a folder".into()),
+            [] => {
+                return Err("cannot export to a file: the group has no datasets; use a folder".into());
+            }
             _ => Export::of_columns(&target.object, arguments.options()).map_err(|error| {
-                format!("{error}; name one dataset (FILE:/OBJECT), or let OUT be a folder")
+                format!("{error}; name one dataset (FILE:/OBJECT), or export to a folder")
             })?,
         };
     }
@@ -191,15 +194,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 fn report(out: &Path, exported: &Exported, seconds: f64) {
     for note in &exported.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     for (path, why) in &exported.missing {
-        crate::complain(&format!("note: {path} is left out: {why}"));
+        crate::print_message(&format!("note: {path} is left out: {why}"));
     }
     say!(
         "{}: {}, {} in {seconds:.1} s",
         escape(&out.to_string_lossy(), 2000),
-        super::many(exported.datasets, "dataset"),
+        super::plural(exported.datasets, "dataset"),
         progress::bytes(exported.bytes),
     );
 }

@@ -12,29 +12,30 @@ use std::sync::Mutex;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The file.
+    /// The HDF5 file.
     file: PathBuf,
-    /// Make a copy that is Arrow, too, and leave FILE as it is: needed where columns are compressed or not aligned, or the
-    /// file has no user block.
+    /// Write an Arrow-readable copy, and leave FILE unchanged. Needed if columns are compressed or not
+    /// aligned, or the file has no user block.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// The group of the columns; without it, the one that the file was made with, or the root group.
+    /// Group of the columns; without it, the group that the file was made with, or the root group.
     #[arg(long)]
     group: Option<String>,
-    /// The columns, with commas between them; without it, all datasets of the group that can be columns.
+    /// Names of the columns, separated by commas; without them, all datasets of the group that can be
+    /// columns.
     #[arg(long, value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-In place, no data are moved: what Arrow needs is written into the user block and behind the data, the superblock last. Nobody
-may have the file open.
+In place, no data are moved: the Arrow metadata are written into the user block and after the data, the
+superblock last. No other program may have the file open.
 
 Examples:
   hyperchunk arrow fix particles.h5
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     for note in &fixed.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     check::say(&shown, &fixed.checked);
     if !fixed.changed {

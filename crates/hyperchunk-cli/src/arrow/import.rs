@@ -14,33 +14,33 @@ use std::time::Instant;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// A folder that was exported, or a file: IPC (file or stream) or Parquet.
+    /// A folder that `arrow export` made, an IPC file or stream, or a Parquet file.
     #[arg(value_name = "IN")]
     source: PathBuf,
     /// The HDF5 file to make.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// The path that a table gets. Without it: the one that it was exported from, or the name of its file.
+    /// Path for the table. Without it: the path that it was exported from, or the name of its file.
     #[arg(long, value_name = "/PATH")]
     name: Option<String>,
-    /// A table that never was HDF5 becomes one dataset of compounds, in place of a group with a dataset for each column.
+    /// Store a table that does not come from HDF5 as one dataset of compounds, instead of a group of columns.
     #[arg(long)]
     compound: bool,
-    /// The oldest HDF5 that must be able to read OUT, where its types allow that.
+    /// Oldest version of HDF5 that must be able to read OUT, where its types allow that.
     #[arg(long, value_enum, default_value = "v18")]
     libver: Version,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-What was exported becomes what it was. A table of other origin becomes a group of columns; where some rows of a column are
-null, a dataset NAME__valid says which are not.
-OUT has its name when it is whole.
+Exported objects become what they were. A table from elsewhere becomes a group with a dataset for each column;
+if a column has nulls, the dataset NAME__valid marks the rows that are not null.
+OUT appears when it is complete.
 
 Examples:
   hyperchunk arrow import run/ run.h5
@@ -75,20 +75,20 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     for note in &imported.notes {
-        crate::complain(&format!("note: {note}"));
+        crate::print_message(&format!("note: {note}"));
     }
     say!(
         "{}: {}, {} and {}, {} in {seconds:.1} s",
         escape(&arguments.out.to_string_lossy(), 2000),
-        super::many(imported.datasets, "dataset"),
-        super::many(imported.groups, "group"),
-        super::many(imported.attributes, "attribute"),
+        super::plural(imported.datasets, "dataset"),
+        super::plural(imported.groups, "group"),
+        super::plural(imported.attributes, "attribute"),
         progress::bytes(imported.bytes),
     );
     Ok(())
 }
 
-/// How many bytes a file, or all in a folder, have.
+/// Returns the size in bytes of a file, or of all files in a folder.
 fn size(path: &Path) -> u64 {
     let mut total = 0_u64;
     let mut open = vec![path.to_owned()];

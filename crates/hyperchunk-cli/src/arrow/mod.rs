@@ -10,13 +10,13 @@ use clap::Subcommand;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Write datasets as files of Arrow or Parquet: one as a file, a group or a whole file as a folder.
+    /// Write datasets as Arrow or Parquet: one dataset as a file, a group or a whole file as a folder.
     Export(export::Arguments),
-    /// Make an HDF5 file of a folder that was exported, or of a file of Arrow or Parquet.
+    /// Make an HDF5 file of an exported folder, or of an Arrow or Parquet file.
     Import(import::Arguments),
-    /// Make a file readable as Arrow, too: in place where that can be, else as a copy.
+    /// Make an HDF5 file readable as Arrow, too: in place if possible, otherwise as a copy.
     Fix(fix::Arguments),
-    /// Tell whether the Arrow side of a file is what its HDF5 side is, and why not.
+    /// Check whether Arrow programs find the same data in a file as HDF5 programs.
     Check(check::Arguments),
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     }
 }
 
-/// A number of things.
-fn many(count: u64, one: &str) -> String {
+/// Returns a count with its noun, in the plural if needed.
+fn plural(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! What there is of CUDA. None of it is needed: what is missing is told, and is no failure.
+//! CUDA on this machine. All parts are optional: a missing one is reported, and is not a failure.
 
 use hyperchunk_cuda::cufile::{CuFile, Mode};
 use hyperchunk_cuda::nvcomp::{Algorithm, Nvcomp};
@@ -6,21 +6,21 @@ use hyperchunk_cuda::nvrtc::Nvrtc;
 use hyperchunk_cuda::{Context, Driver, Error, ErrorKind};
 use hyperchunk_udf::host::Programs;
 
-/// Tells the driver, the GPUs and NVIDIA's libraries.
-pub(super) fn tell(programs: &Programs) {
+/// Prints the driver, the GPUs and NVIDIA's libraries.
+pub(super) fn print(programs: &Programs) {
     let driver = Driver::load();
     let devices = match &driver {
         Ok(driver) => {
             let (major, minor) = driver.version();
             say!("cuda       {major}.{minor} {}", driver.path().display());
-            gpus(driver)
+            print_gpus(driver)
         }
         Err(error) => {
-            say!("cuda       {}", without(error));
+            say!("cuda       {}", reason(error));
             0
         }
     };
-    // The one that compiles live datasets.
+    // The library that compiles live datasets.
     match programs.nvrtc().map(|path| Nvrtc::load(Some(&path))) {
         Ok(Ok(nvrtc)) => {
             let (major, minor) = nvrtc.version();
@@ -28,7 +28,7 @@ pub(super) fn tell(programs: &Programs) {
             let (least, most) = (architectures.first().unwrap_or(&0), architectures.last().unwrap_or(&0));
             say!("nvrtc      {major}.{minor} {}, for sm_{least} to sm_{most}", nvrtc.path().display());
         }
-        Ok(Err(error)) => say!("nvrtc      {}", without(&error)),
+        Ok(Err(error)) => say!("nvrtc      {}", reason(&error)),
         Err(error) => say!("nvrtc      none: {error}"),
     }
     let folder = programs.nvidia("HYPERCHUNK_NVCOMP", "libnvcomp/lib64");
@@ -52,15 +52,15 @@ pub(super) fn tell(programs: &Programs) {
                 .collect();
             say!("nvcomp     {major}.{minor} {}, for {}", nvcomp.path().display(), done.join(", "));
         }
-        Err(error) => say!("nvcomp     {}", without(&error)),
+        Err(error) => say!("nvcomp     {}", reason(&error)),
     }
     if devices > 0 {
-        cufile();
+        print_cufile();
     }
 }
 
-/// Tells the GPUs; returns how many there are.
-fn gpus(driver: &Driver) -> usize {
+/// Prints the GPUs; returns their number.
+fn print_gpus(driver: &Driver) -> usize {
     match driver.devices() {
         Ok(devices) if devices.is_empty() => {
             say!("gpu        none that this process may use");
@@ -75,14 +75,14 @@ fn gpus(driver: &Driver) -> usize {
             devices.len()
         }
         Err(error) => {
-            say!("gpu        {}", without(&error));
+            say!("gpu        {}", reason(&error));
             0
         }
     }
 }
 
-/// Tells how files get to the first GPU.
-fn cufile() {
+/// Prints how cuFile reads files into the first GPU.
+fn print_cufile() {
     match Context::of(0).and_then(|context| CuFile::load(&context, None)) {
         Ok(cufile) => {
             let version =
@@ -90,22 +90,23 @@ fn cufile() {
             let mode = match cufile.mode() {
                 Mode::Direct => "reads straight into the memory of GPUs",
                 Mode::Compatibility => {
-                    "in its compatibility mode (nvidia-fs is not loaded), so files are read through page-locked memory"
+                    "in its compatibility mode (nvidia-fs is not loaded), so files are read through \
+                     page-locked memory"
                 }
             };
             say!("cufile     {version}{}, {mode}", cufile.path().display());
         }
-        Err(error) => say!("cufile     {}", without(&error)),
+        Err(error) => say!("cufile     {}", reason(&error)),
     }
 }
 
-/// Why something is not there, or not usable.
-fn without(error: &Error) -> String {
+/// Returns why a library is missing or not usable.
+fn reason(error: &Error) -> String {
     let none = if error.kind() == ErrorKind::Missing { "none" } else { "not usable" };
     format!("{none}: {error}")
 }
 
-/// As NVIDIA's own programs print it.
+/// Returns a UUID in the form of NVIDIA's programs.
 fn uuid(bytes: &[u8; 16]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| digits.get(part).unwrap_or_default());

@@ -28,27 +28,27 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         Err(error) => say!("libhdf5    none: {error}"),
     }
     let programs = Programs::find()?;
-    let told = |what: Result<std::path::PathBuf, hyperchunk_udf::error::Error>| match what {
+    let found = |what: Result<std::path::PathBuf, hyperchunk_udf::error::Error>| match what {
         Ok(path) => path.display().to_string(),
         Err(error) => format!("none: {error}"),
     };
-    say!("plugins    {}", told(programs.plugin_folder()));
-    say!("connector  {}", told(programs.connector_folder()));
-    say!("worker     {}", told(programs.worker()));
-    say!("wasm       {}", told(programs.wasm_worker()));
-    say!("zig        {}", told(programs.zig()));
-    say!("python     {}", told(programs.python()));
-    gpu::tell(&programs);
+    say!("plugins    {}", found(programs.plugin_folder()));
+    say!("connector  {}", found(programs.connector_folder()));
+    say!("worker     {}", found(programs.worker()));
+    say!("wasm       {}", found(programs.wasm_worker()));
+    say!("zig        {}", found(programs.zig()));
+    say!("python     {}", found(programs.python()));
+    gpu::print(&programs);
     match keys::own_public_key() {
         Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),
         Err(error) => say!("key        not usable: {error}"),
     }
-    let mut failures = administrator() + trusted();
-    log();
-    kept();
+    let mut failures = print_policy() + print_keys();
+    print_audit_log();
+    print_caches();
     for name in Profile::names()? {
-        // It is as `self` is, unless the user has set it.
+        // Without a file of its own, `default` is the same as `self`.
         if name == "default" && !Profile::path(&name).is_ok_and(|p| p.exists()) {
             continue;
         }
@@ -67,7 +67,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
             let line = match probe(backend, &profile, &programs, true) {
                 Ok(Probed { layers: Layers::NONE, .. }) => {
-                    "runs, contained by nothing: this was built to measure".to_owned()
+                    "runs, without a sandbox: this build is for measurements".to_owned()
                 }
                 Ok(Probed { layers, landlock_abi, start }) => {
                     let time = start.map(|t| format!("; a worker starts in {:.1} ms", 1e3 * t.as_secs_f64()));
@@ -89,11 +89,11 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         "any",
         "expression"
     );
-    if failures > 0 { Err(format!("{failures} things do not work here").into()) } else { Ok(()) }
+    if failures > 0 { Err(format!("{failures} checks failed").into()) } else { Ok(()) }
 }
 
-/// Tells what holds for everybody on this machine; returns how much of it is not usable.
-fn administrator() -> usize {
+/// Prints the policy of this machine's administrator; returns the number of failures.
+fn print_policy() -> usize {
     let folder = system::folder();
     if !folder.exists() {
         return 0;
@@ -112,8 +112,8 @@ fn administrator() -> usize {
     }
 }
 
-/// Tells the keys that are listed; returns how many are not usable.
-fn trusted() -> usize {
+/// Prints the number of listed keys; returns the number of unusable ones.
+fn print_keys() -> usize {
     let listed = match trust::list() {
         Ok(listed) => listed,
         Err(error) => {
@@ -136,22 +136,19 @@ fn trusted() -> usize {
         }
     }
     let words: Vec<_> = places.iter().map(|(place, n)| format!("{n} {place}")).collect();
-    say!(
-        "trust      keys: {}",
-        if words.is_empty() { "none but yours".to_owned() } else { words.join(", ") }
-    );
+    say!("trust      keys: {}", if words.is_empty() { "only yours".to_owned() } else { words.join(", ") });
     bad
 }
 
-fn kept() {
+fn print_caches() {
     match Results::setting() {
-        Ok(setting) => one_kept("results", setting.as_ref().map(Results::kept)),
+        Ok(setting) => print_cache("results", setting.as_ref().map(Results::kept)),
         Err(error) => say!("results    not kept: {error}"),
     }
-    one_kept("code", code::kept().as_ref());
+    print_cache("code", code::kept().as_ref());
 }
 
-fn one_kept(what: &str, kept: Option<&Kept>) {
+fn print_cache(what: &str, kept: Option<&Kept>) {
     match kept.map(|kept| (kept, kept.contents())) {
         None => say!("{what:<10} not kept"),
         Some((kept, Ok((count, bytes)))) => {
@@ -165,7 +162,7 @@ fn one_kept(what: &str, kept: Option<&Kept>) {
     }
 }
 
-fn log() {
+fn print_audit_log() {
     match audit::setting() {
         Ok(None) => say!("audit log  off"),
         Ok(Some(setting)) => {

@@ -1,7 +1,7 @@
-//! `hyperchunk dump`: a file as `h5dump` would write it.
+//! `hyperchunk dump`: objects in the format of `h5dump`.
 
 use super::value::{Printer, Style};
-use super::{Values, Wanted};
+use super::{DumpRequest, Values};
 use crate::describe;
 use hyperchunk::model::{
     ByteOrder, CharacterSet, Class, Dataspace, Datatype, Layout, LinkTarget, ObjectKind, ReferenceKind,
@@ -12,13 +12,13 @@ use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
-/// Writes an object and all below it.
-pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
+/// Prints an object and everything below it; returns the number of failures.
+pub(super) fn print(request: &DumpRequest<'_>) -> Result<usize, Error> {
     let mut failures = 0;
-    // How many groups are open: by the names in the path.
+    // Paths of the groups whose closing brace is not printed yet.
     let mut open: Vec<Vec<u8>> = Vec::new();
-    crate::print_text(&format!("HDF5 \"{}\" {{\n", describe::name(wanted.target.as_bytes())));
-    wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
+    crate::print_text(&format!("HDF5 \"{}\" {{\n", describe::name(request.target.as_bytes())));
+    request.file.walk(request.object, request.path, &mut |visit: Visit<'_>| {
         let is_root = visit.link.is_none();
         while !is_root && open.last().is_some_and(|group| !is_below(visit.path, group)) {
             open.pop();
@@ -36,7 +36,7 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
                         open.push(visit.path.to_vec());
                         attributes(object, &format!("{indent}   "), &mut text)
                     }
-                    ObjectKind::Dataset => dataset(object, &name, &indent, &mut text, wanted),
+                    ObjectKind::Dataset => dataset(object, &name, &indent, &mut text, request),
                     ObjectKind::Datatype => object.datatype().and_then(|datatype| {
                         let _ =
                             writeln!(text, "{indent}DATATYPE \"{name}\" {}", type_text(&datatype, &indent));
@@ -46,7 +46,7 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
                 crate::print_text(&text);
                 if let Err(error) = result {
                     failures += 1;
-                    crate::complain(&error);
+                    crate::print_message(&error);
                 }
             }
             Found::Again(first) => {
@@ -55,7 +55,7 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
             Found::Link => crate::print_text(&link(&name, &indent, visit.link.map(|link| &link.target))),
             Found::Broken(error) => {
                 failures += 1;
-                crate::complain(error);
+                crate::print_message(error);
             }
         }
         Ok(Next::Enter)
@@ -114,7 +114,7 @@ fn dataset(
     name: &str,
     indent: &str,
     text: &mut String,
-    wanted: &Wanted<'_>,
+    request: &DumpRequest<'_>,
 ) -> Result<(), Error> {
     let dataset = object.dataset()?;
     let inner = format!("{indent}   ");
@@ -122,8 +122,8 @@ fn dataset(
     let _ = writeln!(text, "{inner}DATATYPE {}", type_text(dataset.datatype(), &inner));
     let _ = writeln!(text, "{inner}DATASPACE {}", space_text(dataset.dataspace(), dataset.dims()));
     storage(&dataset, &inner, text);
-    if let Values::Shown(max_bytes) = wanted.values {
-        let part = wanted.part.as_deref();
+    if let Values::UpTo(max_bytes) = request.values {
+        let part = request.part.as_deref();
         let deeper = if part.is_some() { format!("{inner}   ") } else { inner.clone() };
         if let Some(axes) = part {
             let list = |name: &str, number: &dyn Fn(&Steps) -> u64| {
@@ -161,11 +161,12 @@ fn storage(dataset: &Dataset, indent: &str, text: &mut String) {
     let _ = writeln!(text, "{indent}STORAGE_LAYOUT {{ {} }}", describe::layout(dataset));
 }
 
-/// Elements in rows of the last axis, each row after the coordinates of its first element, as `h5dump` does.
+/// Printer of elements in rows along the last axis, each row after the coordinates of its first element, as
+/// `h5dump` prints them.
 struct Rows<'a> {
-    /// How many elements along each axis.
+    /// Number of elements along each axis.
     dims: Vec<u64>,
-    /// Which indices they have, if they are not all.
+    /// Printed part of the dataset; `None` for the whole.
     part: Option<&'a [Steps]>,
     indent: &'a str,
     next: u64,
@@ -201,7 +202,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The coordinates of the next element.
+    /// Returns the coordinates of the next element.
     fn place(&self) -> String {
         if self.dims.is_empty() {
             return "0".into();

@@ -1,6 +1,6 @@
-//! `hyperchunk dump --digest`: what a file holds, as digests, in JSON.
+//! `hyperchunk dump --digest`: digests of all values, as JSON.
 
-use super::Wanted;
+use super::DumpRequest;
 use crate::json::Text;
 use hyperchunk::digest::{self, Digest};
 use hyperchunk::model::ObjectKind;
@@ -8,22 +8,22 @@ use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Error, Object};
 use std::fmt::Write as _;
 
-/// The digests of all objects, and how many objects or attributes failed.
-pub(super) fn print(wanted: &Wanted<'_>, max_bytes: u64) -> Result<usize, Error> {
+/// Prints the digests of all objects; returns the number of objects and attributes that failed.
+pub(super) fn print(request: &DumpRequest<'_>, max_bytes: u64) -> Result<usize, Error> {
     let mut failures = 0;
     let mut separator = "\n";
     crate::print_text("{\"objects\": {");
-    wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
+    request.file.walk(request.object, request.path, &mut |visit: Visit<'_>| {
         let mut line = String::new();
         match &visit.found {
-            Found::Object(object) => line = one(object, max_bytes, &mut failures),
+            Found::Object(object) => line = entry(object, max_bytes, &mut failures),
             Found::Broken(error) => {
                 failures += 1;
-                // Where a group's links are broken, the group has its entry already.
+                // If the links of a group cannot be read, the group has an entry already.
                 if visit.link.is_some() {
                     let _ = write!(line, "{{\"error\": {}}}", Text(error.to_string().as_bytes()));
                 } else {
-                    crate::complain(error);
+                    crate::print_message(error);
                 }
             }
             Found::Again(_) | Found::Link => {}
@@ -38,8 +38,8 @@ pub(super) fn print(wanted: &Wanted<'_>, max_bytes: u64) -> Result<usize, Error>
     Ok(failures)
 }
 
-/// The entry of an object.
-fn one(object: &Object, max_bytes: u64, failures: &mut usize) -> String {
+/// Returns the entry of an object.
+fn entry(object: &Object, max_bytes: u64, failures: &mut usize) -> String {
     let kind = match object.kind() {
         ObjectKind::Group => "group",
         ObjectKind::Dataset => "dataset",

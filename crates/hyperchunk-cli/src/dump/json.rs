@@ -1,7 +1,7 @@
 //! `hyperchunk dump --json`: a file as one JSON object, `{"objects": {PATH: {…}}}`.
 
 use super::value::{Printer, Style};
-use super::{Values, Wanted};
+use super::{DumpRequest, Values};
 use crate::describe;
 use crate::json::Text;
 use hyperchunk::model::{Dataspace, LinkTarget, ObjectKind};
@@ -9,14 +9,14 @@ use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
-/// Writes an object and all below it.
-pub(crate) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
+/// Prints an object and everything below it; returns the number of failures.
+pub(crate) fn print(request: &DumpRequest<'_>) -> Result<usize, Error> {
     let mut failures = 0;
     let mut separator = "\n";
-    crate::print_text(&format!("{{\"file\": {}, \"objects\": {{", Text(wanted.target.as_bytes())));
-    wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
+    crate::print_text(&format!("{{\"file\": {}, \"objects\": {{", Text(request.target.as_bytes())));
+    request.file.walk(request.object, request.path, &mut |visit: Visit<'_>| {
         let entry = match &visit.found {
-            Found::Object(object) => entry(object, wanted),
+            Found::Object(object) => entry(object, request),
             Found::Again(first) => Ok(format!("{{\"kind\": \"hard link\", \"target\": {}}}", Text(first))),
             Found::Link => Ok(link(visit.link.map(|link| &link.target))),
             Found::Broken(error) => Err(error.clone()),
@@ -25,7 +25,7 @@ pub(crate) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
             failures += 1;
             format!("{{\"error\": {}}}", Text(error.to_string().as_bytes()))
         });
-        // A group whose links cannot be read has its entry already; a second key would hide it.
+        // A group whose links cannot be read has an entry already; a second key would hide that.
         let key = if matches!(visit.found, Found::Broken(_)) && visit.link.is_none() {
             [visit.path, b" (links)"].concat()
         } else {
@@ -33,8 +33,8 @@ pub(crate) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
         };
         crate::print_text(&format!("{separator}{}: {entry}", Text(&key)));
         separator = ",\n";
-        let top = visit.path == wanted.path && visit.link.is_none();
-        Ok(if wanted.recursive || top { Next::Enter } else { Next::Skip })
+        let top = visit.path == request.path && visit.link.is_none();
+        Ok(if request.recursive || top { Next::Enter } else { Next::Skip })
     })?;
     crate::print_text("\n}}\n");
     Ok(failures)
@@ -57,7 +57,7 @@ fn link(target: Option<&LinkTarget>) -> String {
     }
 }
 
-fn entry(object: &Object, wanted: &Wanted<'_>) -> Result<String, Error> {
+fn entry(object: &Object, request: &DumpRequest<'_>) -> Result<String, Error> {
     let mut text = String::new();
     match object.kind() {
         ObjectKind::Group => {
@@ -74,8 +74,8 @@ fn entry(object: &Object, wanted: &Wanted<'_>) -> Result<String, Error> {
             let _ = write!(text, ", \"shape\": {}", shape(dataset.dataspace(), dataset.dims()));
             let _ = write!(text, ", \"layout\": {}", Text(describe::layout(&dataset).as_bytes()));
             storage(&dataset, &mut text)?;
-            if let Values::Shown(max_bytes) = wanted.values {
-                let part = wanted.part.as_deref();
+            if let Values::UpTo(max_bytes) = request.values {
+                let part = request.part.as_deref();
                 let counts = part.map(|axes| axes.iter().map(|axis| axis.count).collect::<Vec<_>>());
                 let mut nested =
                     Nested::new(dataset.dataspace(), counts.as_deref().unwrap_or(dataset.dims()));
@@ -111,7 +111,7 @@ fn entry(object: &Object, wanted: &Wanted<'_>) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The largest extent, the chunks and what is stored, of a dataset that is chunked.
+/// Adds the maximum extent of a dataset, and its chunk shape and stored size if it is chunked.
 fn storage(dataset: &Dataset, text: &mut String) -> Result<(), Error> {
     if let Dataspace::Simple { max, .. } = dataset.dataspace() {
         let max: Vec<String> =
@@ -140,7 +140,7 @@ fn shape(space: &Dataspace, dims: &[u64]) -> String {
     }
 }
 
-/// Elements in row-major order as nested lists.
+/// Writer of elements in row-major order as nested lists.
 struct Nested {
     dims: Vec<u64>,
     null: bool,

@@ -20,20 +20,20 @@ use value::{Printer, Style};
 pub(crate) struct Arguments {
     /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
-    /// Leave out the values of datasets; those of attributes are shown.
+    /// Leave out the values of datasets; attributes' values are shown.
     #[arg(short = 'H', long, visible_short_alias = 'A', visible_alias = "onlyattr")]
     header: bool,
-    /// Print a part of a dataset: for each axis an index or START:STOP:STEP, as in NumPy, or START;STRIDE;COUNT;BLOCK of all
-    /// axes, as in h5dump ("0,0;1,1;2,3;1,1").
+    /// Print only a part of a dataset: for each axis an index or START:STOP:STEP, as in NumPy; or
+    /// START;STRIDE;COUNT;BLOCK of all axes, as in h5dump ("0,0;1,1;2,3;1,1").
     #[arg(short, long, value_name = "SLICES", allow_hyphen_values = true, conflicts_with_all = ["header", "digest"])]
     slice: Option<String>,
     /// Print JSON.
     #[arg(long, conflicts_with = "digest")]
     json: bool,
-    /// Print SHA-256 digests of all values as JSON, for comparing files and readers.
+    /// Print SHA-256 digests of all values as JSON, to compare files and readers.
     #[arg(long, conflicts_with = "header")]
     digest: bool,
-    /// Leave out the values of datasets that are larger, with an error in their place.
+    /// Print an error instead of the values of larger datasets.
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
     max_bytes: u64,
     #[command(flatten)]
@@ -47,45 +47,46 @@ Examples:
   hyperchunk dump --json scene.h5:/bands/red
   hyperchunk dump --digest scene.h5";
 
-/// How many bytes of elements are read at a time.
-const AT_ONCE: u64 = 1 << 20;
-/// How many bytes of elements are made text at a time, which takes many times as many.
-const AS_TEXT: usize = 16 << 10;
+/// Number of bytes read at a time.
+const READ_BYTES: u64 = 1 << 20;
+/// Number of bytes converted to text at a time; the text takes many times the space.
+const PRINT_BYTES: usize = 16 << 10;
 
-/// Whether values are written.
+/// Values to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Of attributes, and of datasets of up to so many bytes.
-    Shown(u64),
-    /// Of attributes alone.
+    /// Values of attributes, and of datasets of up to this number of bytes.
+    UpTo(u64),
+    /// Values of attributes only.
     Attributes,
 }
 
-/// What to write.
-pub(crate) struct Wanted<'a> {
+/// Object to print, and the parts of it.
+pub(crate) struct DumpRequest<'a> {
     pub(crate) target: &'a str,
     pub(crate) file: &'a File,
     pub(crate) object: &'a Object,
     pub(crate) path: &'a [u8],
     pub(crate) values: Values,
-    /// The part of the one dataset.
+    /// Part of the dataset; `None` for the whole.
     pub(crate) part: Option<Vec<Steps>>,
-    /// Whether groups below the first are entered.
+    /// Whether to descend into groups below the first.
     pub(crate) recursive: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let Target { file, object, path } = arguments.source.open_object(&arguments.target)?;
-    let values = if arguments.header { Values::Attributes } else { Values::Shown(arguments.max_bytes) };
-    let part = arguments.slice.as_deref().map(|slice| part(slice, &object)).transpose()?;
+    let values = if arguments.header { Values::Attributes } else { Values::UpTo(arguments.max_bytes) };
+    let part = arguments.slice.as_deref().map(|slice| parse_part(slice, &object)).transpose()?;
     let target = &arguments.target;
-    let wanted = Wanted { target, file: &file, object: &object, path: &path, values, part, recursive: true };
+    let request =
+        DumpRequest { target, file: &file, object: &object, path: &path, values, part, recursive: true };
     let failures = if arguments.digest {
-        digest::print(&wanted, arguments.max_bytes)?
+        digest::print(&request, arguments.max_bytes)?
     } else if arguments.json {
-        json::print(&wanted)?
+        json::print(&request)?
     } else {
-        ddl::print(&wanted)?
+        ddl::print(&request)?
     };
     if failures > 0 {
         let what = progress::count(failures as u64, "object or attribute", "objects or attributes");
@@ -95,32 +96,34 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// The part of a dataset that a text of slices names.
-fn part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
+/// Parses slices of a dataset.
+fn parse_part(text: &str, object: &Object) -> Result<Vec<Steps>, Box<dyn std::error::Error>> {
     if object.kind() != ObjectKind::Dataset {
-        return Err("a slice is of one dataset: FILE:/DATASET".into());
+        return Err("cannot slice: expected one dataset, FILE:/DATASET".into());
     }
     let dataset = object.dataset()?;
     if text.contains(';') {
-        return Ok(hyperslab(text, dataset.dims())?);
+        return Ok(parse_hyperslab(text, dataset.dims())?);
     }
-    Ok(crate::get::select(text, dataset.dims())?.into_iter().map(|(steps, _)| steps).collect())
+    Ok(crate::get::parse_slices(text, dataset.dims())?.into_iter().map(|(steps, _)| steps).collect())
 }
 
-/// START;STRIDE;COUNT;BLOCK, each with a number for each axis; without one, START is 0, STRIDE and BLOCK 1, and COUNT all.
-fn hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
+/// Parses START;STRIDE;COUNT;BLOCK, each a list with a number for each axis. The default of START is 0, of
+/// STRIDE and BLOCK 1, and of COUNT as many as fit.
+fn parse_hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
     let mut lists = Vec::new();
     for list in text.split(';') {
         let numbers = list.split(',').map(str::trim).filter(|number| !number.is_empty());
-        let numbers = numbers.map(|number| number.parse().map_err(|_| format!("`{number}` is no number")));
+        let numbers =
+            numbers.map(|number| number.parse().map_err(|_| format!("expected a number, got `{number}`")));
         let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
         if !numbers.is_empty() && numbers.len() != dims.len() {
-            return Err(format!("{} numbers for {} dimensions: {list}", numbers.len(), dims.len()));
+            return Err(format!("expected {} numbers, one for each dimension, got `{list}`", dims.len()));
         }
         lists.push(numbers);
     }
     if lists.len() > 4 {
-        return Err("START;STRIDE;COUNT;BLOCK is expected".into());
+        return Err(format!("expected START;STRIDE;COUNT;BLOCK, got `{text}`"));
     }
     let number = |list: usize, axis: usize| lists.get(list).and_then(|numbers| numbers.get(axis)).copied();
     let mut axes = Vec::with_capacity(dims.len());
@@ -132,7 +135,9 @@ fn hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
                 "axis {axis}: a stride of {stride} and a block of {block} select nothing, or overlap"
             ));
         }
-        let room = dim.checked_sub(start).ok_or_else(|| format!("axis {axis} has {dim} indices"))?;
+        let room = dim
+            .checked_sub(start)
+            .ok_or_else(|| format!("axis {axis}: the slice exceeds the extent, {dim}"))?;
         let count = number(2, axis).unwrap_or_else(|| room / stride.max(block));
         let steps = match (count, block) {
             (_, 1) => Steps { start, step: stride, count },
@@ -140,14 +145,14 @@ fn hyperslab(text: &str, dims: &[u64]) -> Result<Vec<Steps>, String> {
             _ if block == stride => Steps { start, step: 1, count: count.saturating_mul(block) },
             _ => {
                 return Err(format!(
-                    "axis {axis}: blocks of {block} with gaps between them: take one at a time"
+                    "axis {axis}: cannot read blocks of {block} with gaps; read one block at a time"
                 ));
             }
         };
         let last =
             steps.count.saturating_sub(1).checked_mul(steps.step).and_then(|last| last.checked_add(start));
         if steps.count > 0 && last.is_none_or(|last| last >= *dim) {
-            return Err(format!("axis {axis} has {dim} indices"));
+            return Err(format!("axis {axis}: the slice exceeds the extent, {dim}"));
         }
         axes.push(steps);
     }
@@ -167,7 +172,7 @@ fn each_slab(
         None => Some(dataset.elements()?),
     };
     if count.and_then(|count| count.checked_mul(size)).is_none_or(|bytes| bytes > max_bytes) {
-        let message = format!("more than {max_bytes} bytes of data; --max-bytes allows more");
+        let message = format!("cannot print more than {max_bytes} bytes of data; raise --max-bytes");
         let error = Error::limit(message);
         return Err(match dataset.object().path() {
             Some(path) => error.object(path),
@@ -178,14 +183,14 @@ fn each_slab(
     let mut buffer = Vec::new();
     let size = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?.max(1);
     let slabs: Box<dyn Iterator<Item = Choice>> = match part {
-        Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), AT_ONCE)),
-        None => Box::new(slabs(dataset, AT_ONCE)),
+        Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), READ_BYTES)),
+        None => Box::new(slabs(dataset, READ_BYTES)),
     };
     for slab in slabs {
         let bytes = slab.count(dataset.dims())?.saturating_mul(size as u64);
         buffer.resize(usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?, 0);
         dataset.read(&slab, &mut buffer)?;
-        for part in buffer.chunks((AS_TEXT / size).max(1) * size) {
+        for part in buffer.chunks((PRINT_BYTES / size).max(1) * size) {
             each(&printer.elements(part)?);
         }
     }

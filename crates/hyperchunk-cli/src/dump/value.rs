@@ -1,4 +1,4 @@
-//! Elements as text: as `h5dump` writes them, or as JSON.
+//! Elements as text, in the format of `h5dump` or JSON.
 
 use crate::describe;
 use crate::json::Text;
@@ -8,16 +8,16 @@ use hyperchunk::{Error, File, Sequences};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// How values are written.
+/// Format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// As `h5dump` does.
+    /// The format of `h5dump`.
     Ddl,
-    /// As JSON. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
+    /// JSON. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
     Json,
 }
 
-/// Writes elements of one datatype.
+/// Printer of elements of one datatype.
 pub(crate) struct Printer<'a> {
     file: &'a File,
     sequences: Sequences<'a>,
@@ -26,7 +26,7 @@ pub(crate) struct Printer<'a> {
     size: usize,
 }
 
-/// What an element is, ready to be written.
+/// Datatype of an element, prepared for printing.
 enum Form {
     Integer { conversion: Conversion, size: usize, signed: bool },
     Float { conversion: Conversion, single: bool },
@@ -99,7 +99,7 @@ impl<'a> Printer<'a> {
         Ok(Self { file, sequences: file.sequences(), style, form, size })
     }
 
-    /// The elements in `bytes` as texts.
+    /// Returns the elements in `bytes` as texts.
     pub(crate) fn elements(&mut self, bytes: &[u8]) -> Result<Vec<String>, Error> {
         let (file, style) = (self.file, self.style);
         let sequences = &mut self.sequences;
@@ -142,7 +142,7 @@ impl Form {
                     float(text, f64::from_le_bytes(number), style);
                 }
             }
-            Self::String(padding) => string(text, trimmed(element, *padding), style),
+            Self::String(padding) => string(text, trim_padding(element, *padding), style),
             Self::VlenString => string(text, sequences.string(element)?, style),
             Self::Vlen { base, form } => {
                 let bytes = sequences.get(element, base)?.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec());
@@ -169,7 +169,8 @@ impl Form {
                         let _ = write!(text, "{}: ", Text(name));
                     }
                     let part = element.get(*offset..offset + size);
-                    let part = part.ok_or_else(|| Error::corrupt("a member outside its element"))?;
+                    let part =
+                        part.ok_or_else(|| Error::corrupt("a compound's member ends past its element"))?;
                     form.add(part, text, style, file, sequences)
                 })?;
             }
@@ -189,7 +190,7 @@ impl Form {
                 let shown = match file.reference(*kind, element) {
                     Ok(None) => "NULL".into(),
                     Ok(Some(reference)) => {
-                        // In another file, the address says nothing here.
+                        // An address in another file has no path in this one.
                         let path = match &reference.file {
                             None => file.paths()?.find(reference.address),
                             Some(_) => None,
@@ -223,10 +224,11 @@ impl Form {
     }
 }
 
-/// Blocks and points of more than so many coordinates are counted, not listed.
-const MOST_COORDINATES: usize = 4096;
+/// Maximum number of coordinates in a list of blocks or points; longer ones are only counted.
+const MAX_LISTED_COORDINATES: usize = 4096;
 
-/// A selection as `h5dump` writes it: blocks by their first and last corner, points by their coordinates.
+/// Adds a selection in the format of `h5dump`: blocks by their first and last corner, points by their
+/// coordinates.
 fn add_selection(text: &mut String, selection: &Selection) {
     let point = |coordinates: &[u64]| {
         let coordinates: Vec<String> = coordinates.iter().map(u64::to_string).collect();
@@ -238,14 +240,14 @@ fn add_selection(text: &mut String, selection: &Selection) {
             text.push_str(" {all}");
             return;
         }
-        Selection::Points { rank, coordinates } if coordinates.len() > MOST_COORDINATES => {
+        Selection::Points { rank, coordinates } if coordinates.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} points}}", coordinates.len() / (*rank).max(1));
             return;
         }
         Selection::Points { rank, coordinates } => {
             coordinates.chunks_exact((*rank).max(1)).map(point).collect()
         }
-        Selection::Blocks { rank, corners } if corners.len() > MOST_COORDINATES => {
+        Selection::Blocks { rank, corners } if corners.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} blocks}}", corners.len() / (2 * rank).max(1));
             return;
         }
@@ -259,7 +261,7 @@ fn add_selection(text: &mut String, selection: &Selection) {
         Selection::Regular(slabs) => {
             let count =
                 slabs.iter().fold(1_u64, |product, slab| product.saturating_mul(slab.count.unwrap_or(1)));
-            if count.saturating_mul(2 * slabs.len() as u64) > MOST_COORDINATES as u64 {
+            if count.saturating_mul(2 * slabs.len() as u64) > MAX_LISTED_COORDINATES as u64 {
                 let _ = write!(text, " {{{count} blocks}}");
                 return;
             }
@@ -284,7 +286,7 @@ fn add_selection(text: &mut String, selection: &Selection) {
     let _ = write!(text, " {{{}}}", parts.join(", "));
 }
 
-/// Items between an opening and a closing sign.
+/// Adds items between an opening and a closing sign.
 fn list<T>(
     text: &mut String,
     (open, close): (&str, &str),
@@ -302,7 +304,7 @@ fn list<T>(
     Ok(())
 }
 
-/// A number with the fewest digits that read back as the same.
+/// Adds a number with the fewest digits from which it can be read back.
 fn float<F: num::Float>(text: &mut String, number: F, style: Style) {
     let _ = match (style, number.is_nan(), number.is_infinite()) {
         (Style::Json, true, _) => write!(text, "\"NaN\""),
@@ -314,13 +316,13 @@ fn float<F: num::Float>(text: &mut String, number: F, style: Style) {
     };
 }
 
-/// What the two floating-point types have in common here.
+/// Common interface of `f32` and `f64`.
 mod num {
     pub(super) trait Float: std::fmt::Display + std::fmt::LowerExp {
         fn is_nan(&self) -> bool;
         fn is_infinite(&self) -> bool;
         fn is_negative(&self) -> bool;
-        /// Whether it is of a size that people write without an exponent.
+        /// Returns true for numbers that are customarily written without an exponent.
         fn is_plain(&self) -> bool;
     }
 
@@ -355,8 +357,8 @@ mod num {
     }
 }
 
-/// A fixed string without what fills it up.
-fn trimmed(bytes: &[u8], padding: StringPadding) -> &[u8] {
+/// Returns a fixed-size string without its padding.
+fn trim_padding(bytes: &[u8], padding: StringPadding) -> &[u8] {
     let end = match padding {
         StringPadding::NullTerminated => bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()),
         StringPadding::NullPadded => bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1),

@@ -1,8 +1,8 @@
-//! Analyses: functions that see what is written to a store.
+//! Analyses: functions that see the data written to a store.
 
 use crate::Outcome;
 use crate::progress::bytes as size;
-use crate::restructure::share_of;
+use crate::restructure::parse_share;
 use clap::{Args, ValueEnum};
 use hyperchunk::restructure::cut;
 use hyperchunk::store::commit::{CommitOptions, commit};
@@ -15,17 +15,17 @@ use hyperchunk_udf::record::{Declaration, Failure};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 
-/// So many boxes are printed one by one.
-const SHOWN: usize = 20;
+/// Maximum number of failed boxes printed without --boxes.
+const MAX_SHOWN_BOXES: usize = 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// Of this epoch; the newest if none is named.
+    /// Epoch to read; without it, the newest.
     #[arg(long, value_name = "NUMBER")]
     epoch: Option<u64>,
-    /// Print them as JSON, with their sources.
+    /// Print the analyses as JSON, with their sources.
     #[arg(long)]
     json: bool,
 }
@@ -34,7 +34,7 @@ pub(super) fn list(arguments: &List) -> Outcome {
     let manifest = summary::epoch(&arguments.file, arguments.epoch)?;
     let all = summary::list(&arguments.file, &manifest)?;
     if arguments.json {
-        say!("{}", Json::Array(all.iter().map(described).collect()));
+        say!("{}", Json::Array(all.iter().map(listed_json).collect()));
         return Ok(());
     }
     for listed in &all {
@@ -47,11 +47,11 @@ pub(super) fn list(arguments: &List) -> Outcome {
             }
         };
         let declared = &analysis.declaration;
-        let ended = if listed.known.runs { "" } else { ", looks at nothing more" };
+        let ended = if listed.known.runs { "" } else { ", removed" };
         let language = analysis.record.backend.short_name();
         say!("{} {} ({language}) {id}{ended}", escape(&declared.name, 100), escape(&declared.version, 100));
         let datasets: Vec<String> = declared.datasets.iter().map(|name| escape(name, 200)).collect();
-        say!("  looks at {}", datasets.join(", "));
+        say!("  analyses {}", datasets.join(", "));
         let signed =
             analysis.signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("signed by {signer}"));
         match analysis.profile() {
@@ -72,7 +72,7 @@ pub(super) fn list(arguments: &List) -> Outcome {
     Ok(())
 }
 
-fn described(listed: &Listed) -> Json {
+fn listed_json(listed: &Listed) -> Json {
     let mut row = json!({ "id": listed.known.analysis.to_string(), "runs": listed.known.runs });
     let more = match &listed.analysis {
         Err(error) => json!({ "damage": error.to_string() }),
@@ -97,16 +97,17 @@ fn described(listed: &Listed) -> Json {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is run: what functions found while data were written is read, and made one by the rules of each analysis.
+Runs nothing: reads the results that functions returned while data were written, and merges them by the rules
+of each analysis.
 
 Example:
   hyperchunk store results run.h5 /ocean/h")]
 pub(crate) struct Results {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The dataset.
+    /// Path of the dataset.
     dataset: String,
-    /// Of this epoch; the newest if none is named.
+    /// Epoch to read; without it, the newest.
     #[arg(long, value_name = "NUMBER")]
     epoch: Option<u64>,
     /// List every box.
@@ -165,7 +166,7 @@ pub(super) fn results(arguments: &Results) -> Outcome {
         if let Some(whole) = &summary.whole {
             say!("  {}", line(whole));
         }
-        let most = if arguments.boxes { usize::MAX } else { SHOWN };
+        let most = if arguments.boxes { usize::MAX } else { MAX_SHOWN_BOXES };
         let listed = found().filter(|found| arguments.boxes || found.found.is_err());
         for found in listed.take(most) {
             let told = match &found.found {
@@ -192,7 +193,7 @@ fn number(number: Number) -> Json {
     match number {
         Number::Signed(value) => json!(value),
         Number::Unsigned(value) => json!(value),
-        // JSON has no word for what is no number.
+        // JSON has no infinities and NaNs; they become strings.
         Number::Double(value) if value.is_finite() => json!(value),
         Number::Double(value) => json!(value.to_string()),
     }
@@ -214,58 +215,59 @@ fn line(pairs: &Pairs) -> String {
     escape(&all.join(", "), 2000)
 }
 
-/// What becomes of a write whose analysis fails.
+/// Effect of a failed analysis on its write.
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum OnFailure {
-    /// Nothing.
+    /// Ignore the failure.
     Skip,
-    /// It is noted with the reason.
+    /// Record the failure with its reason.
     Mark,
-    /// It is noted, and the write fails once the data are written.
+    /// Record the failure, and fail the write once the data are written.
     Raise,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The source defines on_write(dataset, box, array), which gives keys with values, and may define merge(a, b). It runs in the sandbox of
-live datasets whenever something is written to these datasets, and what it finds is kept beside the data. What was written before it
-does not see: `hyperchunk store backfill` lets it.
+The source defines on_write(dataset, box, array), which returns keys with values, and optionally merge(a, b).
+It runs in the sandbox of live datasets at every write to these datasets, and its results are stored with the
+data. For data written before, run `hyperchunk store backfill`.
 
 Example:
   hyperchunk store add-analysis run.h5 waves.lua /ocean/h --merge max=max --merge 'at=with max'")]
 pub(crate) struct Add {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The source: .lua, .py or .cpp.
+    /// Source of the function: .lua, .py or .cpp.
     source: PathBuf,
-    /// The datasets that it looks at.
+    /// Datasets to analyse.
     #[arg(required = true)]
     datasets: Vec<String>,
-    /// Its name; that of the source, if there is none.
+    /// Name of the analysis; without it, the name of the source.
     #[arg(long)]
     name: Option<String>,
-    /// Its version, as its author counts. Not that of the program.
+    /// Version of the analysis, assigned by its author (not the version of the program).
     #[arg(long = "revision", default_value = "1", value_name = "TEXT")]
     version: String,
-    /// Milliseconds that one call may take.
+    /// Time limit of a call, in milliseconds.
     #[arg(long, default_value_t = 1000, value_name = "MS")]
     time: u64,
-    /// MiB of memory, beside the data.
+    /// Memory limit in MiB, in addition to the data.
     #[arg(long, default_value_t = 256, value_name = "MIB")]
     memory: u64,
-    /// Bytes that the results of one call may have.
+    /// Size limit for the results of a call, in bytes.
     #[arg(long, default_value_t = 4096)]
     bytes: u64,
-    /// What becomes of a write whose analysis fails; the data are written in any case.
+    /// Effect of a failed analysis on the write that it saw; the data are written in any case.
     #[arg(long, value_enum, default_value = "skip")]
     failure: OnFailure,
-    /// How the values of a key become one: max, min, sum, first, last, or `with KEY`.
+    /// Rule that merges the values of a key: max, min, sum, first, last, or `with KEY`.
     #[arg(long, value_name = "KEY=RULE")]
     merge: Vec<String>,
-    /// What runs it, if not what the source's extension says: wasm for C++ that is compiled to WebAssembly (pip install ziglang).
+    /// Backend, if not the one of the source's extension: wasm for C++ that is compiled to WebAssembly (pip
+    /// install ziglang).
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Do not sign it: it runs in the profile `untrusted` everywhere.
+    /// Do not sign the function: it runs in the profile `untrusted` everywhere.
     #[arg(long)]
     unsigned: bool,
 }
@@ -298,41 +300,43 @@ pub(super) fn add(arguments: &Add) -> Outcome {
     let making = Making { backend, source: &source, declaration, unsigned: arguments.unsigned };
     let analysis = make(&making).map_err(|error| error.about(arguments.source.display().to_string()))?;
     announce(&arguments.file, &analysis, true)?;
-    say!("{}: {} looks at what is written from now on", analysis.id, escape(&analysis.declaration.name, 100));
+    say!("{}: {} analyses data written from now on", analysis.id, escape(&analysis.declaration.name, 100));
     Ok(())
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The analysis, by its name or identity. What it found stays.
+    /// Name or id of the analysis. Its results stay.
     analysis: String,
 }
 
 pub(super) fn remove(arguments: &Remove) -> Outcome {
     let analysis = find(&arguments.file, &arguments.analysis)?;
     announce(&arguments.file, &analysis, false)?;
-    say!("{}: {} looks at nothing more", analysis.id, escape(&analysis.declaration.name, 100));
+    say!("{}: {} is removed", analysis.id, escape(&analysis.declaration.name, 100));
     Ok(())
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Fill {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// The analysis, by its name or identity.
+    /// Name or id of the analysis.
     analysis: String,
-    /// Only what was written in these epochs.
+    /// Analyse only data written in these epochs.
     #[arg(long, value_name = "FIRST:LAST")]
     epochs: Option<String>,
-    /// So many threads, each with a worker; one a processor if nothing is said.
+    /// Number of threads, each with a worker; 0: one for each processor.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Look at a share of the boxes: i/n is process i of n, counted from 0. All of them name one epoch; each makes an epoch of what it found.
-    #[arg(long, value_name = "I/N", value_parser = share_of, requires = "epoch")]
+    /// Analyse only a share of the boxes: i/n is process i of n, counted from 0. All processes must name the
+    /// same --epoch; each makes an epoch of its results.
+    #[arg(long, value_name = "I/N", value_parser = parse_share, requires = "epoch")]
     task_range: Option<(u64, u64)>,
-    /// What this epoch has not seen (`hyperchunk store status`); the newest if none is named.
+    /// Analyse data without results in this epoch; without it, in the newest (`hyperchunk store status` shows
+    /// the epochs).
     #[arg(long, value_name = "N")]
     epoch: Option<u64>,
 }
@@ -360,14 +364,14 @@ pub(super) fn fill(arguments: &Fill) -> Outcome {
     };
     match made {
         Some(manifest) => {
-            say!("epoch {} has what {} found", manifest.number, escape(&analysis.declaration.name, 100))
+            say!("epoch {} has the results of {}", manifest.number, escape(&analysis.declaration.name, 100))
         }
-        None => say!("there is nothing that {} has not seen", escape(&analysis.declaration.name, 100)),
+        None => say!("nothing to do: all data have results of {}", escape(&analysis.declaration.name, 100)),
     }
     Ok(())
 }
 
-/// The analysis of a store that has this name or identity: of several versions, the one that runs.
+/// Returns the analysis with this name or id; of several versions, the active one.
 fn find(file: &Path, name: &str) -> Result<Analysis, Box<dyn std::error::Error>> {
     let manifest = summary::epoch(file, None)?;
     let mut found = Vec::new();
@@ -385,7 +389,7 @@ fn find(file: &Path, name: &str) -> Result<Analysis, Box<dyn std::error::Error>>
     match <[_; 1]>::try_from(found) {
         Ok([(_, analysis)]) => Ok(analysis),
         Err(found) => Err(format!(
-            "{} analyses are called {:?}: hyperchunk store analyses",
+            "expected one analysis, got {} of the name {:?}; `hyperchunk store analyses` lists them",
             found.len(),
             escape(name, 100)
         )
@@ -400,7 +404,7 @@ fn announce(file: &Path, analysis: &Analysis, runs: bool) -> Outcome {
     let names = &analysis.declaration.datasets;
     let stored = |name: &String| {
         let found = manifest.datasets.iter().find(|stored| stored.definition.path == name.as_bytes());
-        found.ok_or_else(|| format!("the store has no dataset {}", escape(name, 500)))
+        found.ok_or_else(|| format!("dataset {} not found in the store", escape(name, 500)))
     };
     let stored = names.iter().map(stored).collect::<Result<Vec<_>, _>>()?;
     let writer = LogWriter::create(file, &options)?;

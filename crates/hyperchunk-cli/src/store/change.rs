@@ -1,9 +1,9 @@
-//! What changes a store, or makes a file of it.
+//! Commands that change a store, or make a file of it.
 
-use super::Names;
+use super::LinkKind;
 use crate::Outcome;
 use crate::progress::bytes;
-use crate::source::Reach;
+use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::store::commit::{CommitOptions, Committed, SetAside};
 use hyperchunk::store::link::Links;
@@ -18,54 +18,56 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = COMMIT_HELP)]
 pub(crate) struct Commit {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Take also writers that go on, up to where they flushed last.
+    /// Also commit active writers, up to their last flush.
     #[arg(long)]
     flushed: bool,
     #[command(flatten)]
-    how: How,
+    common: CommitArguments,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 const COMMIT_HELP: &str = "\
-Takes all writers that are done. Those that are at work are left alone; so are those that were stopped: `hyperchunk store recover`
-takes them, too. If two writers wrote different values to one place, nothing is committed and the conflict is named;
-`--on-conflict warn` commits, and the version of the writer that is named last counts. A log that cannot be committed because of
-what it holds is set aside and named; the others are committed.
+Commits all finished writers. Active and killed writers are left alone; `hyperchunk store recover` also takes
+the killed ones. If two writers wrote different values to one place, nothing is committed and the error names
+the conflict; with `--on-conflict warn` the data are committed, and the values of the writer named last count.
+A log that cannot be committed because of its contents is set aside and named; the others are committed.
 
 Example:
   hyperchunk store commit run.h5";
 
 #[derive(Args, Debug)]
 pub(crate) struct Recover {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
     #[command(flatten)]
-    how: How,
+    common: CommitArguments,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 #[derive(Args, Debug)]
-struct How {
-    /// Only writers of this session, by the name that they were given (HYPERCHUNK_SESSION).
+struct CommitArguments {
+    /// Commit only writers of the session with this name (HYPERCHUNK_SESSION).
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// What to do if writers wrote different things to one place: commit nothing, or commit and list the conflicts.
+    /// Reaction to writers that wrote different values to one place: commit nothing, or commit and list the
+    /// conflicts.
     #[arg(long, value_enum, default_value = "error")]
     on_conflict: OnConflict,
-    /// Of logs whose structure cannot be merged, take the raw data: datasets at the paths that they were made with.
+    /// Take only the raw data of logs whose structure cannot be merged: datasets at the paths that they were
+    /// created with.
     #[arg(long)]
     data_only: bool,
-    /// How plain HDF5 finds the data.
+    /// Links by which plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
-    link: Names,
+    link: LinkKind,
     /// Do not wait until the epoch is on the disk.
     #[arg(long)]
     no_sync: bool,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -76,7 +78,7 @@ enum OnConflict {
     Warn,
 }
 
-impl How {
+impl CommitArguments {
     fn options(&self) -> CommitOptions {
         let mut options = CommitOptions::default();
         options.session = self.session.as_deref().map(Session::named);
@@ -88,7 +90,7 @@ impl How {
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display(path: &Path) -> String {
     escape(&path.display().to_string(), 2000)
 }
 
@@ -97,19 +99,19 @@ fn text(bytes: &[u8]) -> String {
 }
 
 pub(super) fn commit(arguments: &Commit) -> Outcome {
-    let mut options = arguments.how.options();
+    let mut options = arguments.common.options();
     options.flushed = arguments.flushed;
-    make(&arguments.file, &arguments.reach, &options, arguments.how.json)
+    commit_with(&arguments.file, &arguments.remote, &options, arguments.common.json)
 }
 
 pub(super) fn recover(arguments: &Recover) -> Outcome {
-    let mut options = arguments.how.options();
+    let mut options = arguments.common.options();
     options.salvage = true;
-    make(&arguments.file, &arguments.reach, &options, arguments.how.json)
+    commit_with(&arguments.file, &arguments.remote, &options, arguments.common.json)
 }
 
-fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> Outcome {
-    let site = reach.site_to_change(path)?;
+fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_json: bool) -> Outcome {
+    let site = remote.site_to_change(path)?;
     let store::commit::Outcome { made, set_aside, .. } = store::commit::commit_all(&site, options)?;
     if options.salvage
         && !as_json
@@ -120,7 +122,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
     let Some(made) = made else {
         let status = store::status::Status::of(&site)?;
         if !status.is_store() {
-            return Err(format!("{}: there is no store: no folder {}.d", shown(path), shown(path)).into());
+            return Err(format!("{}: there is no store: no folder {}.d", display(path), display(path)).into());
         }
         if as_json {
             say!("{}", json!({ "epoch": null, "set_aside": set_aside_json(&set_aside) }));
@@ -131,7 +133,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
             } else {
                 String::new()
             };
-            say!("{}: nothing new to commit{hint}", shown(path));
+            say!("{}: nothing new to commit{hint}", display(path));
         }
         return tell_set_aside(&set_aside);
     };
@@ -143,13 +145,13 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
     tell_set_aside(&set_aside)
 }
 
-/// Names the logs that were set aside: an error, as what they hold is not committed.
+/// Prints the logs that were set aside; an error if any data in them are not committed.
 fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
     let mut missing = None;
     for aside in set_aside {
         if aside.has_data {
             let reason = escape(&aside.reason.to_string(), 2000);
-            say!("writer {}: its raw data alone are committed, its structure is not: {reason}", aside.writer);
+            say!("writer {}: only its raw data are committed, not its structure: {reason}", aside.writer);
         } else {
             missing.get_or_insert(aside);
         }
@@ -169,14 +171,14 @@ fn set_aside_json(set_aside: &[SetAside]) -> serde_json::Value {
     all.collect()
 }
 
-/// Names uploads that are kept.
+/// Prints incomplete uploads.
 pub(super) fn print_uploads(uploads: &[BegunUpload]) {
     if uploads.is_empty() {
         return;
     }
     say!(
-        "{} uploads were begun and not ended: their writers are at work, or were stopped, and then what they sent since they \
-         flushed last is lost (`hyperchunk store vacuum --uploads SECONDS` gives up older ones)",
+        "{} uploads are incomplete: their writers are active, or were stopped and have lost the data sent since \
+         their last flush (`hyperchunk store vacuum --uploads SECONDS` aborts older ones)",
         uploads.len()
     );
     for begun in uploads.iter().take(20) {
@@ -212,7 +214,7 @@ fn links_json(links: &Links) -> serde_json::Value {
 
 fn print(path: &Path, made: &Committed) {
     let (writers, datasets) = (made.writers.len(), made.manifest.datasets.len());
-    say!("{}: epoch {}, of {writers} writers; {datasets} datasets", shown(path), made.manifest.number);
+    say!("{}: epoch {}, of {writers} writers; {datasets} datasets", display(path), made.manifest.number);
     for conflict in &made.manifest.conflicts {
         let place = if conflict.slab.start.is_empty() {
             String::new()
@@ -223,7 +225,7 @@ fn print(path: &Path, made: &Committed) {
         say!("conflict: {path}{place}: {}: {}", text(conflict.what.as_bytes()), conflict.outcome());
     }
     if !made.left.is_empty() {
-        say!("not committed: {} writers that are at work, or were stopped", made.left.len());
+        say!("not committed: {} active or stopped writers", made.left.len());
     }
     print_links(&made.links);
 }
@@ -231,31 +233,32 @@ fn print(path: &Path, made: &Committed) {
 fn print_links(links: &Links) {
     for (path, link) in links {
         if let Err(reason) = link {
-            say!("not for plain HDF5: {}: {reason}", text(path));
+            say!("not readable by plain HDF5: {}: {reason}", text(path));
         }
     }
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Link {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// Name the logs from the file's own folder: plain HDF5 wants HDF5_EXTFILE_PREFIX='${ORIGIN}'.
+    /// Store the paths of logs relative to the file's folder; plain HDF5 then needs
+    /// HDF5_EXTFILE_PREFIX='${ORIGIN}'.
     #[arg(long, conflicts_with = "none")]
     relative: bool,
-    /// Take the links away.
+    /// Remove the links, so that plain HDF5 reads no data.
     #[arg(long)]
     none: bool,
-    /// Print what is linked as JSON.
+    /// Print the links as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn link(arguments: &Link) -> Outcome {
     let names = match (arguments.relative, arguments.none) {
-        (true, _) => Names::Relative,
-        (_, true) => Names::None,
-        _ => Names::Absolute,
+        (true, _) => LinkKind::Relative,
+        (_, true) => LinkKind::None,
+        _ => LinkKind::Absolute,
     };
     let links = store::link::link(&arguments.file, names.into(), Sync::Commit)?;
     if arguments.json {
@@ -263,31 +266,31 @@ pub(super) fn link(arguments: &Link) -> Outcome {
         return Ok(());
     }
     let linked = links.iter().filter(|(_, link)| link.is_ok()).count();
-    say!("{}: {linked} of {} datasets are read by plain HDF5", shown(&arguments.file), links.len());
+    say!("{}: {linked} of {} datasets are read by plain HDF5", display(&arguments.file), links.len());
     print_links(&links);
     Ok(())
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Pack {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
     /// The file to make.
     out: PathBuf,
-    /// Which epoch; without it, the newest.
+    /// Epoch to pack; without it, the newest.
     #[arg(long, value_name = "N")]
     epoch: Option<u64>,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// How many threads copy; 0 for as many as there are processors.
+    /// Number of threads; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Print what was done as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 pub(super) fn pack(arguments: &Pack) -> Outcome {
@@ -295,7 +298,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
     options.epoch = arguments.epoch;
     options.replace = arguments.overwrite;
     options.threads = arguments.threads;
-    let packed = store::pack::pack(&arguments.reach.site(&arguments.file), &arguments.out, &options)?;
+    let packed = store::pack::pack(&arguments.remote.site(&arguments.file), &arguments.out, &options)?;
     if arguments.json {
         say!(
             "{}",
@@ -307,7 +310,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
         let datasets = packed.datasets;
         say!(
             "{}: {size}, {datasets} datasets of epoch {}; {copied} copied as they are",
-            shown(&arguments.out),
+            display(&arguments.out),
             packed.epoch
         );
     }
@@ -317,31 +320,31 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = VACUUM_HELP)]
 pub(crate) struct Vacuum {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// How many of the newest epochs are kept.
+    /// Number of newest epochs to keep.
     #[arg(long, value_name = "N", default_value_t = 1)]
     epochs: usize,
-    /// Keep what changed in the last so many seconds: somebody may read it.
+    /// Keep files that changed within the last SECONDS, because readers may have them open.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     grace: u64,
-    /// Only say what would be deleted.
+    /// Only list the files that would be deleted.
     #[arg(long)]
     dry_run: bool,
-    /// Print what was deleted as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
-    /// In an object store: give up uploads that were begun more than so many seconds ago. Writers that are at work still fail
-    /// then.
+    /// In an object store, abort incomplete uploads that were begun more than SECONDS ago. Writers that are
+    /// still active then fail.
     #[arg(long, value_name = "SECONDS")]
     uploads: Option<u64>,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 const VACUUM_HELP: &str = "\
-Who opened the file before the last commit reads an older epoch; it is gone after this. What was never committed and not hidden is
-never deleted.";
+Readers that opened the file before the last commit read an older epoch, which is deleted. Uncommitted data
+are never deleted, unless a writer that created the file again hides them.";
 
 pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     let mut options = VacuumOptions::default();
@@ -349,7 +352,7 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     options.grace = Duration::from_secs(arguments.grace);
     options.dry = arguments.dry_run;
     options.uploads = arguments.uploads.map(Duration::from_secs);
-    let done = store::vacuum::vacuum(&arguments.reach.site_to_change(&arguments.file)?, &options)?;
+    let done = store::vacuum::vacuum(&arguments.remote.site_to_change(&arguments.file)?, &options)?;
     if arguments.json {
         let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
         say!(
@@ -361,7 +364,7 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     }
     let verb = if arguments.dry_run { "would be deleted" } else { "deleted" };
     for file in &done.files {
-        say!("{}", shown(file));
+        say!("{}", display(file));
     }
     say!("{} files, {}, {verb}", done.files.len(), bytes(done.bytes));
     print_uploads(&done.uploads);
@@ -378,22 +381,22 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = COMPACT_HELP)]
 pub(crate) struct Compact {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// How many bytes of data are held at a time, about.
+    /// Approximate number of bytes of data held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     memory: u64,
-    /// How plain HDF5 finds the data.
+    /// Links by which plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
-    link: Names,
-    /// Print what was done as JSON.
+    link: LinkKind,
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const COMPACT_HELP: &str = "\
-Makes a new epoch with the same contents. The old logs stay for readers of older epochs, until `hyperchunk store vacuum`. A dataset of
-too many pieces for plain HDF5 can be read by it afterwards.";
+Makes a new epoch with the same contents. The old logs stay for readers of older epochs, until `hyperchunk
+store vacuum`. Afterwards, plain HDF5 can also read datasets that had too many pieces for it.";
 
 pub(super) fn compact(arguments: &Compact) -> Outcome {
     let mut options = store::compact::CompactOptions::default();
@@ -404,7 +407,7 @@ pub(super) fn compact(arguments: &Compact) -> Outcome {
         if arguments.json {
             say!("{}", json!({ "epoch": null }));
         } else {
-            say!("{}: it is in one log already, in few pieces", shown(&arguments.file));
+            say!("{}: already in one log, in few pieces", display(&arguments.file));
         }
         return Ok(());
     };
@@ -419,8 +422,9 @@ pub(super) fn compact(arguments: &Compact) -> Outcome {
         return Ok(());
     }
     say!(
-        "{}: epoch {}; {before} pieces are {after}; {} logs are not needed any more (`hyperchunk store vacuum`)",
-        shown(&arguments.file),
+        "{}: epoch {}; {before} pieces merged to {after}; {} logs are no longer needed \
+         (`hyperchunk store vacuum`)",
+        display(&arguments.file),
         done.manifest.number,
         done.replaced.len()
     );

@@ -7,7 +7,7 @@ use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::model::ObjectKind;
 use hyperchunk::query::Predicate;
-use hyperchunk::store::follow::{Follow as Standing, Polled, Seen};
+use hyperchunk::store::follow::{Follow as StandingQuery, Polled, Seen};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
@@ -18,37 +18,38 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Follow {
-    /// The store's file.
+    /// The HDF5 file, with FILE.d beside it.
     file: PathBuf,
-    /// What is asked of each value, with the dataset's name in it; or the dataset's path.
+    /// Condition on each value, with the dataset's name in it; or the path of the dataset.
     #[arg(value_name = "PREDICATE|PATH")]
     asked: String,
-    /// Behind a path: what is asked of each value.
+    /// After a path: condition on each value.
     #[arg(value_name = "PREDICATE")]
     predicate: Option<String>,
-    /// Print an object of JSON for each write that has any, and one at the end.
+    /// Print a JSON object for each write that has matches, and one at the end.
     #[arg(long)]
     json: bool,
-    /// Print no more values of a write.
+    /// Maximum number of values printed for each write.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     values: usize,
-    /// End as soon as something was found.
+    /// End after the first write that has matches.
     #[arg(long)]
     once: bool,
-    /// End when all writers are done that have begun.
+    /// End when all writers that have begun are done.
     #[arg(long)]
     until_done: bool,
-    /// End after so many seconds.
+    /// End after this time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Look every so many seconds.
+    /// Polling interval.
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = seconds)]
     interval: Duration,
 }
 
 const HELP: &str = "\
-Looks at what writers flush as it comes, without locks, and reads only what their statistics do not rule out. What was committed
-before is not looked at: that is for `hyperchunk store query`. It goes on until Ctrl-C, unless an option ends it.
+Watches the data that writers flush, without locks, and reads only data that their statistics do not rule out.
+Skips data committed earlier: use `hyperchunk store query` for them. Runs until Ctrl-C, unless an option ends
+it.
 
 Examples:
   hyperchunk store follow run.h5 'max(h) > 12'
@@ -56,20 +57,20 @@ Examples:
   hyperchunk store follow run.h5 'min(/ocean/depth) < 0' --once --timeout 3600";
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Why it ended.
+/// Reason of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum EndReason {
     Asked,
     Found,
     Done,
     TimeOut,
 }
 
-impl Ended {
+impl EndReason {
     fn word(self) -> &'static str {
         match self {
             Self::Asked => "interrupted",
@@ -88,7 +89,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
     let path = dataset(&arguments.file, &name)?;
     let signals = Signals::listen();
     let end = arguments.timeout.and_then(|time| Instant::now().checked_add(time));
-    let mut standing = Standing::new(&arguments.file, &path, predicate)?;
+    let mut standing = StandingQuery::new(&arguments.file, &path, predicate)?;
     let (mut found, mut looked_at) = (0_u64, 0_u64);
     let ended = loop {
         let polled = standing.poll()?;
@@ -97,35 +98,35 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
             found = found.saturating_add(show(seen, arguments));
         }
         let late = end.is_some_and(|end| Instant::now() >= end);
-        if let Some(ended) = ends(&polled, arguments, late, signals.came()) {
+        if let Some(ended) = end_reason(&polled, arguments, late, signals.came()) {
             break ended;
         }
-        // What is left of much is looked at at once.
+        // A poll reads a limited amount, so more may be waiting.
         let wait = if polled.looked_at > 0 { Duration::ZERO } else { arguments.interval };
         let left = end.map_or(wait, |end| wait.min(end.saturating_duration_since(Instant::now())));
         if signals.wait_for(left) {
-            break Ended::Asked;
+            break EndReason::Asked;
         }
     };
     if arguments.json {
         say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": looked_at }));
     } else {
-        say!("{found} values, looked at {} ({})", bytes(looked_at), ended.word());
+        say!("{found} values, {} read ({})", bytes(looked_at), ended.word());
     }
     Ok(())
 }
 
-fn ends(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<Ended> {
+fn end_reason(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<EndReason> {
     match () {
-        () if asked => Some(Ended::Asked),
-        () if arguments.once && !polled.seen.is_empty() => Some(Ended::Found),
-        () if arguments.until_done && polled.done => Some(Ended::Done),
-        () if late => Some(Ended::TimeOut),
+        () if asked => Some(EndReason::Asked),
+        () if arguments.once && !polled.seen.is_empty() => Some(EndReason::Found),
+        () if arguments.until_done && polled.done => Some(EndReason::Done),
+        () if late => Some(EndReason::TimeOut),
         () => None,
     }
 }
 
-/// Prints what was found in a write; returns how many values that is.
+/// Prints the matches of a write; returns their number.
 fn show(seen: &Seen, arguments: &Follow) -> u64 {
     let numbers = seen.numbers();
     let count = numbers.len();
@@ -151,11 +152,11 @@ fn show(seen: &Seen, arguments: &Follow) -> u64 {
     count as u64
 }
 
-/// The path of the dataset of a name: a path, or the last name of one.
+/// Returns the path of the dataset with this name: its path, or the end of it.
 fn dataset(file: &std::path::Path, name: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let wanted = name.trim_matches('/').as_bytes();
     let is_whole = name.starts_with('/');
-    // The connector's writers have the structure in their logs until they are done.
+    // Until they are done, the connector's writers keep the structure in their logs.
     if is_whole && std::fs::metadata(file).is_ok_and(|metadata| metadata.len() == 0) {
         return Ok([b"/", wanted].concat());
     }
@@ -173,10 +174,10 @@ fn dataset(file: &std::path::Path, name: &str) -> Result<Vec<u8>, Box<dyn std::e
     match (exact, last.as_slice()) {
         (Some(path), _) => Ok(path),
         (None, [path]) => Ok(path.clone()),
-        (None, []) => Err(format!("the store has no dataset {name}").into()),
+        (None, []) => Err(format!("dataset {name} not found in the store").into()),
         (None, several) => {
             let names: Vec<_> = several.iter().take(8).map(|path| String::from_utf8_lossy(path)).collect();
-            Err(format!("which dataset is {name}? There are {}", names.join(", ")).into())
+            Err(format!("expected one dataset, got several of the name {name}: {}", names.join(", ")).into())
         }
     }
 }

@@ -13,45 +13,45 @@ use hyperchunk::store::link::Linking;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Make an epoch of what writers finished: plain HDF5 reads it from then on.
+    /// Make an epoch of the data of finished writers, so that plain HDF5 reads it.
     Commit(change::Commit),
-    /// Tell what a store is made of: epochs, writers, what waits to be committed, conflicts, what plain HDF5 can read.
+    /// Show epochs, writers, uncommitted data, conflicts, and how much plain HDF5 can read.
     Status(show::Status),
-    /// List the datasets of a store's epoch, with what was written to them.
+    /// List the datasets of the newest epoch, with the bytes written to them.
     Ls(show::Ls),
-    /// Find values: boxes that may hold them, by the statistics that writers kept, or the values themselves.
+    /// Find values: boxes that may hold them, by recorded statistics, or the values themselves.
     Query(query::Query),
-    /// Show the zones of a dataset, with a picture of where its values are large.
+    /// Show the zones of a dataset, with a map of its large values.
     Zones(query::Zones),
-    /// Tell of values as writers flush them, before anybody commits.
+    /// Print matching values as writers flush them, before they are committed.
     Follow(follow::Follow),
-    /// Commit also what writers wrote that were stopped, up to the last write that was whole.
+    /// Commit the data of killed writers, too, up to their last complete write.
     Recover(change::Recover),
-    /// Compare everything that was written with its checksum.
+    /// Compare all written data with their checksums.
     Verify(show::Verify),
-    /// Say anew where the data lie, for plain HDF5: after a store was moved.
+    /// Update the locations of the data for plain HDF5, after a store was moved.
     Link(change::Link),
-    /// Make one file of a store that needs nothing else.
+    /// Make one self-contained file of a store.
     Pack(change::Pack),
-    /// Write what an epoch has to one log: fewer, larger pieces.
+    /// Rewrite the newest epoch to one log, with fewer, larger pieces.
     Compact(change::Compact),
-    /// Write every object of a file to a place of its own below a folder: groups as folders, the rest as files.
+    /// Write every object of a file to a folder: groups as folders, datasets and attributes as files.
     Export(tree::Export),
-    /// Make the file that was exported to a folder.
+    /// Make an HDF5 file of an exported folder.
     Import(tree::Import),
-    /// Do a share of the tasks of a layout that was begun (`hyperchunk restructure --begin`).
+    /// Do a share of the tasks of a layout that `hyperchunk restructure --begin` began.
     Work(crate::restructure::Work),
-    /// List the functions that see what is written to a store.
+    /// List the functions that analyse data while they are written.
     Analyses(analyses::List),
-    /// Tell what such functions found in a dataset.
+    /// Print the results of these functions for a dataset.
     Results(analyses::Results),
-    /// Let a function see what is written from now on.
+    /// Add a function that analyses data written from now on.
     AddAnalysis(analyses::Add),
-    /// Let a function see nothing more.
+    /// Stop a function from analysing further data.
     RemoveAnalysis(analyses::Remove),
-    /// Let a function see what was written before it was there.
+    /// Run a function over data that were written before it was added.
     Backfill(analyses::Fill),
-    /// Delete old epochs, and logs that nobody can see any more.
+    /// Delete old epochs and unreachable logs.
     Vacuum(change::Vacuum),
 }
 
@@ -80,23 +80,23 @@ pub(crate) fn run(command: &Command) -> Outcome {
     }
 }
 
-/// How plain HDF5 finds the data.
+/// Links by which plain HDF5 finds the data.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-enum Names {
-    /// By whole paths: from any folder, until the store is moved.
+enum LinkKind {
+    /// Absolute paths: valid from any folder, until the store is moved.
     Absolute,
-    /// From the file's own folder: plain HDF5 wants `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
+    /// Paths relative to the file's folder; plain HDF5 then needs `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
     Relative,
-    /// Not at all.
+    /// No links: plain HDF5 reads no data.
     None,
 }
 
-impl From<Names> for Linking {
-    fn from(names: Names) -> Self {
+impl From<LinkKind> for Linking {
+    fn from(names: LinkKind) -> Self {
         match names {
-            Names::Absolute => Self::Absolute,
-            Names::Relative => Self::Relative,
-            Names::None => Self::Never,
+            LinkKind::Absolute => Self::Absolute,
+            LinkKind::Relative => Self::Relative,
+            LinkKind::None => Self::Never,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What asks for values: `hyperchunk store query` and `zones`.
+//! Queries: `hyperchunk store query` and `zones`.
 
 use crate::Outcome;
 use crate::describe;
-use crate::get::select;
+use crate::get::parse_slices;
 use crate::progress::bytes;
 use crate::source::SourceOptions;
 use clap::Args;
@@ -13,18 +13,18 @@ use hyperchunk_udf::escape::escape;
 use serde_json::{Value, json};
 
 #[derive(Args, Debug)]
-pub(crate) struct Of {
-    /// The file; may be a URL.
+pub(crate) struct DatasetArguments {
+    /// The HDF5 file; may be a URL.
     file: String,
-    /// The dataset's path.
+    /// Path of the dataset.
     path: String,
-    /// Only this part: for each axis an index or START:STOP.
+    /// Query only this part: for each axis an index or START:STOP.
     #[arg(long = "box", value_name = "SLICES", allow_hyphen_values = true)]
     part: Option<String>,
-    /// Of this epoch of the store, not of the newest.
+    /// Epoch of the store; without it, the newest.
     #[arg(long)]
     epoch: Option<u64>,
-    /// Print it as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -35,24 +35,24 @@ pub(crate) struct Of {
 #[command(after_help = QUERY_HELP)]
 pub(crate) struct Query {
     #[command(flatten)]
-    of: Of,
-    /// What is asked of each value.
+    target: DatasetArguments,
+    /// Condition on each value, such as 'value > 12'.
     #[arg(required_unless_present = "top", allow_hyphen_values = true)]
     predicate: Option<String>,
-    /// Read the boxes, and print so many values with their indices.
+    /// Read the boxes, and print up to COUNT matching values with their indices.
     #[arg(long, value_name = "COUNT")]
     values: Option<u64>,
-    /// Instead: the first so many zones, by --by.
+    /// Print the first COUNT zones in the order of --by, instead of a query.
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["predicate", "values"])]
     top: Option<usize>,
-    /// By what zones are put in order: max, min, sum, mean, nan or range.
+    /// Order of zones for --top: max, min, sum, mean, nan or range.
     #[arg(long, default_value = "max", requires = "top")]
     by: By,
 }
 
 const QUERY_HELP: &str = "\
-Prints boxes that may hold such values; nowhere else are any. Statistics come from the writers of a store, if they kept them, or from
-`hyperchunk analyze`.
+Prints boxes that may hold such values; there are none outside them. The statistics come from the writers of a
+store, if they recorded them, or from `hyperchunk analyze`.
 
 Examples:
   hyperchunk store query run.h5 /ocean/h 'value > 12'
@@ -62,10 +62,10 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Zones {
     #[command(flatten)]
-    of: Of,
+    target: DatasetArguments,
 }
 
-impl Of {
+impl DatasetArguments {
     fn open(&self) -> Result<(Dataset, Option<Slab>), Box<dyn std::error::Error>> {
         let mut options = self.source.open_options();
         options.epoch = self.epoch;
@@ -74,9 +74,9 @@ impl Of {
         let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
         let Some(part) = &self.part else { return Ok((dataset, None)) };
         let mut slab = Slab::default();
-        for (steps, _) in select(part, dataset.dims())? {
+        for (steps, _) in parse_slices(part, dataset.dims())? {
             if steps.step != 1 {
-                return Err("a box has no steps".into());
+                return Err("expected START:STOP, without a step, in --box".into());
             }
             slab.start.push(steps.start);
             slab.count.push(steps.count);
@@ -131,9 +131,9 @@ fn percent(part: u64, all: u64) -> String {
 }
 
 pub(super) fn query(arguments: &Query) -> Outcome {
-    let (dataset, part) = arguments.of.open()?;
+    let (dataset, part) = arguments.target.open()?;
     if let Some(count) = arguments.top {
-        return top(&dataset.top(count, arguments.by, part.as_ref())?, arguments.of.json);
+        return top(&dataset.top(count, arguments.by, part.as_ref())?, arguments.target.json);
     }
     let predicate: Predicate = arguments.predicate.as_deref().unwrap_or_default().parse()?;
     let answer = dataset.query(&predicate, part.as_ref())?;
@@ -155,7 +155,7 @@ pub(super) fn query(arguments: &Query) -> Outcome {
         }
         looked_at += matches.looked_at();
     }
-    if arguments.of.json {
+    if arguments.target.json {
         let boxes: Vec<Value> = answer.boxes.iter().map(pair).collect();
         let mut all = json!({
             "boxes": boxes, "looked_at": looked_at, "left": answer.left, "unknown": answer.unknown,
@@ -187,9 +187,9 @@ pub(super) fn query(arguments: &Query) -> Outcome {
         say!("{} boxes, {left} of {} ({part})", answer.boxes.len(), bytes(answer.total));
     }
     if answer.unknown > 0 {
-        say!("of {} nothing was known", bytes(answer.unknown));
+        say!("{} have no statistics", bytes(answer.unknown));
     }
-    say!("looked at {} ({})", bytes(looked_at), percent(looked_at, answer.total));
+    say!("read {} ({})", bytes(looked_at), percent(looked_at, answer.total));
     Ok(())
 }
 
@@ -217,19 +217,14 @@ fn top(top: &Top, json: bool) -> Outcome {
         }
         say!("{line}");
     }
-    say!(
-        "looked at {} of {} ({})",
-        bytes(top.looked_at),
-        bytes(top.total),
-        percent(top.looked_at, top.total)
-    );
+    say!("read {} of {} ({})", bytes(top.looked_at), bytes(top.total), percent(top.looked_at, top.total));
     Ok(())
 }
 
 pub(super) fn zones(arguments: &Zones) -> Outcome {
-    let (dataset, part) = arguments.of.open()?;
+    let (dataset, part) = arguments.target.open()?;
     let zones = dataset.zones(part.as_ref())?;
-    if arguments.of.json {
+    if arguments.target.json {
         let zones = zones.iter().map(|zone| {
             json!({
                 "boxes": zone.boxes.iter().map(pair).collect::<Vec<_>>(),
@@ -242,27 +237,28 @@ pub(super) fn zones(arguments: &Zones) -> Outcome {
     }
     let all = part.unwrap_or_else(|| Slab::new(vec![0; dataset.dims().len()], dataset.dims()));
     let known = zones.iter().filter(|zone| zone.statistics.is_some()).count();
-    let path = escape(&arguments.of.path, 2000);
-    say!("{path}: {}, {} zones, {known} of them known", describe::extent(dataset.dims()), zones.len());
-    for line in picture(&zones, &all) {
+    let path = escape(&arguments.target.path, 2000);
+    say!("{path}: {}, {} zones, {known} with statistics", describe::extent(dataset.dims()), zones.len());
+    for line in draw_map(&zones, &all) {
         say!("{line}");
     }
     Ok(())
 }
 
-/// A picture has no more columns and rows.
-const COLUMNS: u64 = 72;
-const ROWS: u64 = 18;
+/// Maximum number of columns of a map.
+const MAP_COLUMNS: u64 = 72;
+const MAP_ROWS: u64 = 18;
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// The largest values of zones, along the first two axes that are longer than one; the others lie over each other.
-fn picture(zones: &[ZoneState], all: &Slab) -> Vec<String> {
+/// Returns a map of the zones' maxima along the first two axes longer than one. Of zones at the same place,
+/// the largest maximum counts.
+fn draw_map(zones: &[ZoneState], all: &Slab) -> Vec<String> {
     let mut axes = (0..all.count.len()).filter(|axis| all.count[*axis] > 1);
     let (first, second) = (axes.next(), axes.next());
-    // One axis is drawn along the line.
+    // A single axis is drawn horizontally.
     let (down, along) = if second.is_some() { (first, second) } else { (None, first) };
     let length = |axis: Option<usize>| axis.map_or(1, |axis| all.count[axis]);
-    let (rows, columns) = (length(down).min(ROWS), length(along).min(COLUMNS));
+    let (rows, columns) = (length(down).min(MAP_ROWS), length(along).min(MAP_COLUMNS));
     let mut cells: Vec<Option<f64>> = vec![None; usize::try_from(rows * columns).unwrap_or(0)];
     let mut unknown = vec![false; cells.len()];
     let cell = |axis: Option<usize>, slab: &Slab, parts: u64| match axis {
@@ -313,7 +309,7 @@ fn picture(zones: &[ZoneState], all: &Slab) -> Vec<String> {
         })
         .collect();
     if low <= high {
-        lines.push(format!("largest values: ░ {low} to █ {high}; · nothing written, ? not known"));
+        lines.push(format!("largest values: ░ {low} to █ {high}; · nothing written, ? no statistics"));
     }
     lines
 }
@@ -332,12 +328,12 @@ mod tests {
         let all = [zone([0, 0], Some(1.0)), zone([0, 50], Some(9.0)), zone([10, 0], None)];
         let states: Vec<ZoneState> =
             all.into_iter().map(|(slab, statistics)| ZoneState::new(vec![slab], statistics)).collect();
-        let lines = picture(&states, &Slab::new([0, 0], [30, 100]));
+        let lines = draw_map(&states, &Slab::new([0, 0], [30, 100]));
         assert_eq!(lines.len(), 19);
         assert_eq!(lines[0], format!("{}{}", "░".repeat(36), "█".repeat(36)));
         assert!(lines[8].starts_with('?') && lines[17].chars().all(|c| c == '·'));
         assert!(lines[18].contains("░ 1 to █ 9"));
-        let line = picture(&states, &Slab::new([0, 0], [1, 100]));
+        let line = draw_map(&states, &Slab::new([0, 0], [1, 100]));
         assert_eq!(line.len(), 2);
     }
 }

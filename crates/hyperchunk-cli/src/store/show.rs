@@ -1,9 +1,9 @@
-//! What tells of a store.
+//! Commands that describe a store.
 
 use super::change::print_uploads;
 use crate::Outcome;
 use crate::progress::bytes;
-use crate::source::Reach;
+use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::store::status::{LogState, Skeleton, Status as State};
 use hyperchunk::store::verify::{self, Verified};
@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Print it as JSON, all writers included.
+    /// Print the status as JSON, with all writers.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
-fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>> {
-    let state = State::of(&reach.site(file))?;
+fn read_status(file: &Path, remote: &StoreOptions) -> Result<State, Box<dyn std::error::Error>> {
+    let state = State::of(&remote.site(file))?;
     if state.is_store() {
         return Ok(state);
     }
@@ -31,11 +31,11 @@ fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>>
     Err(format!("{shown}: there is no store: no folder {shown}.d").into())
 }
 
-/// So many writers are named one by one.
-const NAMED: usize = 20;
+/// Maximum number of writers listed for each state.
+const MAX_LISTED_WRITERS: usize = 20;
 
 pub(super) fn status(arguments: &Status) -> Outcome {
-    let state = look(&arguments.file, &arguments.reach)?;
+    let state = read_status(&arguments.file, &arguments.remote)?;
     if arguments.json {
         say!("{}", state.to_json());
         return Ok(());
@@ -49,31 +49,34 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     }
     let (logs, manifests) = (bytes(state.log_bytes), bytes(state.manifest_bytes));
     say!("logs: {}, {logs}; epochs: {}, {manifests}", state.logs.len(), state.epochs.len());
-    let of = |name: &str| state.logs.iter().filter(|log| log.state() == name).collect::<Vec<_>>();
+    let in_state = |name: &str| state.logs.iter().filter(|log| log.state() == name).collect::<Vec<_>>();
     for (name, meaning) in [
-        ("finished", "done, and not committed: run `hyperchunk store commit`"),
-        ("flushed", "open, and all that they wrote is flushed: `hyperchunk store commit --flushed` takes it"),
+        ("finished", "done, but not committed: run `hyperchunk store commit`"),
+        ("flushed", "active, with all data flushed: `hyperchunk store commit --flushed` commits them"),
         (
             "writing",
-            "at work or stopped: `hyperchunk store commit --flushed` takes what they flushed, `hyperchunk store \
-             recover` what a stopped one wrote whole",
+            "active or stopped: `hyperchunk store commit --flushed` commits their flushed data, `hyperchunk \
+             store recover` the complete writes of stopped ones",
         ),
-        ("failed", "at an end, and could not write all: `hyperchunk store recover` takes what is whole"),
-        ("torn", "gone before anything was written"),
-        ("damaged", "not to be committed"),
-        ("hidden", "hidden by one that began the file anew: `hyperchunk store vacuum` deletes them"),
+        (
+            "failed",
+            "done, but could not write all data: `hyperchunk store recover` commits the complete writes",
+        ),
+        ("torn", "stopped before writing anything"),
+        ("damaged", "damaged and cannot be committed"),
+        ("hidden", "hidden by a writer that created the file again: `hyperchunk store vacuum` deletes them"),
     ] {
-        let logs = of(name);
+        let logs = in_state(name);
         if logs.is_empty() {
             continue;
         }
         let are = if logs.len() == 1 { "writer is" } else { "writers are" };
         say!("{} {are} {meaning}", logs.len());
-        for log in logs.iter().take(NAMED) {
+        for log in logs.iter().take(MAX_LISTED_WRITERS) {
             say!("  {}", line(log));
         }
-        if logs.len() > NAMED {
-            say!("  … and {} more (--json)", logs.len() - NAMED);
+        if logs.len() > MAX_LISTED_WRITERS {
+            say!("  … and {} more (--json)", logs.len() - MAX_LISTED_WRITERS);
         }
     }
     print_uploads(&state.uploads);
@@ -82,22 +85,23 @@ pub(super) fn status(arguments: &Status) -> Outcome {
         say!("conflict: {path}: {}", conflict.outcome());
     }
     match &state.skeleton {
-        Skeleton::Missing => say!("{shown} itself is missing: `hyperchunk store link` makes it again"),
+        Skeleton::Missing => say!("{shown} itself is missing: `hyperchunk store link` creates it again"),
         Skeleton::Other if state.epochs.is_empty() => {
-            say!("{shown} waits for the first commit, or is another file")
+            say!("{shown} has no committed data yet, or is another file")
         }
         Skeleton::Other => say!(
-            "{shown} is another file, or waits for a commit: move it away, and `hyperchunk store link` makes the store's file again"
+            "{shown} is another file, or has no committed data yet: move it away, and `hyperchunk store \
+             link` creates the store's file again"
         ),
         Skeleton::Of { epoch, linked, edited } => {
             let total = linked.linked + linked.unlinked;
             say!("plain HDF5 reads {} of {total} datasets, of epoch {epoch}", linked.linked);
             if *edited {
-                say!("it was changed since, by another program; the next commit keeps that");
+                say!("another program has changed the file since; the next commit keeps the changes");
             }
             if let Some(missing) = linked.missing.first() {
                 let missing = escape(missing, 2000);
-                say!("{missing} is not there: if the store was moved, run `hyperchunk store link`");
+                say!("{missing} does not exist: if the store was moved, run `hyperchunk store link`");
             }
         }
     }
@@ -110,7 +114,7 @@ fn line(log: &LogState) -> String {
         line.push_str(&format!(", process {}", header.process));
     }
     if log.runs {
-        line.push_str(", which runs here");
+        line.push_str(", running here");
     }
     if let Some(damage) = &log.damage {
         line.push_str(&format!(": {}", escape(damage, 500)));
@@ -120,17 +124,17 @@ fn line(log: &LogState) -> String {
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Print them as JSON.
+    /// Print the datasets as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 pub(super) fn ls(arguments: &Ls) -> Outcome {
-    let state = look(&arguments.file, &arguments.reach)?;
+    let state = read_status(&arguments.file, &arguments.remote)?;
     if arguments.json {
         say!("{}", state.to_json()["datasets"]);
         return Ok(());
@@ -154,23 +158,23 @@ pub(super) fn ls(arguments: &Ls) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_HELP)]
 pub(crate) struct Verify {
-    /// The file: FILE, beside which FILE.d lies; or a URL.
+    /// The HDF5 file, with FILE.d beside it; may be a URL.
     file: PathBuf,
-    /// Print what was compared as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    remote: StoreOptions,
 }
 
 const VERIFY_HELP: &str = "\
-Reads all logs. Ends with status 1 if something is not as it was written, and names the place. What was written without checksums
-cannot be compared.";
+Reads all logs. The exit status is 1 if data are damaged, and the error names the place. Data written without
+checksums cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
-    look(&arguments.file, &arguments.reach)?;
+    read_status(&arguments.file, &arguments.remote)?;
     let Verified { logs, bytes: looked, damaged, .. } =
-        verify::verify(&arguments.reach.site(&arguments.file))?;
+        verify::verify(&arguments.remote.site(&arguments.file))?;
     if arguments.json {
         say!("{}", json!({ "logs": logs, "bytes": looked, "damaged": damaged }));
     } else {
@@ -181,7 +185,7 @@ pub(super) fn verify(arguments: &Verify) -> Outcome {
         return Ok(());
     }
     for message in damaged.iter().take(100) {
-        crate::complain(message);
+        crate::print_message(message);
     }
-    Err(format!("{} logs are not as they were written", damaged.len()).into())
+    Err(format!("{} logs are damaged", damaged.len()).into())
 }

@@ -1,4 +1,4 @@
-//! Files as trees of folders, and back.
+//! Conversion between HDF5 files and trees of folders.
 
 use crate::Outcome;
 use crate::progress::bytes;
@@ -18,28 +18,29 @@ pub(crate) struct Export {
     /// The folder to make.
     #[arg(long, value_name = "DIR")]
     tree: PathBuf,
-    /// Print how much there is as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-Groups are folders, datasets and attributes are files of their raw elements, with what they are as JSON beside them. Files can be
-read with any tool (numpy.fromfile), and `hyperchunk store import` makes an HDF5 file of them again.
+Groups become folders; datasets and attributes become files of their raw elements, each with a JSON
+description beside it. Any tool can read the files (numpy.fromfile), and `hyperchunk store import` makes an
+HDF5 file of them again.
 
 Example:
   hyperchunk store export run.h5 --tree run";
 
 #[derive(Args, Debug)]
 pub(crate) struct Import {
-    /// The folder that `export` made.
+    /// Folder that `hyperchunk store export` made.
     folder: PathBuf,
-    /// The file to make.
+    /// The HDF5 file to make.
     out: PathBuf,
-    /// Replace OUT if it is there.
+    /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
-    /// Print how much there is as JSON.
+    /// Print a report as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -336,7 +336,7 @@ pub(crate) struct Function {
     pub(crate) results: Vec<Slot>,
     pub(crate) code: Vec<Instruction>,
     pub(crate) registers: usize,
-    /// Bytes of parameter memory: its own parameters first, then those of its callees.
+    /// Bytes of parameter memory: its own parameters, followed by its callees' parameters.
     pub(crate) param_bytes: usize,
     pub(crate) local_bytes: usize,
     pub(crate) max_threads: Option<u32>,

@@ -579,7 +579,7 @@ impl<'p> Thread<'p> {
         });
     }
 
-    /// Returns to the caller; false if there is none.
+    /// Returns to the caller; false at the end of the kernel.
     fn leave(&mut self) -> bool {
         let Some(frame) = self.frames.pop() else { return false };
         self.local.truncate(frame.local);

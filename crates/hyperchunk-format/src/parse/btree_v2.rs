@@ -150,7 +150,7 @@ impl BTree {
         self.total == 0
     }
 
-    /// Returns the number of records. Reads only the root, whose counts must be those of the header.
+    /// Returns the number of records. Reads only the root, whose counts must match the header.
     ///
     /// # Errors
     /// Corrupt, Truncated; Need.
