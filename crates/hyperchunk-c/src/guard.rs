@@ -55,9 +55,9 @@ mod tests {
         assert!(told().ends_with("oh 1"), "a success keeps it");
     }
     /// Failure that happens in a thread-local destructor.
-    struct Late(std::sync::mpsc::Sender<Option<String>>);
+    struct FailsOnDrop(std::sync::mpsc::Sender<Option<String>>);
 
-    impl Drop for Late {
+    impl Drop for FailsOnDrop {
         fn drop(&mut self) {
             let told = catch_unwind(|| {
                 assert_eq!(guard::<i32>(|| Err(Error::invalid("late"))), -1);
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn test_failures_at_exit_do_not_panic() {
-        thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+        thread_local!(static LATE: RefCell<Option<FailsOnDrop>> = const { RefCell::new(None) });
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             // Thread-local values are destroyed in reverse order of first use.
-            LATE.set(Some(Late(sender)));
+            LATE.set(Some(FailsOnDrop(sender)));
             guard::<i32>(|| Err(Error::invalid("early")));
         });
         thread.join().unwrap();

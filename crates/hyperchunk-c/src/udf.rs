@@ -197,7 +197,7 @@ pub unsafe extern "C" fn libudf_get_error(buf: *mut c_char, size: usize, ctx: *m
 }
 
 impl Context {
-    fn attach(&self, dry_run: bool) -> Result<Vec<edit::Attached>, Reason> {
+    fn attach(&self, dry_run: bool) -> Result<Vec<edit::AttachedDataset>, Reason> {
         let Some(source) = &self.source else { return Err("no function was named".into()) };
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         find_package();

@@ -4,14 +4,14 @@ use crate::Outcome;
 use crate::udf::shape;
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::escape::{escape, escape_lines};
-use hyperchunk_udf::legacy::{Legacy, Signer};
+use hyperchunk_udf::legacy::{LegacyDataset, Signer};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// What a signature of HDF5-UDF is worth.
 pub(crate) const COVERS: &str = "a signature of HDF5-UDF covers the compiled form alone: names of inputs and a stored source may have been changed by anybody";
 
-pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
+pub(crate) fn ls(entry: &edit::Entry, legacy: &LegacyDataset) {
     say!(
         "{}\tHDF5-UDF {}, {}\t{} {}\t{}\t{}",
         escape(&entry.path, 200),
@@ -27,7 +27,7 @@ pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
     );
 }
 
-pub(crate) fn row(legacy: &Legacy) -> Value {
+pub(crate) fn row(legacy: &LegacyDataset) -> Value {
     json!({
         "format": format!("HDF5-UDF {}", legacy.api_version),
         "backend": legacy.language().map_or_else(|_| legacy.backend.clone(), |b| b.short_name().to_owned()),
@@ -40,7 +40,7 @@ pub(crate) fn row(legacy: &Legacy) -> Value {
     })
 }
 
-pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
+pub(crate) fn show(entry: &edit::Entry, legacy: &LegacyDataset) {
     let list = |names: &[String]| match names {
         [] => "none".to_owned(),
         names => names.iter().map(|name| escape(name, 80)).collect::<Vec<_>>().join(", "),
@@ -73,7 +73,7 @@ pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
 }
 
 /// Who signed, in a line of many.
-pub(crate) fn who(legacy: &Legacy) -> String {
+pub(crate) fn who(legacy: &LegacyDataset) -> String {
     match &legacy.signer {
         Signer::Known(_) => format!("written by HDF5-UDF, its compiled form signed by {}", signer(legacy)),
         _ => "written by HDF5-UDF, not signed".to_owned(),
@@ -85,7 +85,7 @@ pub(crate) fn explain(
     library: &'static Library,
     file: &Path,
     entry: &edit::Entry,
-    legacy: &Legacy,
+    legacy: &LegacyDataset,
 ) {
     put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     put!(
@@ -161,7 +161,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
     Ok(())
 }
 
-fn signer(legacy: &Legacy) -> String {
+fn signer(legacy: &LegacyDataset) -> String {
     match &legacy.signer {
         Signer::Nobody => "nobody".to_owned(),
         Signer::Broken => "a key whose signature does not hold".to_owned(),

@@ -7,7 +7,7 @@ use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
-use hyperchunk_udf::trust::{self, Listed, Place};
+use hyperchunk_udf::trust::{self, KeyList, KnownKey};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -120,7 +120,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     Ok(())
 }
 
-fn label(listed: &Listed) -> String {
+fn label(listed: &KnownKey) -> String {
     let labels = format!("{} {}", escape(&listed.name, 80), escape(&listed.email, 80));
     format!("{} {}", listed.fingerprint, labels.trim()).trim_end().to_owned()
 }
@@ -157,8 +157,8 @@ fn ls(as_json: bool) -> Outcome {
     } else {
         for row in &rows {
             let place = match &row.place {
-                Place::Profile(profile) => profile.clone(),
-                Place::Revoked(since) => format!("revoked {}", escape(since, 40)).trim_end().to_owned(),
+                KeyList::Profile(profile) => profile.clone(),
+                KeyList::Revoked(since) => format!("revoked {}", escape(since, 40)).trim_end().to_owned(),
             };
             let place = if row.shared { format!("{place} (for everybody)") } else { place };
             say!("{}\t{place}\t{}\t{}", row.fingerprint, escape(&row.name, 80), escape(&row.email, 80));
@@ -167,7 +167,7 @@ fn ls(as_json: bool) -> Outcome {
     bad.map_or(Ok(()), |bad| Err(bad.into()))
 }
 
-fn row_json(row: &Listed) -> Value {
+fn row_json(row: &KnownKey) -> Value {
     json!({
         "fingerprint": row.fingerprint.to_string(),
         "profile": row.profile(),

@@ -7,7 +7,7 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
 use hyperchunk_udf::host::results::Results;
-use hyperchunk_udf::host::{Kept, code};
+use hyperchunk_udf::host::{DiskCache, code};
 use hyperchunk_udf::record::UNLIMITED;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -260,7 +260,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
+pub(crate) fn describe_attached(one: &edit::AttachedDataset, dry_run: bool) -> String {
     let record = &one.record;
     let list = |slots: &[hyperchunk_udf::record::Slot]| {
         slots.iter().map(|s| escape(&s.name, 80)).collect::<Vec<_>>().join(", ")
@@ -432,7 +432,7 @@ fn kept(clear: bool) -> Outcome {
     Ok(())
 }
 
-fn one_kept(what: &str, kept: &Kept, clear: bool) -> Outcome {
+fn one_kept(what: &str, kept: &DiskCache, clear: bool) -> Outcome {
     let folder = escape(&kept.folder.display().to_string(), 300);
     if clear {
         say!("removed {} {what} from {folder}", kept.clear()?);

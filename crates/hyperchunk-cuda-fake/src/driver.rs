@@ -7,7 +7,7 @@ use crate::machine::{
 };
 use crate::ptx::{Grid, Memory as _, parse};
 use crate::streams::{Event, Host, Stream, Work};
-use crate::{Knob, machine::Held};
+use crate::{Knob, machine::LockedMachine};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -46,7 +46,7 @@ pub(crate) fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
 }
 
 /// Returns the machine, for a call about GPUs.
-fn initialised() -> Result<Held, Code> {
+fn initialised() -> Result<LockedMachine, Code> {
     let mut machine = machine();
     if machine.initialised {
         Ok(machine)
@@ -641,7 +641,7 @@ entries! {
 }
 
 /// The properties of a kernel.
-struct Known {
+struct KernelInfo {
     module: usize,
     name: String,
     parameters: Vec<(usize, usize)>,
@@ -651,11 +651,11 @@ struct Known {
 }
 
 impl Machine {
-    fn kernel(&self, handle: *mut c_void) -> Option<Known> {
+    fn kernel(&self, handle: *mut c_void) -> Option<KernelInfo> {
         let kernel = self.kernels.get(&(handle as usize))?;
         let program = &self.modules.get(&kernel.module)?.program;
         let function = program.functions.get(&kernel.name)?;
-        Some(Known {
+        Some(KernelInfo {
             module: kernel.module,
             name: kernel.name.clone(),
             parameters: function.parameters.iter().map(|slot| (slot.offset as usize, slot.bytes)).collect(),

@@ -1,7 +1,7 @@
 //! The simulated GPU: its memory, loaded modules, and counters.
 
 use crate::ptx::{Fault, Memory, Program};
-use crate::shared::{Physical, Sharing};
+use crate::shared::{Physical, SharedAllocations};
 use crate::streams::{Event, Stream};
 use crate::{Counts, Knob};
 use std::alloc::Layout;
@@ -196,24 +196,24 @@ pub(crate) struct Machine {
     pub(crate) events: HashMap<usize, Event>,
     pub(crate) modules: HashMap<usize, Module>,
     pub(crate) kernels: HashMap<usize, Kernel>,
-    pub(crate) sharing: Sharing,
+    pub(crate) sharing: SharedAllocations,
     next: usize,
     /// A fault of a kernel: every later call fails with it.
     pub(crate) broken: Option<Code>,
     pub(crate) counted: Counts,
     /// The published counters: a mapped file, so that a process without permission to write files can still
     /// update them.
-    shown: Option<Shown>,
+    shown: Option<SharedCounts>,
 }
 
-struct Shown(std::ptr::NonNull<Counts>);
+struct SharedCounts(std::ptr::NonNull<Counts>);
 
 // SAFETY: a mapping that is never undone; it is only written while the machine is locked.
-unsafe impl Send for Shown {}
+unsafe impl Send for SharedCounts {}
 
-impl Shown {
+impl SharedCounts {
     /// Creates a file in `folder`.
-    fn new(folder: &std::path::Path) -> std::io::Result<Shown> {
+    fn new(folder: &std::path::Path) -> std::io::Result<SharedCounts> {
         let path = folder.join(std::process::id().to_string());
         let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         file.set_len(size_of::<Counts>() as u64)?;
@@ -229,7 +229,7 @@ impl Shown {
             )
         };
         match std::ptr::NonNull::new(at.cast()) {
-            Some(counts) if at != libc::MAP_FAILED => Ok(Shown(counts)),
+            Some(counts) if at != libc::MAP_FAILED => Ok(SharedCounts(counts)),
             _ => Err(std::io::Error::last_os_error()),
         }
     }
@@ -238,9 +238,9 @@ impl Shown {
 static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
 
 /// The locked machine, for one call.
-pub(crate) struct Held(MutexGuard<'static, Option<Machine>>);
+pub(crate) struct LockedMachine(MutexGuard<'static, Option<Machine>>);
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for LockedMachine {
     type Target = Machine;
     #[expect(clippy::expect_used, reason = "filled when it was taken")]
     fn deref(&self) -> &Machine {
@@ -248,17 +248,17 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl std::ops::DerefMut for Held {
+impl std::ops::DerefMut for LockedMachine {
     #[expect(clippy::expect_used, reason = "filled when it was taken")]
     fn deref_mut(&mut self) -> &mut Machine {
         self.0.as_mut().expect("filled")
     }
 }
 
-pub(crate) fn machine() -> Held {
+pub(crate) fn machine() -> LockedMachine {
     let mut held = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     held.get_or_insert_with(Machine::new);
-    Held(held)
+    LockedMachine(held)
 }
 
 impl Machine {
@@ -272,7 +272,7 @@ impl Machine {
             events: HashMap::new(),
             modules: HashMap::new(),
             kernels: HashMap::new(),
-            sharing: Sharing::default(),
+            sharing: SharedAllocations::default(),
             next: 0xfa_0000,
             broken: None,
             counted: Counts::default(),
@@ -319,7 +319,7 @@ impl Machine {
             unsafe { libc::atexit(report) };
         }
         if let Some(folder) = std::env::var_os("HYPERCHUNK_FAKE_CUDA_COUNTS") {
-            match Shown::new(folder.as_ref()) {
+            match SharedCounts::new(folder.as_ref()) {
                 Ok(shown) => self.shown = Some(shown),
                 Err(error) => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA_COUNTS: {error}")),
             }
@@ -328,7 +328,7 @@ impl Machine {
 
     /// Publishes the counters.
     pub(crate) fn show(&self) {
-        if let Some(Shown(at)) = &self.shown {
+        if let Some(SharedCounts(at)) = &self.shown {
             // SAFETY: mapped, of this size, and written only here.
             unsafe { at.write_volatile(self.counts()) };
         }

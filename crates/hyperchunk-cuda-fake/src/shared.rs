@@ -109,14 +109,14 @@ impl Drop for Physical {
 
 /// Live shared memory.
 #[derive(Default)]
-pub(crate) struct Sharing {
+pub(crate) struct SharedAllocations {
     handles: HashMap<u64, Arc<Physical>>,
     /// Reserved addresses, with their length.
     reserved: HashMap<u64, usize>,
     mapped: HashMap<u64, Arc<Physical>>,
 }
 
-impl Sharing {
+impl SharedAllocations {
     pub(crate) fn live(&self) -> u64 {
         (self.handles.len() + self.reserved.len() + self.mapped.len()) as u64
     }

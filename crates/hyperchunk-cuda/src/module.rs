@@ -18,19 +18,19 @@ const PLAIN_SHARED: u32 = 48 << 10;
 
 /// A module of kernels, loaded on a GPU; unloaded when it and its functions are dropped.
 #[derive(Clone, Debug)]
-pub struct Module(Arc<Loaded>);
+pub struct Module(Arc<LoadedModule>);
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedModule {
     context: Arc<Context>,
     handle: Handle,
     entries: Vec<Entry>,
 }
 
 // SAFETY: modules may be used by any thread; the driver has its own locks.
-unsafe impl Send for Loaded {}
+unsafe impl Send for LoadedModule {}
 // SAFETY: as above.
-unsafe impl Sync for Loaded {}
+unsafe impl Sync for LoadedModule {}
 
 /// A kernel of a module.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Module {
                 }
             });
         }
-        Ok(Module(Arc::new(Loaded { context: Arc::clone(context), handle, entries })))
+        Ok(Module(Arc::new(LoadedModule { context: Arc::clone(context), handle, entries })))
     }
 
     /// Returns its kernels, as declared in the PTX.
@@ -136,7 +136,7 @@ impl Module {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedModule {
     fn drop(&mut self) {
         // Its kernels may still run, and unloading does not wait for them.
         if self.context.synchronize().is_ok() {

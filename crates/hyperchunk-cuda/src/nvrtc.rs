@@ -138,7 +138,7 @@ impl Nvrtc {
         let code =
             unsafe { (self.f.create)(&raw mut program, source.as_ptr(), name.as_ptr(), 0, none, none) };
         self.check("nvrtcCreateProgram", code)?;
-        let program = Owned { nvrtc: self, program };
+        let program = ProgramGuard { nvrtc: self, program };
         for name in &names {
             // SAFETY: the program is live and not compiled yet; the name is a live string.
             let code = unsafe { (self.f.add_name)(program.program, name.as_ptr()) };
@@ -187,12 +187,12 @@ impl Nvrtc {
 }
 
 /// A program, destroyed on drop.
-struct Owned<'a> {
+struct ProgramGuard<'a> {
     nvrtc: &'a Nvrtc,
     program: Program,
 }
 
-impl Owned<'_> {
+impl ProgramGuard<'_> {
     /// Returns a text of the program, querying its size first, which includes a NUL.
     fn text(
         &self,
@@ -231,7 +231,7 @@ impl Owned<'_> {
     }
 }
 
-impl Drop for Owned<'_> {
+impl Drop for ProgramGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the program is live and destroyed only here.
         let _ = unsafe { (self.nvrtc.f.destroy)(&raw mut self.program) };

@@ -28,7 +28,7 @@ const MOST_PARAMETERS: usize = 32764;
 /// # Errors
 /// Invalid for a damaged declaration.
 pub fn entries(text: &str) -> Result<Vec<Entry>> {
-    let mut words = Words { rest: text };
+    let mut words = Tokens { rest: text };
     let mut entries: Vec<Entry> = Vec::new();
     while let Some(word) = words.next() {
         if word == ".entry" {
@@ -43,11 +43,11 @@ pub fn entries(text: &str) -> Result<Vec<Entry>> {
 }
 
 /// A tokenizer that skips comments.
-struct Words<'a> {
+struct Tokens<'a> {
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Tokens<'a> {
     /// Returns the next token; `None` at the end.
     fn next(&mut self) -> Option<&'a str> {
         loop {
@@ -121,7 +121,7 @@ impl<'a> Words<'a> {
             }
         }
         let Some(mut bytes) = bytes else { fail!(Invalid, "PTX: a parameter of {of} has no type") };
-        let mut ahead = Words { rest: self.rest };
+        let mut ahead = Tokens { rest: self.rest };
         if ahead.next() == Some("[") {
             let count = ahead.next().and_then(|count| count.parse::<usize>().ok());
             let total =

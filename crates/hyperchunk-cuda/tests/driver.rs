@@ -4,7 +4,7 @@ use crate::support::{apart, apart_with, nvrtc};
 use hyperchunk_cuda::{
     Argument, Context, DeviceMemory, Driver, ErrorKind, Event, Launch, Module, PinnedMemory, Stream,
 };
-use hyperchunk_cuda_fake::{Knob, Loaded};
+use hyperchunk_cuda_fake::{Knob, LoadedLibrary};
 use std::os::fd::AsFd as _;
 
 /// `out[i] = a[i] * by + i` for the first `count` elements.
@@ -87,7 +87,7 @@ fn a_kernel_from_upload_to_download() {
     apart("driver::a_kernel_from_upload_to_download", "", || {
         let context = Context::of(0).unwrap();
         context.prepare().unwrap();
-        let loaded = Loaded::new();
+        let loaded = LoadedLibrary::new();
         let before = loaded.counts();
         {
             let stream = Stream::new(&context).unwrap();
@@ -184,7 +184,7 @@ fn what_makes_no_sense_is_refused_before_it_is_done() {
         for (number, error) in errors.into_iter().enumerate() {
             assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid, "{number}");
         }
-        assert_eq!(Loaded::new().counts().mistakes, 0);
+        assert_eq!(LoadedLibrary::new().counts().mistakes, 0);
         let empty = DeviceMemory::alloc(&context, 0).unwrap();
         stream.upload(&empty, 0, &[]).unwrap();
         stream.download(&empty, 0, &mut []).unwrap();
@@ -205,7 +205,7 @@ fn ptx_that_the_driver_does_not_take() {
 #[test]
 fn shared_memory_is_one_and_is_given_back() {
     apart("driver::shared_memory_is_one_and_is_given_back", "memory=1000000", || {
-        let (context, fake) = (Context::of(0).unwrap(), Loaded::new());
+        let (context, fake) = (Context::of(0).unwrap(), LoadedLibrary::new());
         context.prepare_sharing().unwrap();
         assert_eq!(fake.counts().shared, 0);
         let stream = Stream::new(&context).unwrap();
@@ -251,11 +251,11 @@ fn too_little_memory() {
         assert!(error.message().contains("1001 bytes on the GPU"), "{error}");
         let whole = DeviceMemory::alloc(&context, 1000).unwrap();
         drop(whole);
-        Loaded::new().set(Knob::OutOfMemory, 2);
+        LoadedLibrary::new().set(Knob::OutOfMemory, 2);
         let _first = DeviceMemory::alloc(&context, 10).unwrap();
         assert_eq!(DeviceMemory::alloc(&context, 10).unwrap_err().kind(), ErrorKind::Limit);
         let _third = DeviceMemory::alloc(&context, 10).unwrap();
-        Loaded::new().set(Knob::OutOfMemory, 1);
+        LoadedLibrary::new().set(Knob::OutOfMemory, 1);
         assert_eq!(PinnedMemory::alloc(&context, 10).unwrap_err().kind(), ErrorKind::Limit);
     });
 }
@@ -313,7 +313,7 @@ fn a_fork_cannot_use_it() {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(status, 0);
         drop(memory);
-        assert_eq!(Loaded::new().counts().allocations, 0);
+        assert_eq!(LoadedLibrary::new().counts().allocations, 0);
     });
 }
 

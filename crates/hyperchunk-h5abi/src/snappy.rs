@@ -1,7 +1,7 @@
 //! The HDF5 filter 32003, Snappy, for programs that read and write with libhdf5.
 
 use crate::errors::Area;
-use crate::filter::{ChunkBuffer, FilterClass, Given, REVERSE, filter_entry, keep_loaded};
+use crate::filter::{ChunkBuffer, FilterArguments, FilterClass, REVERSE, filter_entry, keep_loaded};
 use crate::guard::guard_in;
 use crate::library::Library;
 use crate::{Error, ErrorKind, Result};
@@ -60,7 +60,7 @@ unsafe extern "C" fn filter(
     let library = catch_unwind(|| Library::that_contains(caller).ok()).ok().flatten();
     let Some(library) = library else { return 0 };
     guard_in(library, Area::Snappy, 0, || {
-        let given = Given { words, client, bytes, buffer_size, buffer };
+        let given = FilterArguments { words, client, bytes, buffer_size, buffer };
         let make = |input: &[u8], parameters: &[c_uint]| {
             // A chunk that does not become smaller is no error.
             filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None::<Error>)

@@ -7,7 +7,7 @@ use hyperchunk::model::{Class, Datatype};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_room, check_data};
+use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_output_bytes, check_data};
 use hyperchunk_udf::host::in_time;
 use hyperchunk_udf::host::mapped::mapped;
 use hyperchunk_udf::record::{Record, Slot, bytes_of};
@@ -84,11 +84,11 @@ pub(crate) fn compute(
         }
         let mut go_on = || in_time(&plan.profile);
         if shape == record.chunk && !record.output.datatype.is_converted() {
-            return program.evaluate_in_pieces(&inputs, as_room(chunk), scratch, &mut go_on);
+            return program.evaluate_in_pieces(&inputs, as_output_bytes(chunk), scratch, &mut go_on);
         }
         resize(block, bytes_of(shape, &record.output.datatype))?;
-        program.evaluate_in_pieces(&inputs, as_room(block), scratch, &mut go_on)?;
-        record.place_bytes(shape, block, as_room(chunk))
+        program.evaluate_in_pieces(&inputs, as_output_bytes(block), scratch, &mut go_on)?;
+        record.place_bytes(shape, block, as_output_bytes(chunk))
     })();
     memory.inputs.retain(|buffer| buffer.capacity() <= MAX_KEPT);
     if memory.block.capacity() > MAX_KEPT {

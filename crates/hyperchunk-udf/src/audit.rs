@@ -193,14 +193,14 @@ fn default_file() -> Result<PathBuf> {
     }
 }
 
-struct Noted {
+struct LoggedEvents {
     process: u32,
     events: HashSet<u64>,
     /// Number of events for each file.
     files: HashMap<u64, usize>,
 }
 
-static NOTED: Mutex<Option<Noted>> = Mutex::new(None);
+static LOGGED: Mutex<Option<LoggedEvents>> = Mutex::new(None);
 
 /// Logs `event`, once in this process, if the log is on. For a file with many live datasets, only the first
 /// events are logged, and a note that there are more: one file cannot displace the entries of others.
@@ -220,11 +220,11 @@ pub fn note(event: &Event<'_>) {
 fn number_of(event: &Event<'_>) -> usize {
     let mut hasher = DefaultHasher::new();
     (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);
-    let Some(mut noted) = cache(&NOTED) else { return 1 };
+    let Some(mut noted) = cache(&LOGGED) else { return 1 };
     let process = std::process::id();
     let noted = match noted.as_mut() {
         Some(noted) if noted.process == process && noted.events.len() < MAX_NOTED => noted,
-        _ => noted.insert(Noted { process, events: HashSet::new(), files: HashMap::new() }),
+        _ => noted.insert(LoggedEvents { process, events: HashSet::new(), files: HashMap::new() }),
     };
     if !noted.events.insert(hasher.finish()) {
         return 0;

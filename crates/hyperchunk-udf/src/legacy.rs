@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::keys::PublicKey;
 use crate::profile::{Grants, Profile};
-use crate::record::{Compiled, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Needs, Record, Slot};
+use crate::record::{CompiledForm, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Needs, Record, Slot};
 use crate::signature::Fingerprint;
 use crate::stub::{LiveId, RecordDigest};
 use base64::Engine as _;
@@ -26,7 +26,7 @@ const SIGNATURE: usize = 64;
 
 /// Header and content of a dataset of HDF5-UDF.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Legacy {
+pub struct LegacyDataset {
     /// Language: `LuaJIT`, `CPython`, `C++` or `CUDA`.
     pub backend: String,
     /// Name of the dataset in the source.
@@ -103,7 +103,7 @@ pub fn public_key(text: &str) -> Option<PublicKey> {
     serde_json::from_str::<SignatureHeader>(text).ok()?.key()
 }
 
-impl Legacy {
+impl LegacyDataset {
     /// Parses the chunk of a dataset.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Legacy {
             None => (Signer::Nobody, compiled),
             Some(signature) => (signature.check(compiled), compiled.get(SIGNATURE..).unwrap_or_default()),
         };
-        Ok(Legacy {
+        Ok(LegacyDataset {
             backend: header.backend,
             output: header.output_dataset,
             dims: header.output_resolution,
@@ -299,7 +299,7 @@ impl Legacy {
             analysis: None,
             created: String::new(),
             source: String::new(),
-            compiled: Some(Compiled { target: TARGET.into(), object: self.program(backend)? }),
+            compiled: Some(CompiledForm { target: TARGET.into(), object: self.program(backend)? }),
             signature: None,
         })
     }
@@ -363,7 +363,7 @@ impl SignatureHeader {
     }
 }
 
-impl fmt::Display for Legacy {
+impl fmt::Display for LegacyDataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {:?}", escape(&self.backend, 20), escape(&self.output, 80))?;
         match &self.signer {
@@ -407,11 +407,11 @@ mod tests {
     fn what_it_says_of_itself() {
         let bytes = file(|_| {});
         assert!(is_legacy(&bytes));
-        let legacy = Legacy::parse(&bytes).unwrap();
+        let legacy = LegacyDataset::parse(&bytes).unwrap();
         assert_eq!(legacy.inputs, ["Red", "NIR"]);
         assert!(matches!(&legacy.signer, Signer::Known(key) if key.name == "A B"), "{legacy:?}");
         assert_eq!(legacy.to_string(), r#"LuaJIT for "NDVI", signed by A B <a@b.c>, without its source"#);
-        let unsigned = Legacy::parse(&file(|h| h["signature"] = serde_json::Value::Null)).unwrap();
+        let unsigned = LegacyDataset::parse(&file(|h| h["signature"] = serde_json::Value::Null)).unwrap();
         assert_eq!(unsigned.signer, Signer::Nobody);
     }
 
@@ -419,10 +419,10 @@ mod tests {
     fn what_was_changed_is_seen() {
         let mut bytes = file(|_| {});
         *bytes.last_mut().unwrap() ^= 1;
-        assert_eq!(Legacy::parse(&bytes).unwrap().signer, Signer::Broken);
+        assert_eq!(LegacyDataset::parse(&bytes).unwrap().signer, Signer::Broken);
         for key in ["", "AAAA", "not base64"] {
             let bytes = file(|h| h["signature"]["public_key"] = key.into());
-            assert_eq!(Legacy::parse(&bytes).unwrap().signer, Signer::Broken);
+            assert_eq!(LegacyDataset::parse(&bytes).unwrap().signer, Signer::Broken);
         }
     }
 
@@ -431,12 +431,12 @@ mod tests {
         let whole = file(|_| {});
         let end = whole.iter().position(|&b| b == 0).unwrap();
         for cut in 0..=end {
-            assert!(Legacy::parse(&whole[..cut]).is_err(), "{cut}");
+            assert!(LegacyDataset::parse(&whole[..cut]).is_err(), "{cut}");
         }
         for size in [u64::MAX, 1 << 40, whole.len() as u64] {
-            assert!(Legacy::parse(&file(|h| h["bytecode_size"] = size.into())).is_err(), "{size}");
+            assert!(LegacyDataset::parse(&file(|h| h["bytecode_size"] = size.into())).is_err(), "{size}");
         }
-        assert_eq!(Legacy::parse(b"{}\0").unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(Legacy::parse(b"{").unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(LegacyDataset::parse(b"{}\0").unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(LegacyDataset::parse(b"{").unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

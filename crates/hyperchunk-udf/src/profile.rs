@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub(crate) use file::FileLimits;
 pub(crate) use grants::open;
 pub use grants::{Grants, LANDLOCK_FOR_FILES};
-pub use import::{Imported, ImportedFile, import, import_file};
+pub use import::{ImportedFile, ImportedProfile, import, import_file};
 
 /// Limits on one evaluation (one chunk of a blockwise function, the whole array otherwise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

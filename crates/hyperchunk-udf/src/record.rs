@@ -83,7 +83,7 @@ pub fn bytes_of(dims: &[u64], datatype: &Datatype) -> u64 {
 
 /// Compiled form, stored with the source as a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compiled {
+pub struct CompiledForm {
     /// Platform, such as `x86_64-linux-gnu`.
     pub target: String,
     /// Shared object.
@@ -141,7 +141,7 @@ pub struct Record {
     /// Source.
     pub source: String,
     /// Compiled form of exactly this source.
-    pub compiled: Option<Compiled>,
+    pub compiled: Option<CompiledForm>,
     /// Signature, if it is signed.
     pub signature: Option<Signature>,
 }
@@ -493,7 +493,7 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
     Ok(Slot { name, datatype, dims })
 }
 
-fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
+fn unpack(header: &CompiledHeader, size: u64) -> Result<CompiledForm> {
     let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED);
     let packed =
         BASE64.decode(&header.deflate).map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
@@ -502,7 +502,7 @@ fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
     if object.len() as u64 != size {
         fail!(Invalid, "the compiled form has {} bytes and bytecode_size says {size}", object.len())
     }
-    Ok(Compiled { target: header.target.clone(), object })
+    Ok(CompiledForm { target: header.target.clone(), object })
 }
 
 fn signature(h: SignatureHeader) -> Result<Signature> {

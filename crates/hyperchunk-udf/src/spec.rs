@@ -9,7 +9,7 @@ mod similar;
 mod tests;
 
 pub use resolve::is_single;
-pub use resolve::{ExpressionInput, InputInfo, Resolved, ResolvedOutput, resolve, resolve_expression};
+pub use resolve::{ExpressionInput, FunctionDatasets, InputInfo, OutputInfo, resolve, resolve_expression};
 pub use similar::check_undescribed;
 
 use crate::datatype::Datatype;

@@ -16,7 +16,7 @@ const MAX_PARAMETERS: usize = 256;
 
 /// Stored forms that a worker can decode, in addition to elements. Each includes the preceding ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decodes {
+pub enum DecodeSupport {
     /// None: it gets elements.
     #[default]
     Nothing,
@@ -26,14 +26,16 @@ pub enum Decodes {
     Compressed,
 }
 
-impl Decodes {
+impl DecodeSupport {
     /// Returns its number in messages.
     pub(crate) fn number(self) -> u32 {
         self as u32
     }
 
     pub(crate) fn of_number(number: u32) -> Option<Self> {
-        [Decodes::Nothing, Decodes::Plain, Decodes::Compressed].get(usize::try_from(number).ok()?).copied()
+        [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed]
+            .get(usize::try_from(number).ok()?)
+            .copied()
     }
 
     /// Returns the capability required for chunks with these filters, in the order in which a writer applies
@@ -44,7 +46,7 @@ impl Decodes {
         // Deflate, Snappy, LZ4 and Zstandard.
         const COMPRESSORS: [u16; 4] = [1, 32003, 32004, 32015];
         // Each of the three kinds once, in this order.
-        let (mut reached, mut needed) = (0, Decodes::Plain);
+        let (mut reached, mut needed) = (0, DecodeSupport::Plain);
         for filter in filters {
             let kind = match filter {
                 SHUFFLE => 1,
@@ -57,7 +59,7 @@ impl Decodes {
             }
             reached = kind;
             if kind == 2 {
-                needed = Decodes::Compressed;
+                needed = DecodeSupport::Compressed;
             }
         }
         Some(needed)
@@ -75,7 +77,7 @@ pub struct Filter {
 
 /// Part of a chunk, and its location in the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct StoredChunk {
     /// Byte range in the memory; `None` for an unwritten chunk, whose elements are the fill value.
     pub bytes: Option<Range<u64>>,
     /// Bit mask of skipped filters.
@@ -90,7 +92,7 @@ pub struct Piece {
 
 /// Block of an input in stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredBlock {
     /// Extent of the chunks.
     pub chunk: Vec<u64>,
     /// Filters, in the order in which a writer applies them.
@@ -100,10 +102,10 @@ pub struct Stored {
     /// Fill value.
     pub fill: Vec<u8>,
     /// Pieces, which cover the whole block.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<StoredChunk>,
 }
 
-impl Stored {
+impl StoredBlock {
     /// Returns the additional bytes needed for a block of `bytes` bytes, so that incompressible chunks fit
     /// together with their table.
     pub(crate) fn room(bytes: u64) -> u64 {
@@ -226,7 +228,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
+fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<StoredBlock> {
     let mut c = Cursor(memory);
     let rank = c.count(MAX_RANK).filter(|rank| *rank == dims.len())?;
     let swap = c.word().filter(|swap| matches!(swap, 1 | 2 | 4 | 8))?;
@@ -262,27 +264,27 @@ fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
         }
         let product = count.iter().try_fold(1_u64, |all, count| all.checked_mul(*count))?;
         elements = elements.checked_add(product)?;
-        Some(Piece { bytes, mask, from, to, count })
+        Some(StoredChunk { bytes, mask, from, to, count })
     });
     let pieces = pieces.collect::<Option<Vec<_>>>()?;
     // Pieces do not overlap, so if the number of their elements is right, they cover the block.
     let whole = dims.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent))?;
-    (elements == whole).then_some(Stored { chunk, filters, swap, fill, pieces })
+    (elements == whole).then_some(StoredBlock { chunk, filters, swap, fill, pieces })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn example() -> (Stored, Vec<u8>) {
-        let piece = |bytes: Option<Range<u64>>, from: [u64; 2], to: [u64; 2], count: [u64; 2]| Piece {
+    fn example() -> (StoredBlock, Vec<u8>) {
+        let piece = |bytes: Option<Range<u64>>, from: [u64; 2], to: [u64; 2], count: [u64; 2]| StoredChunk {
             bytes,
             mask: 2,
             from: from.to_vec(),
             to: to.to_vec(),
             count: count.to_vec(),
         };
-        let mut stored = Stored {
+        let mut stored = StoredBlock {
             chunk: vec![4, 8],
             filters: vec![
                 Filter { id: 2, parameters: vec![6] },
@@ -311,7 +313,7 @@ mod tests {
     #[test]
     fn tables_round_trip_and_damage_is_seen() {
         let (stored, memory) = example();
-        let read = |memory: &[u8], dims: &[u64], size| Stored::parse(memory, dims, size);
+        let read = |memory: &[u8], dims: &[u64], size| StoredBlock::parse(memory, dims, size);
         assert_eq!(read(&memory, &[4, 7], 6).unwrap(), stored);
         let bytes = |piece: usize| {
             let range = stored.pieces[piece].bytes.clone().unwrap();
@@ -333,7 +335,7 @@ mod tests {
             for flip in [1_u8, 0x80, 0xff] {
                 let mut changed = memory.clone();
                 changed[at] ^= flip;
-                let Ok(found) = Stored::parse(&changed, &[4, 7], 6) else { continue };
+                let Ok(found) = StoredBlock::parse(&changed, &[4, 7], 6) else { continue };
                 for piece in &found.pieces {
                     assert!(piece.bytes.as_ref().is_none_or(|bytes| bytes.end <= memory.len() as u64));
                     for axis in 0..2 {
@@ -361,24 +363,24 @@ mod tests {
     #[test]
     fn which_filters_a_gpu_undoes() {
         for (filters, expected) in [
-            (&[][..], Some(Decodes::Plain)),
-            (&[2], Some(Decodes::Plain)),
-            (&[2, 3], Some(Decodes::Plain)),
-            (&[1], Some(Decodes::Compressed)),
-            (&[2, 1, 3], Some(Decodes::Compressed)),
-            (&[32003], Some(Decodes::Compressed)),
-            (&[2, 32015], Some(Decodes::Compressed)),
+            (&[][..], Some(DecodeSupport::Plain)),
+            (&[2], Some(DecodeSupport::Plain)),
+            (&[2, 3], Some(DecodeSupport::Plain)),
+            (&[1], Some(DecodeSupport::Compressed)),
+            (&[2, 1, 3], Some(DecodeSupport::Compressed)),
+            (&[32003], Some(DecodeSupport::Compressed)),
+            (&[2, 32015], Some(DecodeSupport::Compressed)),
             (&[1, 2], None),
             (&[1, 1], None),
             (&[3, 1], None),
             (&[32000], None),
             (&[31300], None),
         ] {
-            assert_eq!(Decodes::needed(filters.iter().copied()), expected, "{filters:?}");
+            assert_eq!(DecodeSupport::needed(filters.iter().copied()), expected, "{filters:?}");
         }
-        for decodes in [Decodes::Nothing, Decodes::Plain, Decodes::Compressed] {
-            assert_eq!(Decodes::of_number(decodes.number()), Some(decodes));
+        for decodes in [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed] {
+            assert_eq!(DecodeSupport::of_number(decodes.number()), Some(decodes));
         }
-        assert_eq!(Decodes::of_number(3), None);
+        assert_eq!(DecodeSupport::of_number(3), None);
     }
 }

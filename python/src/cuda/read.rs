@@ -8,7 +8,7 @@ use hyperchunk::model::{ByteOrder, Class, Datatype};
 use hyperchunk::slabs::{Steps, slabs_of};
 use hyperchunk::{Dataset, StoredBox, select};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
-use hyperchunk_cuda::ingest::{Input, Options, Part, Report, Request, Stored, ingest};
+use hyperchunk_cuda::ingest::{ChunkBytes, Input, Options, Part, Report, Request, ingest};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Context, DeviceMemory, Stream};
 use hyperchunk_udf::host::Programs;
@@ -114,8 +114,8 @@ impl StoredAs<'_> {
         let pieces = self.found.pieces.get(pieces).unwrap_or_default().iter();
         let parts = pieces.map(|piece| Part {
             stored: match &piece.range {
-                Some(range) => Stored::At { offset: range.start, bytes: range.end - range.start },
-                None => Stored::Fill(fill),
+                Some(range) => ChunkBytes::At { offset: range.start, bytes: range.end - range.start },
+                None => ChunkBytes::Fill(fill),
             },
             mask: piece.mask,
             from: piece.from.clone(),

@@ -1,6 +1,6 @@
 //! Evaluation of instructions on values. Integers wrap, floats round to nearest.
 
-use super::instruction::{Compare, Kind, Operation, Towards, Type};
+use super::instruction::{Compare, Kind, Operation, RoundingDirection, Type};
 
 /// Zero-extends the lowest `bits` bits.
 pub(super) fn unsigned(value: u64, bits: u32) -> u64 {
@@ -64,7 +64,7 @@ pub(super) fn compute(operation: Operation, ty: Type, from: [u64; 4], flush: boo
 }
 
 /// Computes a sum or product with directed rounding. The nearest value and its error are known exactly.
-pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: [u64; 3]) -> u64 {
+pub(super) fn directed(operation: Operation, bits: u32, towards: RoundingDirection, from: [u64; 3]) -> u64 {
     let sum = |a: f64, b: f64| {
         let s = a + b;
         let back = s - a;
@@ -82,7 +82,7 @@ pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: 
         let nearest = value as f32;
         let more = value - f64::from(nearest);
         let more = if more == 0.0 { lacks } else { more };
-        let up = towards == Towards::Up || (towards == Towards::Zero && value < 0.0);
+        let up = towards == RoundingDirection::Up || (towards == RoundingDirection::Zero && value < 0.0);
         return bits32(match more.partial_cmp(&0.0) {
             Some(order) if order.is_gt() && up => nearest.next_up(),
             Some(order) if order.is_lt() && !up => nearest.next_down(),
@@ -95,7 +95,7 @@ pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: 
         Operation::Sub => sum(a, -b),
         _ => (a * b, a.mul_add(b, -(a * b))),
     };
-    let up = towards == Towards::Up || (towards == Towards::Zero && nearest < 0.0);
+    let up = towards == RoundingDirection::Up || (towards == RoundingDirection::Zero && nearest < 0.0);
     match more.partial_cmp(&0.0) {
         Some(order) if order.is_gt() && up => nearest.next_up(),
         Some(order) if order.is_lt() && !up => nearest.next_down(),

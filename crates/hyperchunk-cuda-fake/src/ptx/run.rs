@@ -3,8 +3,8 @@
 use super::arithmetic::{carry, compare, compute, directed, unsigned};
 use super::convert::convert;
 use super::instruction::{
-    Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special,
-    Together, Type,
+    Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special, Type,
+    WarpOperation,
 };
 use super::parse::DYNAMIC;
 
@@ -190,17 +190,17 @@ impl<'p> Block<'p, '_> {
                 let (last, segment) = ((bounds & 31).cast_signed(), (bounds >> 8 & 31).cast_signed());
                 let (low, high) = (number & segment, (number & segment) | (last & !segment));
                 let (source, inside) = match what {
-                    Together::Up => (number - by, number - by >= high),
-                    Together::Down => (number + by, number + by <= high),
-                    Together::Butterfly => (number ^ by, number ^ by <= high),
+                    WarpOperation::Up => (number - by, number - by >= high),
+                    WarpOperation::Down => (number + by, number + by <= high),
+                    WarpOperation::Butterfly => (number ^ by, number ^ by <= high),
                     _ => (low | (by & !segment), low | (by & !segment) <= high),
                 };
                 let value = match what {
-                    Together::Wait => 0,
-                    Together::All => u64::from(all),
-                    Together::Any => u64::from(!none),
-                    Together::Uniform => u64::from(all || none),
-                    Together::Ballot => ballot,
+                    WarpOperation::Wait => 0,
+                    WarpOperation::All => u64::from(all),
+                    WarpOperation::Any => u64::from(!none),
+                    WarpOperation::Uniform => u64::from(all || none),
+                    WarpOperation::Ballot => ballot,
                     _ if !inside => unsigned(*own, 32),
                     _ => match group.iter().position(|lane| *lane as i64 == source) {
                         Some(place) => unsigned(values[place][0], 32),

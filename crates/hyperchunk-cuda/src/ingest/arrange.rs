@@ -1,9 +1,9 @@
 //! Launches of our kernels for a batch: checksums, unshuffling, and copies of boxes into the array.
 
 use super::geometry::Copy;
-use super::plan::{How, Task};
-use super::prepare::Prepared;
-use super::slot::{Pending, Place, Slot, room};
+use super::plan::{Conversion, Task};
+use super::prepare::PreparedTask;
+use super::slot::{PendingChecks, Slot, TaskOffsets, room};
 use super::tables::Tables;
 use crate::error::fail;
 use crate::kernels::Kernels;
@@ -21,27 +21,27 @@ impl<'a> Slot<'a> {
     pub(super) fn arrange(
         &mut self,
         tasks: &'a [Task<'a>],
-        places: &[Place],
-        prepared: &[Prepared],
+        places: &[TaskOffsets],
+        prepared: &[PreparedTask],
         [stored, raw, plain]: [u64; 3],
-        pending: &Pending<'a>,
+        pending: &PendingChecks<'a>,
     ) -> Result<()> {
         let mut tables = Tables::default();
         // Checksums of decompressed data come first.
         let sums = tables.begin();
         for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if prepared.adler32.is_some() && !prepared.is_odd {
+            if prepared.adler32.is_some() && !prepared.needs_host {
                 tables.piece(raw + place.raw as u64, 0, task.raw);
             }
         }
         let mut shuffled: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
         let mut boxes: BTreeMap<u64, Vec<(&Copy, u64)>> = BTreeMap::new();
         for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if place.direct || prepared.is_odd {
+            if place.direct || prepared.needs_host {
                 continue;
             }
             let mut source = stored + place.at as u64;
-            if let How::Gpu { algorithm, shuffle, .. } = task.how {
+            if let Conversion::Gpu { algorithm, shuffle, .. } = task.how {
                 if algorithm.is_some() {
                     source = raw + place.raw as u64;
                 }

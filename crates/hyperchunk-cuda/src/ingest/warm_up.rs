@@ -1,6 +1,6 @@
 //! Early lazy initialisation of libraries, which would otherwise happen with the first batch.
 
-use super::{Input, Options, Part, Request, Stored, ingest};
+use super::{ChunkBytes, Input, Options, Part, Request, ingest};
 use crate::error::fail;
 use crate::nvcomp::{Algorithm, Nvcomp};
 use crate::{Context, DeviceMemory, Error, ErrorKind, Result, Stream};
@@ -41,7 +41,7 @@ pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
         };
         // Rows that are not contiguous are copied by a kernel.
         let part = |column| Part {
-            stored: Stored::Bytes(stored),
+            stored: ChunkBytes::Bytes(stored),
             mask,
             from: vec![0, 8 - column],
             to: vec![0, column],

@@ -1,6 +1,6 @@
 //! Conversion of datasets that HDF5-UDF wrote, with their source, to live datasets.
 
-use super::attach::{Attached, Options, SourceText, attach_source};
+use super::attach::{AttachedDataset, Options, SourceText, attach_source};
 use super::list::find;
 use super::open::open;
 use crate::errors::failure;
@@ -9,7 +9,7 @@ use crate::library::Library;
 use crate::symbols::{Hid, SPACE_NULL};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::legacy::Legacy;
+use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::record::ATTRIBUTE;
 use hyperchunk_udf::spec::OutputSpec;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -26,7 +26,7 @@ pub fn convert(
     path: &Path,
     dataset: &str,
     options: &Options,
-) -> Result<Vec<Attached>> {
+) -> Result<Vec<AttachedDataset>> {
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
     let first = legacy(library, path, dataset).map_err(about)?;
     let text = first.own_source().map_err(about)?.to_owned();
@@ -65,7 +65,7 @@ pub fn convert(
     attach_source(library, path, program, &specs, &Options { overwrite: true, ..options.clone() })
 }
 
-fn legacy(library: &'static Library, path: &Path, dataset: &str) -> Result<Legacy> {
+fn legacy(library: &'static Library, path: &Path, dataset: &str) -> Result<LegacyDataset> {
     match find(library, path, dataset)?.legacy {
         Some(legacy) => Ok(legacy),
         None => {

@@ -13,7 +13,7 @@ use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::legacy::Legacy;
+use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::record::{MAX_RECORD, Record};
 use hyperchunk_udf::spec::ExpressionInput;
 use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
@@ -97,7 +97,7 @@ pub(super) fn check_legacy(
     library: &'static Library,
     path: &Path,
     dataset: &str,
-    legacy: &Legacy,
+    legacy: &LegacyDataset,
 ) -> Result<Record> {
     let file = open(library, path, false)?;
     let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;

@@ -1,7 +1,7 @@
 //! Attributes as inputs of functions: small, and read whole, by value.
 
 use super::plan::{Plan, absolute};
-use crate::errors::{Quiet, failure};
+use crate::errors::{ErrorStackGuard, failure};
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid, NULL_TERMINATED, SPACE_NULL};
@@ -15,7 +15,7 @@ use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot, bytes_of};
 use std::ffi::{CStr, c_char};
 
 /// The shape and type of an attribute that is an input.
-pub(crate) struct Found {
+pub(crate) struct AttributeInfo {
     pub(crate) dims: Vec<u64>,
     pub(crate) datatype: Datatype,
     /// Its kind in an expression.
@@ -42,7 +42,7 @@ struct Attribute {
 impl Attribute {
     /// Returns `None` if there is no such object, or it has no such attribute.
     fn open(library: &'static Library, file: Hid, object: &str, name: &str) -> Result<Option<Self>> {
-        let _quiet = Quiet::new(library);
+        let _quiet = ErrorStackGuard::new(library);
         let (path, name) = (c_name(&absolute(object))?, c_name(name)?);
         // SAFETY: a NUL-terminated name; 0 is the default access list.
         let object = unsafe { (library.f.object_open)(file, path.as_ptr(), 0) };
@@ -135,7 +135,7 @@ pub(crate) fn find(
     file: Hid,
     object: &str,
     name: &str,
-) -> Result<Option<Found>> {
+) -> Result<Option<AttributeInfo>> {
     let Some(attribute) = Attribute::open(library, file, object, name)? else { return Ok(None) };
     let (datatype, kind) = if attribute.is_text(library) {
         (text_of(&attribute.texts(library)?)?, None)
@@ -147,7 +147,7 @@ pub(crate) fn find(
     if datatype.has_pointers() || bytes_of(&attribute.dims, &datatype) > MAX_ATTRIBUTE {
         fail!(Unsupported, "it is {}, and attributes are inputs up to 64 KiB", escape(&datatype.name(), 80))
     }
-    Ok(Some(Found { dims: attribute.dims, datatype, kind }))
+    Ok(Some(AttributeInfo { dims: attribute.dims, datatype, kind }))
 }
 
 /// Checks an input that is an attribute against its record; returns its kind in an expression.

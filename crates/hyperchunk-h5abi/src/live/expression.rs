@@ -6,7 +6,7 @@ use crate::filter::ChunkBuffer;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};
-use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_room, check_data};
+use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_output_bytes, check_data};
 use hyperchunk_udf::host::in_time;
 use hyperchunk_udf::host::mapped::{Window, mapped};
 use hyperchunk_udf::record::bytes_of;
@@ -58,7 +58,7 @@ pub(super) fn compute(
         }
         let bytes = usize::try_from(bytes_of(shape, &record.output.datatype)).unwrap_or(usize::MAX);
         resize(&mut memory.block, bytes)?;
-        run(plan, program, &inputs, as_room(&mut memory.block), &mut memory.scratch)?;
+        run(plan, program, &inputs, as_output_bytes(&mut memory.block), &mut memory.scratch)?;
         record.place_bytes(shape, &memory.block, to)?;
         Ok(chunk)
     })();

@@ -5,8 +5,8 @@
 
 use super::locate::{Target, not_none, target};
 use super::plan::absolute;
-use super::record::{Verified, first_chunk};
-use crate::errors::Quiet;
+use super::record::{VerifiedRecord, first_chunk};
+use crate::errors::ErrorStackGuard;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{ALL_FILES, Hid, OBJ_DATASET};
@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::legacy::{Legacy, is_legacy};
+use hyperchunk_udf::legacy::{LegacyDataset, is_legacy};
 use hyperchunk_udf::record::Slot;
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<
 }
 
 /// Parses the chunk of an open dataset.
-pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
-    Legacy::parse(bytes).map_err(|error| {
-        let _quiet = Quiet::new(library);
+pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<LegacyDataset> {
+    LegacyDataset::parse(bytes).map_err(|error| {
+        let _quiet = ErrorStackGuard::new(library);
         let holds = |&dataset: &Hid| payload(library, dataset).ok().flatten().is_some_and(|b| b == bytes);
         let Some(dataset) = library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().find(holds) else {
             return error;
@@ -45,8 +45,8 @@ pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
 
 /// Finds the open datasets that hold `bytes`, with their plans: one for each file, as
 /// [`locate`](super::locate::locate) does.
-pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -> Result<Vec<Target>> {
-    let _quiet = Quiet::new(library);
+pub(super) fn locate(library: &'static Library, legacy: &LegacyDataset, bytes: &[u8]) -> Result<Vec<Target>> {
+    let _quiet = ErrorStackGuard::new(library);
     let mut targets: Vec<Target> = Vec::new();
     for dataset in library.open_ids(ALL_FILES, OBJ_DATASET) {
         if payload(library, dataset).ok().flatten().is_none_or(|other| other != bytes) {
@@ -83,8 +83,8 @@ pub(crate) fn verified(
     library: &'static Library,
     file: &Handle,
     dataset: Hid,
-    legacy: &Legacy,
-) -> Result<Verified> {
+    legacy: &LegacyDataset,
+) -> Result<VerifiedRecord> {
     // Nothing else in the file is examined before its signer is known to be trusted.
     legacy.profile()?;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
@@ -96,7 +96,7 @@ pub(crate) fn verified(
     };
     let record = legacy.record(dims, datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;
     let signer = legacy.fingerprint();
-    Ok(Verified { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
+    Ok(VerifiedRecord { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
 }
 
 /// Makes a slot from the present state of a dataset named in the header, which does not record it.

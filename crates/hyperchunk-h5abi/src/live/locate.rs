@@ -6,8 +6,8 @@
 //! all must agree.
 
 use super::plan::{Plan, check_shape};
-use super::record::{self, Verified};
-use crate::errors::Quiet;
+use super::record::{self, VerifiedRecord};
+use crate::errors::ErrorStackGuard;
 use crate::filter::OPTIONAL;
 use crate::handles::Handle;
 use crate::library::Library;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) const CLIENT_DATA_VERSION: u32 = 1;
 
 /// A cached result, valid while the same datasets are open: identifiers are never reused.
-struct Found {
+struct CachedTargets {
     library: usize,
     open: Vec<Hid>,
     id: LiveId,
@@ -40,7 +40,7 @@ pub(crate) type Target = (Hid, Arc<Plan>);
 static PLANS: Mutex<Vec<(usize, Arc<Plan>)>> = Mutex::new(Vec::new());
 const MAX_PLANS: usize = 32;
 
-static LAST: Mutex<Vec<Found>> = Mutex::new(Vec::new());
+static LAST: Mutex<Vec<CachedTargets>> = Mutex::new(Vec::new());
 /// Number of cached results: live datasets that read each other are looked up alternately.
 const MAX_KEPT: usize = 8;
 
@@ -49,7 +49,7 @@ const MAX_KEPT: usize = 8;
 pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Target>> {
     let open = library.open_ids(ALL_FILES, OBJ_DATASET);
     let trusted = trust::stamp();
-    let hit = |f: &Found| {
+    let hit = |f: &CachedTargets| {
         f.library == library.base()
             && (f.id, f.record, f.trust) == (stub.id, stub.record, trusted)
             && f.open == open
@@ -58,7 +58,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     {
         return Ok(found);
     }
-    let _quiet = Quiet::new(library);
+    let _quiet = ErrorStackGuard::new(library);
     let mut candidates: Vec<(Hid, Handle, u64)> = Vec::new();
     for dataset in live(library, &open, stub.id) {
         let file = library.file_of(dataset)?;
@@ -105,7 +105,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
             last.remove(0);
         }
         let (id, record) = (stub.id, stub.record);
-        last.push(Found {
+        last.push(CachedTargets {
             library: library.base(),
             open,
             id,
@@ -124,7 +124,7 @@ pub(super) fn target(
     file: &Handle,
     instance: u64,
     record: RecordDigest,
-    verified: impl FnOnce() -> Result<Arc<Verified>>,
+    verified: impl FnOnce() -> Result<Arc<VerifiedRecord>>,
 ) -> Result<Target> {
     let plan = match known_plan(library, instance, record) {
         Some(plan) => plan,

@@ -1,12 +1,12 @@
 //! The plan by which the chunks of one open live dataset are computed: checked once, used for each chunk.
 
-use super::ahead::Engine;
 use super::attributes;
-use super::circle::{self, Live};
-use super::outside::Outside;
-use super::record::Verified;
+use super::cycle_check::{self, LiveDataset};
+use super::external_inputs::ExternalInputs;
+use super::readahead::Engine;
+use super::record::VerifiedRecord;
 use super::sources;
-use super::stored::Form;
+use super::stored::StorageForm;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CHUNKED, LAYOUT_CONTIGUOUS};
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub(crate) read_only: bool,
     /// True if inputs that are read whole are in the same file, so that they cannot change.
     pub(crate) constant: bool,
-    pub(crate) verified: Arc<Verified>,
+    pub(crate) verified: Arc<VerifiedRecord>,
     pub(crate) profile: Profile,
     /// The path of the dataset, for messages.
     pub(crate) name: String,
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     /// The cache of results, if enabled.
     pub(crate) results: Option<Results>,
     /// By input name, the live datasets that it is made of; filled only if they cannot change.
-    made_of: Mutex<BTreeMap<String, Arc<[Live]>>>,
+    made_of: Mutex<BTreeMap<String, Arc<[LiveDataset]>>>,
     /// True if there may be inputs that the engine can read.
     chunked: bool,
     engine: OnceLock<Option<Engine>>,
@@ -81,8 +81,8 @@ impl Plan {
     }
 
     /// Returns the files that inputs may come from; `file` contains the live dataset.
-    pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<Outside> {
-        Outside::new(library, file, self.profile.inputs)
+    pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<ExternalInputs> {
+        ExternalInputs::new(library, file, self.profile.inputs)
     }
 
     /// Returns the live datasets that an open input is made of. Fails if it comes from files that inputs may
@@ -92,11 +92,12 @@ impl Plan {
         library: &'static Library,
         file: &Handle,
         (input, name): (Hid, &str),
-    ) -> Result<Arc<[Live]>> {
+    ) -> Result<Arc<[LiveDataset]>> {
         if let Some(known) = cache(&self.made_of).and_then(|made_of| made_of.get(name).map(Arc::clone)) {
             return Ok(known);
         }
-        let found: Arc<[Live]> = circle::live_in(library, input, &self.outside(library, file)?)?.into();
+        let found: Arc<[LiveDataset]> =
+            cycle_check::live_in(library, input, &self.outside(library, file)?)?.into();
         if self.read_only
             && let Some(mut made_of) = cache(&self.made_of)
         {
@@ -111,7 +112,7 @@ impl Plan {
         dataset: Hid,
         file: &Handle,
         instance: u64,
-        verified: Arc<Verified>,
+        verified: Arc<VerifiedRecord>,
     ) -> Result<Self> {
         let trusted = trust::stamp();
         let name = library.name_of(dataset, library.f.id_name);
@@ -241,7 +242,7 @@ impl Plan {
 }
 
 /// Checks the dataset's shape, type and chunks against its record.
-pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
+pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &VerifiedRecord) -> Result<()> {
     let record = &verified.record;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     let file_type = library.dataset_type(dataset)?;
@@ -341,7 +342,7 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    fn job_slots(&mut self, verified: &Verified) -> Result<Vec<JobSlot>> {
+    fn job_slots(&mut self, verified: &VerifiedRecord) -> Result<Vec<JobSlot>> {
         let record = &verified.record;
         let mut slots = Vec::new();
         let output = |s: &Slot| JobSlot {
@@ -362,7 +363,7 @@ impl Inputs<'_> {
     }
 
     /// Checks an input; returns the place where a worker can map it, if it can.
-    fn source(&mut self, verified: &Verified, input: &Slot) -> Result<Option<Source>> {
+    fn source(&mut self, verified: &VerifiedRecord, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
         sources::check(library, self.file.id, &verified.record, input)?;
         if verified.record.attribute_of(input).is_some() {
@@ -402,7 +403,7 @@ impl Inputs<'_> {
         self.made_elsewhere |= is_made && !record.is_cut(input);
         let stored = || {
             let may = record.backend == Backend::Cuda && self.storable && !datatype.has_pointers();
-            let form = if may { Form::of(library, &dataset)? } else { None };
+            let form = if may { StorageForm::of(library, &dataset)? } else { None };
             Ok(form.map(|_| Source::Stored(record.part_bytes(input, true))))
         };
         let Some(size) = self.mappable else { return stored() };

@@ -1,7 +1,7 @@
 //! The files that an input comes from, other than its own, through libhdf5.
 
-use super::circle::{named, unescaped};
-use super::outside;
+use super::cycle_check::{named, unescaped};
+use super::external_inputs;
 use super::plan::absolute;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
@@ -87,8 +87,8 @@ impl Walk {
             return Ok(());
         }
         let Ok(plist) = library.create_plist(object.id) else { return Ok(()) };
-        for raw in outside::raw_names(library, plist.id)? {
-            if !outside::is_of_store(library, object.id, &raw) {
+        for raw in external_inputs::raw_names(library, plist.id)? {
+            if !external_inputs::is_of_store(library, object.id, &raw) {
                 self.found.add(raw.as_bytes(), b"");
             }
         }
@@ -164,7 +164,7 @@ impl Links {
         if kind == SOFT {
             return Ok(Target::Soft(first));
         }
-        outside::check_is_file(self.library, file, OsStr::from_bytes(&first))?;
+        external_inputs::check_is_file(self.library, file, OsStr::from_bytes(&first))?;
         Ok(Target::External { file: first, path: texts.next().unwrap_or_default().to_vec() })
     }
 }

@@ -4,13 +4,13 @@
 
 use super::plan::absolute;
 use crate::Result;
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, Hid};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::record::{Block, Record, Slot};
-use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
+use hyperchunk_udf::stored::{DecodeSupport, Filter, StoredBlock, StoredChunk};
 
 /// Maximum number of client data words of a filter; the filters that workers can decode have a few.
 const MAX_WORDS: usize = 16;
@@ -19,24 +19,24 @@ const LITTLE: i32 = 0;
 const BIG: i32 = 1;
 
 /// The storage form of a dataset's chunks, if a worker can decode them.
-pub(super) struct Form {
+pub(super) struct StorageForm {
     chunk: Vec<u64>,
     filters: Vec<Filter>,
     /// Size in bytes of the units whose byte order is reversed; 1 for none.
     swap: u32,
-    needed: Decodes,
+    needed: DecodeSupport,
 }
 
-impl Form {
+impl StorageForm {
     /// Returns `None` if a worker cannot decode the chunks.
-    pub(super) fn of(library: &'static Library, dataset: &Handle) -> Result<Option<Form>> {
+    pub(super) fn of(library: &'static Library, dataset: &Handle) -> Result<Option<StorageForm>> {
         let plist = library.create_plist(dataset.id)?;
         let (Some(chunk), Some(filters)) = (library.chunk_shape(plist.id), filters(library, plist.id)) else {
             return Ok(None);
         };
-        let needed = Decodes::needed(filters.iter().map(|filter| filter.id));
+        let needed = DecodeSupport::needed(filters.iter().map(|filter| filter.id));
         let swap = reversed(library, dataset)?;
-        Ok(needed.zip(swap).map(|(needed, swap)| Form { chunk, filters, swap, needed }))
+        Ok(needed.zip(swap).map(|(needed, swap)| StorageForm { chunk, filters, swap, needed }))
     }
 }
 
@@ -103,15 +103,15 @@ pub(super) fn read(
     record: &Record,
     slot: &Slot,
     (offset, shape): &Block,
-    decodes: Decodes,
+    decodes: DecodeSupport,
     to: &mut [u8],
 ) -> Result<u64> {
-    let _quiet = Quiet::new(library);
+    let _quiet = ErrorStackGuard::new(library);
     let file = library.file_of(live)?;
     let dataset = library.open_dataset(file.id, &c_name(&absolute(&slot.name))?)?;
     let (_, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
-    let form = Form::of(library, &dataset)?.filter(|form| form.needed <= decodes);
+    let form = StorageForm::of(library, &dataset)?.filter(|form| form.needed <= decodes);
     let Some(form) = form.filter(|_| datatype == slot.datatype && record.fits(slot, &dims)) else {
         return Ok(0);
     };
@@ -121,7 +121,7 @@ pub(super) fn read(
 fn filled(
     library: &Library,
     dataset: Hid,
-    form: &Form,
+    form: &StorageForm,
     (dims, offset, shape): (&[u64], &[u64], &[u64]),
     element: usize,
     to: &mut [u8],
@@ -129,7 +129,7 @@ fn filled(
     let chunk_bytes =
         form.chunk.iter().try_fold(element as u64, |bytes, extent| bytes.checked_mul(*extent))?;
     let (pieces, starts) = pieces(&form.chunk, offset, shape, to.len())?;
-    let mut stored = Stored {
+    let mut stored = StoredBlock {
         chunk: form.chunk.clone(),
         filters: form.filters.clone(),
         swap: form.swap,
@@ -173,7 +173,12 @@ fn filled(
 
 /// Returns the parts of chunks that make up a block, and the first element of each chunk. `None` if their
 /// table needs more than `room` bytes, or there are no elements.
-fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(Vec<Piece>, Vec<Vec<u64>>)> {
+fn pieces(
+    chunk: &[u64],
+    offset: &[u64],
+    shape: &[u64],
+    room: usize,
+) -> Option<(Vec<StoredChunk>, Vec<Vec<u64>>)> {
     let rank = chunk.len();
     if offset.len() != rank || shape.len() != rank || chunk.contains(&0) || shape.contains(&0) {
         return None;
@@ -190,7 +195,7 @@ fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(
     loop {
         let start: Vec<u64> = place.iter().zip(chunk).map(|(p, c)| p * c).collect();
         let mut piece =
-            Piece { bytes: Some(0..0), mask: 0, from: Vec::new(), to: Vec::new(), count: Vec::new() };
+            StoredChunk { bytes: Some(0..0), mask: 0, from: Vec::new(), to: Vec::new(), count: Vec::new() };
         for (axis, at) in start.iter().enumerate() {
             let low = (*at).max(offset[axis]);
             let high = at.saturating_add(chunk[axis]).min(ends[axis]);

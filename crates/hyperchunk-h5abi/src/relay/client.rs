@@ -24,7 +24,7 @@ const VERBOSE: &str = "HYPERCHUNK_RELAY_STDERR";
 
 /// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ReadPurpose {
     Structure,
     Data,
 }
@@ -74,12 +74,12 @@ pub(crate) struct Relay {
     pub(crate) size: u64,
     /// Identifies the version of the file: empty if that is unknown.
     pub(crate) identity: String,
-    place: Mutex<Place>,
+    place: Mutex<FileLocation>,
 }
 
 /// The location of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct FileLocation {
     /// The serial number of the relay within its [`Shared`].
     relay: u64,
     /// The file's number in that relay.
@@ -120,9 +120,9 @@ struct Link {
 }
 
 /// Writes to a socket without SIGPIPE, which would end a program whose relay is gone.
-struct Unsignalled<'a>(&'a UnixStream);
+struct SignalFreeSocket<'a>(&'a UnixStream);
 
-impl Write for Unsignalled<'_> {
+impl Write for SignalFreeSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: a live descriptor and as many bytes.
         let sent =
@@ -204,14 +204,14 @@ impl Link {
         let (length, text) = text_of(url);
         let (id, file) = (self.requests, self.files);
         let asked = Header { file, length, ..Header::new(OPEN, id) };
-        asked.send(&mut Unsignalled(&self.stream), text).map_err(|error| gone(&error))?;
+        asked.send(&mut SignalFreeSocket(&self.stream), text).map_err(|error| gone(&error))?;
         let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
         if answer.id != id {
-            return Err(nonsense());
+            return Err(protocol_error());
         }
         match answer.kind {
             OPENED | ERROR => {}
-            _ => return Err(nonsense()),
+            _ => return Err(protocol_error()),
         }
         let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
         Ok(if answer.kind == OPENED { Ok((file, answer.offset, text)) } else { Err(told(&answer, text)) })
@@ -223,19 +223,19 @@ impl Link {
         file: u64,
         offset: u64,
         buffer: &mut [u8],
-        what: Use,
+        what: ReadPurpose,
     ) -> Result<Result<(), Failure>, Failure> {
         self.requests = self.requests.wrapping_add(1);
         let id = self.requests;
         let length = buffer.len() as u64;
-        let detail = u32::from(what == Use::Data);
+        let detail = u32::from(what == ReadPurpose::Data);
         let asked = Header { detail, file, offset, length, ..Header::new(READ, id) };
-        asked.send(&mut Unsignalled(&self.stream), &[]).map_err(|error| gone(&error))?;
+        asked.send(&mut SignalFreeSocket(&self.stream), &[]).map_err(|error| gone(&error))?;
         let mut came = 0_u64;
         loop {
             let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
             if answer.id != id {
-                return Err(nonsense());
+                return Err(protocol_error());
             }
             match answer.kind {
                 PIECE => {
@@ -243,7 +243,7 @@ impl Link {
                         let from = usize::try_from(from).ok()?;
                         buffer.get_mut(from..from.checked_add(usize::try_from(answer.length).ok()?)?)
                     });
-                    let Some(place) = place else { return Err(nonsense()) };
+                    let Some(place) = place else { return Err(protocol_error()) };
                     self.stream.read_exact(place).map_err(|error| gone(&error))?;
                     came = came.saturating_add(answer.length);
                 }
@@ -252,7 +252,7 @@ impl Link {
                     let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
                     return Ok(Err(told(&answer, text)));
                 }
-                _ => return Err(nonsense()),
+                _ => return Err(protocol_error()),
             }
         }
     }
@@ -262,7 +262,7 @@ fn told(answer: &Header, message: String) -> Failure {
     Failure { message, number: i32::try_from(answer.detail).unwrap_or(0) }
 }
 
-fn nonsense() -> Failure {
+fn protocol_error() -> Failure {
     Failure::new("the relay's answer makes no sense")
 }
 
@@ -344,20 +344,20 @@ impl Relay {
         let shared = Shared::of(command);
         let (place, size, identity) = shared.with(|link, relay| {
             let opened = link.open(url)?;
-            Ok(opened.map(|(file, size, identity)| (Place { relay, file }, size, identity)))
+            Ok(opened.map(|(file, size, identity)| (FileLocation { relay, file }, size, identity)))
         })?;
         Ok(Self { shared, url: url.to_owned(), size, identity, place: Mutex::new(place) })
     }
 
     /// Fills a buffer with the bytes from `offset` on, which must be inside the file. A replaced relay must
     /// have the same version of the file.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: ReadPurpose) -> Result<(), Failure> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.with(|link, relay| {
             if place.relay != relay {
                 match link.open(&self.url)? {
                     Ok((file, size, identity)) if self.is_this(size, &identity) => {
-                        *place = Place { relay, file }
+                        *place = FileLocation { relay, file }
                     }
                     Ok(_) => {
                         let message = "the file is not the one that was opened: it was written in between";
@@ -391,7 +391,7 @@ impl Drop for Relay {
         {
             let header = Header { file: place.file, ..Header::new(CLOSE, 0) };
             // A relay that is gone has closed the file already.
-            drop(header.send(&mut Unsignalled(&link.stream), &[]));
+            drop(header.send(&mut SignalFreeSocket(&link.stream), &[]));
         }
     }
 }
@@ -421,7 +421,7 @@ mod tests {
         theirs.flush().unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         let mut buffer = [0; 4];
-        let outcome = link.read(1, 100, &mut buffer, Use::Data);
+        let outcome = link.read(1, 100, &mut buffer, ReadPurpose::Data);
         if matches!(outcome, Ok(Ok(()))) {
             assert_eq!(&buffer, b"abcd");
         }

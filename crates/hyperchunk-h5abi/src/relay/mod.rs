@@ -7,11 +7,11 @@
 //! [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
 //! relay.
 
-mod ahead;
 mod client;
+mod readahead;
 mod serve;
 
-pub(crate) use client::{Failure, Relay, Use};
+pub(crate) use client::{Failure, ReadPurpose, Relay};
 pub use serve::serve;
 
 use std::io::{self, Read, Write};

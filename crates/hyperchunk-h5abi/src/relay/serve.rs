@@ -1,6 +1,6 @@
 //! The relay process: `hyperchunk relay`.
 
-use super::ahead::Reader;
+use super::readahead::Reader;
 use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -175,7 +175,7 @@ fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result
     }
 }
 
-fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::ahead::Send<'_>) -> Result<()> {
+fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::readahead::Send<'_>) -> Result<()> {
     let Some(reader) = reader else { return Err(Error::invalid("no file of this number is open")) };
     let size = reader.source().size();
     let end = asked.offset.checked_add(asked.length).filter(|end| *end <= size);

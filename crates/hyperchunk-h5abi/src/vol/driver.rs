@@ -3,12 +3,12 @@
 //! libhdf5 does everything else as for a local file. `H5FD_class_t` and `H5FD_t` are the same in HDF5 1.14
 //! and 2.x.
 
-use super::failure::{Outcome, TOLD};
+use super::failure::{ON_ERROR_STACK, Outcome};
 use super::remote;
 use super::slot::{Slot, slot};
 use crate::errors::Area;
 use crate::guard::guard_within;
-use crate::relay::{Failure, Relay, Use};
+use crate::relay::{Failure, ReadPurpose, Relay};
 use crate::symbols::{Herr, Hid};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
@@ -142,7 +142,7 @@ pub(super) fn id(slot: &'static Slot) -> Outcome<Hid> {
     // SAFETY: a live class, which the library copies.
     let id = unsafe { (slot.api.driver_register)((&raw const class).cast()) };
     if id < 0 {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     slot.set_driver(id);
     Ok(id)
@@ -269,7 +269,7 @@ unsafe extern "C" fn read<const L: usize>(
         if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > LARGEST) {
             return Err(Failure::new(format!("an address beyond all files: {address}")));
         }
-        let what = if kind == RAW { Use::Data } else { Use::Structure };
+        let what = if kind == RAW { ReadPurpose::Data } else { ReadPurpose::Structure };
         file.read(address, buffer, what)
             .map_err(|failure| failure.of(address, size))
             .inspect_err(|failure| slot.note_unreachable(failure.to_string()))?;
@@ -295,7 +295,7 @@ unsafe extern "C" fn write<const L: usize>(
 impl File {
     /// Fills a buffer. Bytes past the end of the file read as zeros, as in files of this machine: libhdf5 has
     /// checked that the file is as long as it says.
-    fn read(&self, address: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
+    fn read(&self, address: u64, buffer: &mut [u8], what: ReadPurpose) -> Result<(), Failure> {
         let there = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
         let (buffer, behind) = buffer.split_at_mut(there.min(buffer.len()));
         behind.fill(0);
@@ -319,7 +319,7 @@ impl File {
         Ok(())
     }
 
-    fn block(&self, number: u64, what: Use) -> Result<Arc<[u8]>, Failure> {
+    fn block(&self, number: u64, what: ReadPurpose) -> Result<Arc<[u8]>, Failure> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         blocks.clock = blocks.clock.wrapping_add(1);
         let clock = blocks.clock;

@@ -5,7 +5,7 @@
 
 use super::failure::{Failure, Outcome, done, refuse};
 use super::slot::{PropertyList, Slot};
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::symbols::{Herr, Hid, functions};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -88,7 +88,7 @@ impl Ranks {
         let mut communicator = 0;
         let asked = slot.keep_errors(|| {
             // Another driver is not an error.
-            let _quiet = Quiet::new(slot.library);
+            let _quiet = ErrorStackGuard::new(slot.library);
             // SAFETY: any identifier may be asked; a live place, which the library fills with a copy that is ours.
             unsafe { (lists.get_driver)(fapl, &raw mut communicator, std::ptr::null_mut()) }
         });

@@ -3,7 +3,7 @@
 use super::api::P;
 use super::failure::Outcome;
 use super::slot::{NO_REQUEST, Slot, enter, enter_within};
-use super::store::{self, Diverted, Opened, Sources};
+use super::store::{self, OpenStore, Sources, StoreDataset};
 use crate::symbols::{Herr, Hid};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -22,9 +22,9 @@ pub(super) struct Object {
     /// The connector below.
     pub(super) vol: Hid,
     /// The store that it belongs to, if any.
-    pub(super) file: Option<Arc<Opened>>,
+    pub(super) file: Option<Arc<OpenStore>>,
     /// The dataset of the store, if it is one.
-    pub(super) dataset: Option<Box<Diverted>>,
+    pub(super) dataset: Option<Box<StoreDataset>>,
     /// The locations of its sources, if it is a virtual dataset.
     pub(super) sources: Option<Sources>,
     /// True if the library calls us when it is closed. Objects that the library wraps for itself are dropped
@@ -56,7 +56,7 @@ pub(super) fn for_itself<T>(call: impl FnOnce() -> T) -> T {
 struct Context {
     vol: Hid,
     under: P,
-    file: Option<Arc<Opened>>,
+    file: Option<Arc<OpenStore>>,
 }
 
 impl Object {
@@ -82,7 +82,12 @@ impl Object {
     }
 
     /// Wraps an object of the connector below; null, which is failure, stays null.
-    pub(super) fn wrap(under: P, vol: Hid, file: Option<&Arc<Opened>>, dataset: Option<Box<Diverted>>) -> P {
+    pub(super) fn wrap(
+        under: P,
+        vol: Hid,
+        file: Option<&Arc<OpenStore>>,
+        dataset: Option<Box<StoreDataset>>,
+    ) -> P {
         if under.is_null() {
             return under;
         }
@@ -106,7 +111,7 @@ impl Object {
         slot: &'static Slot,
         under: P,
         vol: Hid,
-        file: Option<&Arc<Opened>>,
+        file: Option<&Arc<OpenStore>>,
     ) -> Outcome<P> {
         if under.is_null() {
             return Ok(under);
@@ -136,7 +141,7 @@ impl Object {
         kind: c_int,
         under: P,
         vol: Hid,
-        file: Option<&Arc<Opened>>,
+        file: Option<&Arc<OpenStore>>,
     ) -> Outcome<P> {
         if kind == DATASET {
             return Object::wrap_dataset(slot, under, vol, file);

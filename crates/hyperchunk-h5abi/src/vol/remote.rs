@@ -1,8 +1,8 @@
 //! Files over a network: their names, and how libhdf5 opens them, through our file driver.
 
 use super::driver::{self, Info};
-use super::failure::{Outcome, TOLD, refuse};
-use super::file::Below;
+use super::failure::{ON_ERROR_STACK, Outcome, refuse};
+use super::file::LowerAccess;
 use super::slot::Slot;
 use super::store;
 use crate::pointer;
@@ -69,7 +69,7 @@ pub(super) fn link(name: &CStr) -> Option<String> {
 /// Returns the URL that a name stands for, if it is a file over a network: either the name itself, or the
 /// target of a link, which is followed if the connector is configured to. (Otherwise any author of a file
 /// could make this process send its token to any server.)
-pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
+pub(super) fn resolve(below: &LowerAccess, name: &CStr) -> Outcome<Option<CString>> {
     if url(name).is_some() {
         return Ok(Some(name.to_owned()));
     }
@@ -87,7 +87,7 @@ pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
 }
 
 /// Sets up the access list to read a URL, if the program requests no other driver.
-pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_uint) -> Outcome<()> {
+pub(super) fn attach(slot: &'static Slot, below: &LowerAccess, name: &CStr, flags: c_uint) -> Outcome<()> {
     let Some(url) = url(name) else { return Ok(()) };
     let list = below.fapl.id;
     // SAFETY: any identifier may be asked.
@@ -102,7 +102,7 @@ pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_u
     let driver = driver::id(slot)?;
     // SAFETY: a list of our own, our driver, and its information, which HDF5 copies.
     if unsafe { (slot.api.plist_set_driver)(list, driver, (&raw const info).cast()) } < 0 {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     Ok(())
 }

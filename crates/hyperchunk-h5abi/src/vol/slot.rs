@@ -2,7 +2,7 @@
 
 use super::api::{Api, P};
 use super::class::{Class, class};
-use super::failure::{Failure, Outcome, TOLD};
+use super::failure::{Failure, ON_ERROR_STACK, Outcome};
 use super::mpi;
 use crate::errors::Area;
 use crate::guard::guard_in;
@@ -147,7 +147,7 @@ impl Slot {
         // SAFETY: no pointers; 0 is the default list.
         let id = unsafe { (self.api.connector_by_value)(value, 0) };
         if id < 0 {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
         if value == NATIVE {
             self.native.store(id, Ordering::Relaxed);
@@ -304,7 +304,7 @@ impl PropertyList {
     pub(super) fn copy(slot: &'static Slot, plist: Hid) -> Outcome<Self> {
         // SAFETY: any identifier may be asked for a copy.
         let id = unsafe { (slot.api.plist_copy)(plist) };
-        if id < 0 { Err(TOLD) } else { Ok(PropertyList { slot, id }) }
+        if id < 0 { Err(ON_ERROR_STACK) } else { Ok(PropertyList { slot, id }) }
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) struct Kernel {
 
 /// Declarations found in a source.
 #[derive(Debug, Default)]
-pub(super) struct Found<'t, 'a> {
+pub(super) struct Declarations<'t, 'a> {
     pub(super) kernels: Vec<Kernel>,
     /// Body of `dynamic_dataset`, with its braces.
     pub(super) host: Option<&'t [Token<'a>]>,
@@ -92,8 +92,8 @@ pub(super) struct Found<'t, 'a> {
 ///
 /// # Errors
 /// `Syntax`, with the line; `Limit`.
-pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Found<'t, 'a>> {
-    let mut found = Found::default();
+pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Declarations<'t, 'a>> {
+    let mut found = Declarations::default();
     let mut cursor = Cursor::new(tokens);
     // The namespaces of each open block; empty for `extern "C" {`.
     let mut open: Vec<Vec<&str>> = Vec::new();
@@ -169,7 +169,7 @@ fn host<'t, 'a>(
     cursor: &mut Cursor<'t, 'a>,
     tokens: &'t [Token<'a>],
     name: Token<'a>,
-    found: &mut Found<'t, 'a>,
+    found: &mut Declarations<'t, 'a>,
 ) -> Result<()> {
     let parameters = if cursor.is("(") { cursor.brackets()? } else { &[] };
     if !matches!(parameters, [] | [Token { text: "void", .. }]) {

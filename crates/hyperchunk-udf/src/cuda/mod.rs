@@ -21,7 +21,7 @@ mod types;
 mod value;
 mod version;
 
-pub use plan::{Passed, Plan, Step};
+pub use plan::{KernelArgument, Plan, Step};
 pub use ptx::{Ptx, is_target, stored, target};
 
 use crate::datatype::{Datatype, declarations};

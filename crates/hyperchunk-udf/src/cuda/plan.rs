@@ -31,14 +31,14 @@ pub struct Step {
     /// Requested shared memory in bytes.
     pub shared: u32,
     /// Arguments of the kernel.
-    pub arguments: Vec<Passed>,
+    pub arguments: Vec<KernelArgument>,
     /// Line of the source with the launch.
     pub line: u32,
 }
 
 /// Argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub enum KernelArgument {
     /// Address of the elements of the dataset with this number.
     Address(usize),
     /// Number or structure, in the parameter's representation.
@@ -127,9 +127,9 @@ fn of_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Datas
         *to = u32::try_from(extent.div_ceil(u64::from(threads.max(1)))).unwrap_or(u32::MAX);
     }
     let arguments = bindings.iter().map(|binding| match binding {
-        Binding::Data(name) => Ok(Passed::Address(find(datasets, name)?.0)),
-        Binding::Region(name) => Ok(Passed::Bytes(region(find(datasets, name)?.1))),
-        Binding::Count(number) => Ok(Passed::Bytes(counted(count, *number, line)?)),
+        Binding::Data(name) => Ok(KernelArgument::Address(find(datasets, name)?.0)),
+        Binding::Region(name) => Ok(KernelArgument::Bytes(region(find(datasets, name)?.1))),
+        Binding::Count(number) => Ok(KernelArgument::Bytes(counted(count, *number, line)?)),
     });
     Ok(Step { kernel: 0, grid, block, shared: 0, arguments: arguments.collect::<Result<_>>()?, line })
 }
@@ -247,8 +247,10 @@ fn of_host(host: &Host, datasets: &[Dataset<'_>]) -> Result<Vec<Step>> {
                     None => 0,
                 };
                 let arguments = launch.arguments.iter().map(|argument| match argument {
-                    Argument::Data(name) => Ok(Passed::Address(find(datasets, name)?.0)),
-                    Argument::Number(expression) => Ok(Passed::Bytes(expression.value(&values)?.bytes())),
+                    Argument::Data(name) => Ok(KernelArgument::Address(find(datasets, name)?.0)),
+                    Argument::Number(expression) => {
+                        Ok(KernelArgument::Bytes(expression.value(&values)?.bytes()))
+                    }
                 });
                 steps.push(Step {
                     kernel: launch.instance,

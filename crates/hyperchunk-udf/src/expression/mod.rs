@@ -30,7 +30,7 @@ mod widened;
 
 pub use arithmetic::Arithmetic;
 pub use kind::Kind;
-pub use lanes::as_room;
+pub use lanes::as_output_bytes;
 pub(crate) use lanes::copy;
 pub use plan::Program;
 pub use record::check_data;
@@ -51,7 +51,7 @@ pub const MAX_INPUTS: usize = crate::record::MAX_SLOTS - 1;
 /// Parsed expression, whose names are not yet resolved.
 #[derive(Debug)]
 pub struct Expression {
-    parsed: parse::Parsed,
+    parsed: parse::ParsedExpression,
 }
 
 impl Expression {

@@ -8,7 +8,7 @@
 //! are thus bit-identical to a division, for sums, differences and products of `f32` and of 16-bit integers;
 //! for arbitrary `f64` intermediate values may underflow.
 
-use super::kernels::{Room, map2_by};
+use super::kernels::{OutputBytes, map2_by};
 use super::lanes::Lane;
 use super::widened::plain_float;
 use crate::error::Result;
@@ -20,7 +20,7 @@ use crate::error::Result;
 pub(super) fn quotients<T: Lane>(
     a: &[u8],
     b: &[u8],
-    out: &mut Room,
+    out: &mut OutputBytes,
     terms: impl Fn(T, T) -> (f64, f64),
 ) -> Result<()> {
     let done = wide::by_multiplying(a, b, out, &terms);
@@ -36,13 +36,13 @@ pub(super) fn quotients<T: Lane>(
 
 #[cfg(not(target_arch = "x86_64"))]
 mod wide {
-    use super::{Lane, Room};
+    use super::{Lane, OutputBytes};
 
     /// Not available on this architecture.
     pub(super) fn by_multiplying<T: Lane>(
         _: &[u8],
         _: &[u8],
-        _: &Room,
+        _: &OutputBytes,
         _: &impl Fn(T, T) -> (f64, f64),
     ) -> usize {
         0
@@ -51,7 +51,7 @@ mod wide {
 
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{Lane, Room, plain_float};
+    use super::{Lane, OutputBytes, plain_float};
     use crate::expression::lanes::{view, view_mut};
     use crate::expression::wide::has_avx512;
     use std::arch::x86_64::{
@@ -77,7 +77,7 @@ mod wide {
     pub(super) fn by_multiplying<T: Lane>(
         a: &[u8],
         b: &[u8],
-        out: &mut Room,
+        out: &mut OutputBytes,
         terms: &impl Fn(T, T) -> (f64, f64),
     ) -> usize {
         let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<T>(b), view_mut::<f32>(out)) else {

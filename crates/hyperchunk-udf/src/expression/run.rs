@@ -2,8 +2,8 @@
 
 use super::Kind;
 use super::kernels;
-use super::lanes::{as_room, bytes, bytes_mut, copy};
-use super::plan::{Place, Program};
+use super::lanes::{as_output_bytes, bytes, bytes_mut, copy};
+use super::plan::{Program, ValueLocation};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
@@ -39,7 +39,7 @@ impl Program {
     /// `Worker` when the sizes of inputs and output do not match, `Failed` when an element has no value; the
     /// content of the output is then undefined.
     pub fn evaluate(&self, inputs: &[InputBytes<'_>], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        self.evaluate_into(inputs, as_room(out), scratch)
+        self.evaluate_into(inputs, as_output_bytes(out), scratch)
     }
 
     /// Like [`evaluate`](Program::evaluate), into uninitialised memory, which is fully written on success.
@@ -123,11 +123,11 @@ impl Program {
         for instruction in &self.instructions {
             // Taken out of the list, so that the other registers can be borrowed.
             let (index, size) = match instruction.result {
-                Place::Register(register) => (register, instruction.to.size()),
+                ValueLocation::Register(register) => (register, instruction.to.size()),
                 _ => (self.registers, self.output.size()),
             };
             let mut result = std::mem::take(scratch.registers.get_mut(index).ok_or_else(lost)?);
-            let straight = aligned && matches!(instruction.result, Place::Output);
+            let straight = aligned && matches!(instruction.result, ValueLocation::Output);
             let done = (|| {
                 let mut arguments: [&[u8]; 3] = [&[]; 3];
                 for (slot, &place) in
@@ -143,7 +143,7 @@ impl Program {
                     if straight { &mut *out } else { bytes_mut(&mut result, n * size).ok_or_else(lost)? };
                 kernels::compute(instruction.step, instruction.from, instruction.to, arguments, room)
             })();
-            if done.is_ok() && !straight && matches!(instruction.result, Place::Output) {
+            if done.is_ok() && !straight && matches!(instruction.result, ValueLocation::Output) {
                 copy(bytes(&result, n * size).ok_or_else(lost)?, out);
             }
             if let Some(slot) = scratch.registers.get_mut(index) {
@@ -230,14 +230,14 @@ impl Scratch {
         Ok(())
     }
 
-    fn at<'a>(&'a self, place: Place, direct: &[Option<&'a [u8]>]) -> Result<&'a [u8]> {
+    fn at<'a>(&'a self, place: ValueLocation, direct: &[Option<&'a [u8]>]) -> Result<&'a [u8]> {
         let register = match place {
-            Place::Register(register) => register,
-            Place::Input(input, register) => match direct.get(input).copied().flatten() {
+            ValueLocation::Register(register) => register,
+            ValueLocation::Input(input, register) => match direct.get(input).copied().flatten() {
                 Some(part) => return Ok(part),
                 None => register,
             },
-            Place::Output => return Err(lost()),
+            ValueLocation::Output => return Err(lost()),
         };
         let words = self.registers.get(register).ok_or_else(lost)?;
         bytes(words, size_of_val(words.as_slice())).ok_or_else(lost)

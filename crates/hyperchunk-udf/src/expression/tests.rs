@@ -1,4 +1,6 @@
-use super::{Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Program, Scratch, as_room, check_data};
+use super::{
+    Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Program, Scratch, as_output_bytes, check_data,
+};
 use crate::error::{ErrorKind, Result};
 
 /// Evaluates an expression with the float64 inputs `a`, `b`, ….
@@ -448,9 +450,10 @@ fn time_is_looked_at() {
     };
     let inputs = [InputBytes::Each(&input)];
     let mut scratch = Scratch::default();
-    let error = program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut go_on).unwrap_err();
+    let error =
+        program.evaluate_in_pieces(&inputs, as_output_bytes(&mut out), &mut scratch, &mut go_on).unwrap_err();
     assert_eq!((error.kind(), asked), (ErrorKind::Limit, 3));
-    program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut || Ok(())).unwrap();
+    program.evaluate_in_pieces(&inputs, as_output_bytes(&mut out), &mut scratch, &mut || Ok(())).unwrap();
     assert!(out.iter().all(|&x| x == 2));
 }
 

@@ -11,8 +11,8 @@
 //!
 //! **Invariant:** a failure of this cache never fails a read.
 
+use super::disk_cache::{CacheKey, CacheKind, DiskCache, UNKNOWN_BYTES, cache_folder, is_at_home};
 use super::identity::build_id;
-use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder, is_at_home};
 use super::locate::Programs;
 use super::results;
 use super::session::{Job, Session};
@@ -28,11 +28,12 @@ const VARIABLE: &str = "HYPERCHUNK_CODE_CACHE";
 const MAX_BYTES: u64 = 256 << 20;
 /// Maximum size of the cached code of one module.
 pub const MAX_CODE: usize = 48 << 20;
-static KIND: Kind = Kind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN) };
+static KIND: CacheKind =
+    CacheKind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN_BYTES) };
 
 /// Returns the cache, or `None` if there is none: in a set-uid program, without a home folder of this user,
 /// or if disabled.
-pub fn kept() -> Option<Kept> {
+pub fn kept() -> Option<DiskCache> {
     let config = keys::config_dir().ok();
     if keys::is_set_uid() || config.is_some_and(|config| !results::read_setting(&config).is_ok_and(|s| s.1)) {
         return None;
@@ -42,13 +43,13 @@ pub fn kept() -> Option<Kept> {
         Some(word) if word != "1" => Some(PathBuf::from(word)).filter(|path| path.is_absolute())?,
         _ => cache_folder().ok().map(|folder| folder.join("code")).filter(|folder| is_at_home(folder))?,
     };
-    Some(Kept { folder, max_bytes: MAX_BYTES, kind: &KIND })
+    Some(DiskCache { folder, max_bytes: MAX_BYTES, kind: &KIND })
 }
 
 /// Machine code of a module.
 pub(super) struct Code {
-    kept: Kept,
-    key: Key,
+    kept: DiskCache,
+    key: CacheKey,
     bytes: Vec<u8>,
 }
 
@@ -86,14 +87,14 @@ pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
 
 /// Returns the cache key: a digest of the module, of the compiler with its settings, and of the processor's
 /// features.
-fn key(module: &[u8], worker: &Path) -> Option<Key> {
+fn key(module: &[u8], worker: &Path) -> Option<CacheKey> {
     let mut hash = Sha256::new();
     let id = build_id(worker)?;
     for part in [&b"hyperchunk-code 1"[..], &id, processor().as_bytes(), module] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    Some(Key(hash.finalize().into()))
+    Some(CacheKey(hash.finalize().into()))
 }
 
 /// Lists the processor features that the compiler uses, so that machines can share a home folder.

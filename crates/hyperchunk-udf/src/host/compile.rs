@@ -1,8 +1,8 @@
 //! Compilation of C, C++ and CUDA sources: always in the sandbox, never in this process.
 
+use super::function_output::OutputPipe;
 use super::locate::Programs;
 use super::pool::cache;
-use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
@@ -13,7 +13,7 @@ use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::record::{Compiled, MAX_COMPILED, Record};
+use crate::record::{CompiledForm, MAX_COMPILED, Record};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
@@ -37,7 +37,7 @@ pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
     const KEPT: usize = 16;
     let is_ours =
-        |c: &&Compiled| c.target == TARGET || matches!(record.backend, Backend::Wasm | Backend::Cuda);
+        |c: &&CompiledForm| c.target == TARGET || matches!(record.backend, Backend::Wasm | Backend::Cuda);
     if let Some(stored) = record.compiled.as_ref().filter(is_ours) {
         return Ok(Arc::new(stored.object.clone()));
     }
@@ -70,7 +70,7 @@ pub fn compile_cpp<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     if TARGET == "unsupported" {
         fail!(Unsupported, "C++ functions do not run on this kind of machine yet")
     }
@@ -104,7 +104,7 @@ pub fn compile_cpp<'a>(
     } else {
         narrow()?
     };
-    Ok(Compiled { target: TARGET.into(), object })
+    Ok(CompiledForm { target: TARGET.into(), object })
 }
 
 /// Compiles `source`, which uses the datasets `slots`, to a WebAssembly module.
@@ -117,7 +117,7 @@ pub fn compile_wasm<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     let text = language.assemble(source, slots)?;
     let zig = programs.zig()?;
     let cache = zig_cache()?;
@@ -128,7 +128,7 @@ pub fn compile_wasm<'a>(
     let arguments: Vec<_> = std::iter::once("compile".as_ref()).chain(words).collect();
     let object = run(programs, &arguments, LIMIT_WASM, &folder.0.join(MODULE))?;
     crate::wasm::check(&object)?;
-    Ok(Compiled { target: language.target().into(), object })
+    Ok(CompiledForm { target: language.target().into(), object })
 }
 
 /// Compiles the kernels of `program`, parsed from `source`, which uses the datasets `slots`, to PTX. Requires
@@ -141,7 +141,7 @@ pub fn compile_cuda<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     let nvrtc = programs.nvrtc()?;
     let folder = Scratch::new()?;
     let write = |name: &str, text: &str| {
@@ -153,14 +153,14 @@ pub fn compile_cuda<'a>(
     write(cuda::KERNELS, &kernels)?;
     let words = ["compile".as_ref(), "cuda".as_ref(), nvrtc.as_os_str(), folder.0.as_os_str()];
     let object = run(programs, &words, LIMIT, &folder.0.join(cuda::RESULT))?;
-    let compiled = Compiled { target: cuda::target(&object)?, object };
+    let compiled = CompiledForm { target: cuda::target(&object)?, object };
     program.ptx(&compiled.object)?;
     Ok(compiled)
 }
 
 /// Returns Zig's cache of the C and C++ libraries compiled for WebAssembly. Filling it takes a minute.
 fn zig_cache() -> Result<PathBuf> {
-    let path = super::kept::cache_folder()?.join("zig");
+    let path = super::disk_cache::cache_folder()?.join("zig");
     let about = |e: &std::io::Error| Error::io(path.display(), e);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| about(&e))?;
     std::fs::canonicalize(&path).map_err(|e| about(&e))
@@ -178,7 +178,7 @@ fn run_told(
     limit: Duration,
     result: &Path,
 ) -> Result<(Vec<u8>, String)> {
-    let (mut printed, pipe) = Printed::new()?;
+    let (mut printed, pipe) = OutputPipe::new()?;
     let worker = programs.worker()?;
     let mut process = process::spawn(&worker, arguments, &[], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop(pipe);

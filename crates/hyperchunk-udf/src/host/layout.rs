@@ -1,10 +1,10 @@
 //! Layout of a job's data in the memory that host and worker share.
 
-use super::processor;
+use super::cpu_affinity;
 use super::session::{Job, JobSlot, Source};
 use crate::error::{Result, fail};
 use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
-use crate::stored::Stored;
+use crate::stored::StoredBlock;
 use std::path::PathBuf;
 
 /// Padding after each buffer: functions written for other versions write one element past the end.
@@ -46,7 +46,7 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
                 take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
             }
             Source::Stored(elements) => {
-                let bytes = elements.saturating_add(Stored::room(elements));
+                let bytes = elements.saturating_add(StoredBlock::room(elements));
                 take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
             }
             Source::Mapped { bytes, .. } => {
@@ -105,7 +105,7 @@ pub(super) fn set_up(
         seed: job.needs.seed,
         no_clock: job.needs.no_clock(job.profile),
         stored: job.takes_stored(),
-        wide: processor::is_wide(),
+        wide: cpu_affinity::is_wide(),
         folder,
         partial,
     }

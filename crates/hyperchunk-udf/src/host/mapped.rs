@@ -94,13 +94,13 @@ impl Window {
 /// Inputs of a plan, each mapped if possible.
 pub type Windows = Arc<Vec<Option<Window>>>;
 
-struct Mapped {
+struct CacheEntry {
     key: Arc<SessionKey>,
     windows: Windows,
     used: Instant,
 }
 
-static MAPPED: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
+static MAPPED: Mutex<Vec<CacheEntry>> = Mutex::new(Vec::new());
 
 /// Identity of a file on disk (device, inode), and its version (size, time of change).
 pub type State = ((u64, u64), (u64, i64, i64));
@@ -146,7 +146,7 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
     if known.len() >= MAX_MAPPED {
         known.remove(0);
     }
-    known.push(Mapped { key: Arc::clone(key), windows: Arc::clone(&windows), used: now });
+    known.push(CacheEntry { key: Arc::clone(key), windows: Arc::clone(&windows), used: now });
     drop(known);
     idle::watch();
     Some(windows)

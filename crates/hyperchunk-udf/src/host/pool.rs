@@ -47,7 +47,7 @@ pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleSession {
     key: Arc<SessionKey>,
     session: Session,
     since: Instant,
@@ -55,7 +55,7 @@ struct Idle {
     asked: Option<Instant>,
 }
 
-impl Idle {
+impl IdleSession {
     /// Returns whether the worker waits for calls, as far as is known by now. A worker that reported the end
     /// of its call but reads no message, or continues to compute, has to be ended.
     fn waits(&mut self, now: Instant) -> bool {
@@ -73,7 +73,7 @@ impl Idle {
 
 /// Pool of the process's idle sessions.
 #[derive(Debug)]
-pub struct Pool(Mutex<Vec<Idle>>);
+pub struct Pool(Mutex<Vec<IdleSession>>);
 
 impl Pool {
     /// Returns the pool of the process.
@@ -86,7 +86,7 @@ impl Pool {
     pub fn take(&self, key: &Arc<SessionKey>) -> Option<Session> {
         let mut idle = cache(&self.0)?;
         // The last one is the likeliest: the preceding chunk returned it.
-        let is_wanted = |i: &Idle| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
+        let is_wanted = |i: &IdleSession| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
         while let Some(at) = idle.iter().rposition(is_wanted) {
             let session = idle.remove(at).session;
             if !session.is_over() && session.is_here() {
@@ -107,7 +107,7 @@ impl Pool {
         if idle.len() >= MAX_IDLE {
             idle.remove(0);
         }
-        idle.push(Idle { key, session, since: Instant::now(), asked: None });
+        idle.push(IdleSession { key, session, since: Instant::now(), asked: None });
         drop(idle);
         idle::watch();
     }
@@ -117,8 +117,8 @@ impl Pool {
         let now = Instant::now();
         let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::BUSY) };
         let is_due =
-            |i: &mut Idle| now.duration_since(i.since) >= IDLE || i.session.is_over() || !i.waits(now);
-        let due: Vec<Idle> = idle.extract_if(.., is_due).collect();
+            |i: &mut IdleSession| now.duration_since(i.since) >= IDLE || i.session.is_over() || !i.waits(now);
+        let due: Vec<IdleSession> = idle.extract_if(.., is_due).collect();
         let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE)).min();
         // Ending a process takes a moment, during which the pool must not be locked.
         drop(idle);

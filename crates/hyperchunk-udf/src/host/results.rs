@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** a failure of this cache never fails a read.
 
-use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder};
+use super::disk_cache::{CacheKey, CacheKind, DiskCache, UNKNOWN_BYTES, cache_folder};
 use super::session::Session;
 use crate::error::{Result, fail};
 use crate::keys;
@@ -24,11 +24,12 @@ use std::sync::atomic::AtomicU64;
 const VARIABLE: &str = "HYPERCHUNK_RESULT_CACHE";
 /// Default maximum size of all results.
 const MAX_BYTES: u64 = 1 << 30;
-static KIND: Kind = Kind { mark: b"HCRESLT1", extension: "result", written: AtomicU64::new(UNKNOWN) };
+static KIND: CacheKind =
+    CacheKind { mark: b"HCRESLT1", extension: "result", written: AtomicU64::new(UNKNOWN_BYTES) };
 
 /// Cache of results.
 #[derive(Clone, Debug)]
-pub struct Results(Kept);
+pub struct Results(DiskCache);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,11 +78,11 @@ impl Results {
     }
 
     fn new(folder: PathBuf, max_bytes: u64) -> Self {
-        Results(Kept { folder, max_bytes, kind: &KIND })
+        Results(DiskCache { folder, max_bytes, kind: &KIND })
     }
 
     /// Returns the folder.
-    pub fn kept(&self) -> &Kept {
+    pub fn kept(&self) -> &DiskCache {
         &self.0
     }
 }
@@ -121,7 +122,7 @@ fn key(
     record: &Record,
     (digest, file_path): (RecordDigest, &str),
     blocks: &[(u64, Block)],
-) -> Option<Key> {
+) -> Option<CacheKey> {
     let mut hash = Sha256::new();
     let mut field = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
@@ -140,7 +141,7 @@ fn key(
             field(session.input(n)?.get(..bytes)?);
         }
     }
-    Some(Key(hash.finalize().into()))
+    Some(CacheKey(hash.finalize().into()))
 }
 
 /// Reads `cache.toml` in the folder `config`: the cache of results, and whether code may be cached.

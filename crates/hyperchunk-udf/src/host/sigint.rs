@@ -96,8 +96,8 @@ fn install() -> Option<libc::sigaction> {
 }
 
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    type Plain = extern "C" fn(libc::c_int);
-    type WithInfo = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    type SimpleHandler = extern "C" fn(libc::c_int);
+    type InfoHandler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
     ARRIVED.fetch_add(1, Ordering::Relaxed);
     let takes_info = TAKES_INFO.load(Ordering::Acquire);
     let handler = HANDLER.load(Ordering::Relaxed);
@@ -107,9 +107,9 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context
     // SAFETY: the program's handler, called as the system would call it.
     unsafe {
         if takes_info {
-            std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);
+            std::mem::transmute::<usize, InfoHandler>(handler)(signal, info, context);
         } else {
-            std::mem::transmute::<usize, Plain>(handler)(signal);
+            std::mem::transmute::<usize, SimpleHandler>(handler)(signal);
         }
     }
 }

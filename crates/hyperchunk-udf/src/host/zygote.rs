@@ -1,15 +1,15 @@
 //! Warm Python process: it has imported NumPy once and forks a worker for each session.
 
+use super::function_output::OutputPipe;
 use super::idle;
 use super::locate::Programs;
 use super::modules::Modules;
 use super::pool::cache;
-use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::protocol::IDLE;
-use crate::socket::{self, Received};
+use crate::socket::{self, ReceiveResult};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -25,7 +25,7 @@ struct Zygote {
     /// Forked workers that are not yet [forgotten](forget).
     children: Vec<libc::pid_t>,
     socket: OwnedFd,
-    printed: Printed,
+    printed: OutputPipe,
     python: PathBuf,
     forks: u32,
     /// Time at which it last forked a worker.
@@ -152,7 +152,7 @@ fn packet(op: u8, pid: libc::pid_t) -> [u8; 8] {
 
 fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let (socket, theirs) = socket::pair()?;
-    let (printed, pipe) = Printed::new()?;
+    let (printed, pipe) = OutputPipe::new()?;
     let main = programs.python_main();
     let host = std::process::id().to_string();
     let mut arguments: Vec<&std::ffi::OsStr> = ["-I", "-B", "-X", "utf8"].map(std::ffi::OsStr::new).to_vec();
@@ -215,11 +215,11 @@ impl Zygote {
     fn receive(&mut self) -> Result<i32> {
         let mut buffer = [0; 4];
         match socket::receive_within(self.socket.as_fd(), &mut buffer, START, START)? {
-            Received::Packet(4) => Ok(i32::from_le_bytes(buffer)),
-            Received::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
-            Received::Closed => fail!(Worker, "the Python worker ended"),
-            Received::Interrupted => fail!(Failed, "interrupted"),
-            Received::TimedOut => fail!(Worker, "the Python worker does not answer"),
+            ReceiveResult::Packet(4) => Ok(i32::from_le_bytes(buffer)),
+            ReceiveResult::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
+            ReceiveResult::Closed => fail!(Worker, "the Python worker ended"),
+            ReceiveResult::Interrupted => fail!(Failed, "interrupted"),
+            ReceiveResult::TimedOut => fail!(Worker, "the Python worker does not answer"),
         }
     }
 }

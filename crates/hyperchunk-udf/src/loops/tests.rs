@@ -1,7 +1,7 @@
 use super::*;
 
 /// Rewrites as where LuaJIT compiles.
-fn rewrite(source: &str) -> Option<Rewritten> {
+fn rewrite(source: &str) -> Option<RewrittenSource> {
     super::rewrite(source, LEAST)
 }
 

@@ -3,7 +3,7 @@
 use super::{Record, Slot, bytes_of};
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::expression::{as_room, copy};
+use crate::expression::{as_output_bytes, copy};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -131,7 +131,7 @@ impl Record {
                 fail!(Limit, "no memory for {bytes} bytes")
             }
             block.resize(bytes, 0);
-            take(0, as_room(&mut block)).ok_or_else(lost)?;
+            take(0, as_output_bytes(&mut block)).ok_or_else(lost)?;
             return self.place_bytes(shape, &block, to);
         }
         if shape == self.chunk {

@@ -21,7 +21,7 @@ pub(crate) fn sample() -> Record {
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),
         source: "function dynamic_dataset() end -- ü\n".into(),
-        compiled: Some(Compiled { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
+        compiled: Some(CompiledForm { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
         signature: Some(Signature {
             name: "A".into(),
             email: "a@b".into(),

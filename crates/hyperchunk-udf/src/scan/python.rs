@@ -27,7 +27,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Deserialize)]
-struct Answer {
+struct WorkerAnswer {
     names: Option<Vec<String>>,
     #[serde(default)]
     needs: Vec<String>,
@@ -44,9 +44,9 @@ struct Answer {
 /// - `Limit`: it took more than 20 seconds
 pub fn scan(python: &Path, source: &str) -> Result<Scan> {
     let output = ask(python, source, TIME_LIMIT).map_err(|e| e.about(python.display().to_string()))?;
-    let answer = match serde_json::from_slice::<Answer>(&output) {
-        Ok(Answer { error: None, names: Some(names), needs, .. }) => (names, needs),
-        Ok(Answer { error: Some(error), line, .. }) => {
+    let answer = match serde_json::from_slice::<WorkerAnswer>(&output) {
+        Ok(WorkerAnswer { error: None, names: Some(names), needs, .. }) => (names, needs),
+        Ok(WorkerAnswer { error: Some(error), line, .. }) => {
             let place = line.map(|n| format!("line {n}: ")).unwrap_or_default();
             fail!(Syntax, "{place}{}", escape(&error, 1000))
         }
@@ -65,9 +65,9 @@ pub fn scan(python: &Path, source: &str) -> Result<Scan> {
 }
 
 /// Child process that ends with this value.
-struct Running(Child);
+struct ChildGuard(Child);
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // Both fail only if it has already ended.
         let _ = self.0.kill();
@@ -92,7 +92,7 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
         .stderr(Stdio::from(OwnedFd::from(stderr)))
         .spawn();
     let _running = match child {
-        Ok(child) => Running(child),
+        Ok(child) => ChildGuard(child),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail!(NotFound, "there is no such Python"),
         Err(e) => return Err(Error::io("cannot start Python", &e)),
     };

@@ -169,7 +169,7 @@ impl LuaRuntime {
     }
 
     /// Creates the functions that the loops call.
-    fn asked(&self, rewritten: loops::Rewritten) -> mlua::Result<MultiValue> {
+    fn asked(&self, rewritten: loops::RewrittenSource) -> mlua::Result<MultiValue> {
         let (loops, kinds) = (self.lua.create_table()?, self.lua.create_table()?);
         for (number, each) in rewritten.loops.iter().enumerate() {
             loops.set(number, each.computes.arrays.len())?;

@@ -5,7 +5,7 @@
 //! elements are written that this loop would overwrite.
 
 use super::lua_slots::{Region, Slots};
-use crate::expression::{Arithmetic, InputBytes, Kind, Program, Scratch, as_room};
+use crate::expression::{Arithmetic, InputBytes, Kind, Program, Scratch, as_output_bytes};
 use crate::loops::{Id, Loop, Offset, Operator, Value};
 use std::ops::Range;
 
@@ -40,17 +40,17 @@ struct Computation {
 
 /// Loop, with the programs of its last computation.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedLoop {
     computes: Loop,
     varying: Vec<bool>,
     kinds: Vec<Kind>,
-    made: Vec<Computation>,
+    programs: Vec<Computation>,
 }
 
 /// Loops of a source.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    loops: Vec<Prepared>,
+    loops: Vec<PreparedLoop>,
     /// Set if Lua's loops are compiled to machine code.
     jit: bool,
     scratch: Scratch,
@@ -61,11 +61,11 @@ impl Vectors {
     pub(super) const AS_LUA: bool = cfg!(target_arch = "x86_64");
 
     pub(super) fn new(loops: impl Iterator<Item = Loop>, jit: bool) -> Self {
-        let prepare = |computes: Loop| Prepared {
+        let prepare = |computes: Loop| PreparedLoop {
             varying: computes.varying(),
             computes,
             kinds: Vec::new(),
-            made: Vec::new(),
+            programs: Vec::new(),
         };
         Vectors { loops: loops.map(prepare).collect(), jit, scratch: Scratch::default() }
     }
@@ -90,14 +90,14 @@ impl Vectors {
             kinds.push(KINDS.get(usize::try_from(whole(kind)?).ok()?)?.1);
             addresses.push(whole(address)?);
         }
-        if prepared.made.is_empty() || prepared.kinds != kinds {
+        if prepared.programs.is_empty() || prepared.kinds != kinds {
             prepared.make(kinds)?;
         }
         if self.jit && !prepared.pays() {
             return None;
         }
         let values = prepared.computes.scalar_values(scalars);
-        let rounds = Rounds {
+        let rounds = LoopInputs {
             slots,
             kinds: &prepared.kinds,
             addresses: &addresses,
@@ -137,7 +137,7 @@ fn whole(number: f64) -> Option<i64> {
 }
 
 /// Inputs of a loop's computation.
-struct Rounds<'a> {
+struct LoopInputs<'a> {
     slots: &'a Slots,
     kinds: &'a [Kind],
     /// Address of each array's element 0.
@@ -148,7 +148,7 @@ struct Rounds<'a> {
     last: i64,
 }
 
-impl Rounds<'_> {
+impl LoopInputs<'_> {
     /// Returns the slot, and the byte range in it, of an array's elements at `offset` from the iterations;
     /// `None` if any is missing.
     fn place(&self, array: usize, offset: &Offset) -> Option<(&Region, Range<usize>)> {
@@ -178,13 +178,13 @@ impl Rounds<'_> {
     }
 }
 
-impl Prepared {
+impl PreparedLoop {
     fn make(&mut self, kinds: Vec<Kind>) -> Option<()> {
         // Both or neither: programs for only some of the stores must not be mistaken for all.
-        self.made.clear();
+        self.programs.clear();
         let stores = 0..self.computes.stores.len();
-        let made = stores.map(|at| self.computation(at, &kinds)).collect::<Option<_>>()?;
-        (self.made, self.kinds) = (made, kinds);
+        let programs = stores.map(|at| self.computation(at, &kinds)).collect::<Option<_>>()?;
+        (self.programs, self.kinds) = (programs, kinds);
         Some(())
     }
 
@@ -195,8 +195,8 @@ impl Prepared {
         let divides =
             |id: &Id| matches!(self.computes.values.get(*id), Some(Value::Of(Operator::Divide, ..)));
         let divisions = self.computes.needed(wanted).iter().filter(|id| divides(id)).count();
-        let passes: usize = self.made.iter().map(|made| made.program.passes()).sum();
-        passes <= 3 * divisions + 4 * self.made.len()
+        let passes: usize = self.programs.iter().map(|programs| programs.program.passes()).sum();
+        passes <= 3 * divisions + 4 * self.programs.len()
     }
 
     fn computation(&self, store: usize, kinds: &[Kind]) -> Option<Computation> {
@@ -207,14 +207,14 @@ impl Prepared {
         }
         let mut arithmetic = Arithmetic::default();
         let mut sources = Vec::new();
-        let mut made: Vec<Option<usize>> = vec![None; self.computes.values.len()];
+        let mut programs: Vec<Option<usize>> = vec![None; self.computes.values.len()];
         let needed = self.computes.needed(vec![store.value]);
         for &id in &needed {
             if !*self.varying.get(id)? {
                 continue;
             }
             let mut of = |id: Id, arithmetic: &mut Arithmetic| -> Option<usize> {
-                let slot = made.get_mut(id)?;
+                let slot = programs.get_mut(id)?;
                 if slot.is_none() {
                     // A loop-invariant value: varying ones come before the values that depend on them.
                     sources.push(Source::One(id));
@@ -238,9 +238,9 @@ impl Prepared {
                 }
                 Value::Scalar(_) | Value::Index => return None,
             };
-            *made.get_mut(id)? = Some(value);
+            *programs.get_mut(id)? = Some(value);
         }
-        let result = match made.get(store.value)? {
+        let result = match programs.get(store.value)? {
             Some(result) => *result,
             None => {
                 sources.push(Source::One(store.value));
@@ -253,12 +253,12 @@ impl Prepared {
     /// Returns the inputs of a store; `None` if one of them overlaps any written range.
     fn inputs<'a>(
         &self,
-        made: &Computation,
-        rounds: &'a Rounds<'_>,
+        programs: &Computation,
+        rounds: &'a LoopInputs<'_>,
         written: &[Range<usize>],
     ) -> Option<Vec<InputBytes<'a>>> {
-        let mut inputs = Vec::with_capacity(made.sources.len());
-        for source in &made.sources {
+        let mut inputs = Vec::with_capacity(programs.sources.len());
+        for source in &programs.sources {
             inputs.push(match source {
                 Source::One(id) => InputBytes::One(rounds.bytes.get(*id)?),
                 Source::Each(id) => {
@@ -278,7 +278,7 @@ impl Prepared {
         Some(inputs)
     }
 
-    fn compute(&self, rounds: &Rounds<'_>, scratch: &mut Scratch) -> Option<()> {
+    fn compute(&self, rounds: &LoopInputs<'_>, scratch: &mut Scratch) -> Option<()> {
         let mut written: Vec<Range<usize>> = Vec::new();
         for store in &self.computes.stores {
             let (region, place) = rounds.place(store.array, &store.offset)?;
@@ -292,16 +292,16 @@ impl Prepared {
                 return None;
             }
         }
-        let mut inputs = Vec::with_capacity(self.made.len());
-        for made in &self.made {
-            inputs.push(self.inputs(made, rounds, &written)?);
+        let mut inputs = Vec::with_capacity(self.programs.len());
+        for programs in &self.programs {
+            inputs.push(self.inputs(programs, rounds, &written)?);
         }
-        for ((made, inputs), place) in self.made.iter().zip(&inputs).zip(written) {
+        for ((programs, inputs), place) in self.programs.iter().zip(&inputs).zip(written) {
             let pointer = std::ptr::with_exposed_provenance_mut::<u8>(place.start);
             // SAFETY: within an output, which is mapped writable while the call runs, and to which there is
             // no other reference: no input overlaps it.
             let out = unsafe { std::slice::from_raw_parts_mut(pointer, place.len()) };
-            made.program.evaluate_into(inputs, as_room(out), scratch).ok()?;
+            programs.program.evaluate_into(inputs, as_output_bytes(out), scratch).ok()?;
         }
         Some(())
     }

@@ -22,11 +22,11 @@ pub mod lockdown;
 #[cfg(feature = "worker-bin")]
 pub mod lua;
 #[cfg(feature = "worker-bin")]
-mod lua_nans;
-#[cfg(feature = "worker-bin")]
 mod lua_slots;
 #[cfg(feature = "worker-bin")]
 mod lua_vectors;
+#[cfg(feature = "worker-bin")]
+mod nan_boxing;
 
 pub mod threads;
 
@@ -37,12 +37,12 @@ use crate::memory::Map;
 use crate::profile::Grants;
 use crate::protocol::IDLE;
 use crate::protocol::{
-    self, Answer, Asked, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES,
-    Setup, Task,
+    self, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Reply, Request, STATUS_BYTES, Setup,
+    SlotLocation, Task,
 };
 use crate::record::seed_of_block;
-use crate::socket::{self, Received};
-use crate::stored::Decodes;
+use crate::socket::{self, ReceiveResult};
+use crate::stored::DecodeSupport;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -118,8 +118,8 @@ pub trait Runtime {
         None
     }
     /// Returns the stored forms that it can decode.
-    fn decodes(&self) -> Decodes {
-        Decodes::Nothing
+    fn decodes(&self) -> DecodeSupport {
+        DecodeSupport::Nothing
     }
     /// Takes `bytes` bytes of device memory: the function's results go there until it is taken back. Called
     /// after the lock-down. Returns the reason if it cannot take the memory.
@@ -157,7 +157,7 @@ pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             // Fails if the host is gone, and there is no other process to notify.
-            let _ = socket::send(socket, &protocol::encode_answer(&Answer::Failed(error.to_string())), &[]);
+            let _ = socket::send(socket, &protocol::encode_reply(&Reply::Failed(error.to_string())), &[]);
             1
         }
     }
@@ -231,21 +231,21 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         cache: None,
         keep_descriptors: keep,
     })?;
-    let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
+    let answer = |a: &Reply| socket::send(socket, &protocol::encode_reply(a), &[]);
     let inputs_at = runtime.inputs_at().unwrap_or_else(|| segments.get(1).map_or(0, |s| s.region().0 as u64));
     let (layers, landlock_abi, decodes) = (report.layers.0, report.landlock_abi, runtime.decodes());
-    answer(&Answer::Ready { layers, landlock_abi, inputs_at, decodes })?;
+    answer(&Reply::Ready { layers, landlock_abi, inputs_at, decodes })?;
     match (setup.task, code) {
         (Task::Compile, _) => {
             let Some(compiled) = compiled else { fail!(Worker, "nothing to compile") };
             for piece in runtime.compile(compiled)?.chunks(CODE_PIECE) {
-                answer(&Answer::Code(piece.to_vec()))?;
+                answer(&Reply::Code(piece.to_vec()))?;
             }
-            return answer(&Answer::Loaded);
+            return answer(&Reply::Loaded);
         }
         (_, Some(code)) => {
             if !runtime.take_code(code)? {
-                answer(&Answer::Useless)?;
+                answer(&Reply::Useless)?;
             }
         }
         (_, None) => {}
@@ -253,7 +253,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let seed = setup.seed.unwrap_or_default();
     runtime.seed(seed_of_block(seed, &[]))?;
     runtime.load(&setup, compiled)?;
-    answer(&Answer::Loaded)?;
+    answer(&Reply::Loaded)?;
     // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are
     // atomics.
     let doorbell = unsafe { &*status.add(DOORBELL_OFFSET).cast::<Doorbell>() };
@@ -261,35 +261,35 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let mut places = Vec::new();
     loop {
         let n = match socket::receive(socket, &mut buffer)? {
-            Received::Packet(n) => n,
-            Received::Interrupted => continue,
-            Received::Closed | Received::TimedOut => return Ok(()),
+            ReceiveResult::Packet(n) => n,
+            ReceiveResult::Interrupted => continue,
+            ReceiveResult::Closed | ReceiveResult::TimedOut => return Ok(()),
         };
-        let seq = match protocol::decode_asked(buffer.get(..n).unwrap_or_default(), &mut places)? {
-            Asked::Call(seq) => seq,
-            Asked::Lend(bytes) => {
+        let seq = match protocol::decode_request(buffer.get(..n).unwrap_or_default(), &mut places)? {
+            Request::Call(seq) => seq,
+            Request::Lend(bytes) => {
                 let memory = socket::receive_with_descriptors(socket)?.and_then(|(_, mut fds)| fds.pop());
                 let Some(memory) = memory else { fail!(Worker, "no descriptor of memory") };
-                answer(&Answer::Lent(runtime.lend(memory, bytes)?))?;
+                answer(&Reply::Lent(runtime.lend(memory, bytes)?))?;
                 continue;
             }
             // Reading the message is the complete answer to it.
-            Asked::Look => continue,
-            Asked::TakeBack => {
+            Request::Look => continue,
+            Request::TakeBack => {
                 runtime.take_back();
-                answer(&Answer::Lent(None))?;
+                answer(&Reply::Lent(None))?;
                 continue;
             }
         };
         let slots = locate(&setup, &types, &segments, &places)?;
         runtime.seed(seed_of_block(seed, slots.first().map_or(&[], |s| s.start)))?;
         if slots.iter().any(|slot| slot.stored > 0) && !runtime.decode(&slots)? {
-            answer(&Answer::Undecoded(seq))?;
+            answer(&Reply::Undecoded(seq))?;
             continue;
         }
         connections::during(!setup.grants.connect.is_empty(), || runtime.call(&slots))?;
         if doorbell.ring(seq) {
-            answer(&Answer::Done(seq))?;
+            answer(&Reply::Done(seq))?;
         }
     }
 }
@@ -298,7 +298,7 @@ fn locate<'a>(
     setup: &'a Setup,
     types: &'a [Datatype],
     segments: &[Map],
-    places: &'a [Place],
+    places: &'a [SlotLocation],
 ) -> Result<Vec<CallSlot<'a>>> {
     if places.len() != setup.slots.len() {
         fail!(Worker, "a call with {} of {} slots", places.len(), setup.slots.len())
@@ -366,11 +366,11 @@ fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
 /// these.
 fn parse_setup(text: &[u8]) -> Result<Setup> {
     #[derive(serde::Deserialize)]
-    struct Spoken {
+    struct SetupVersion {
         protocol: u32,
     }
     let unusable = |e: serde_json::Error| Error::new(ErrorKind::Worker, format!("the set-up: {e}"));
-    let Spoken { protocol } = serde_json::from_slice(text).map_err(unusable)?;
+    let SetupVersion { protocol } = serde_json::from_slice(text).map_err(unusable)?;
     if protocol != PROTOCOL {
         fail!(
             Worker,

@@ -2,7 +2,7 @@
 
 use super::SOCKET;
 use crate::error::{Error, Result, fail};
-use crate::protocol::{self, Answer};
+use crate::protocol::{self, Reply};
 use crate::socket;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
             // SAFETY: the host gave us this descriptor, and it stays open while we serve.
             let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
             let pid = std::process::id().cast_signed();
-            return socket::send(socket, &protocol::encode_answer(&Answer::Moved(pid)), &[]);
+            return socket::send(socket, &protocol::encode_reply(&Reply::Moved(pid)), &[]);
         }
         std::thread::sleep(PAUSE);
     }

@@ -1,13 +1,13 @@
 //! Creating datasets of a store.
 
 use super::super::api::{Name, P};
-use super::super::failure::{Outcome, TOLD, done};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done};
 use super::super::object::Object;
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
-use super::describe::{self, GET_DCPL, StandIn};
+use super::describe::{self, GET_DCPL, PlaceholderDataset};
 use super::location::Location;
 use super::names::check_name;
-use super::{Diverted, Opened};
+use super::{OpenStore, StoreDataset};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
 use hyperchunk::store::{Marker, NAMELESS, WriterId};
@@ -90,7 +90,7 @@ pub(in crate::vol) unsafe fn create_dataset(
 ///
 /// # Safety
 /// As for [`create_dataset`].
-unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creation) -> bool {
+unsafe fn is_inside(slot: &Slot, ours: &Object, file: &OpenStore, creation: Creation) -> bool {
     // SAFETY: HDF5 passes a location.
     if !file.is_file_of(ours.under, ours.vol, unsafe { Location::kind_of(creation.at) }) {
         return false;
@@ -132,7 +132,7 @@ unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creatio
 unsafe fn divert_new(
     slot: &'static Slot,
     ours: &Object,
-    file: &Arc<Opened>,
+    file: &Arc<OpenStore>,
     creation: Creation,
     datatype: Datatype,
 ) -> Outcome<Option<P>> {
@@ -153,17 +153,17 @@ unsafe fn divert_new(
     let Some(mut definition) = made else { return Ok(None) };
     let id = store.new_id(&mut definition)?;
     let marker = Marker { dataset: id, epoch: 0 };
-    let stand_in = StandIn::new(slot, creation.kind, plist.id, &definition.dims, marker)?;
+    let stand_in = PlaceholderDataset::new(slot, creation.kind, plist.id, &definition.dims, marker)?;
     // SAFETY: as for this function.
     let under = unsafe { creation.below(slot, ours, stand_in.space, stand_in.plist.id) };
     if under.is_null() {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     let shared = store.add(id, definition)?;
     // SAFETY: an identifier of the caller.
     let kind = unsafe { (slot.api.type_copy)(creation.kind) };
     let plist = plist.into_id();
-    let dataset = Diverted { slot, shared, kind, plist };
+    let dataset = StoreDataset { slot, shared, kind, plist };
     Ok(Some(Object::wrap(under, ours.vol, Some(file), Some(Box::new(dataset)))))
 }
 
@@ -179,7 +179,7 @@ unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> O
     unsafe {
         let tried = nameless.below(slot, ours, creation.space, trying.id);
         if tried.is_null() {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
         let answer = describe::ask(slot, tried, ours.vol, GET_DCPL);
         let closed = (slot.api.dataset_close)(tried, ours.vol, 0, NO_REQUEST);

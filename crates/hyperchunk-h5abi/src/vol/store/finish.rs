@@ -1,11 +1,11 @@
 //! The end of a writer, and the commit that may follow.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::options::{Commit, Options, Sync};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
-use super::{Keeper, Opened, Store, paths};
+use super::{Keeper, OpenStore, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
 use hyperchunk::store::{
@@ -84,7 +84,7 @@ pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(FILE);
     // SAFETY: a lower file, a location that is the file itself, the default lists.
     let group = unsafe { (slot.api.group_open)(file, at.pointer(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
-    if group.is_null() { Err(TOLD) } else { Ok(group) }
+    if group.is_null() { Err(ON_ERROR_STACK) } else { Ok(group) }
 }
 
 /// Deletes the group of blocks (virtual datasets over pieces of logs) from the copy of a store's skeleton
@@ -111,7 +111,7 @@ pub(super) fn hide_blocks_of(slot: &Slot, vol: Hid, name: &CStr, (fapl, dxpl): (
     // SAFETY: a NUL-terminated name, lists that are open.
     let file = unsafe { (slot.api.file_open)(name.as_ptr(), WRITE, fapl, dxpl, NO_REQUEST) };
     if file.is_null() {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     let hidden = root_of(slot, file, vol).and_then(|root| {
         let hidden = hide_blocks(slot, root, vol);
@@ -204,7 +204,7 @@ fn restore_checksum(image: &mut [u8]) {
     }
 }
 
-impl Opened {
+impl OpenStore {
     /// Publishes everything written so far: others can commit it, or join.
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;

@@ -3,7 +3,7 @@
 
 use super::super::api::{Name, P};
 use super::super::failure::{Outcome, refuse};
-use super::Opened;
+use super::OpenStore;
 use super::location::Location;
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ const USER: c_int = 2;
 
 /// `H5VL_link_create_args_t` for a soft link.
 #[repr(C)]
-struct Soft {
+struct SoftLinkArguments {
     operation: i64,
     target: Name,
 }
 
 /// `H5VL_link_create_args_t` for a user-defined link.
 #[repr(C)]
-struct User {
+struct UserLinkArguments {
     operation: i64,
     class: i64,
     value: P,
     size: usize,
 }
 
-fn is_written(file: Option<&Arc<Opened>>) -> bool {
+fn is_written(file: Option<&Arc<OpenStore>>) -> bool {
     file.is_some_and(|file| file.store.writer.is_some())
 }
 
@@ -42,7 +42,7 @@ fn is_written(file: Option<&Arc<Opened>>) -> bool {
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string.
-pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<Opened>>, name: Name) -> Outcome<()> {
+pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<OpenStore>>, name: Name) -> Outcome<()> {
     if name.is_null() || !is_written(file) {
         return Ok(());
     }
@@ -60,7 +60,7 @@ pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<Opened>>, name: Name) 
 ///
 /// # Safety
 /// `at` is a callback's location.
-pub(in crate::vol) unsafe fn check_location(file: Option<&Arc<Opened>>, at: P) -> Outcome<()> {
+pub(in crate::vol) unsafe fn check_location(file: Option<&Arc<OpenStore>>, at: P) -> Outcome<()> {
     // SAFETY: by this function's contract.
     unsafe { check_name(file, Location::name_of(at)) }
 }
@@ -69,15 +69,15 @@ pub(in crate::vol) unsafe fn check_location(file: Option<&Arc<Opened>>, at: P) -
 ///
 /// # Safety
 /// The arguments belong to the creation of a link.
-pub(in crate::vol) unsafe fn check_value(file: Option<&Arc<Opened>>, args: P) -> Outcome<()> {
+pub(in crate::vol) unsafe fn check_value(file: Option<&Arc<OpenStore>>, args: P) -> Outcome<()> {
     if !is_written(file) {
         return Ok(());
     }
     // SAFETY: by this function's contract; each kind of link has its own arguments.
     let length = unsafe {
         match *args.cast::<c_int>() {
-            SOFT => CStr::from_ptr((*args.cast::<Soft>()).target).count_bytes(),
-            USER => (*args.cast::<User>()).size,
+            SOFT => CStr::from_ptr((*args.cast::<SoftLinkArguments>()).target).count_bytes(),
+            USER => (*args.cast::<UserLinkArguments>()).size,
             _ => 0,
         }
     };

@@ -4,8 +4,8 @@ use super::super::api::P;
 use super::super::failure::{Outcome, done, refuse};
 use super::super::slot::Slot;
 use super::fields::Fields;
-use super::selection::{ALL, BLOCK, Chosen, elements};
-use super::{Diverted, Shared};
+use super::selection::{ALL, BLOCK, Selection, elements};
+use super::{Shared, StoreDataset};
 use crate::symbols::{Herr, Hid};
 use hyperchunk::store::Slab;
 use std::ffi::{c_int, c_void};
@@ -94,9 +94,9 @@ impl Call {
 }
 
 /// Writes the elements of a call.
-pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outcome<()> {
+pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
-    let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
+    let chosen = Selection::of(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
     call.check(slot, count)?;
     if count == 0 {
@@ -159,15 +159,15 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
         &held
     };
     match &chosen {
-        Chosen::Box(slab) if shared.filters => shared.write_filtered(slab, bytes)?,
-        Chosen::Box(slab) => shared.write_boxes(std::slice::from_ref(slab), bytes)?,
-        Chosen::Runs(runs) => shared.write_boxes(runs, bytes)?,
+        Selection::Box(slab) if shared.filters => shared.write_filtered(slab, bytes)?,
+        Selection::Box(slab) => shared.write_boxes(std::slice::from_ref(slab), bytes)?,
+        Selection::Runs(runs) => shared.write_boxes(runs, bytes)?,
     }
     Ok(())
 }
 
 /// Source for H5Dscatter: all elements at once.
-struct Packed {
+struct PackedElements {
     bytes: *const c_void,
     length: usize,
 }
@@ -175,7 +175,7 @@ struct Packed {
 unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed: P) -> Herr {
     // SAFETY: HDF5 passes live places, and the pointer that we gave it.
     unsafe {
-        let packed = &*packed.cast::<Packed>();
+        let packed = &*packed.cast::<PackedElements>();
         *bytes = packed.bytes;
         *length = packed.length;
     }
@@ -183,9 +183,9 @@ unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed:
 }
 
 /// Reads the elements of a call.
-pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outcome<()> {
+pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
-    let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
+    let chosen = Selection::of(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
     call.check(slot, count)?;
     if count == 0 {
@@ -234,7 +234,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
         unsafe { std::ptr::copy_nonoverlapping(held.as_ptr(), call.buffer.cast(), length) };
         return Ok(());
     }
-    let mut source = Packed { bytes: held.as_ptr().cast(), length };
+    let mut source = PackedElements { bytes: held.as_ptr().cast(), length };
     // SAFETY: the caller's selection of the caller's buffer; the source lives as long as the call.
     done(unsafe {
         let state = (&raw mut source).cast();
@@ -244,10 +244,10 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
 }
 
 /// Reads the selected elements, in order, in the dataset's type.
-fn read_chosen(shared: &Shared, chosen: &Chosen, out: &mut [u8]) -> Outcome<()> {
+fn read_chosen(shared: &Shared, chosen: &Selection, out: &mut [u8]) -> Outcome<()> {
     match chosen {
-        Chosen::Box(slab) => shared.read(slab, out)?,
-        Chosen::Runs(runs) => read_runs(shared, runs, out)?,
+        Selection::Box(slab) => shared.read(slab, out)?,
+        Selection::Runs(runs) => read_runs(shared, runs, out)?,
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Parser for expressions, with types: all operands are known when they are read.
 
-use super::{ADVICE, Expression, Given, List, MAX_DEPTH, Node, Scope, Variable, VariableKind};
+use super::{ADVICE, Expression, LibResult, List, MAX_DEPTH, Node, Scope, Variable, VariableKind};
 use crate::cuda::cursor::Cursor;
 use crate::cuda::kernel::{Base, Type, parse_type};
 use crate::cuda::lex::Kind;
@@ -21,7 +21,7 @@ impl Scope {
     }
 
     /// Parses a call of `lib`.
-    pub(in crate::cuda) fn lib(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Given> {
+    pub(in crate::cuda) fn lib(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<LibResult> {
         let line = cursor.line();
         cursor.next();
         if !cursor.take(".") {
@@ -56,15 +56,15 @@ impl Scope {
         }
         cursor.need("(")?;
         let given = match (method, base, cursor.is(")")) {
-            ("getChunk", _, true) => Given::List(List::Chunk),
-            ("getOffset", _, true) => Given::List(List::Offset),
+            ("getChunk", _, true) => LibResult::List(List::Chunk),
+            ("getOffset", _, true) => LibResult::List(List::Offset),
             (_, base, _) => {
                 let name = cursor.dataset()?;
                 self.add(&name);
                 match (method, base) {
-                    (_, Some(base)) => Given::Data(name, base),
-                    ("getDims", None) => Given::List(List::Dims(name)),
-                    ("getOffset", None) => Given::List(List::Start(name)),
+                    (_, Some(base)) => LibResult::Data(name, base),
+                    ("getDims", None) => LibResult::List(List::Dims(name)),
+                    ("getOffset", None) => LibResult::List(List::Start(name)),
                     _ => fail!(Syntax, "line {line}: lib.{method} has no arguments"),
                 }
             }
@@ -196,8 +196,8 @@ impl Scope {
             "lib" => {
                 let given = self.lib(cursor)?;
                 match given {
-                    Given::List(list) => self.of_list(cursor, list, line),
-                    Given::Data(..) => fail!(
+                    LibResult::List(list) => self.of_list(cursor, list, line),
+                    LibResult::Data(..) => fail!(
                         Unsupported,
                         "line {line}: the elements of a dataset are on the GPU, where only kernels see them; {ADVICE}"
                     ),

@@ -11,7 +11,7 @@ mod layers;
 
 use std::ptr;
 
-use attacks::{Fate, NO_CONTROL, attacks};
+use attacks::{ExpectedResult, NO_CONTROL, attacks};
 use harness::{Outcome, PEER, SURVIVED, Shared, call, policy, run, step, worker_start};
 
 use crate::profile::Grants;
@@ -139,18 +139,20 @@ fn every_attack_meets_its_fate() {
     }
 }
 
-fn met(outcome: &Outcome, fate: Fate, number: i64) -> bool {
+fn met(outcome: &Outcome, fate: ExpectedResult, number: i64) -> bool {
     let stopped = |reason| {
         outcome.code == i64::from(DENIED_EXIT_CODE)
             && outcome.syscall == number
             && outcome.reason == i64::from(reason as u32)
     };
     match fate {
-        Fate::Denied => stopped(StopReason::DeniedCall),
-        Fate::DeniedExecutable => stopped(StopReason::ExecutableMemory),
-        Fate::Killed => outcome.signal == i64::from(libc::SIGSYS),
-        Fate::Allowed => outcome.code == i64::from(SURVIVED) && outcome.values[0] >= 0,
-        Fate::Errno(errno) => outcome.code == i64::from(SURVIVED) && outcome.values[0] == -i64::from(errno),
+        ExpectedResult::Denied => stopped(StopReason::DeniedCall),
+        ExpectedResult::DeniedExecutable => stopped(StopReason::ExecutableMemory),
+        ExpectedResult::Killed => outcome.signal == i64::from(libc::SIGSYS),
+        ExpectedResult::Allowed => outcome.code == i64::from(SURVIVED) && outcome.values[0] >= 0,
+        ExpectedResult::Errno(errno) => {
+            outcome.code == i64::from(SURVIVED) && outcome.values[0] == -i64::from(errno)
+        }
     }
 }
 

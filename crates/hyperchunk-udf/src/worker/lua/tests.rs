@@ -54,7 +54,7 @@ impl Data {
 }
 
 /// Counts of a call: checked inputs, and computed loops.
-type Counted = (usize, usize);
+type CallCounts = (usize, usize);
 
 fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
     let slot =
@@ -83,14 +83,14 @@ fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
     }
 }
 
-fn run(source: &str, jit: bool, data: &mut [Data]) -> Result<Counted> {
+fn run(source: &str, jit: bool, data: &mut [Data]) -> Result<CallCounts> {
     let setup = setup(source, jit, data);
     let mut runtime = LuaRuntime::new(&setup)?;
     runtime.load(&setup, None)?;
     call(&mut runtime, data)
 }
 
-fn call(runtime: &mut LuaRuntime, data: &mut [Data]) -> Result<Counted> {
+fn call(runtime: &mut LuaRuntime, data: &mut [Data]) -> Result<CallCounts> {
     let types: Vec<_> = data.iter().map(|d| Datatype::parse(d.kind).unwrap()).collect();
     let dims: Vec<_> = data.iter().map(|d| [d.count as u64]).collect();
     let mut slots = Vec::new();
@@ -121,7 +121,7 @@ fn body(lines: &str) -> String {
 
 /// Runs a source with and without LuaJIT's compiler, and compares with loops that are not vectorised, because
 /// of an explicit step. `counted`: the expected counts.
-fn check(source: &str, data: &[Data], counted: Option<Counted>) -> Vec<Data> {
+fn check(source: &str, data: &[Data], counted: Option<CallCounts>) -> Vec<Data> {
     let plain = source.replace(" do -- loop", ", 1 do");
     assert!(counted.is_none_or(|c| c.1 == 0) || plain != source);
     let mut results = Vec::new();

@@ -6,14 +6,14 @@
 //! any rank, the file at the path is complete.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, refuse};
-use super::super::file::Below;
+use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
+use super::super::file::LowerAccess;
 use super::super::mpi::Ranks;
 use super::super::object::Object;
 use super::super::options::{Commit, Options};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
-use super::opened::{self, Call};
-use super::{Opened, Store, describe};
+use super::open_store::{self, Call};
+use super::{OpenStore, Store, describe};
 use crate::symbols::Hid;
 use hyperchunk::store::{LogWriter, Session, WriterId, commit};
 use std::fs;
@@ -26,18 +26,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(10);
 
 /// The process or the ranks that open a file together; see the module.
-pub(super) struct Company {
+pub(super) struct ProcessGroup {
     ranks: Option<Arc<Ranks>>,
 }
 
-impl Company {
+impl ProcessGroup {
     /// Returns the processes that open a file with this access list; `None` if its driver stores files
     /// elsewhere, or shares them in another way.
     pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
-        if opened::is_plain_driver(slot, fapl) {
-            return Ok(Some(Company { ranks: None }));
+        if open_store::is_plain_driver(slot, fapl) {
+            return Ok(Some(ProcessGroup { ranks: None }));
         }
-        Ok(Ranks::of(slot, fapl)?.map(|ranks| Company { ranks: Some(Arc::new(ranks)) }))
+        Ok(Ranks::of(slot, fapl)?.map(|ranks| ProcessGroup { ranks: Some(Arc::new(ranks)) }))
     }
 
     /// Returns whether this process performs the tasks of a single one.
@@ -55,7 +55,7 @@ impl Company {
         again: impl FnOnce() -> Outcome<T>,
     ) -> Outcome<Option<(T, Session)>> {
         let Some(ranks) = &self.ranks else {
-            return Ok(find()?.map(|found| (found, opened::session(options))));
+            return Ok(find()?.map(|found| (found, open_store::session(options))));
         };
         let mut own = None;
         let told = ranks.told_by_first(|| {
@@ -87,12 +87,12 @@ impl Company {
     }
 
     /// Returns the options and the access list for the lower connector.
-    pub(super) fn below(&self, below: &Below) -> Outcome<Below> {
+    pub(super) fn below(&self, below: &LowerAccess) -> Outcome<LowerAccess> {
         let fapl = match &self.ranks {
             Some(ranks) => ranks.list_without(below.fapl.id),
             None => PropertyList::copy(below.fapl.slot, below.fapl.id),
         }?;
-        Ok(Below { fapl, vol: below.vol, options: below.options.clone() })
+        Ok(LowerAccess { fapl, vol: below.vol, options: below.options.clone() })
     }
 
     /// Runs `each` at every rank; all fail if one fails.
@@ -103,28 +103,28 @@ impl Company {
         }
     }
 
-    /// Calls [`opened::begin`] at every rank.
+    /// Calls [`open_store::begin`] at every rank.
     pub(super) fn begin(
         &self,
         slot: &'static Slot,
-        below: &Below,
+        below: &LowerAccess,
         store: Store,
         call: Call<'_>,
         image: Option<&[u8]>,
     ) -> Outcome<P> {
-        self.have(slot, opened::begin(slot, below, store, call, image))
+        self.have(slot, open_store::begin(slot, below, store, call, image))
     }
 
-    /// Calls [`opened::read`] at every rank.
+    /// Calls [`open_store::read`] at every rank.
     pub(super) fn read(
         &self,
         slot: &'static Slot,
-        below: &Below,
+        below: &LowerAccess,
         store: Store,
         call: Call<'_>,
     ) -> Outcome<P> {
-        let made = opened::read(below, slot, store, call);
-        let made = made.and_then(|made| if made.is_null() { Err(TOLD) } else { Ok(made) });
+        let made = open_store::read(below, slot, store, call);
+        let made = made.and_then(|made| if made.is_null() { Err(ON_ERROR_STACK) } else { Ok(made) });
         self.have(slot, made)
     }
 
@@ -209,7 +209,7 @@ impl Store {
     }
 }
 
-impl Opened {
+impl OpenStore {
     /// Returns whether ranks have the file open together.
     pub(in crate::vol) fn has_ranks(&self) -> bool {
         self.store.ranks().is_some()

@@ -27,18 +27,18 @@ const BLOCKS: usize = 2;
 /// The contents of a file that libhdf5 has open. It has a descriptor only during a read: a permanent one
 /// would keep open a file that the application has closed.
 #[derive(Debug)]
-struct Lent {
+struct LentFile {
     file: RwLock<Option<std::fs::File>>,
     size: u64,
 }
 
-impl Lent {
+impl LentFile {
     fn lend(&self, file: Option<std::fs::File>) {
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = file;
     }
 }
 
-impl Source for Lent {
+impl Source for LentFile {
     fn size(&self) -> u64 {
         self.size
     }
@@ -59,7 +59,7 @@ impl Source for Lent {
 /// The inputs of a plan that the engine reads.
 #[derive(Debug)]
 pub(super) struct Engine {
-    lent: Arc<Lent>,
+    lent: Arc<LentFile>,
     inputs: Vec<ChunkedInput>,
     /// Set after a failure. Nothing is retried: libhdf5 reads the input, or reports the error.
     failed: AtomicBool,
@@ -85,8 +85,8 @@ static AHEAD: Mutex<Ahead> = Mutex::new(Ahead { key: None, block: 0, run: 0, rea
 impl Engine {
     /// Returns `None` if there are no inputs that the engine can read.
     pub(super) fn new(record: &Record, key: Key, disk: DiskFile) -> Option<Self> {
-        let lent = Arc::new(Lent { size: disk.version.0, file: RwLock::new(Some(disk.file)) });
-        let source: Arc<dyn Source> = Arc::<Lent>::clone(&lent);
+        let lent = Arc::new(LentFile { size: disk.version.0, file: RwLock::new(Some(disk.file)) });
+        let source: Arc<dyn Source> = Arc::<LentFile>::clone(&lent);
         let file = File::from_source(source, None, &OpenOptions::default()).ok()?;
         let open = |slot| ChunkedInput::open(&file, record, slot);
         let inputs: Vec<_> = record.inputs.iter().filter_map(open).collect();

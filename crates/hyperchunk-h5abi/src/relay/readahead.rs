@@ -27,13 +27,13 @@ const STEADY: u32 = 2;
 pub(super) type Send<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
 /// Cached bytes of the file.
-struct Kept {
+struct CachedRange {
     start: u64,
     bytes: Bytes,
     used: u64,
 }
 
-impl Kept {
+impl CachedRange {
     fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -41,7 +41,7 @@ impl Kept {
 
 /// The access pattern so far of a file's structure or data.
 #[derive(Clone, Copy, Default)]
-struct Course {
+struct AccessPattern {
     end: u64,
     ahead: u64,
     steps: u32,
@@ -50,18 +50,18 @@ struct Course {
 /// A file and its cache.
 pub(super) struct Reader {
     source: Arc<dyn Source>,
-    kept: Vec<Kept>,
+    kept: Vec<CachedRange>,
     total: u64,
     clock: u64,
     /// The access patterns of structure and of data.
-    courses: [Course; 2],
+    courses: [AccessPattern; 2],
 }
 
 impl Reader {
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
         let head = source.remote().map(hyperchunk::io::Remote::head).unwrap_or_default();
         let mut reader =
-            Self { source, kept: Vec::new(), total: 0, clock: 0, courses: [Course::default(); 2] };
+            Self { source, kept: Vec::new(), total: 0, clock: 0, courses: [AccessPattern::default(); 2] };
         if !head.is_empty() {
             reader.keep(0, head);
         }
@@ -140,7 +140,7 @@ impl Reader {
             course.steps = course.steps.saturating_add(1);
             course.ahead = course.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, most);
         } else {
-            *course = Course { end: 0, ahead: least, steps: 0 };
+            *course = AccessPattern { end: 0, ahead: least, steps: 0 };
         }
         course.end = range.end;
         if course.steps >= STEADY { course.ahead } else { least }
@@ -192,7 +192,7 @@ impl Reader {
     fn keep(&mut self, start: u64, bytes: Bytes) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         self.clock += 1;
-        self.kept.push(Kept { start, bytes, used: self.clock });
+        self.kept.push(CachedRange { start, bytes, used: self.clock });
         while self.total > KEPT
             && let Some((oldest, _)) = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.used)
         {
@@ -209,7 +209,7 @@ mod tests {
 
     /// A source that records its requests.
     #[derive(Debug)]
-    struct Noting {
+    struct RecordingSource {
         size: u64,
         asked: Mutex<Vec<(u64, u64)>>,
     }
@@ -218,7 +218,7 @@ mod tests {
         u8::try_from((at >> 9).wrapping_mul(31) & 0xff).unwrap()
     }
 
-    impl Source for Noting {
+    impl Source for RecordingSource {
         fn size(&self) -> u64 {
             self.size
         }
@@ -238,13 +238,13 @@ mod tests {
         }
     }
 
-    fn start(size: u64) -> (Arc<Noting>, Reader) {
-        let source = Arc::new(Noting { size, asked: Mutex::default() });
+    fn start(size: u64) -> (Arc<RecordingSource>, Reader) {
+        let source = Arc::new(RecordingSource { size, asked: Mutex::default() });
         (Arc::clone(&source), Reader::new(source))
     }
 
     /// Reads a range, checks it, and returns the number of requests.
-    fn check(source: &Noting, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
+    fn check(source: &RecordingSource, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
         let before = source.asked.lock().unwrap().len();
         let mut got = vec![0; usize::try_from(range.end - range.start).unwrap()];
         let mut came = 0;

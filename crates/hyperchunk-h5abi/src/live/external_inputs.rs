@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 4096;
 
 /// The files that inputs of the live datasets of one open file may come from.
-pub(super) struct Outside {
+pub(super) struct ExternalInputs {
     library: &'static Library,
     allowed: InputFiles,
     /// The library's number of the file.
@@ -30,10 +30,10 @@ pub(super) struct Outside {
     folder: Option<PathBuf>,
 }
 
-impl Outside {
+impl ExternalInputs {
     pub(super) fn new(library: &'static Library, file: &Handle, allowed: InputFiles) -> Result<Self> {
         let folder = real_path(library, file).and_then(|path| path.parent().map(Path::to_owned));
-        Ok(Outside { library, allowed, instance: library.instance(file)?, folder })
+        Ok(ExternalInputs { library, allowed, instance: library.instance(file)?, folder })
     }
 
     /// Fails if an open object is in a file that it may not come from.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A copier of parts of blocks into an array.
 #[derive(Debug)]
-pub struct Placing {
+pub struct BlockCopier {
     /// First field, so that it is dropped first.
     stream: Stream,
     kernels: Arc<Kernels>,
@@ -20,7 +20,7 @@ pub struct Placing {
 
 /// A part of a block, and its destination.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed<'a> {
+pub struct BlockPart<'a> {
     /// The shape of the block.
     pub block: &'a [u64],
     /// The first element of the part in the block.
@@ -35,13 +35,13 @@ pub struct Placed<'a> {
     pub element: usize,
 }
 
-impl Placing {
+impl BlockCopier {
     /// Makes a copier for one GPU.
     ///
     /// # Errors
     /// Errors of the driver.
-    pub fn new(context: &Arc<Context>) -> Result<Placing> {
-        Ok(Placing { stream: Stream::new(context)?, kernels: Kernels::of(context)?, table: None })
+    pub fn new(context: &Arc<Context>) -> Result<BlockCopier> {
+        Ok(BlockCopier { stream: Stream::new(context)?, kernels: Kernels::of(context)?, table: None })
     }
 
     /// Copies a part of a block at the start of `from` into an array at the start of `to`. The copy is
@@ -49,7 +49,7 @@ impl Placing {
     ///
     /// # Errors
     /// Invalid if it does not fit; errors of the driver.
-    pub fn place(&mut self, part: &Placed<'_>, from: &DeviceMemory, to: &DeviceMemory) -> Result<()> {
+    pub fn place(&mut self, part: &BlockPart<'_>, from: &DeviceMemory, to: &DeviceMemory) -> Result<()> {
         let element = part.element as u64;
         let copy = Copy::new(part.block, part.from, part.dims, part.to, part.size, element)?;
         let bytes = |shape: &[u64]| {

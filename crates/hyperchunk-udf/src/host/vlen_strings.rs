@@ -17,7 +17,7 @@ const ADDRESS: usize = size_of::<u64>();
 
 /// Input as read. Each string's place in the elements holds its offset in `strings`.
 #[derive(Debug)]
-pub struct Texts {
+pub struct VlenStrings {
     elements: Vec<u8>,
     /// Strings, each with its terminating zero. The first byte is the string for null.
     strings: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct Texts {
     limit: u64,
 }
 
-impl Texts {
+impl VlenStrings {
     /// Makes room for elements of `bytes` bytes. Elements and strings may have `limit` bytes together; `over`
     /// makes the error if they exceed it.
     ///
@@ -41,7 +41,13 @@ impl Texts {
             }
             _ => return Err(over()),
         }
-        Ok(Texts { elements, strings: vec![0], size: datatype.size(), pointers: datatype.pointers(), limit })
+        Ok(VlenStrings {
+            elements,
+            strings: vec![0],
+            size: datatype.size(),
+            pointers: datatype.pointers(),
+            limit,
+        })
     }
 
     /// Returns the elements, one after another. The caller fills in all fields except strings.
@@ -72,7 +78,7 @@ impl Texts {
     }
 }
 
-impl Strings for Texts {
+impl Strings for VlenStrings {
     fn bytes(&self) -> u64 {
         (self.elements.len() as u64).saturating_add(self.strings.len() as u64)
     }
@@ -141,7 +147,7 @@ mod tests {
     #[test]
     fn strings_lie_behind_their_elements() {
         let datatype = Datatype::parse("{n:int32,text:string(*)}").unwrap();
-        let mut texts = Texts::new(&datatype, 48, 100, over).unwrap();
+        let mut texts = VlenStrings::new(&datatype, 48, 100, over).unwrap();
         texts.elements()[0] = 7;
         texts.put(8, b"abc", over).unwrap();
         texts.put(24, b"", over).unwrap();
@@ -158,9 +164,9 @@ mod tests {
     #[test]
     fn what_is_over_the_limit_is_refused() {
         let pointer = Datatype::Pointer;
-        assert!(Texts::new(&pointer, 80, 80, over).is_err());
-        assert!(Texts::new(&pointer, u64::MAX, u64::MAX, over).is_err());
-        let mut texts = Texts::new(&pointer, 8, 14, over).unwrap();
+        assert!(VlenStrings::new(&pointer, 80, 80, over).is_err());
+        assert!(VlenStrings::new(&pointer, u64::MAX, u64::MAX, over).is_err());
+        let mut texts = VlenStrings::new(&pointer, 8, 14, over).unwrap();
         assert!(texts.put(0, b"abcde", over).is_err());
         assert!(texts.put(0, b"abcd", over).is_ok());
         assert!(texts.put(1, b"", over).is_err(), "outside");

@@ -1,6 +1,6 @@
 //! Tracking of the memory that a function has written, to avoid copying and clearing zeros.
 
-use super::copied::copy_and_clear;
+use super::copy_and_clear::copy_and_clear;
 use super::layout::{PAGE, Region};
 use crate::memory::{Shared, page};
 use std::mem::MaybeUninit;
@@ -34,7 +34,7 @@ const HUGE_PAGE: usize = 2 << 20;
 
 /// State of an output's memory.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct DirtyPages {
     /// Number of all-zero outputs in a row.
     nothing: u32,
     /// Current threshold for `nothing`.
@@ -49,9 +49,9 @@ pub(super) struct Written {
     chunk_given_back: bool,
 }
 
-impl Default for Written {
+impl Default for DirtyPages {
     fn default() -> Self {
-        Written {
+        DirtyPages {
             nothing: 0,
             zeros: 0,
             enough: NOTHING,
@@ -62,7 +62,7 @@ impl Default for Written {
     }
 }
 
-impl Written {
+impl DirtyPages {
     /// Fills `to` from an output, from byte `from` on, and clears the bytes taken.
     pub(super) fn take(
         &mut self,
@@ -225,7 +225,7 @@ mod tests {
         arena: Shared,
         worker: Map,
         region: Region,
-        written: Written,
+        written: DirtyPages,
         /// Bytes that the worker has written and that were not taken yet.
         left: Vec<u8>,
     }
@@ -236,7 +236,7 @@ mod tests {
             let worker = Map::new(arena.fd.as_fd(), 8 * PAGE, true).unwrap();
             let region = Region { segment: 0, offset: PAGE, bytes: BYTES, output: true };
             let scene =
-                Scene { arena, worker, region, written: Written::default(), left: vec![0; index(BYTES)] };
+                Scene { arena, worker, region, written: DirtyPages::default(), left: vec![0; index(BYTES)] };
             scene.neighbours().into_iter().for_each(|at| scene.put(at, 77));
             scene
         }
@@ -391,8 +391,8 @@ mod tests {
         let bytes = 64 * PAGE;
         let arena = Shared::new(bytes, true).unwrap();
         let region = Region { segment: 0, offset: 0, bytes, output: true };
-        let mut written = Written::default();
-        let taken = |written: &mut Written, owner| {
+        let mut written = DirtyPages::default();
+        let taken = |written: &mut DirtyPages, owner| {
             let mut to = vec![MaybeUninit::new(0x55_u8); index(bytes)];
             written.take(&arena, &region, 0, &mut to, owner).unwrap();
             // SAFETY: initialised above.

@@ -5,7 +5,7 @@
 //! memory that it can only read, and the elements get the addresses at which the worker sees them. It never
 //! sees an address of this process.
 
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
 use crate::symbols::Hid;
@@ -20,7 +20,7 @@ const ADDRESS: usize = size_of::<u64>();
 const BLOCK: usize = 1 << 20;
 
 /// An input as HDF5 has read it: elements, and the strings that they point at.
-pub(super) struct Texts {
+pub(super) struct VlenStrings {
     elements: Vec<u8>,
     /// Size of an element in bytes, and the offsets of the addresses in it.
     size: usize,
@@ -31,7 +31,7 @@ pub(super) struct Texts {
     text_bytes: u64,
 }
 
-impl Texts {
+impl VlenStrings {
     /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list.
     /// Returns the error `too_large` if everything together needs more than `limit` bytes.
     pub(super) fn read(
@@ -42,7 +42,7 @@ impl Texts {
         too_large: impl Fn() -> Error,
         read: impl FnOnce(&mut [u8], Hid) -> Result<()>,
     ) -> Result<Self> {
-        let _quiet = Quiet::new(library);
+        let _quiet = ErrorStackGuard::new(library);
         if is_absent(library.f.plist_set_vlen as *const c_void) {
             fail!(
                 Unsupported,
@@ -66,7 +66,7 @@ impl Texts {
             return Err(too_large());
         }
         outcome?;
-        let mut texts = Texts {
+        let mut texts = VlenStrings {
             elements,
             size: datatype.size(),
             pointers: datatype.pointers(),
@@ -102,7 +102,7 @@ impl Texts {
     }
 }
 
-impl Strings for Texts {
+impl Strings for VlenStrings {
     fn bytes(&self) -> u64 {
         (self.elements.len() as u64).saturating_add(self.text_bytes)
     }

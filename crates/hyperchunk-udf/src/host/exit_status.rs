@@ -8,7 +8,12 @@ use crate::worker::lockdown::{self, StopReason};
 
 /// Returns the error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did.
 /// `printed` is the function's printed text.
-pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile, printed: &str) -> Error {
+pub(super) fn explain_exit(
+    exit: Exit,
+    stop: Option<(StopReason, i32)>,
+    profile: &Profile,
+    printed: &str,
+) -> Error {
     let name = &profile.name;
     let (kind, text) = match (stop, exit) {
         (Some((StopReason::DeniedCall, number)), _) => (
