@@ -20,7 +20,7 @@ use hyperchunk::{Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Maximum number of dimensions of a dataset.
-const MOST_DIMENSIONS: usize = 32;
+const MAX_DIMENSIONS: usize = 32;
 /// Marks an unlimited dimension.
 const UNLIMITED: u64 = u64::MAX;
 /// `HC_EXCL`: the file must not exist.
@@ -30,7 +30,7 @@ const SHUFFLE: u16 = 2;
 const DEFLATE: u16 = 1;
 
 fn rank(rank: c_int) -> Result<usize> {
-    let found = usize::try_from(rank).ok().filter(|rank| *rank <= MOST_DIMENSIONS);
+    let found = usize::try_from(rank).ok().filter(|rank| *rank <= MAX_DIMENSIONS);
     found.ok_or_else(|| Error::invalid(format!("{rank} dimensions")))
 }
 

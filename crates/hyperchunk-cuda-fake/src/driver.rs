@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The handle of the only context, plus the GPU's number.
-const CONTEXT: usize = 0xc0_0000;
+const CONTEXT_HANDLE: usize = 0xc0_0000;
 /// Maximum number of threads in a block.
-const MOST_THREADS: u32 = 1024;
+const MAX_THREADS: u32 = 1024;
 /// Shared memory of a block in bytes: by default, and at most.
-const PLAIN_SHARED: usize = 48 << 10;
-const MOST_SHARED: usize = 227 << 10;
+const DEFAULT_SHARED_BYTES: usize = 48 << 10;
+const MAX_SHARED_BYTES: usize = 227 << 10;
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
@@ -164,15 +164,15 @@ entries! {
     /// Returns a property of a GPU.
     fn cuDeviceGetAttribute(to: *mut c_int, which: c_int, _device: c_int) -> Code {
         let value = match which {
-            1 => MOST_THREADS as c_int,
-            8 => PLAIN_SHARED as c_int,
+            1 => MAX_THREADS as c_int,
+            8 => DEFAULT_SHARED_BYTES as c_int,
             10 => 32,
             16 => 1,
             // Unified addressing, and the compute capability, 9.0.
             41 => 1,
             75 => 9,
             76 => 0,
-            97 => MOST_SHARED as c_int,
+            97 => MAX_SHARED_BYTES as c_int,
             // Virtual memory management, with export to descriptors.
             102 => 1,
             103 => machine().knob(Knob::Exports) as c_int,
@@ -196,7 +196,7 @@ entries! {
             return code;
         }
         // SAFETY: the caller's promise.
-        unsafe { give(to, std::ptr::without_provenance_mut(CONTEXT + usize::try_from(device).unwrap_or(0))) }
+        unsafe { give(to, std::ptr::without_provenance_mut(CONTEXT_HANDLE + usize::try_from(device).unwrap_or(0))) }
     }
 
     /// Releases the primary context.
@@ -222,7 +222,7 @@ entries! {
             return INVALID_CONTEXT;
         }
         // SAFETY: the caller's promise.
-        unsafe { give(to, (CURRENT.get() - CONTEXT) as c_int) }
+        unsafe { give(to, (CURRENT.get() - CONTEXT_HANDLE) as c_int) }
     }
 
     /// Waits for all work.
@@ -544,7 +544,7 @@ entries! {
                 return NOT_FOUND;
             }
             let handle = machine.handle();
-            let kernel = Kernel { module: module as usize, name, max_shared: PLAIN_SHARED };
+            let kernel = Kernel { module: module as usize, name, max_shared: DEFAULT_SHARED_BYTES };
             machine.kernels.insert(handle, kernel);
             // SAFETY: the caller's promise.
             unsafe { give_in(machine, to, std::ptr::without_provenance_mut(handle)) }
@@ -556,7 +556,7 @@ entries! {
         in_context(|machine| {
             let Some(kernel) = machine.kernel(function) else { return INVALID_HANDLE };
             let value = match which {
-                0 => kernel.max_threads.unwrap_or(MOST_THREADS).min(MOST_THREADS) as c_int,
+                0 => kernel.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS) as c_int,
                 1 => kernel.shared_bytes,
                 _ => return machine.refuse(INVALID_VALUE, &format!("the attribute {which} of a kernel is not known")),
             };
@@ -570,7 +570,7 @@ entries! {
         in_context(|machine| {
             let bytes = usize::try_from(value).unwrap_or(usize::MAX);
             match machine.kernels.get_mut(&(function as usize)) {
-                Some(kernel) if which == 8 && bytes <= MOST_SHARED => {
+                Some(kernel) if which == 8 && bytes <= MAX_SHARED_BYTES => {
                     kernel.max_shared = bytes;
                     SUCCESS
                 }
@@ -603,7 +603,7 @@ entries! {
                 return machine.refuse(INVALID_HANDLE, "cuLaunchKernel: a kernel that is none, or whose module is unloaded");
             };
             let threads = [bx, by, bz].iter().map(|count| u64::from(*count)).product::<u64>();
-            let most = kernel.max_threads.unwrap_or(MOST_THREADS).min(MOST_THREADS);
+            let most = kernel.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS);
             if threads == 0 || threads > u64::from(most) || bz > 64 {
                 return machine.refuse(INVALID_VALUE, &format!("{}: blocks of {bx} x {by} x {bz} threads", kernel.name));
             }

@@ -56,9 +56,9 @@ pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 18] = [
 ];
 
 /// The first address of GPU memory, which no process uses.
-const BASE: u64 = 0x0700_0000_0000_0000;
+const BASE_ADDRESS: u64 = 0x0700_0000_0000_0000;
 /// Minimum gap between two allocations.
-const GAP: u64 = 4096;
+const GAP_BYTES: u64 = 4096;
 /// The contents of uninitialised memory.
 const GARBAGE: u8 = 0xa5;
 
@@ -117,7 +117,7 @@ impl DeviceMemory {
 
     /// Reserves addresses without memory.
     pub(crate) fn reserve(&mut self, bytes: usize) -> u64 {
-        let address = (self.end.max(BASE) + GAP).next_multiple_of(512);
+        let address = (self.end.max(BASE_ADDRESS) + GAP_BYTES).next_multiple_of(512);
         self.end = address + bytes as u64;
         self.allocations.push(Allocation { address, bytes: None });
         address

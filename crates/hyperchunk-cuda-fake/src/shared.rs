@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 /// The granularity of sizes and addresses, in bytes. (Real GPUs have 2 MiB; tests have little memory.)
-const UNIT: usize = 64 << 10;
+const GRANULARITY_BYTES: usize = 64 << 10;
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const DESCRIPTOR: c_int = 1;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
@@ -153,7 +153,7 @@ entries! {
                 return machine.refuse(INVALID_VALUE, "cuMemGetAllocationGranularity: properties that are not known");
             }
             // SAFETY: the caller's promise.
-            unsafe { give_in(machine, to, UNIT) }
+            unsafe { give_in(machine, to, GRANULARITY_BYTES) }
         })
     }
 
@@ -162,7 +162,7 @@ entries! {
         in_context(|machine| {
             // SAFETY: the caller's promise.
             let known = machine.is_shareable(unsafe { *properties });
-            if !known || flags != 0 || bytes == 0 || !bytes.is_multiple_of(UNIT) {
+            if !known || flags != 0 || bytes == 0 || !bytes.is_multiple_of(GRANULARITY_BYTES) {
                 return machine.refuse(INVALID_VALUE, &format!("cuMemCreate: {bytes} bytes, or properties that are not known"));
             }
             if machine.knob(Knob::Exports) == 0 {
@@ -230,7 +230,7 @@ entries! {
             // SAFETY: the kernel just returned it.
             let own = unsafe { OwnedFd::from_raw_fd(own) };
             let length = usize::try_from(length).unwrap_or(0);
-            let Some(memory) = Physical::new(own, length, false).filter(|_| length.is_multiple_of(UNIT)) else {
+            let Some(memory) = Physical::new(own, length, false).filter(|_| length.is_multiple_of(GRANULARITY_BYTES)) else {
                 return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: not memory of a GPU");
             };
             machine.counted.imported += 1;
@@ -243,7 +243,7 @@ entries! {
     /// Reserves addresses.
     fn cuMemAddressReserve(to: *mut u64, bytes: usize, alignment: usize, address: u64, flags: u64) -> Code {
         in_context(|machine| {
-            if bytes == 0 || !bytes.is_multiple_of(UNIT) || (alignment, address, flags) != (0, 0, 0) {
+            if bytes == 0 || !bytes.is_multiple_of(GRANULARITY_BYTES) || (alignment, address, flags) != (0, 0, 0) {
                 return machine.refuse(INVALID_VALUE, &format!("cuMemAddressReserve: {bytes} bytes, or a place that is not known"));
             }
             let address = machine.memory.reserve(bytes);

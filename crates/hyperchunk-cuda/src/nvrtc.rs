@@ -34,7 +34,7 @@ const VARIABLE: &str = "HYPERCHUNK_NVRTC";
 const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 const COMPILATION: c_int = 6;
 /// Maximum size of PTX or a log, in bytes.
-const MOST_TEXT: usize = 256 << 20;
+const MAX_TEXT_BYTES: usize = 256 << 20;
 
 /// A compiled program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,8 +203,8 @@ impl ProgramGuard<'_> {
         let mut bytes = 0;
         // SAFETY: the program is live; writes one size.
         self.nvrtc.check(what, unsafe { size(self.program, &raw mut bytes) })?;
-        if bytes > MOST_TEXT {
-            fail!(Limit, "a {what} of {bytes} bytes; at most {MOST_TEXT} are kept")
+        if bytes > MAX_TEXT_BYTES {
+            fail!(Limit, "a {what} of {bytes} bytes; at most {MAX_TEXT_BYTES} are kept")
         }
         let mut text = vec![0_u8; bytes.max(1)];
         // SAFETY: the program is live; writes as many bytes as it said.

@@ -21,7 +21,7 @@ pub struct Entry {
 }
 
 /// Maximum total size of parameters on any GPU, in bytes.
-const MOST_PARAMETERS: usize = 32764;
+const MAX_PARAMETER_BYTES: usize = 32764;
 
 /// Parses the kernels that a PTX text declares.
 ///
@@ -94,8 +94,8 @@ impl<'a> Tokens<'a> {
                 Some(".param") => {
                     let parameter = self.parameter(&name)?;
                     total = total.saturating_add(parameter.bytes);
-                    if total > MOST_PARAMETERS {
-                        fail!(Limit, "PTX: {name} takes more than {MOST_PARAMETERS} bytes of parameters")
+                    if total > MAX_PARAMETER_BYTES {
+                        fail!(Limit, "PTX: {name} takes more than {MAX_PARAMETER_BYTES} bytes of parameters")
                     }
                     parameters.push(parameter);
                 }
@@ -124,8 +124,9 @@ impl<'a> Tokens<'a> {
         let mut ahead = Tokens { rest: self.rest };
         if ahead.next() == Some("[") {
             let count = ahead.next().and_then(|count| count.parse::<usize>().ok());
-            let total =
-                count.and_then(|count| count.checked_mul(bytes)).filter(|total| *total <= MOST_PARAMETERS);
+            let total = count
+                .and_then(|count| count.checked_mul(bytes))
+                .filter(|total| *total <= MAX_PARAMETER_BYTES);
             match (total, ahead.next()) {
                 (Some(total), Some("]")) => bytes = total,
                 _ => fail!(Invalid, "PTX: a parameter of {of} has no size"),

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `CU_STREAM_NON_BLOCKING`: no implicit synchronisation with the default stream.
 const NON_BLOCKING: c_uint = 1;
 /// Maximum size in bytes of a buffer for copies. Two of them reach the bus's speed.
-const STAGING: usize = 4 << 20;
-const LEAST_STAGING: usize = 64 << 10;
+const MAX_STAGING_BYTES: usize = 4 << 20;
+const MIN_STAGING_BYTES: usize = 64 << 10;
 
 /// A marker in a stream, with the time at which the GPU passed it.
 #[derive(Debug)]
@@ -297,7 +297,8 @@ impl Stream {
 
     /// Returns the buffers for a copy of `bytes` bytes: the existing ones, or larger ones.
     fn staged<'a>(&self, staging: &'a mut Option<Staging>, bytes: usize) -> Result<&'a mut Staging> {
-        let wanted = bytes.min(STAGING).next_power_of_two().clamp(LEAST_STAGING, STAGING);
+        let wanted =
+            bytes.min(MAX_STAGING_BYTES).next_power_of_two().clamp(MIN_STAGING_BYTES, MAX_STAGING_BYTES);
         if staging.as_ref().is_none_or(|staging| staging.buffers[0].0.bytes() < wanted) {
             if staging.is_some() {
                 self.synchronize()?;

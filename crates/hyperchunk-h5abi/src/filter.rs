@@ -251,7 +251,7 @@ pub(crate) struct ChunkBuffer {
 }
 
 /// Minimum size in bytes at which huge pages save more than they cost.
-const HUGE: usize = 8 << 20;
+const HUGE_ALLOCATION_BYTES: usize = 8 << 20;
 
 impl ChunkBuffer {
     pub(crate) fn new(library: &'static Library, bytes: usize) -> Result<Self> {
@@ -263,10 +263,10 @@ impl ChunkBuffer {
                 format!("no memory for a chunk of {bytes} bytes"),
             ));
         }
-        if bytes < HUGE {
+        if bytes < HUGE_ALLOCATION_BYTES {
             prevent_heap_trim(pointer);
         }
-        if bytes >= HUGE {
+        if bytes >= HUGE_ALLOCATION_BYTES {
             let start = (pointer as usize).next_multiple_of(4096);
             let end = (pointer as usize + bytes) / 4096 * 4096;
             // SAFETY: whole pages inside the buffer; the advice changes no content.
@@ -299,8 +299,8 @@ impl ChunkBuffer {
 /// block, only the page with its header is ever touched.
 fn prevent_heap_trim(chunk: *mut c_void) {
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
-    const BLOCK: usize = 64 << 10;
-    const TRIES: usize = 16;
+    const BLOCK_BYTES: usize = 64 << 10;
+    const MAX_ATTEMPTS: usize = 16;
     let before = HIGHEST.load(Ordering::Relaxed);
     if chunk as usize <= before {
         return;
@@ -308,12 +308,12 @@ fn prevent_heap_trim(chunk: *mut c_void) {
     // SAFETY: 0 asks where the heap ends and changes nothing.
     let end = unsafe { libc::sbrk(0) } as usize;
     // A chunk elsewhere is a mapping of its own, or on the heap of a thread.
-    let tries = if (chunk as usize) < end { TRIES } else { 1 };
-    let mut blocks = [std::ptr::null_mut(); TRIES];
+    let tries = if (chunk as usize) < end { MAX_ATTEMPTS } else { 1 };
+    let mut blocks = [std::ptr::null_mut(); MAX_ATTEMPTS];
     let mut higher = std::ptr::null_mut();
     for lower in blocks.iter_mut().take(tries) {
         // SAFETY: no pointers; the result is checked.
-        let block = unsafe { libc::malloc(BLOCK) };
+        let block = unsafe { libc::malloc(BLOCK_BYTES) };
         if block as usize > chunk as usize {
             higher = block;
             break;

@@ -16,7 +16,7 @@ const FILTER_ID: c_int = 32003;
 /// Filter flag: a chunk that does not become smaller may be stored without the filter.
 const OPTIONAL: c_uint = 1;
 /// Maximum size in bytes of a chunk that HDF5 filters.
-const MOST: usize = u32::MAX as usize;
+const MAX_CHUNK_BYTES: usize = u32::MAX as usize;
 
 thread_local! {
     /// Output buffer, kept for its capacity.
@@ -101,7 +101,7 @@ fn apply(flags: c_uint, parameters: &[c_uint], input: &[u8], output: &mut Vec<u8
             Encoded::Same | Encoded::Refused => None,
         });
     }
-    let context = Context { parameters, expected: None, limit: MOST };
+    let context = Context { parameters, expected: None, limit: MAX_CHUNK_BYTES };
     Snappy.decode_over(input, output, &context).map_err(|error| of_format(&error, "a stored chunk"))?;
     Ok(Some(output.len()))
 }

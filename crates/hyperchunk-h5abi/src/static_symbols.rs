@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Maximum size in bytes of a program file whose symbols are read.
-const MAX_PROGRAM: u64 = 1 << 30;
+const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 /// Functions without which nothing works. The linker may have left out others that the program does not use.
 const ESSENTIAL: [&CStr; 4] = [c"H5open", c"H5allocate_memory", c"H5free_memory", c"H5Dread"];
 
@@ -150,7 +150,7 @@ pub(crate) fn prefix_in(file: &Path) -> Result<Option<String>> {
     let bad = |e: &dyn std::fmt::Display| {
         Error::new(ErrorKind::NotFound, format!("the symbols of {}: {e}", file.display()))
     };
-    if std::fs::metadata(file).map_err(|e| bad(&e))?.len() > MAX_PROGRAM {
+    if std::fs::metadata(file).map_err(|e| bad(&e))?.len() > MAX_PROGRAM_BYTES {
         return Ok(None);
     }
     let bytes = std::fs::read(file).map_err(|e| bad(&e))?;
@@ -171,7 +171,7 @@ fn program_table(base: usize) -> Result<HashMap<String, usize>> {
     let bad =
         |e: &dyn std::fmt::Display| Error::new(ErrorKind::NotFound, format!("the program's symbols: {e}"));
     let size = std::fs::metadata(PROGRAM).map_err(|e| bad(&e))?.len();
-    if size > MAX_PROGRAM {
+    if size > MAX_PROGRAM_BYTES {
         fail!(NotFound, "the program's file has {size} bytes, too many to look for libhdf5 in it")
     }
     let bytes = std::fs::read(PROGRAM).map_err(|e| bad(&e))?;

@@ -10,7 +10,7 @@ use hyperchunk_udf::datatype::Datatype as Element;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Kind;
-use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot};
+use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot};
 
 /// Attribute that still has the datatype and shape of when the function was attached.
 pub(crate) struct Input {
@@ -49,7 +49,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
         Dataspace::Scalar => Vec::new(),
         Dataspace::Simple { dims, .. } => dims.clone(),
     };
-    if attribute.data.len() as u64 > 2 * MAX_ATTRIBUTE {
+    if attribute.data.len() as u64 > 2 * MAX_ATTRIBUTE_BYTES {
         return fail(ErrorKind::Unsupported, "attributes are inputs up to 64 KiB");
     }
     let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);

@@ -14,7 +14,7 @@ use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot};
+use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD_BYTES, Record, Slot};
 use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::{RecordDigest, RecordLocation, Stub};
 use hyperchunk_udf::trust;
@@ -350,7 +350,7 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
         }
         _ => None,
     };
-    let Some(mut bytes) = bytes.filter(|bytes| bytes.len() <= MAX_RECORD) else {
+    let Some(mut bytes) = bytes.filter(|bytes| bytes.len() <= MAX_RECORD_BYTES) else {
         return fail(ErrorKind::Invalid, format!("its record (attribute {ATTRIBUTE}) is not a string"));
     };
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);

@@ -4,7 +4,7 @@ use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 
 /// Minimum size of a string in bytes, so that its value may become longer.
-const ROOM: usize = 256;
+const MIN_STRING_BYTES: usize = 256;
 
 /// Returns the datatype of an attribute with these strings, with room for longer ones.
 ///
@@ -12,7 +12,7 @@ const ROOM: usize = 256;
 /// `Unsupported` when they are too long.
 pub fn text_of(texts: &[Vec<u8>]) -> Result<Datatype> {
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
-    Datatype::text((longest + 1).next_multiple_of(64).max(ROOM))
+    Datatype::text((longest + 1).next_multiple_of(64).max(MIN_STRING_BYTES))
 }
 
 /// Writes strings one after another, each padded with zeros to `room` bytes, with at least one zero.

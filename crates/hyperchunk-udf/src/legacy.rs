@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::keys::PublicKey;
 use crate::profile::{Grants, Profile};
-use crate::record::{CompiledForm, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Needs, Record, Slot};
+use crate::record::{CompiledForm, MAX_COMPILED_BYTES, MAX_RECORD_BYTES, MAX_SLOTS, Needs, Record, Slot};
 use crate::signature::Fingerprint;
 use crate::stub::{LiveId, RecordDigest};
 use base64::Engine as _;
@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::fmt;
 
 /// Size of the signature that precedes the signed bytes.
-const SIGNATURE: usize = 64;
+const SIGNATURE_BYTES: usize = 64;
 
 /// Header and content of a dataset of HDF5-UDF.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,8 +109,8 @@ impl LegacyDataset {
     /// # Errors
     /// `Invalid` when it is damaged, `Limit` when it is too large.
     pub fn parse(chunk: &[u8]) -> Result<Self> {
-        if chunk.len() > MAX_RECORD {
-            fail!(Limit, "a dataset of HDF5-UDF of {} bytes; the limit is {MAX_RECORD}", chunk.len())
+        if chunk.len() > MAX_RECORD_BYTES {
+            fail!(Limit, "a dataset of HDF5-UDF of {} bytes; the limit is {MAX_RECORD_BYTES}", chunk.len())
         }
         let damaged = |what: &str| {
             Error::new(ErrorKind::Invalid, format!("a dataset of HDF5-UDF that is damaged: {what}"))
@@ -128,7 +128,9 @@ impl LegacyDataset {
             .ok_or_else(|| damaged("its compiled form is cut short"))?;
         let (signer, code) = match header.signature {
             None => (Signer::Nobody, compiled),
-            Some(signature) => (signature.check(compiled), compiled.get(SIGNATURE..).unwrap_or_default()),
+            Some(signature) => {
+                (signature.check(compiled), compiled.get(SIGNATURE_BYTES..).unwrap_or_default())
+            }
         };
         Ok(LegacyDataset {
             backend: header.backend,
@@ -337,8 +339,8 @@ fn inflate(code: &[u8]) -> Result<Vec<u8>> {
     let damaged = || Error::new(ErrorKind::Invalid, "its compiled form (of HDF5-UDF) is damaged");
     let (packed, size) = code.split_last_chunk::<8>().ok_or_else(damaged)?;
     let size = u64::from_le_bytes(*size);
-    let Some(limit) = usize::try_from(size).ok().filter(|&n| n <= MAX_COMPILED) else {
-        fail!(Limit, "a compiled form of {size} bytes; the limit is {MAX_COMPILED}")
+    let Some(limit) = usize::try_from(size).ok().filter(|&n| n <= MAX_COMPILED_BYTES) else {
+        fail!(Limit, "a compiled form of {size} bytes; the limit is {MAX_COMPILED_BYTES}")
     };
     let object =
         miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, limit).map_err(|_| damaged())?;
@@ -353,7 +355,7 @@ impl SignatureHeader {
 
     fn check(self, compiled: &[u8]) -> Signer {
         let holds = || {
-            let (value, signed) = compiled.split_first_chunk::<SIGNATURE>()?;
+            let (value, signed) = compiled.split_first_chunk::<SIGNATURE_BYTES>()?;
             let public = self.key()?;
             let key = VerifyingKey::from_bytes(&public.key).ok().filter(|key| !key.is_weak())?;
             key.verify_strict(signed, &Signature::from_bytes(value)).ok()?;

@@ -22,11 +22,11 @@ use std::ops::Range;
 use syntax::{NumericLoop, Structure, Variable};
 
 /// Minimum number of iterations for which a rewritten loop pays off where LuaJIT compiles.
-pub const LEAST: u32 = 3072;
+pub const MIN_ITERATIONS: u32 = 3072;
 /// Maximum number of rewritten loops in a source.
 const MAX_LOOPS: usize = 1000;
 /// Maximum number of names tried to find one that is unused in a source.
-const MAX_TRIES: usize = 20;
+const MAX_ATTEMPTS: usize = 20;
 
 /// Source with rewritten loops.
 ///
@@ -83,7 +83,7 @@ pub fn rewrite(source: &str, least: u32) -> Option<RewrittenSource> {
     if found.is_empty() {
         return None;
     }
-    let hidden = (0..MAX_TRIES).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
+    let hidden = (0..MAX_ATTEMPTS).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
     let sites = sites(&tokens, &structure, &found);
     let mut edits: Vec<Edit> = vec![Edit {
         at: 0..0,
@@ -109,7 +109,8 @@ pub fn rewrite(source: &str, least: u32) -> Option<RewrittenSource> {
 
 /// Returns the lines of the loops of a source that can be vectorised.
 pub fn lines(source: &str) -> Vec<u32> {
-    rewrite(source, LEAST).map_or_else(Vec::new, |found| found.loops.iter().map(|each| each.line).collect())
+    rewrite(source, MIN_ITERATIONS)
+        .map_or_else(Vec::new, |found| found.loops.iter().map(|each| each.line).collect())
 }
 
 fn can_be_rewritten(tokens: &Tokens<'_>, each: &NumericLoop, least: u32) -> bool {

@@ -205,11 +205,11 @@ impl Map {
     /// possibly also for pages past the end of the file.
     pub fn is_resident(&self, offset: u64, bytes: u64) -> Option<bool> {
         /// Number of pages queried at a time.
-        const PAGES: usize = 1024;
+        const BATCH_PAGES: usize = 1024;
         let (mut start, mut left) = self.pages(offset, bytes)?;
-        let mut told = [0_u8; PAGES];
+        let mut told = [0_u8; BATCH_PAGES];
         while left > 0 {
-            let length = left.min(PAGES * page());
+            let length = left.min(BATCH_PAGES * page());
             let told = told.get_mut(..length.div_ceil(page()))?;
             // SAFETY: pages of this map, and a byte for each of them.
             if unsafe { libc::mincore(start, length, told.as_mut_ptr()) } != 0 {
@@ -258,8 +258,8 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
 /// Returns whether the kernel reports to this process correctly which pages of a file of `size` bytes are
 /// resident. Otherwise it reports all as resident, even far past the end of the file.
 pub fn tells_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
-    const FAR: u64 = 1 << 30;
-    let behind = size.checked_next_multiple_of(FAR).and_then(|end| end.checked_add(FAR));
+    const FAR_PAST_END: u64 = 1 << 30;
+    let behind = size.checked_next_multiple_of(FAR_PAST_END).and_then(|end| end.checked_add(FAR_PAST_END));
     behind
         .and_then(|behind| Map::window(fd, behind, page() as u64).ok())
         .is_some_and(|map| map.is_resident(0, page() as u64) == Some(false))

@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Idle time after which a worker exits, and cached state for it is dropped.
-pub const IDLE: Duration = Duration::from_secs(30);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Version of the protocol; a worker of another version is refused.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL_VERSION: u32 = 11;
 /// Maximum size of a message.
-pub const MAX_MESSAGE: usize = 64 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Size of the pieces in which a module's machine code is sent.
-pub const CODE_PIECE: usize = MAX_MESSAGE - 4;
+pub const CODE_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES - 4;
 /// Maximum length of an error text.
-pub const MAX_TEXT: usize = 4096;
+pub const MAX_TEXT_BYTES: usize = 4096;
 /// Size of the first page of the arena, with the reason for a stop, and the [doorbell](Doorbell).
 pub const STATUS_BYTES: usize = 4096;
 /// Offset of the doorbell in the first page.
@@ -58,7 +58,7 @@ impl Doorbell {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// [`PROTOCOL`].
+    /// [`PROTOCOL_VERSION`].
     pub protocol: u32,
     /// JSON name of the back end.
     pub backend: String,
@@ -97,12 +97,12 @@ pub struct Setup {
     /// Folder for relative paths, if files are granted.
     pub folder: Option<PathBuf>,
     /// Set if Python lacks some modules that functions may import: one that fails [is tried
-    /// again](LACKS_MODULES).
+    /// again](LACKS_MODULES_EXIT).
     pub partial: bool,
 }
 
 /// Exit status of a Python worker whose function failed and may have lacked a module.
-pub const LACKS_MODULES: i32 = 118;
+pub const LACKS_MODULES_EXIT: i32 = 118;
 
 /// Task of a worker for its compiled form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,7 +250,7 @@ pub fn decode_connection(bytes: &[u8]) -> Result<Option<String>> {
 
 /// Cuts a text to the size of a message.
 fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT);
+    let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -368,11 +368,11 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
         Some(CODE) => Some(Reply::Code(std::mem::take(&mut c.0).to_vec())),
         Some(DONE) => c.word().map(Reply::Done),
         Some(UNDECODED) => c.word().map(Reply::Undecoded),
-        Some(LENT) if c.0.len() <= MAX_TEXT => {
+        Some(LENT) if c.0.len() <= MAX_TEXT_BYTES => {
             let why = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Reply::Lent(Some(why).filter(|why| !why.is_empty())))
         }
-        Some(FAILED) if c.0.len() <= MAX_TEXT => {
+        Some(FAILED) if c.0.len() <= MAX_TEXT_BYTES => {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Reply::Failed(text))
         }
@@ -447,7 +447,7 @@ mod tests {
             Reply::Moved(4711),
             Reply::Loaded,
             Reply::Useless,
-            Reply::Code(vec![7; CODE_PIECE]),
+            Reply::Code(vec![7; CODE_MESSAGE_BYTES]),
             Reply::Done(9),
             Reply::Failed("ü".repeat(10)),
             Reply::Connect("example.org:443".into()),
@@ -466,8 +466,8 @@ mod tests {
         ] {
             assert!(decode_reply(junk).is_err(), "{junk:?}");
         }
-        let long = decode_reply(&encode_reply(&Reply::Failed("é".repeat(MAX_TEXT)))).unwrap();
-        assert!(matches!(long, Reply::Failed(text) if text.len() <= MAX_TEXT));
+        let long = decode_reply(&encode_reply(&Reply::Failed("é".repeat(MAX_TEXT_BYTES)))).unwrap();
+        assert!(matches!(long, Reply::Failed(text) if text.len() <= MAX_TEXT_BYTES));
         let mut long = encode_reply(&Reply::Connect("a".repeat(Endpoint::MAX_TEXT)));
         assert!(decode_reply(&long).is_ok());
         long.push(b'a');

@@ -39,14 +39,14 @@ pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// Identifier of our filter, HDF5-UDF's.
 pub const FILTER_ID: i32 = 31300;
 /// Maximum size of a record in bytes.
-pub const MAX_RECORD: usize = 64 << 20;
+pub const MAX_RECORD_BYTES: usize = 64 << 20;
 /// Maximum number of a function's inputs and outputs together.
 pub const MAX_SLOTS: usize = 128;
 /// Maximum unpacked size of a compiled form in bytes.
-pub const MAX_COMPILED: usize = 64 << 20;
+pub const MAX_COMPILED_BYTES: usize = 64 << 20;
 
 /// Maximum size of an attribute as an input in bytes.
-pub const MAX_ATTRIBUTE: u64 = 64 << 10;
+pub const MAX_ATTRIBUTE_BYTES: u64 = 64 << 10;
 
 /// Size of an unlimited dimension, as in HDF5.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -209,7 +209,7 @@ impl Record {
     /// Encodes the record for storage.
     ///
     /// # Errors
-    /// `Limit` when it is larger than [`MAX_RECORD`].
+    /// `Limit` when it is larger than [`MAX_RECORD_BYTES`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let slots = |s: &[Slot]| {
             s.iter().map(|s| SlotHeader { datatype: s.datatype.name(), resolution: s.dims.clone() }).collect()
@@ -252,8 +252,8 @@ impl Record {
         };
         let bytes = serde_json::to_vec(&header)
             .map_err(|e| Error::new(ErrorKind::Invalid, format!("the record cannot be written: {e}")))?;
-        if bytes.len() > MAX_RECORD {
-            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
+        if bytes.len() > MAX_RECORD_BYTES {
+            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD_BYTES}", bytes.len())
         }
         Ok(bytes)
     }
@@ -285,8 +285,8 @@ impl Record {
     }
 
     fn parse_any(bytes: &[u8]) -> Result<Self> {
-        if bytes.len() > MAX_RECORD {
-            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
+        if bytes.len() > MAX_RECORD_BYTES {
+            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD_BYTES}", bytes.len())
         }
         check_version(bytes)?;
         let h: Header = serde_json::from_slice(bytes).map_err(|e| damaged(&e))?;
@@ -366,7 +366,7 @@ impl Record {
             if name.is_empty() || self.attribute_of(input).is_none_or(|(object, _)| object.is_empty()) {
                 fail!(Invalid, "the record has an attribute {shown:?}, which names no object and attribute")
             }
-            if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE || input.bytes() == 0 {
+            if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE_BYTES || input.bytes() == 0 {
                 fail!(Invalid, "the record has an attribute {shown:?} of an impossible type or shape")
             }
             if self.backend == Backend::Expression && !crate::spec::is_single(&input.dims) {
@@ -494,7 +494,7 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
 }
 
 fn unpack(header: &CompiledHeader, size: u64) -> Result<CompiledForm> {
-    let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED);
+    let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED_BYTES);
     let packed =
         BASE64.decode(&header.deflate).map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
     let object = miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, fail};
 use crate::host::interrupt;
-use crate::protocol::MAX_MESSAGE;
+use crate::protocol::MAX_MESSAGE_BYTES;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -204,7 +204,7 @@ pub fn readable_within(socket: BorrowedFd<'_>, limit: Duration) -> Result<bool> 
 /// # Errors
 /// `Io`; `Worker` when it is truncated.
 pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; MAX_MESSAGE];
+    let mut bytes = vec![0; MAX_MESSAGE_BYTES];
     let mut control = [0u64; CONTROL_WORDS];
     let mut io = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: all-zero is a valid msghdr.

@@ -18,10 +18,10 @@ use crate::legacy;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 4] = b"HCLD";
-const FIXED: usize = 40;
-const CHECK: usize = 4;
+const FIXED_BYTES: usize = 40;
+const CHECKSUM_BYTES: usize = 4;
 /// Maximum size of a stub.
-pub const MAX_STUB: usize = 128;
+pub const MAX_STUB_BYTES: usize = 128;
 /// HDF5's own limit on the rank of a dataspace.
 pub const MAX_RANK: usize = 32;
 
@@ -92,7 +92,7 @@ impl RecordLocation {
     pub fn of(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
         let elements = chunk.iter().fold(1u64, |product, &length| product.saturating_mul(length)).max(1);
         let noted = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
-        let bytes = record as u64 + MAX_STUB as u64;
+        let bytes = record as u64 + MAX_STUB_BYTES as u64;
         if dims.contains(&0) || bytes >= 1 << noted {
             RecordLocation::Attribute
         } else {
@@ -125,7 +125,7 @@ impl Stub {
     /// Encodes the stub.
     ///
     /// # Errors
-    /// `Limit` when it is longer than [`MAX_STUB`].
+    /// `Limit` when it is longer than [`MAX_STUB_BYTES`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let Ok(rank) = u8::try_from(self.chunk.len()) else {
             fail!(Limit, "rank {} is over 32", self.chunk.len())
@@ -138,12 +138,12 @@ impl Stub {
         for &n in &self.chunk {
             leb128(n, &mut out);
         }
-        let check: [u8; CHECK] = head(&Sha256::digest(&out));
+        let check: [u8; CHECKSUM_BYTES] = head(&Sha256::digest(&out));
         out.extend_from_slice(&check);
-        if out.len() > MAX_STUB {
+        if out.len() > MAX_STUB_BYTES {
             fail!(
                 Limit,
-                "the stub of chunk {:?} needs {} bytes, over the limit of {MAX_STUB}",
+                "the stub of chunk {:?} needs {} bytes, over the limit of {MAX_STUB_BYTES}",
                 self.chunk,
                 out.len()
             )
@@ -183,8 +183,8 @@ impl Stub {
         }
         let (Some(id), Some(record), Some(mut numbers)) = (
             bytes.get(8..24).and_then(|b| b.first_chunk()),
-            bytes.get(24..FIXED).and_then(|b| b.first_chunk()),
-            bytes.get(FIXED..),
+            bytes.get(24..FIXED_BYTES).and_then(|b| b.first_chunk()),
+            bytes.get(FIXED_BYTES..),
         ) else {
             return Err(cut_short());
         };
@@ -196,11 +196,11 @@ impl Stub {
             chunk.push(n);
         }
         let body = bytes.get(..bytes.len() - numbers.len()).unwrap_or_default();
-        let (check, behind) = numbers.split_first_chunk::<CHECK>().ok_or_else(cut_short)?;
-        if body.len() + CHECK > MAX_STUB {
+        let (check, behind) = numbers.split_first_chunk::<CHECKSUM_BYTES>().ok_or_else(cut_short)?;
+        if body.len() + CHECKSUM_BYTES > MAX_STUB_BYTES {
             fail!(Invalid, "the stub is damaged")
         }
-        if *check != head::<CHECK>(&Sha256::digest(body)) {
+        if *check != head::<CHECKSUM_BYTES>(&Sha256::digest(body)) {
             fail!(Invalid, "the stub is damaged: its checksum does not match")
         }
         let holds_record = place == RecordLocation::Chunk && chunk.iter().all(|&n| n == 0);
@@ -260,7 +260,7 @@ mod tests {
     fn check(place: RecordLocation, chunk: &[u64]) {
         let stub = stub(place, chunk);
         let bytes = stub.encode().unwrap();
-        assert!(bytes.len() <= MAX_STUB);
+        assert!(bytes.len() <= MAX_STUB_BYTES);
         assert_eq!(Stub::parse(&bytes).unwrap(), stub);
         for cut in 0..bytes.len() {
             assert!(Stub::parse(&bytes[..cut]).is_err(), "cut at {cut}");

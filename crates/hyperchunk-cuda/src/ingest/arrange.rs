@@ -10,11 +10,11 @@ use crate::kernels::Kernels;
 use crate::{Argument, DeviceMemory, Function, Launch, Result, Stream};
 use std::collections::BTreeMap;
 
-const THREADS: u32 = 256;
+const BLOCK_THREADS: u32 = 256;
 /// Approximate maximum number of blocks in a grid: each thread loops until its box is done.
-const MOST_BLOCKS: u64 = 1 << 17;
+const MAX_GRID_BLOCKS: u64 = 1 << 17;
 /// Maximum number of rows in a grid.
-const MOST_ROWS: usize = 32 << 10;
+const MAX_GRID_ROWS: usize = 32 << 10;
 
 impl<'a> Slot<'a> {
     /// Starts the steps after decompression.
@@ -57,7 +57,7 @@ impl<'a> Slot<'a> {
         }
         let mut unshuffles = Vec::new();
         for (size, pieces) in &shuffled {
-            for pieces in pieces.chunks(MOST_ROWS) {
+            for pieces in pieces.chunks(MAX_GRID_ROWS) {
                 let at = tables.begin();
                 pieces.iter().for_each(|(from, to, bytes)| tables.piece(*from, *to, *bytes));
                 let most =
@@ -76,7 +76,7 @@ impl<'a> Slot<'a> {
             let blocks = u32::try_from(pending.checked.len()).unwrap_or(u32::MAX);
             let arguments =
                 [Argument::Address(table + sums as u64), Argument::Address(results + pending.sums as u64)];
-            self.kernels.adler32.launch(&self.stream, &Launch::linear(blocks, THREADS), &arguments)?;
+            self.kernels.adler32.launch(&self.stream, &Launch::linear(blocks, BLOCK_THREADS), &arguments)?;
         }
         for (size, at, rows, most) in unshuffles {
             let pieces = Argument::Address(table + at as u64);
@@ -157,7 +157,7 @@ pub(super) fn tabled(
 ) -> Vec<Scatter> {
     let mut launches = Vec::new();
     for (unit, copies) in boxes {
-        for copies in copies.chunks(MOST_ROWS) {
+        for copies in copies.chunks(MAX_GRID_ROWS) {
             let at = tables.begin();
             let mut most = 0;
             for (copy, source) in copies {
@@ -187,8 +187,8 @@ pub(super) fn scatter(
 
 /// Returns a grid with enough blocks for the largest row, and the given number of rows.
 fn grid(most: u64, rows: usize) -> Launch {
-    let most_blocks = (MOST_BLOCKS / (rows as u64).max(1)).max(1);
-    let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, most_blocks);
+    let most_blocks = (MAX_GRID_BLOCKS / (rows as u64).max(1)).max(1);
+    let blocks = most.div_ceil(u64::from(BLOCK_THREADS)).clamp(1, most_blocks);
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    Launch { grid: [number(blocks), number(rows as u64), 1], block: [THREADS, 1, 1], shared: 0 }
+    Launch { grid: [number(blocks), number(rows as u64), 1], block: [BLOCK_THREADS, 1, 1], shared: 0 }
 }

@@ -8,12 +8,12 @@ use crate::{Error, Result};
 use std::ops::Range;
 
 /// Size of the pieces in which plain data are read, in bytes.
-const PIECE: u64 = 2 << 20;
+const READ_BYTES: u64 = 2 << 20;
 /// Maximum number of chunks in a batch, below the maximum number of rows of blocks in a grid.
-const MOST_TASKS: usize = 4096;
+const MAX_BATCH_CHUNKS: usize = 4096;
 /// Maximum number of bytes by which a stored chunk may exceed its elements: filters that gain nothing add
 /// headers.
-const SLACK: u64 = 1 << 16;
+const MAX_FILTER_OVERHEAD_BYTES: u64 = 1 << 16;
 
 const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
@@ -118,7 +118,7 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
                 return Err(short(&part.stored, stored_bytes, chunk_bytes));
             }
             let mut pieces = Vec::new();
-            copy.cut(PIECE, &mut pieces);
+            copy.cut(READ_BYTES, &mut pieces);
             for mut piece in pieces {
                 let (start, span) = (piece.from, piece.span());
                 piece.from = 0;
@@ -129,7 +129,7 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
             }
             continue;
         }
-        if stored_bytes > chunk_bytes.saturating_mul(4).saturating_add(SLACK) {
+        if stored_bytes > chunk_bytes.saturating_mul(4).saturating_add(MAX_FILTER_OVERHEAD_BYTES) {
             fail!(Damaged, "a chunk of {stored_bytes} stored bytes for {chunk_bytes} of elements")
         }
         let Ok(raw) = usize::try_from(chunk_bytes) else { fail!(Limit, "a chunk of {chunk_bytes} bytes") };
@@ -218,8 +218,9 @@ pub(super) fn batches(tasks: &[Task<'_>], bytes: usize) -> Vec<Range<usize>> {
     let (mut start, mut stored, mut raw, mut copies) = (0, 0_usize, 0_usize, 0);
     for (number, task) in tasks.iter().enumerate() {
         let (more_stored, more_raw) = (stored.saturating_add(task.room()), raw.saturating_add(task.raw));
-        let full = more_stored > bytes || more_raw > bytes.saturating_mul(2) || number - start >= MOST_TASKS;
-        if number > start && (full || copies + task.copies.len() > 2 * MOST_TASKS) {
+        let full =
+            more_stored > bytes || more_raw > bytes.saturating_mul(2) || number - start >= MAX_BATCH_CHUNKS;
+        if number > start && (full || copies + task.copies.len() > 2 * MAX_BATCH_CHUNKS) {
             batches.push(start..number);
             (start, stored, raw, copies) = (number, 0, 0, 0);
         }

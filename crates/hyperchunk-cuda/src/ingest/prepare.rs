@@ -12,11 +12,11 @@ use std::os::unix::fs::FileExt as _;
 
 const FLETCHER32: u16 = 3;
 /// Sizes of zlib's header and checksum.
-const ZLIB_HEADER: usize = 2;
-const ZLIB_CHECKSUM: usize = 4;
+const ZLIB_HEADER_BYTES: usize = 2;
+const ZLIB_CHECKSUM_BYTES: usize = 4;
 /// The LZ4 filter's header: the total size and the block size; before each block, its stored size.
-const LZ4_HEADER: usize = 12;
-const LZ4_SIZE: usize = 4;
+const LZ4_HEADER_BYTES: usize = 12;
+const LZ4_SIZE_BYTES: usize = 4;
 
 /// A piece of compressed data: its place in the task's memory, and its destination in the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
 /// aligned.
 pub(super) fn lead(task: &Task<'_>) -> usize {
     match task.how {
-        Conversion::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER,
+        Conversion::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER_BYTES,
         _ => 0,
     }
 }
@@ -187,30 +187,30 @@ fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<PreparedTask> {
 
 /// Prepares the data between the header and the checksum of a zlib stream (RFC 1950).
 fn zlib(stored: &[u8], task: &Task<'_>) -> Option<PreparedTask> {
-    let end = stored.len().checked_sub(ZLIB_CHECKSUM).filter(|end| *end > ZLIB_HEADER)?;
+    let end = stored.len().checked_sub(ZLIB_CHECKSUM_BYTES).filter(|end| *end > ZLIB_HEADER_BYTES)?;
     let header = u16::from_be_bytes([stored[0], stored[1]]);
     let (method, has_dictionary) = (stored[0] & 15, stored[1] & 0x20 != 0);
     if method != 8 || has_dictionary || !header.is_multiple_of(31) {
         return None;
     }
     let checksum = stored[end..].try_into().ok().map(u32::from_be_bytes)?;
-    let item = Item { from: ZLIB_HEADER, bytes: end - ZLIB_HEADER, to: 0, room: task.raw };
+    let item = Item { from: ZLIB_HEADER_BYTES, bytes: end - ZLIB_HEADER_BYTES, to: 0, room: task.raw };
     Some(PreparedTask { items: vec![item], adler32: Some(checksum), ..PreparedTask::default() })
 }
 
 /// Prepares the blocks of the LZ4 filter, moved so that each begins at a multiple of four.
 fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<PreparedTask> {
     let size = u64::from_be_bytes(stored.get(..8)?.try_into().ok()?);
-    let block = u32::from_be_bytes(stored.get(8..LZ4_HEADER)?.try_into().ok()?) as usize;
+    let block = u32::from_be_bytes(stored.get(8..LZ4_HEADER_BYTES)?.try_into().ok()?) as usize;
     if size != task.raw as u64 || block == 0 || (!block.is_multiple_of(8) && block < task.raw) {
         return None;
     }
     let mut prepared = PreparedTask::default();
-    let (mut at, mut free) = (LZ4_HEADER, 0_usize);
+    let (mut at, mut free) = (LZ4_HEADER_BYTES, 0_usize);
     for to in (0..task.raw).step_by(block) {
         let room = block.min(task.raw - to);
-        let bytes = u32::from_be_bytes(stored.get(at..at + LZ4_SIZE)?.try_into().ok()?) as usize;
-        at += LZ4_SIZE;
+        let bytes = u32::from_be_bytes(stored.get(at..at + LZ4_SIZE_BYTES)?.try_into().ok()?) as usize;
+        at += LZ4_SIZE_BYTES;
         let end = at.checked_add(bytes).filter(|end| *end <= stored.len())?;
         // Blocks only move forward in memory: the four bytes before each are dropped, and at most three are
         // added.

@@ -73,14 +73,14 @@ pub(super) fn room(of: &mut Option<DeviceMemory>, context: &Arc<Context>, bytes:
 }
 
 /// Cache of page-locked memory for the next call: locking takes about as long as filling it.
-static WAITING: Mutex<Vec<PinnedMemory>> = Mutex::new(Vec::new());
+static CACHED_BUFFERS: Mutex<Vec<PinnedMemory>> = Mutex::new(Vec::new());
 /// Maximum number of cached pieces, and their maximum size.
-const MOST_WAITING: usize = 2;
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const MAX_CACHED_BUFFERS: usize = 2;
+const MAX_CACHED_BYTES: usize = 64 << 20;
 
 /// Returns page-locked memory of at least `bytes` bytes, from the cache or new.
 fn page_locked(context: &Arc<Context>, bytes: usize) -> Result<PinnedMemory> {
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut waiting = CACHED_BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(place) = waiting.iter().position(|memory| memory.bytes() >= bytes) {
         return Ok(waiting.swap_remove(place));
     }
@@ -100,10 +100,10 @@ impl Drop for Slot<'_> {
             let [tables, results, temp] = [self.tables.take(), self.results.take(), self.temp.take()];
             kept.put(Buffers([stored, raw, plain, tables, results, temp]));
         }
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = CACHED_BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = self.pinned.take()
-            && waiting.len() < MOST_WAITING
-            && memory.bytes() <= MOST_WAITING_BYTES
+            && waiting.len() < MAX_CACHED_BUFFERS
+            && memory.bytes() <= MAX_CACHED_BYTES
         {
             waiting.push(memory);
         }

@@ -84,7 +84,7 @@ fn described(library: &'static Library, path: &Path, dataset: &str) -> Result<Ou
 }
 
 /// Maximum size of an attribute, in bytes.
-const ATTRIBUTE_LIMIT: usize = 64 << 20;
+const MAX_ATTRIBUTE_VALUE_BYTES: usize = 64 << 20;
 
 /// `H5Aiterate2`.
 type Iterate = unsafe extern "C" fn(Hid, c_int, c_int, *mut u64, Visitor, *mut c_void) -> c_int;
@@ -145,8 +145,10 @@ fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) ->
     };
     // SAFETY: an open type.
     let size = unsafe { (library.f.type_size)(datatype.id) };
-    let bytes =
-        usize::try_from(elements).ok().and_then(|n| n.checked_mul(size)).filter(|&n| n <= ATTRIBUTE_LIMIT);
+    let bytes = usize::try_from(elements)
+        .ok()
+        .and_then(|n| n.checked_mul(size))
+        .filter(|&n| n <= MAX_ATTRIBUTE_VALUE_BYTES);
     let Some(bytes) = bytes else { fail!(Limit, "it has {elements} elements") };
     let mut buffer = vec![0u8; bytes];
     // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists. The buffer has room for the

@@ -21,7 +21,7 @@ const CLASS_SEQUENCE: c_int = 9;
 /// `H5R_OBJECT`.
 const OBJECT: c_int = 0;
 /// Maximum number of entries in one list.
-const MOST: u64 = 1 << 20;
+const MAX_REFERENCES: u64 = 1 << 20;
 
 /// `hobj_ref_t`.
 type Reference = u64;
@@ -248,7 +248,7 @@ fn change(
     let there = has(library, scale.id, USERS);
     if there {
         let (attribute, _, elements) = open(library, scale.id, USERS)?;
-        let Some(count) = usize::try_from(elements).ok().filter(|_| elements <= MOST) else {
+        let Some(count) = usize::try_from(elements).ok().filter(|_| elements <= MAX_REFERENCES) else {
             fail!(Limit, "a dimension scale of {elements} datasets")
         };
         users.resize(count, User::default());

@@ -11,7 +11,7 @@ use hyperchunk_udf::stub::{RecordDigest, RecordLocation, Stub};
 
 /// Maximum size in bytes of a record stored as a fixed string in the object header; a larger one is stored in
 /// the file's heap.
-const COMPACT: usize = 60_000;
+const MAX_COMPACT_BYTES: usize = 60_000;
 
 /// Writes the stubs of a live dataset and its record, whose bytes are `bytes`, replacing existing ones.
 ///
@@ -84,7 +84,7 @@ fn write_attribute(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Res
     const VARIABLE: usize = usize::MAX;
     const UTF8: i32 = 1;
     const NULL_PADDED: i32 = 1;
-    let compact = bytes.len() <= COMPACT;
+    let compact = bytes.len() <= MAX_COMPACT_BYTES;
     let text = c_name(&String::from_utf8_lossy(bytes))?;
     // SAFETY: a copy of a constant type, then closed by its handle.
     let datatype = library

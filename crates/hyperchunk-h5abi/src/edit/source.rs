@@ -14,7 +14,7 @@ use hyperchunk_udf::wasm;
 use std::path::Path;
 
 /// Maximum size of a source, in bytes.
-const MAX_SOURCE: u64 = 16 << 20;
+const MAX_SOURCE_BYTES: u64 = 16 << 20;
 
 /// Reads the program. `wanted` is the back end that the user asked for.
 pub(super) fn read(program: Program<'_>, wanted: Option<Backend>) -> Result<SourceText> {
@@ -106,8 +106,8 @@ fn read_file(path: &Path) -> Result<Vec<u8>> {
         }
         _ => Error::io(about(), &e),
     })?;
-    if meta.len() > MAX_SOURCE {
-        let text = format!("the source has more than {} MiB", MAX_SOURCE >> 20);
+    if meta.len() > MAX_SOURCE_BYTES {
+        let text = format!("the source has more than {} MiB", MAX_SOURCE_BYTES >> 20);
         return Err(Error::new(ErrorKind::Limit, text).about(about()));
     }
     std::fs::read(path).map_err(|e| Error::io(about(), &e))

@@ -14,9 +14,9 @@ use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::legacy::LegacyDataset;
-use hyperchunk_udf::record::{MAX_RECORD, Record};
+use hyperchunk_udf::record::{MAX_RECORD_BYTES, Record};
 use hyperchunk_udf::spec::ExpressionInput;
-use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
+use hyperchunk_udf::stub::{MAX_STUB_BYTES, RecordDigest, Stub};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -114,7 +114,8 @@ fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64])
     if unsafe { (library.f.dataset_chunk_size)(dataset, offset.as_ptr(), &raw mut size) } < 0 {
         return Err(failure(library, "its size"));
     }
-    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD + MAX_STUB) else {
+    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD_BYTES + MAX_STUB_BYTES)
+    else {
         fail!(Invalid, "it has {size} bytes, which is no stub")
     };
     let mut buffer = vec![0u8; bytes];

@@ -11,7 +11,7 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Kind;
-use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot, bytes_of};
+use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, bytes_of};
 use std::ffi::{CStr, c_char};
 
 /// The shape and type of an attribute that is an input.
@@ -74,7 +74,8 @@ impl Attribute {
 
     fn elements(&self) -> Result<usize> {
         let elements = self.dims.iter().try_fold(1u64, |n, &dim| n.checked_mul(dim));
-        match elements.filter(|n| (1..=MAX_ATTRIBUTE).contains(n)).and_then(|n| usize::try_from(n).ok()) {
+        match elements.filter(|n| (1..=MAX_ATTRIBUTE_BYTES).contains(n)).and_then(|n| usize::try_from(n).ok())
+        {
             Some(elements) => Ok(elements),
             None => fail!(Unsupported, "it has {:?} elements; attributes are inputs up to 64 KiB", self.dims),
         }
@@ -107,7 +108,7 @@ impl Attribute {
             return Ok(texts);
         }
         let room = size.saturating_add(1);
-        let bytes = room.checked_mul(elements).filter(|&bytes| bytes as u64 <= 2 * MAX_ATTRIBUTE);
+        let bytes = room.checked_mul(elements).filter(|&bytes| bytes as u64 <= 2 * MAX_ATTRIBUTE_BYTES);
         let Some(bytes) = bytes else {
             fail!(Unsupported, "it is larger than 64 KiB, the most that an attribute is as an input")
         };
@@ -144,7 +145,7 @@ pub(crate) fn find(
         (datatype, kind)
     };
     attribute.elements()?;
-    if datatype.has_pointers() || bytes_of(&attribute.dims, &datatype) > MAX_ATTRIBUTE {
+    if datatype.has_pointers() || bytes_of(&attribute.dims, &datatype) > MAX_ATTRIBUTE_BYTES {
         fail!(Unsupported, "it is {}, and attributes are inputs up to 64 KiB", escape(&datatype.name(), 80))
     }
     Ok(Some(AttributeInfo { dims: attribute.dims, datatype, kind }))

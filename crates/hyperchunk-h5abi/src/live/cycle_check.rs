@@ -22,9 +22,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Maximum nesting depth of virtual datasets.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of sources examined for one input.
-const MOST: usize = 1 << 16;
+const MAX_SOURCES: usize = 1 << 16;
 
 /// A live dataset that is an input or a source of one.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub(super) fn live_in(
     dataset: Hid,
     outside: &ExternalInputs,
 ) -> Result<Vec<LiveDataset>> {
-    let mut walk = Walk { library, outside, found: Vec::new(), left: MOST };
+    let mut walk = Walk { library, outside, found: Vec::new(), left: MAX_SOURCES };
     walk.dataset(dataset, 0)?;
     Ok(walk.found)
 }
@@ -84,8 +84,8 @@ impl Walk<'_> {
         if unsafe { (library.f.plist_layout)(plist.id) } != VIRTUAL {
             return Ok(());
         }
-        if depth >= DEPTH {
-            fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
+        if depth >= MAX_DEPTH {
+            fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
         }
         let file = library.file_of(dataset)?;
         for (name, source) in self.sources(plist.id)? {
@@ -179,7 +179,7 @@ pub(super) fn named(
         fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
     }
     if count > *left {
-        fail!(Limit, "it is a virtual dataset of more than {MOST} sources")
+        fail!(Limit, "it is a virtual dataset of more than {MAX_SOURCES} sources")
     }
     *left -= count;
     let mut sources = BTreeSet::new();

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 /// Maximum number of bytes that a thread keeps between two chunks.
-const MAX_KEPT: usize = 32 << 20;
+const MAX_CACHED_BYTES: usize = 32 << 20;
 
 thread_local! {
     /// Buffers for blocks and inputs, reused from chunk to chunk. Taken out while in use, since an input may
@@ -62,9 +62,11 @@ pub(super) fn compute(
         record.place_bytes(shape, &memory.block, to)?;
         Ok(chunk)
     })();
-    memory.inputs.iter_mut().chain([&mut memory.block]).filter(|m| m.capacity() > MAX_KEPT).for_each(|m| {
-        *m = Vec::new();
-    });
+    memory.inputs.iter_mut().chain([&mut memory.block]).filter(|m| m.capacity() > MAX_CACHED_BYTES).for_each(
+        |m| {
+            *m = Vec::new();
+        },
+    );
     // At exit it may be destroyed already.
     drop(MEMORY.try_with(|kept| kept.replace(memory)));
     outcome

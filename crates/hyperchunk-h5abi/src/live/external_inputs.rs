@@ -18,7 +18,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 /// Maximum length of the name of a raw data file, in bytes.
-const LONGEST: usize = 4096;
+const MAX_NAME_BYTES: usize = 4096;
 
 /// The files that inputs of the live datasets of one open file may come from.
 pub(super) struct ExternalInputs {
@@ -104,14 +104,14 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
     let external: External = unsafe { std::mem::transmute(symbol) };
     let mut names = Vec::new();
     for number in 0..count {
-        let mut name = vec![0_u8; LONGEST + 1];
+        let mut name = vec![0_u8; MAX_NAME_BYTES + 1];
         let (mut offset, mut size) = (0, 0);
         // SAFETY: an open list, and live buffers of the sizes that are passed.
         let told = unsafe {
-            external(plist, number, LONGEST, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
+            external(plist, number, MAX_NAME_BYTES, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
         };
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(LONGEST);
-        if told < 0 || end >= LONGEST {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(MAX_NAME_BYTES);
+        if told < 0 || end >= MAX_NAME_BYTES {
             fail!(Invalid, "it does not tell which files its data are in")
         }
         name.truncate(end);

@@ -42,7 +42,7 @@ const MAX_PLANS: usize = 32;
 
 static LAST: Mutex<Vec<CachedTargets>> = Mutex::new(Vec::new());
 /// Number of cached results: live datasets that read each other are looked up alternately.
-const MAX_KEPT: usize = 8;
+const MAX_CACHED_RESULTS: usize = 8;
 
 /// Returns the datasets that `stub` can belong to, with their plans: usually one, or one for each open copy
 /// of the file.
@@ -101,7 +101,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         && let Some(mut last) = cache(&LAST)
     {
         last.retain(|f| f.trust == trusted && (f.library != library.base() || f.open == open));
-        if last.len() >= MAX_KEPT {
+        if last.len() >= MAX_CACHED_RESULTS {
             last.remove(0);
         }
         let (id, record) = (stub.id, stub.record);

@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Number of consecutive blocks before readahead starts, so that reads of a few elements cost no more.
-const IN_A_ROW: u32 = 2;
+const MIN_SEQUENTIAL_BLOCKS: u32 = 2;
 /// Maximum number of bytes to read ahead.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_READAHEAD_BYTES: usize = 32 << 20;
 /// Number of blocks to read together for each processor.
-const BLOCKS: usize = 2;
+const BLOCKS_PER_CPU: usize = 2;
 
 /// The contents of a file that libhdf5 has open. It has a descriptor only during a read: a permanent one
 /// would keep open a file that the application has closed.
@@ -121,7 +121,7 @@ impl Engine {
         let Some(disk) = disk().filter(|disk| disk.version.0 == self.lent.size) else { return false };
         self.lent.lend(Some(disk.file));
         let done = match (ahead, block) {
-            (Some(mut ahead), Some(block)) if ahead.run >= IN_A_ROW => {
+            (Some(mut ahead), Some(block)) if ahead.run >= MIN_SEQUENTIAL_BLOCKS => {
                 self.fetch(record, &grid, block, &mut ahead);
                 ahead.take(block, number, to) || input.read(part, to).is_ok()
             }
@@ -139,12 +139,12 @@ impl Engine {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut wanted: Vec<((u64, usize), Block)> = Vec::new();
         let mut bytes = 0_usize;
-        for block in (first..grid.blocks).take(threads.saturating_mul(BLOCKS)) {
+        for block in (first..grid.blocks).take(threads.saturating_mul(BLOCKS_PER_CPU)) {
             let Some(part) = grid.block(record, block) else { break };
             let mine = self.inputs.iter().enumerate().filter(|(_, input)| input.is_cut());
             let sizes = mine.clone().filter_map(|(_, input)| input.bytes(&part.1));
             bytes = sizes.fold(bytes, usize::saturating_add);
-            if bytes > MOST_BYTES && block > first {
+            if bytes > MAX_READAHEAD_BYTES && block > first {
                 break;
             }
             wanted.extend(mine.map(|(number, _)| ((block, number), part.clone())));

@@ -9,9 +9,9 @@ use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
 use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
+use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD_BYTES, Record};
 use hyperchunk_udf::signature::{self, Fingerprint};
-use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, RecordLocation, Stub};
+use hyperchunk_udf::stub::{MAX_STUB_BYTES, RecordDigest, RecordLocation, Stub};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
@@ -75,7 +75,7 @@ impl VerifiedRecord {
 
 /// Cache of verified records, keyed by digest, so an entry can never be out of date.
 static VERIFIED: Mutex<VecDeque<Arc<VerifiedRecord>>> = Mutex::new(VecDeque::new());
-const MAX_VERIFIED: usize = 64;
+const MAX_CACHED_RECORDS: usize = 64;
 
 /// Returns the record with this digest, from the dataset that should have it.
 pub(crate) fn verified(
@@ -99,7 +99,7 @@ pub(crate) fn verified(
     }
     let new = Arc::new(VerifiedRecord::new(&bytes)?);
     if let Some(mut list) = cache(&VERIFIED) {
-        if list.len() >= MAX_VERIFIED {
+        if list.len() >= MAX_CACHED_RECORDS {
             list.pop_front();
         }
         list.push_back(Arc::clone(&new));
@@ -139,7 +139,9 @@ pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Opt
     if !there {
         return Ok(None);
     }
-    let Some(length) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD + MAX_STUB) else {
+    let Some(length) =
+        usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD_BYTES + MAX_STUB_BYTES)
+    else {
         return Ok(None);
     };
     let mut bytes = Vec::new();
@@ -183,7 +185,7 @@ fn attribute(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>>
         (library.f.space_close)(space);
         rank
     };
-    if class != CLASS_STRING || rank != 0 || (variable <= 0 && size > MAX_RECORD) {
+    if class != CLASS_STRING || rank != 0 || (variable <= 0 && size > MAX_RECORD_BYTES) {
         fail!(Invalid, "its record (attribute {ATTRIBUTE}) is not a string")
     }
     if variable > 0 {
@@ -212,7 +214,7 @@ fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) ->
     }
     // SAFETY: HDF5 terminates the strings that it reads.
     let length = unsafe { CStr::from_ptr(text) }.to_bytes().len();
-    let bytes = if length <= MAX_RECORD {
+    let bytes = if length <= MAX_RECORD_BYTES {
         // SAFETY: that many bytes are live.
         Ok(unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) }.to_vec())
     } else {

@@ -14,11 +14,11 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Maximum nesting depth of virtual datasets.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of sources examined for one input.
-const MOST: usize = 1 << 16;
+const MAX_SOURCES: usize = 1 << 16;
 /// The longest value of a link, in bytes: HDF5 stores its length in 16 bits.
-const LONGEST_LINK: usize = 1 << 16;
+const MAX_LINK_BYTES: usize = 1 << 16;
 
 type Info = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, Hid) -> c_int;
 type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -> c_int;
@@ -26,7 +26,7 @@ type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -
 /// Returns the sources of the object with this name in an open file: a dataset, including its virtual
 /// sources, or an object with an attribute.
 pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
-    let mut walk = Walk { library, file, found: Sources::default(), left: MOST };
+    let mut walk = Walk { library, file, found: Sources::default(), left: MAX_SOURCES };
     walk.object(absolute(name).as_bytes(), 0)?;
     Ok(walk.found)
 }
@@ -96,8 +96,8 @@ impl Walk {
         if unsafe { (library.f.plist_layout)(plist.id) } != VIRTUAL {
             return Ok(());
         }
-        if depth >= DEPTH {
-            fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
+        if depth >= MAX_DEPTH {
+            fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
         }
         for (file, source) in named(library, plist.id, &mut self.left)? {
             // The name of a numbered source is listed as stored.
@@ -151,9 +151,9 @@ impl Links {
         if rc < 0 || (kind != SOFT && kind != EXTERNAL) {
             return Ok(Target::Here);
         }
-        let mut bytes = vec![0_u8; LONGEST_LINK + 1];
+        let mut bytes = vec![0_u8; MAX_LINK_BYTES + 1];
         // SAFETY: as above, and a buffer of the size that is passed.
-        let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), LONGEST_LINK, 0) };
+        let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), MAX_LINK_BYTES, 0) };
         if rc < 0 {
             fail!(Invalid, "a link on its path does not tell where it leads")
         }

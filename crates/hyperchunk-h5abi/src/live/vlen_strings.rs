@@ -15,9 +15,9 @@ use hyperchunk_udf::host::Strings;
 use std::ffi::{CStr, c_char, c_void};
 
 /// Size of an address, in bytes.
-const ADDRESS: usize = size_of::<u64>();
+const ADDRESS_BYTES: usize = size_of::<u64>();
 /// Size of an arena's block, in bytes.
-const BLOCK: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// An input as HDF5 has read it: elements, and the strings that they point at.
 pub(super) struct VlenStrings {
@@ -88,7 +88,7 @@ impl VlenStrings {
         for (n, element) in self.elements.chunks_exact(self.size.max(1)).enumerate() {
             for &at in &self.pointers {
                 let Some(Ok(bytes)) =
-                    element.get(at..).and_then(|e| e.get(..ADDRESS)).map(<[u8; 8]>::try_from)
+                    element.get(at..).and_then(|e| e.get(..ADDRESS_BYTES)).map(<[u8; 8]>::try_from)
                 else {
                     continue;
                 };
@@ -130,7 +130,7 @@ impl Strings for VlenStrings {
                 address = start.saturating_add(next as u64);
                 next = next.saturating_add(text.len());
             }
-            if let Some(room) = elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS)) {
+            if let Some(room) = elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS_BYTES)) {
                 room.copy_from_slice(&address.to_ne_bytes());
             }
         });
@@ -151,7 +151,7 @@ impl Arena {
         let full = |b: &Vec<u8>| b.capacity() - b.len() < bytes;
         if self.blocks.last().is_none_or(full) {
             let mut block = Vec::new();
-            block.try_reserve_exact(bytes.max(BLOCK)).ok()?;
+            block.try_reserve_exact(bytes.max(BLOCK_BYTES)).ok()?;
             self.blocks.push(block);
         }
         let block = self.blocks.last_mut()?;

@@ -1,7 +1,7 @@
 //! The client of a relay, in the reading program: starts a relay and sends it requests. Every wait has a
 //! deadline.
 
-use super::{CLOSE, END, ERROR, HELLO, Header, LONGEST_TEXT, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::{CLOSE, END, ERROR, HELLO, Header, MAX_TEXT_BYTES, OPEN, OPENED, PIECE, READ, VERSION, text_of};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write};
@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Time limit for a relay's hello.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for an answer. The relay's own limit is shorter, so that it can report the reason.
-const PATIENCE: Duration = Duration::from_secs(180);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time limit for an unneeded relay to end; after that it is left alone.
-const FAREWELL: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Environment variable that makes the relay's standard error visible.
 const VERBOSE: &str = "HYPERCHUNK_RELAY_STDERR";
 
@@ -145,7 +145,7 @@ impl Drop for Link {
         let Some(child) = &mut self.child else { return };
         let started = Instant::now();
         let mut pause = Duration::from_micros(200);
-        while matches!(child.try_wait(), Ok(None)) && started.elapsed() < FAREWELL {
+        while matches!(child.try_wait(), Ok(None)) && started.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(pause);
             pause = pause.saturating_mul(2).min(Duration::from_millis(20));
         }
@@ -176,27 +176,28 @@ impl Link {
                 command.display()
             ))
         };
-        let hello = Header::receive(&mut link.stream).map_err(|error| wrong(&silence(&error, START)))?;
+        let hello =
+            Header::receive(&mut link.stream).map_err(|error| wrong(&silence(&error, START_TIMEOUT)))?;
         if hello.kind != HELLO || hello.offset != VERSION {
             return Err(wrong(&format_args!(
                 "it speaks version {} of the protocol, not {VERSION}",
                 hello.offset
             )));
         }
-        link.stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        link.stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
         Ok(link)
     }
 
     fn over(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
-        stream.set_read_timeout(Some(START))?;
-        stream.set_write_timeout(Some(START))?;
+        stream.set_read_timeout(Some(START_TIMEOUT))?;
+        stream.set_write_timeout(Some(START_TIMEOUT))?;
         Ok(Self { stream, child, process: std::process::id(), requests: 0, files: 0 })
     }
 
     /// Opens a file: returns its number, size and identity. The outer error means that the relay cannot be
     /// used any more.
     fn open(&mut self, url: &str) -> Result<Result<(u64, u64, String), Failure>, Failure> {
-        if url.len() as u64 > LONGEST_TEXT {
+        if url.len() as u64 > MAX_TEXT_BYTES {
             return Ok(Err(Failure::new("the URL is too long")));
         }
         self.requests = self.requests.wrapping_add(1);
@@ -277,7 +278,7 @@ fn silence(error: &io::Error, limit: Duration) -> String {
 }
 
 fn gone(error: &io::Error) -> Failure {
-    Failure::new(format!("the relay does not answer: {}", silence(error, PATIENCE)))
+    Failure::new(format!("the relay does not answer: {}", silence(error, REPLY_TIMEOUT)))
 }
 
 impl Shared {
@@ -329,7 +330,7 @@ impl Shared {
                 Ok(outcome) => return outcome,
                 Err(failure) => {
                     state.link = None;
-                    if fresh || started.elapsed() >= PATIENCE {
+                    if fresh || started.elapsed() >= REPLY_TIMEOUT {
                         return Err(failure);
                     }
                 }

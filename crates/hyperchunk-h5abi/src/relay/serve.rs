@@ -20,11 +20,11 @@ enum Request {
 }
 
 /// Maximum size of the caches of all files together, in bytes.
-const KEPT: u64 = 256 << 20;
+const MAX_CACHED_BYTES: u64 = 256 << 20;
 /// A relay without an open file ends after this time.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of queued requests.
-const WAITING: usize = 16;
+const MAX_QUEUED_REQUESTS: usize = 16;
 
 /// Serves files over the socket that is the process's standard input. Ends the process when the other end
 /// closes it, even in the middle of a request.
@@ -42,7 +42,7 @@ pub fn serve() -> std::result::Result<(), String> {
     let mut stream = UnixStream::from(input);
     stream.peer_addr().map_err(no_socket)?;
     let requests = stream.try_clone().map_err(no_socket)?;
-    let (to, from) = sync_channel(WAITING);
+    let (to, from) = sync_channel(MAX_QUEUED_REQUESTS);
     std::thread::spawn(move || {
         let status = receive(requests, &to);
         // SAFETY: ends the process at once; there is nothing to be flushed.
@@ -90,7 +90,7 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
             // No request is queued: prefetch.
             Err(TryRecvError::Empty) if files.look_ahead() => continue,
             Err(TryRecvError::Empty) => {
-                let patience = if files.all.is_empty() { IDLE } else { Duration::MAX };
+                let patience = if files.all.is_empty() { IDLE_TIMEOUT } else { Duration::MAX };
                 let Ok(request) = requests.recv_timeout(patience) else { return Ok(()) };
                 request
             }
@@ -130,7 +130,7 @@ impl Files {
     fn trim(&mut self) {
         let mut total = self.all.values().fold(0_u64, |total, reader| total.saturating_add(reader.total()));
         for (number, reader) in &mut self.all {
-            if total <= KEPT {
+            if total <= MAX_CACHED_BYTES {
                 return;
             }
             if *number != self.last {

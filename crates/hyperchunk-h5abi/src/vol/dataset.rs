@@ -13,7 +13,7 @@ type Transfer =
     unsafe extern "C" fn(usize, *const P, Hid, *const Hid, *const Hid, *const Hid, Hid, *const P, P) -> Herr;
 
 /// Number of datasets up to which a transfer needs no allocation; nearly every call has fewer.
-const FEW: usize = 8;
+const INLINE_DATASETS: usize = 8;
 
 /// Transfers `count` datasets: one by one if any belongs to a store, else in one call of the connector below.
 ///
@@ -124,11 +124,11 @@ unsafe fn transfer(
     }
     // SAFETY: by this function's contract.
     let ours = unsafe { std::slice::from_raw_parts(datasets, count) };
-    let (mut few, many): ([P; FEW], Vec<P>);
+    let (mut few, many): ([P; INLINE_DATASETS], Vec<P>);
     // SAFETY: by this function's contract each is an object of ours.
     let below = ours.iter().map(|&object| unsafe { Object::of(object) }.under);
-    let under = if count <= FEW {
-        few = [null_mut(); FEW];
+    let under = if count <= INLINE_DATASETS {
+        few = [null_mut(); INLINE_DATASETS];
         few.iter_mut().zip(below).for_each(|(to, from)| *to = from);
         few.as_ptr()
     } else {

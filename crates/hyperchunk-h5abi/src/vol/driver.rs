@@ -26,18 +26,18 @@ const CLOSE_WEAK: c_int = 1;
 /// `H5FD_MEM_DRAW`.
 const RAW: c_int = 3;
 /// `H5FD_MEM_NTYPES`, and `H5FD_MEM_DEFAULT` for each of them.
-const KINDS: usize = 7;
+const MEMORY_TYPE_COUNT: usize = 7;
 /// `H5FD_FEAT_ACCUMULATE_METADATA_READ`, `H5FD_FEAT_DATA_SIEVE`, `H5FD_FEAT_DEFAULT_VFD_COMPATIBLE`.
 const FEATURES: c_ulong = 0x4 | 0x8 | 0x8000;
 /// The largest address.
-const LARGEST: u64 = i64::MAX as u64;
+const MAX_ADDRESS: u64 = i64::MAX as u64;
 /// `HADDR_UNDEF`.
 const UNDEFINED: u64 = u64::MAX;
 
 /// Size in bytes of a cached block. Smaller reads go through the cache.
-const BLOCK: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 /// Maximum number of cached blocks for each file.
-const KEPT: usize = 64;
+const MAX_CACHED_BLOCKS: usize = 64;
 
 type Callback = *const c_void;
 /// A driver's file, as libhdf5 passes it.
@@ -63,7 +63,7 @@ struct Class {
     access: [Callback; 6],
     /// flush, truncate, lock, unlock, delete, control.
     rest: [Callback; 6],
-    lists: [c_int; KINDS],
+    lists: [c_int; MEMORY_TYPE_COUNT],
 }
 
 const _: () = assert!(std::mem::offset_of!(Class, terminate) == 32);
@@ -100,7 +100,7 @@ fn class<const L: usize>() -> Class {
         version: VERSION,
         value: VALUE,
         name: NAME.as_ptr(),
-        largest: LARGEST,
+        largest: MAX_ADDRESS,
         close_degree: CLOSE_WEAK,
         terminate: null(),
         superblock: [null(); 3],
@@ -123,7 +123,7 @@ fn class<const L: usize>() -> Class {
         ],
         access: [read::<L> as _, write::<L> as _, null(), null(), null(), null()],
         rest: [null(), null(), null(), null(), null(), null()],
-        lists: [0; KINDS],
+        lists: [0; MEMORY_TYPE_COUNT],
     }
 }
 
@@ -266,7 +266,7 @@ unsafe extern "C" fn read<const L: usize>(
         let (file, buffer) = unsafe {
             (&*file, if size == 0 { &mut [] } else { std::slice::from_raw_parts_mut(buffer, size) })
         };
-        if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > LARGEST) {
+        if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > MAX_ADDRESS) {
             return Err(Failure::new(format!("an address beyond all files: {address}")));
         }
         let what = if kind == RAW { ReadPurpose::Data } else { ReadPurpose::Structure };
@@ -299,13 +299,13 @@ impl File {
         let there = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
         let (buffer, behind) = buffer.split_at_mut(there.min(buffer.len()));
         behind.fill(0);
-        if buffer.len() >= BLOCK {
+        if buffer.len() >= BLOCK_BYTES {
             return self.relay.read(address, buffer, what);
         }
         let (mut at, mut left) = (address, buffer);
         while !left.is_empty() {
-            let block = self.block(at / BLOCK as u64, what)?;
-            let from = usize::try_from(at % BLOCK as u64).unwrap_or(0);
+            let block = self.block(at / BLOCK_BYTES as u64, what)?;
+            let from = usize::try_from(at % BLOCK_BYTES as u64).unwrap_or(0);
             let part = block.get(from..).unwrap_or_default();
             let part = part.get(..left.len().min(part.len())).unwrap_or_default();
             if part.is_empty() {
@@ -327,11 +327,12 @@ impl File {
             *used = clock;
             return Ok(Arc::clone(block));
         }
-        let start = number.saturating_mul(BLOCK as u64);
-        let length = usize::try_from(self.relay.size.saturating_sub(start)).unwrap_or(BLOCK).min(BLOCK);
+        let start = number.saturating_mul(BLOCK_BYTES as u64);
+        let length =
+            usize::try_from(self.relay.size.saturating_sub(start)).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         let mut bytes = vec![0; length];
         self.relay.read(start, &mut bytes, what)?;
-        if blocks.kept.len() >= KEPT
+        if blocks.kept.len() >= MAX_CACHED_BLOCKS
             && let Some(oldest) =
                 blocks.kept.iter().min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number)
         {

@@ -44,9 +44,9 @@ const COLLECTIVE: c_int = 1;
 const BYTE_OF_MPICH: Word = 0x4c00_010d;
 const BYTE_OF_STANDARD: Word = 0x247;
 /// Larger than `MPI_MAX_LIBRARY_VERSION_STRING` of any implementation.
-const VERSION_SIZE: usize = 16 << 10;
+const MAX_VERSION_BYTES: usize = 16 << 10;
 /// Maximum length of a message, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// Returns the functions of a libhdf5 that was built with MPI; `None` for any other.
 pub(super) fn lists(slot: &Slot) -> Option<Lists> {
@@ -164,10 +164,10 @@ impl Ranks {
 
     /// Broadcasts bytes from one rank to all.
     fn told(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
-        let bytes = bytes.get(..bytes.len().min(LONGEST)).unwrap_or_default();
+        let bytes = bytes.get(..bytes.len().min(MAX_MESSAGE_BYTES)).unwrap_or_default();
         let mut length = (bytes.len() as u64).to_ne_bytes();
         self.broadcast(by, &mut length)?;
-        let length = usize::try_from(u64::from_ne_bytes(length)).unwrap_or(0).min(LONGEST);
+        let length = usize::try_from(u64::from_ne_bytes(length)).unwrap_or(0).min(MAX_MESSAGE_BYTES);
         let mut all = bytes.to_vec();
         all.resize(length, 0);
         self.broadcast(by, &mut all)?;
@@ -241,7 +241,7 @@ fn byte(slot: &Slot, calls: &Calls) -> Outcome<Word> {
     if !of_open_mpi.is_null() {
         return Ok(of_open_mpi as Word);
     }
-    let mut name = vec![0_u8; VERSION_SIZE];
+    let mut name = vec![0_u8; MAX_VERSION_BYTES];
     let mut length = 0;
     // SAFETY: a buffer that is longer than any version, and a live place.
     succeeded("MPI_Get_library_version", unsafe {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Maximum number of libhdf5 in one process that can use the connector.
-const SLOTS: usize = 4;
+const MAX_LIBRARIES: usize = 4;
 /// `H5_VOL_NATIVE`.
 pub(super) const NATIVE: c_int = 0;
 
@@ -46,7 +46,7 @@ unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
 
-static TABLE: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+static TABLE: [OnceLock<Slot>; MAX_LIBRARIES] = [const { OnceLock::new() }; MAX_LIBRARIES];
 static FILLING: Mutex<()> = Mutex::new(());
 
 /// Returns the connector class for a library, which gets a slot on the first call.
@@ -103,7 +103,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
         });
         return Ok(&raw const slot.class);
     }
-    fail!(Limit, "more than {SLOTS} different libhdf5 in one process ask for the connector")
+    fail!(Limit, "more than {MAX_LIBRARIES} different libhdf5 in one process ask for the connector")
 }
 
 /// Returns the slot of the callbacks with the constant `L`. They run only after their class was handed out.

@@ -73,7 +73,7 @@ fn settings() {
 #[test]
 fn one_file_writes_so_many_lines() {
     let numbers = |file: &'static str| {
-        (0..MAX_OF_FILE + 3)
+        (0..MAX_FILE_EVENTS + 3)
             .map(|n| {
                 let dataset = format!("/{file}/{n}");
                 number_of(&Event {
@@ -88,9 +88,9 @@ fn one_file_writes_so_many_lines() {
             })
             .collect::<Vec<_>>()
     };
-    let expected: Vec<_> = (1..=MAX_OF_FILE + 3).collect();
+    let expected: Vec<_> = (1..=MAX_FILE_EVENTS + 3).collect();
     assert_eq!(numbers("many.h5"), expected);
     // Logged events are not logged again, and another file has its own lines.
-    assert_eq!(numbers("many.h5"), vec![0; MAX_OF_FILE + 3]);
+    assert_eq!(numbers("many.h5"), vec![0; MAX_FILE_EVENTS + 3]);
     assert_eq!(numbers("other.h5"), expected);
 }

@@ -50,7 +50,7 @@ const REGION_BYTES: usize = (1 + 2 * crate::stub::MAX_RANK) * 8;
 /// Size of a kernel's parameters in bytes that every GPU supports.
 const MAX_PARAMETER_BYTES: usize = 4096;
 /// Default number of threads of a block.
-const THREADS: u32 = 256;
+const DEFAULT_THREADS: u32 = 256;
 
 /// Block of a dataset, as a kernel sees it.
 #[derive(Clone, Copy, Debug)]
@@ -372,7 +372,7 @@ fn alone(kernels: &[Kernel]) -> Result<Program> {
         line: kernel.line,
     };
     check_size(&instance)?;
-    let threads = if kernel.threads.is_empty() { vec![THREADS] } else { kernel.threads.clone() };
+    let threads = if kernel.threads.is_empty() { vec![DEFAULT_THREADS] } else { kernel.threads.clone() };
     let form = Form::Kernel { threads, bindings, line: instance.line };
     Ok(Program { form, instances: vec![instance], names, dropped: Vec::new() })
 }

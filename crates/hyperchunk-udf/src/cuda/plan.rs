@@ -10,7 +10,7 @@ use crate::escape::escape;
 use crate::stub::MAX_RANK;
 
 /// Shared memory in bytes that every GPU provides a block.
-const MAX_SHARED: u64 = 48 << 10;
+const MAX_SHARED_BYTES: u64 = 48 << 10;
 
 /// Launches in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,8 +83,12 @@ impl Step {
                 self.grid
             )
         }
-        if u64::from(self.shared) > MAX_SHARED {
-            fail!(Syntax, "line {line}: {} bytes of shared memory; every GPU has {MAX_SHARED}", self.shared)
+        if u64::from(self.shared) > MAX_SHARED_BYTES {
+            fail!(
+                Syntax,
+                "line {line}: {} bytes of shared memory; every GPU has {MAX_SHARED_BYTES}",
+                self.shared
+            )
         }
         Ok(())
     }

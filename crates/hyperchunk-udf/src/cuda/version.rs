@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 /// Version that supports everything in the lists.
-const LEAST: (u32, u32) = (6, 2);
+const MIN_PTX_VERSION: (u32, u32) = (6, 2);
 
 /// Architectures with the PTX version that introduced each, the oldest first.
 const MACHINES: [(u32, (u32, u32)); 7] =
@@ -277,7 +277,7 @@ fn needed(ptx: &str) -> Option<(u32, u32)> {
             scan = new();
         }
     }
-    machine.map(|version| version.max(LEAST))
+    machine.map(|version| version.max(MIN_PTX_VERSION))
 }
 
 /// Returns the names of the declared registers, without the numbers at their end.

@@ -40,7 +40,7 @@ use crate::datatype::Datatype;
 use crate::error::{Error, Result, fail};
 
 /// Maximum length of an expression in bytes.
-pub const MAX_TEXT: usize = 64 << 10;
+pub const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Maximum number of values and operators in an expression.
 pub const MAX_PARTS: usize = 4096;
 /// Maximum nesting of parentheses and functions.
@@ -60,8 +60,8 @@ impl Expression {
     /// # Errors
     /// `Syntax` with the place, `Limit` when it is too long, too deep or names too many datasets.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.len() > MAX_TEXT {
-            fail!(Limit, "the expression has {} bytes; at most {MAX_TEXT} are allowed", text.len())
+        if text.len() > MAX_TEXT_BYTES {
+            fail!(Limit, "the expression has {} bytes; at most {MAX_TEXT_BYTES} are allowed", text.len())
         }
         let parsed = parse::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
         Ok(Expression { parsed })

@@ -9,7 +9,7 @@ use crate::spec::is_single;
 use std::mem::MaybeUninit;
 
 /// Elements between two checks of the time limit.
-const PIECE: usize = 1 << 15;
+const BATCH_ELEMENTS: usize = 1 << 15;
 
 impl Program {
     /// Compiles the expression of a record, for inputs that currently have these kinds.
@@ -51,7 +51,7 @@ impl Program {
         let size = self.output().size();
         let mut first = 0;
         let mut part = Vec::with_capacity(inputs.len());
-        for out in out.chunks_mut(PIECE * size) {
+        for out in out.chunks_mut(BATCH_ELEMENTS * size) {
             let count = out.len() / size;
             part.clear();
             for (input, kind) in inputs.iter().zip(self.inputs()) {

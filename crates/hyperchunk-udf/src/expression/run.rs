@@ -13,9 +13,9 @@ const BLOCK_BYTES: usize = 4096;
 /// Block size for a single step, which has no intermediate values.
 const SINGLE_BYTES: usize = 64 << 10;
 /// Minimum number of elements of a block.
-const SMALLEST: usize = 256;
+const MIN_BLOCK_ELEMENTS: usize = 256;
 /// Maximum bytes of all registers, unless blocks would be smaller than the minimum.
-const BUDGET: usize = 4 << 20;
+const MAX_REGISTER_BYTES: usize = 4 << 20;
 
 /// Elements of an input, in the machine's byte order; bools are bytes, true unless 0.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Program {
         self.check(inputs, count, out.len())?;
         let registers = self.registers + 1;
         let bytes = if self.instructions.len() > 1 { BLOCK_BYTES } else { SINGLE_BYTES };
-        let block = (BUDGET / 8 / registers).min(bytes / self.widest()).max(SMALLEST);
+        let block = (MAX_REGISTER_BYTES / 8 / registers).min(bytes / self.widest()).max(MIN_BLOCK_ELEMENTS);
         scratch.prepare(registers, block)?;
         for &(constant, kind, register) in &self.constants {
             scratch.fill(register, constant, kind)?;

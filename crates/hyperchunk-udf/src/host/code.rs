@@ -25,9 +25,9 @@ use std::sync::atomic::AtomicU64;
 
 const VARIABLE: &str = "HYPERCHUNK_CODE_CACHE";
 /// Maximum total size of the cache.
-const MAX_BYTES: u64 = 256 << 20;
+const MAX_CACHE_BYTES: u64 = 256 << 20;
 /// Maximum size of the cached code of one module.
-pub const MAX_CODE: usize = 48 << 20;
+pub const MAX_CODE_BYTES: usize = 48 << 20;
 static KIND: CacheKind =
     CacheKind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN_BYTES) };
 
@@ -43,7 +43,7 @@ pub fn kept() -> Option<DiskCache> {
         Some(word) if word != "1" => Some(PathBuf::from(word)).filter(|path| path.is_absolute())?,
         _ => cache_folder().ok().map(|folder| folder.join("code")).filter(|folder| is_at_home(folder))?,
     };
-    Some(DiskCache { folder, max_bytes: MAX_BYTES, kind: &KIND })
+    Some(DiskCache { folder, max_bytes: MAX_CACHE_BYTES, kind: &KIND })
 }
 
 /// Machine code of a module.
@@ -73,7 +73,7 @@ pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
     let Some(module) = job.compiled.filter(|_| job.backend == Backend::Wasm) else { return Ok(None) };
     let Some(kept) = kept().filter(|kept| kept.make_folder().is_ok()) else { return Ok(None) };
     let Some(key) = key(module, &programs.wasm_worker()?) else { return Ok(None) };
-    let bytes = match kept.get(&key, 0..=MAX_CODE) {
+    let bytes = match kept.get(&key, 0..=MAX_CODE_BYTES) {
         Some(bytes) => bytes,
         None => {
             let bytes = Session::compile(job, programs)?;

@@ -13,7 +13,7 @@ use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::record::{CompiledForm, MAX_COMPILED, Record};
+use crate::record::{CompiledForm, MAX_COMPILED_BYTES, Record};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(90);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(90);
 /// At first use, Zig also compiles the C and C++ libraries.
-const LIMIT_WASM: Duration = Duration::from_secs(600);
+const WASM_COMPILE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Only folders of the system: the sandbox lets a compiler read no others.
 const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
 
@@ -35,7 +35,7 @@ const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"
 /// As [`compile_cpp`].
 pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>>> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
-    const KEPT: usize = 16;
+    const MAX_CACHED_FORMS: usize = 16;
     let is_ours =
         |c: &&CompiledForm| c.target == TARGET || matches!(record.backend, Backend::Wasm | Backend::Cuda);
     if let Some(stored) = record.compiled.as_ref().filter(is_ours) {
@@ -54,7 +54,7 @@ pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>
     }
     let object = Arc::new(compile_cpp(&record.source, slots(), programs)?.object);
     if let Some(mut list) = cache(&COMPILED) {
-        if list.len() >= KEPT {
+        if list.len() >= MAX_CACHED_FORMS {
             list.remove(0);
         }
         list.push((text, Arc::clone(&object)));
@@ -83,10 +83,10 @@ pub fn compile_cpp<'a>(
     let compile = |text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
         let object = folder.0.join(OBJECT);
-        match run_told(programs, &arguments, LIMIT, &object) {
+        match run_told(programs, &arguments, COMPILE_TIMEOUT, &object) {
             Err(error) if error.kind() == ErrorKind::Failed && rejects_ahead(&error.to_string()) => {
                 let plainly: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
-                run_told(programs, &plainly, LIMIT, &object)
+                run_told(programs, &plainly, COMPILE_TIMEOUT, &object)
             }
             done => done,
         }
@@ -126,7 +126,7 @@ pub fn compile_wasm<'a>(
     std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
     let words = [zig.as_os_str(), folder.0.as_os_str(), cache.as_os_str(), language.name().as_ref()];
     let arguments: Vec<_> = std::iter::once("compile".as_ref()).chain(words).collect();
-    let object = run(programs, &arguments, LIMIT_WASM, &folder.0.join(MODULE))?;
+    let object = run(programs, &arguments, WASM_COMPILE_TIMEOUT, &folder.0.join(MODULE))?;
     crate::wasm::check(&object)?;
     Ok(CompiledForm { target: language.target().into(), object })
 }
@@ -152,7 +152,7 @@ pub fn compile_cuda<'a>(
     let kernels: String = program.kernels().map(|kernel| format!("{kernel}\n")).collect();
     write(cuda::KERNELS, &kernels)?;
     let words = ["compile".as_ref(), "cuda".as_ref(), nvrtc.as_os_str(), folder.0.as_os_str()];
-    let object = run(programs, &words, LIMIT, &folder.0.join(cuda::RESULT))?;
+    let object = run(programs, &words, COMPILE_TIMEOUT, &folder.0.join(cuda::RESULT))?;
     let compiled = CompiledForm { target: cuda::target(&object)?, object };
     program.ptx(&compiled.object)?;
     Ok(compiled)
@@ -195,10 +195,10 @@ fn run_told(
     }
     let mut object = Vec::new();
     std::fs::File::open(result)
-        .and_then(|f| f.take(MAX_COMPILED as u64 + 1).read_to_end(&mut object))
+        .and_then(|f| f.take(MAX_COMPILED_BYTES as u64 + 1).read_to_end(&mut object))
         .map_err(|e| Error::io(result.display(), &e))?;
-    if object.len() > MAX_COMPILED {
-        fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED >> 20)
+    if object.len() > MAX_COMPILED_BYTES {
+        fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED_BYTES >> 20)
     }
     Ok((object, text))
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Maximum text of one evaluation: more than a thousand lines, and a small share of the pipe buffers that a
 /// user may have.
-const MAX_BYTES: usize = 256 << 10;
+const MAX_OUTPUT_BYTES: usize = 256 << 10;
 
 /// Environment variable for HDF5-UDF's behaviour: a function's output goes to the stream of the same name,
 /// without labels.
@@ -139,13 +139,13 @@ impl OutputPipe {
         let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
         // If the system does not allow more, a pipe keeps its 64 KiB.
         // SAFETY: plain system call on a descriptor that this function owns.
-        unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_BYTES) };
+        unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_OUTPUT_BYTES) };
         Ok((OutputPipe(File::from(ours)), theirs))
     }
 
     /// Returns the text that is waiting in the pipe.
     pub(super) fn take(&mut self) -> String {
-        let mut bytes = vec![0; MAX_BYTES];
+        let mut bytes = vec![0; MAX_OUTPUT_BYTES];
         let mut filled = 0;
         while let Some(room) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
             match self.0.read(room) {
@@ -154,7 +154,7 @@ impl OutputPipe {
             }
         }
         bytes.truncate(filled);
-        escape_lines(&String::from_utf8_lossy(&bytes), MAX_BYTES)
+        escape_lines(&String::from_utf8_lossy(&bytes), MAX_OUTPUT_BYTES)
     }
 
     /// Writes the text in a worker's pipes to this process's standard error, each line prefixed by `label`,

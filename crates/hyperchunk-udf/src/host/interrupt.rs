@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval between checks during a wait.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
 static BEGIN: OnceLock<Instant> = OnceLock::new();

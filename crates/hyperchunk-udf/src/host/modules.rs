@@ -73,7 +73,7 @@ const MODULES: &[(&str, &[&str])] = &[
 ];
 
 /// Maximum number of remembered sources.
-const MAX_KNOWN: usize = 4096;
+const MAX_CACHED_SOURCES: usize = 4096;
 
 /// Hashes of sources that failed with only the modules that they name.
 static NEEDS_ALL: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
@@ -156,7 +156,7 @@ fn known(source: &str) -> bool {
 pub(super) fn needs_all(source: &str) {
     let Ok(mut known) = NEEDS_ALL.lock() else { return };
     let known = known.get_or_insert_default();
-    if known.len() >= MAX_KNOWN {
+    if known.len() >= MAX_CACHED_SOURCES {
         known.clear();
     }
     known.insert(hash(source));

@@ -28,9 +28,9 @@ const PTX: &[u8] = b"// hyperchunk kernel k\n.version 6.0\n.target sm_70\n.addre
     st.global.u8 [%rd2], %r1;\nret;\n}\n";
 
 /// Maximum number of timed starts, if they are fast.
-const STARTS: usize = 5;
+const START_COUNT: usize = 5;
 /// Total time after which no further start is timed.
-const AT_MOST: Duration = Duration::from_millis(100);
+const MAX_PROBE_TIME: Duration = Duration::from_millis(100);
 
 /// Language that works.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bo
 /// so it does not count.
 fn start_time(job: &Job<'_>, programs: &Programs) -> Option<Duration> {
     let mut times = Vec::new();
-    while times.len() < STARTS && times.iter().sum::<Duration>() < AT_MOST {
+    while times.len() < START_COUNT && times.iter().sum::<Duration>() < MAX_PROBE_TIME {
         let begin = Instant::now();
         let started = Session::start(job, programs).ok()?;
         times.push(begin.elapsed());

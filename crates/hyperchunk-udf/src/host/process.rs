@@ -194,11 +194,11 @@ impl Launch {
 }
 
 /// Lower bound for duplicates: a new process uses smaller numbers.
-const FIRST_HIGH: libc::c_int = 16;
+const MIN_HIGH_FD: libc::c_int = 16;
 
 fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: plain system call on a live descriptor.
-    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_HIGH) };
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, MIN_HIGH_FD) };
     if copy < 0 {
         let error = std::io::Error::last_os_error();
         // EINVAL here means that the limit of descriptors is below the requested number.

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicU64;
 
 const VARIABLE: &str = "HYPERCHUNK_RESULT_CACHE";
 /// Default maximum size of all results.
-const MAX_BYTES: u64 = 1 << 30;
+const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 static KIND: CacheKind =
     CacheKind { mark: b"HCRESLT1", extension: "result", written: AtomicU64::new(UNKNOWN_BYTES) };
 
@@ -55,9 +55,9 @@ impl Results {
         match word.to_str() {
             Some("" | "0") => Ok(None),
             Some("1") if setting.is_some() => Ok(setting),
-            Some("1") => Ok(Some(Results::new(default_folder()?, MAX_BYTES))),
+            Some("1") => Ok(Some(Results::new(default_folder()?, DEFAULT_MAX_BYTES))),
             _ if Path::new(&word).is_absolute() => {
-                let max_bytes = setting.map_or(MAX_BYTES, |s| s.0.max_bytes);
+                let max_bytes = setting.map_or(DEFAULT_MAX_BYTES, |s| s.0.max_bytes);
                 Ok(Some(Results::new(word.into(), max_bytes)))
             }
             _ => fail!(Key, "{VARIABLE} is neither 0, 1 nor an absolute path"),
@@ -166,7 +166,7 @@ fn parse_setting(text: &str) -> Result<(Option<Results>, bool)> {
         Some(path) if !path.is_absolute() => fail!(Key, "`folder` is not an absolute path"),
         folder => {
             let folder = folder.map_or_else(default_folder, Ok)?;
-            Some(Results::new(folder, file.max_mib.map_or(MAX_BYTES, |n| n.clamp(1, 1 << 20) << 20)))
+            Some(Results::new(folder, file.max_mib.map_or(DEFAULT_MAX_BYTES, |n| n.clamp(1, 1 << 20) << 20)))
         }
     };
     Ok((results, file.code.unwrap_or(true)))

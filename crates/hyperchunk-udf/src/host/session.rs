@@ -1,6 +1,6 @@
 //! One worker that has loaded one function: its shared memory, its calls and its end.
 
-use super::code::{self, Code, MAX_CODE};
+use super::code::{self, Code, MAX_CODE_BYTES};
 use super::dirty_pages::{DirtyPages, Owner};
 use super::function_output::{self, OutputPipe};
 use super::interrupt;
@@ -18,7 +18,7 @@ use crate::memory::{self, Shared};
 use crate::network::Broker;
 use crate::profile::{Grants, Profile};
 use crate::protocol::{
-    self, Doorbell, LACKS_MODULES, MAX_MESSAGE, Reply, Request, STATUS_BYTES, SlotLocation, Task,
+    self, Doorbell, LACKS_MODULES_EXIT, MAX_MESSAGE_BYTES, Reply, Request, STATUS_BYTES, SlotLocation, Task,
 };
 use crate::record::{Block, Needs};
 use crate::socket::{self, ReceiveResult};
@@ -31,12 +31,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Number of `sched_yield` calls before the host blocks. One is usually enough.
-const YIELDS: u32 = 6;
+const YIELD_COUNT: u32 = 6;
 /// Time limit for starting a worker. Afterwards the profile's limit applies.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Duration above which a call gets a processor of its own. A shorter call runs on the caller's processor,
 /// whose cache holds the data and where a wake-up costs a tenth.
-const HEAVY: Duration = Duration::from_millis(2);
+const SLOW_CALL: Duration = Duration::from_millis(2);
 
 /// Processor time that an idle worker may use: threads of libraries wind down.
 const IDLE_CPU: Duration = Duration::from_millis(100);
@@ -185,7 +185,7 @@ impl Session {
         loop {
             match session.receive(session.wall.saturating_sub(start.elapsed()))? {
                 Reply::Code(_) if start.elapsed() > session.wall => return Err(session.too_slow()),
-                Reply::Code(piece) if !piece.is_empty() && code.len() + piece.len() <= MAX_CODE => {
+                Reply::Code(piece) if !piece.is_empty() && code.len() + piece.len() <= MAX_CODE_BYTES => {
                     code.extend_from_slice(&piece);
                 }
                 Reply::Loaded => return Ok(code),
@@ -246,7 +246,7 @@ impl Session {
             stored: vec![0; job.slots.len()],
             undecoded: false,
             outgoing: Vec::new(),
-            message: vec![0; MAX_MESSAGE],
+            message: vec![0; MAX_MESSAGE_BYTES],
             seq: 0,
             slow_calls: 0,
             partial: false,
@@ -281,13 +281,13 @@ impl Session {
     }
 
     fn handshake(&mut self) -> Result<()> {
-        socket::set_timeout(self.worker.socket.as_fd(), interrupt::LOOK)?;
-        let mut answer = self.receive(START)?;
+        socket::set_timeout(self.worker.socket.as_fd(), interrupt::POLL_INTERVAL)?;
+        let mut answer = self.receive(START_TIMEOUT)?;
         if let Reply::Moved(pid) = answer {
             self.worker.move_to(pid).inspect_err(|_| self.worker.process.kill())?;
             self.cpu = None;
             self.follow_caller(cpu_affinity::current());
-            answer = self.receive(START)?;
+            answer = self.receive(START_TIMEOUT)?;
         }
         match answer {
             Reply::Ready { layers, landlock_abi, inputs_at, decodes } => {
@@ -390,7 +390,7 @@ impl Session {
         self.told(sent)?;
         let answer = self.wait(start, together);
         // A single slow call may be due to the load of the machine.
-        self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
+        self.slow_calls = if start.elapsed() > SLOW_CALL { self.slow_calls.saturating_add(1) } else { 0 };
         match answer? {
             Reply::Done(_) => {}
             Reply::Undecoded(seq) if seq == self.seq && self.stored.iter().any(|bytes| *bytes > 0) => {
@@ -621,7 +621,7 @@ impl Session {
         };
         // SAFETY: inside the first page, aligned, mapped for as long as the session; its fields are atomics.
         let doorbell = unsafe { &*page.cast::<Doorbell>() };
-        for _ in 0..if together { YIELDS } else { 0 } {
+        for _ in 0..if together { YIELD_COUNT } else { 0 } {
             if doorbell.is_done(self.seq) {
                 return Ok(Reply::Done(self.seq));
             }
@@ -699,7 +699,8 @@ impl Session {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Reply> {
-        match socket::receive_within(self.worker.socket.as_fd(), &mut self.message, limit, interrupt::LOOK)? {
+        let (fd, poll) = (self.worker.socket.as_fd(), interrupt::POLL_INTERVAL);
+        match socket::receive_within(fd, &mut self.message, limit, poll)? {
             ReceiveResult::Packet(n) => protocol::decode_reply(self.message.get(..n).unwrap_or_default())
                 .inspect_err(|_| self.worker.process.kill()),
             ReceiveResult::Closed => Err(self.ended()),
@@ -752,7 +753,7 @@ impl Session {
             Some(exit) => exit,
         };
         // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more, with all modules.
-        let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES));
+        let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES_EXIT));
         if let Some(source) = &lacking {
             modules::needs_all(source);
         }

@@ -14,7 +14,7 @@ static THREAD: Mutex<Option<(u32, Sender<Task>)>> = Mutex::new(None);
 /// Size of the thread's stack, which has a shallow call depth.
 const STACK_BYTES: usize = 128 << 10;
 /// Time limit for the lock: after a fork, its holder may no longer exist.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs `work` on a thread that lives as long as the process: the caller if it is the main thread, otherwise
 /// one of ours.
@@ -39,7 +39,7 @@ pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 fn sender() -> Result<Sender<Task>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut thread = loop {
         match cache(&THREAD) {
             Some(guard) => break guard,

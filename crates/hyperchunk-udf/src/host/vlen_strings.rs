@@ -13,7 +13,7 @@ use crate::profile::Profile;
 use std::sync::Arc;
 
 /// Size of an address in bytes.
-const ADDRESS: usize = size_of::<u64>();
+const ADDRESS_BYTES: usize = size_of::<u64>();
 
 /// Input as read. Each string's place in the elements holds its offset in `strings`.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl VlenStrings {
             self.strings.extend_from_slice(text);
             self.strings.push(0);
         }
-        match self.elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS)) {
+        match self.elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS_BYTES)) {
             Some(room) => room.copy_from_slice(&(start as u64).to_ne_bytes()),
             None => fail!(Worker, "a string outside its element"),
         }
@@ -93,7 +93,8 @@ impl Strings for VlenStrings {
         let first = at.saturating_add(length as u64);
         for element in elements.chunks_exact_mut(self.size.max(1)) {
             for &pointer in &self.pointers {
-                let Some(room) = element.get_mut(pointer..).and_then(|e| e.first_chunk_mut::<ADDRESS>())
+                let Some(room) =
+                    element.get_mut(pointer..).and_then(|e| e.first_chunk_mut::<ADDRESS_BYTES>())
                 else {
                     fail!(Worker, "a string outside its element")
                 };

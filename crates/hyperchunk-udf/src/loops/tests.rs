@@ -2,7 +2,7 @@ use super::*;
 
 /// Rewrites as where LuaJIT compiles.
 fn rewrite(source: &str) -> Option<RewrittenSource> {
-    super::rewrite(source, LEAST)
+    super::rewrite(source, MIN_ITERATIONS)
 }
 
 /// Makes a function with these locals and this body.

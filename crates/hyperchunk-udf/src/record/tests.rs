@@ -155,7 +155,7 @@ fn attributes_are_whole_and_do_not_grow() {
     refused("a@b@c", "");
     refused("a@b@c", "a@b@c");
     let mut large = record.clone();
-    large.inputs.last_mut().unwrap().dims = vec![MAX_ATTRIBUTE + 1];
+    large.inputs.last_mut().unwrap().dims = vec![MAX_ATTRIBUTE_BYTES + 1];
     assert!(Record::parse(&large.encode().unwrap()).is_err());
 }
 

@@ -12,7 +12,7 @@ use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed
 use crate::error::{Result, fail};
 
 /// Maximum tokens in one list of template arguments. The bound prevents quadratic time for nested lists.
-const MAX_TEMPLATE: usize = 4096;
+const MAX_TEMPLATE_TOKENS: usize = 4096;
 
 /// Returns the names that `source` passes to `lib`.
 pub(super) fn scan(source: &str) -> Result<Scan> {
@@ -104,7 +104,7 @@ fn skip_template(tokens: &Tokens<'_>, at: usize) -> Result<usize> {
         return Ok(at);
     }
     let (mut angles, mut rounds) = (0_usize, 0_usize);
-    for now in at..at.saturating_add(MAX_TEMPLATE) {
+    for now in at..at.saturating_add(MAX_TEMPLATE_TOKENS) {
         match tokens.kind(now) {
             Some(Kind::Op('(' | '[' | '{')) if angles > 0 => rounds += 1,
             Some(Kind::Op(')' | ']' | '}')) if rounds > 0 => rounds -= 1,

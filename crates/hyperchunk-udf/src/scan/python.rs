@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 pub const SCRIPT: &str = include_str!("names.py");
 
 /// Time limit for parsing.
-const TIME_LIMIT: Duration = Duration::from_secs(20);
+const PARSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum size of an answer in bytes. A source has at most 16 MiB, but its names may contain the same text
 /// repeatedly.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
 struct WorkerAnswer {
@@ -43,7 +43,7 @@ struct WorkerAnswer {
 /// - `NotFound`, `Io`, `Worker`: `python` cannot be started, or does not answer
 /// - `Limit`: it took more than 20 seconds
 pub fn scan(python: &Path, source: &str) -> Result<Scan> {
-    let output = ask(python, source, TIME_LIMIT).map_err(|e| e.about(python.display().to_string()))?;
+    let output = ask(python, source, PARSE_TIMEOUT).map_err(|e| e.about(python.display().to_string()))?;
     let answer = match serde_json::from_slice::<WorkerAnswer>(&output) {
         Ok(WorkerAnswer { error: None, names: Some(names), needs, .. }) => (names, needs),
         Ok(WorkerAnswer { error: Some(error), line, .. }) => {
@@ -98,7 +98,7 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
     };
     send(&talk, source.as_bytes(), deadline)?;
     let _ = talk.shutdown(std::net::Shutdown::Write);
-    let output = receive(&mut talk, deadline, MAX_ANSWER)?;
+    let output = receive(&mut talk, deadline, MAX_ANSWER_BYTES)?;
     if !output.is_empty() {
         return Ok(output);
     }

@@ -6,7 +6,7 @@ use crate::error::{Result, fail};
 use crate::escape::escape;
 
 /// Maximum length of names that are compared.
-const LONGEST: usize = 100;
+const MAX_COMPARED_BYTES: usize = 100;
 
 /// Rejects undescribed outputs with almost the same name as a dataset of the file: with several outputs, one
 /// of them may be a misspelt input. `names` are the names in the file.
@@ -45,7 +45,7 @@ fn is_close(a: &str, b: &str) -> bool {
     }
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let shorter = a.len().min(b.len());
-    if shorter < 3 || a.len().max(b.len()) > LONGEST {
+    if shorter < 3 || a.len().max(b.len()) > MAX_COMPARED_BYTES {
         return false;
     }
     distance(&a, &b) <= if shorter < 6 { 1 } else { 2 }

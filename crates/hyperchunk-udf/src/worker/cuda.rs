@@ -20,10 +20,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 /// Approximate size of a batch in stored bytes.
-const BATCH: usize = 16 << 20;
+const BATCH_BYTES: usize = 16 << 20;
 /// Maximum GPU memory cached for decoding in later calls: two batches whose elements take a few times as
 /// much.
-const MOST_KEPT: usize = 256 << 20;
+const MAX_CACHED_BYTES: usize = 256 << 20;
 
 /// Function on the GPU.
 #[expect(missing_debug_implementations, reason = "handles of the driver")]
@@ -76,7 +76,7 @@ impl CudaRuntime {
         })?;
         let (decodes, nvcomp) = if setup.stored { decoders(&context) } else { Default::default() };
         let no_sharing = context.prepare_sharing().err().map(|error| error.message().to_owned());
-        let kept = BufferCache::new(MOST_KEPT);
+        let kept = BufferCache::new(MAX_CACHED_BYTES);
         let (loaded, memory, lent) = (None, Vec::new(), None);
         Ok(CudaRuntime { context, stream, loaded, memory, decodes, nvcomp, kept, lent, no_sharing })
     }
@@ -272,7 +272,7 @@ impl Runtime for CudaRuntime {
             // On this thread: a locked-down process cannot start others.
             let nvcomp = self.nvcomp.as_ref();
             let kept = Some(&self.kept);
-            let options = Options { nvcomp, threads: 1, batch: BATCH, kept, ..Options::default() };
+            let options = Options { nvcomp, threads: 1, batch: BATCH_BYTES, kept, ..Options::default() };
             let failed = || ingest(&request, to, 0, &options).is_err();
             // The cached memory may have used up the GPU's. For any other fault, the reader decodes the input
             // itself and reports the error.

@@ -165,7 +165,7 @@ impl LuaRuntime {
 
     /// Returns the minimum number of iterations at which the check before a loop pays off.
     fn least(&self) -> u32 {
-        if self.jit { loops::LEAST } else { 64 }
+        if self.jit { loops::MIN_ITERATIONS } else { 64 }
     }
 
     /// Creates the functions that the loops call.

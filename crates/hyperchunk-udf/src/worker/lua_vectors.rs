@@ -10,7 +10,7 @@ use crate::loops::{Id, Loop, Offset, Operator, Value};
 use std::ops::Range;
 
 /// Bound up to which a few integers can be added without rounding.
-const WHOLE: f64 = (1_u64 << 50) as f64;
+const MAX_EXACT_INTEGER: f64 = (1_u64 << 50) as f64;
 
 /// Kinds that a double can represent, with their C types.
 const KINDS: [(&str, Kind); 8] = [
@@ -133,7 +133,7 @@ impl Loop {
 /// Converts a number that is integral and not too large.
 fn whole(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "looked at before")]
-    (number.fract() == 0.0 && number.abs() <= WHOLE).then_some(number as i64)
+    (number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER).then_some(number as i64)
 }
 
 /// Inputs of a loop's computation.

@@ -35,10 +35,10 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
 use crate::profile::Grants;
-use crate::protocol::IDLE;
+use crate::protocol::IDLE_TIMEOUT;
 use crate::protocol::{
-    self, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Reply, Request, STATUS_BYTES, Setup,
-    SlotLocation, Task,
+    self, CODE_MESSAGE_BYTES, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, Reply, Request,
+    STATUS_BYTES, Setup, SlotLocation, Task,
 };
 use crate::record::seed_of_block;
 use crate::socket::{self, ReceiveResult};
@@ -205,7 +205,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         Backend::Cuda => descriptors::since(&opened_before),
         _ => descriptors::read_only_files_since(&opened_before),
     };
-    socket::set_timeout(socket, IDLE)?;
+    socket::set_timeout(socket, IDLE_TIMEOUT)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped
     // before.
     unsafe { lockdown::prepare(status.cast()) };
@@ -238,7 +238,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     match (setup.task, code) {
         (Task::Compile, _) => {
             let Some(compiled) = compiled else { fail!(Worker, "nothing to compile") };
-            for piece in runtime.compile(compiled)?.chunks(CODE_PIECE) {
+            for piece in runtime.compile(compiled)?.chunks(CODE_MESSAGE_BYTES) {
                 answer(&Reply::Code(piece.to_vec()))?;
             }
             return answer(&Reply::Loaded);
@@ -257,7 +257,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are
     // atomics.
     let doorbell = unsafe { &*status.add(DOORBELL_OFFSET).cast::<Doorbell>() };
-    let mut buffer = vec![0; MAX_MESSAGE];
+    let mut buffer = vec![0; MAX_MESSAGE_BYTES];
     let mut places = Vec::new();
     loop {
         let n = match socket::receive(socket, &mut buffer)? {
@@ -330,7 +330,7 @@ fn locate<'a>(
 /// Ends a Python worker whose function failed and may have lacked a module: another one tries again.
 pub fn end_lacking_modules() -> ! {
     // SAFETY: this process has nothing to clean up; the host knows the meaning of this exit status.
-    unsafe { libc::_exit(protocol::LACKS_MODULES) }
+    unsafe { libc::_exit(protocol::LACKS_MODULES_EXIT) }
 }
 
 /// Returns seconds since 1970.
@@ -371,10 +371,10 @@ fn parse_setup(text: &[u8]) -> Result<Setup> {
     }
     let unusable = |e: serde_json::Error| Error::new(ErrorKind::Worker, format!("the set-up: {e}"));
     let SetupVersion { protocol } = serde_json::from_slice(text).map_err(unusable)?;
-    if protocol != PROTOCOL {
+    if protocol != PROTOCOL_VERSION {
         fail!(
             Worker,
-            "the reading program has a hyperchunk of protocol {protocol} and its worker one of {PROTOCOL}: one of them was updated meanwhile. Start the program anew, or reinstall hyperchunk"
+            "the reading program has a hyperchunk of protocol {protocol} and its worker one of {PROTOCOL_VERSION}: one of them was updated meanwhile. Start the program anew, or reinstall hyperchunk"
         )
     }
     serde_json::from_slice(text).map_err(unusable)
@@ -388,7 +388,7 @@ mod tests {
     fn another_version_is_told_before_what_it_lacks() {
         let said = |text: &[u8]| parse_setup(text).unwrap_err().to_string();
         assert!(said(br#"{"protocol":1,"other":true}"#).contains("protocol 1"));
-        assert!(said(format!("{{\"protocol\":{PROTOCOL}}}").as_bytes()).contains("missing field"));
+        assert!(said(format!("{{\"protocol\":{PROTOCOL_VERSION}}}").as_bytes()).contains("missing field"));
         assert!(said(b"").contains("the set-up"));
     }
 }

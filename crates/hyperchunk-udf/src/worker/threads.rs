@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// Number of checks, and the pause between them, whether the preceding process has ended.
-const LOOKS: u32 = 10_000;
-const PAUSE: Duration = Duration::from_micros(100);
+const MAX_CHECKS: u32 = 10_000;
+const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Makes this process the parent of orphaned descendants.
 ///
@@ -58,14 +58,14 @@ pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
         unsafe { libc::_exit(0) }
     }
     // The new parent must be the process that reaps workers before it is asked to signal its end.
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         if std::os::unix::process::parent_id() != before {
             // SAFETY: the host gave us this descriptor, and it stays open while we serve.
             let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
             let pid = std::process::id().cast_signed();
             return socket::send(socket, &protocol::encode_reply(&Reply::Moved(pid)), &[]);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CHECK_INTERVAL);
     }
     fail!(Worker, "the process that has started threads does not end")
 }

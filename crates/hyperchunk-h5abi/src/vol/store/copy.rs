@@ -25,7 +25,7 @@ const IS_HARD: c_int = 0;
 /// `H5O_COPY_EXPAND_REFERENCE_FLAG`.
 const EXPAND_REFERENCES: u32 = 8;
 /// Maximum number of bytes of elements that are copied at once.
-const AT_ONCE: u64 = 16 << 20;
+const BATCH_BYTES: u64 = 16 << 20;
 
 /// The arguments of the callback.
 #[derive(Clone, Copy)]
@@ -386,7 +386,7 @@ fn each_part(
 fn rows(slab: &Slab, element: u64) -> Vec<Slab> {
     let [first, rest @ ..] = slab.count.as_slice() else { return Vec::new() };
     let row = rest.iter().fold(element, |size, count| size.saturating_mul(*count)).max(1);
-    let step = (AT_ONCE / row).max(1);
+    let step = (BATCH_BYTES / row).max(1);
     let mut parts = Vec::new();
     let mut at = 0;
     while at < *first {

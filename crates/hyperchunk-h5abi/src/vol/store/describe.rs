@@ -210,7 +210,7 @@ pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<(
 }
 
 /// Maximum size in bytes of a fill value in a message of an object header.
-const LONGEST_FILL: usize = 65_535 - 8;
+const MAX_FILL_BYTES: usize = 65_535 - 8;
 
 /// Returns the definition of the dataset.
 pub(super) fn definition(
@@ -242,8 +242,8 @@ pub(super) fn definition(
         clear_gaps(&datatype, value);
     }
     let native = match &fill.value {
-        FillWhen::User(value) if value.len() > LONGEST_FILL => refuse!(
-            "cannot create the dataset (object header message is too large): expected a fill value of at most {LONGEST_FILL} bytes, got {}",
+        FillWhen::User(value) if value.len() > MAX_FILL_BYTES => refuse!(
+            "cannot create the dataset (object header message is too large): expected a fill value of at most {MAX_FILL_BYTES} bytes, got {}",
             value.len()
         ),
         // Use the dataset's type: for another type, the encoded list might contain a pointer, which is

@@ -181,20 +181,20 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
 /// repaired: the checksum must be right for some flags; any other superblock stays as it is, and readers
 /// refuse it.
 fn restore_checksum(image: &mut [u8]) {
-    const FLAGS: usize = 11;
+    const FLAGS_OFFSET: usize = 11;
     /// Open for writing, and for SWMR writing.
     const OPEN: [u8; 3] = [1, 4, 5];
     let Some([2 | 3, size]) = image.get(8..10) else { return };
     let end = 12 + 4 * usize::from(*size);
     let Some((block, [a, b, c, d, ..])) = image.split_at_mut_checked(end) else { return };
     let stored = u32::from_le_bytes([*a, *b, *c, *d]);
-    if block.get(FLAGS) != Some(&0) || lookup3(block) == stored {
+    if block.get(FLAGS_OFFSET) != Some(&0) || lookup3(block) == stored {
         return;
     }
     let clean = lookup3(block);
     let of_open_file = OPEN.into_iter().any(|flags| {
         let mut open = block.to_vec();
-        open.get_mut(FLAGS).is_some_and(|byte| {
+        open.get_mut(FLAGS_OFFSET).is_some_and(|byte| {
             *byte = flags;
             true
         }) && lookup3(&open) == stored
@@ -437,7 +437,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
 /// Returns whether a process started after a writer with the same process number, so that the number was
 /// reused. Tolerates a clock difference of one minute.
 fn began_after(process: i32, started: u64) -> bool {
-    const SLACK: u64 = 60;
+    const CLOCK_TOLERANCE_SECONDS: u64 = 60;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let ticks =
         stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse::<u64>().ok());
@@ -446,7 +446,7 @@ fn began_after(process: i32, started: u64) -> bool {
     // SAFETY: a query of the system configuration.
     let second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(0);
     let began = boot.zip(ticks).and_then(|(boot, ticks)| Some(boot + ticks.checked_div(second)?));
-    began.is_some_and(|began| began > started / 1_000_000_000 + SLACK)
+    began.is_some_and(|began| began > started / 1_000_000_000 + CLOCK_TOLERANCE_SECONDS)
 }
 
 /// Returns whether a process is a zombie.

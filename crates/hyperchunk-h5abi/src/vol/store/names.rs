@@ -9,10 +9,10 @@ use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 /// Maximum length in bytes of a link name in the file of a commit.
-const LONGEST_NAME: usize = 65_535 - 1024;
+const MAX_NAME_BYTES: usize = 65_535 - 1024;
 /// Maximum length in bytes of the value of a soft, external or user-defined link: HDF5 stores its length in
 /// 16 bits.
-const LONGEST_VALUE: usize = 65_535;
+const MAX_VALUE_BYTES: usize = 65_535;
 
 /// `H5VL_LINK_CREATE_SOFT`, `H5VL_LINK_CREATE_UD`.
 const SOFT: c_int = 1;
@@ -49,8 +49,8 @@ pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<OpenStore>>, name: Nam
     // SAFETY: by this function's contract.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     match name.split(|byte| *byte == b'/').map(<[u8]>::len).max() {
-        Some(length) if length > LONGEST_NAME => refuse!(
-            "cannot make a link: expected a name of at most {LONGEST_NAME} bytes in a sharded store, got {length}"
+        Some(length) if length > MAX_NAME_BYTES => refuse!(
+            "cannot make a link: expected a name of at most {MAX_NAME_BYTES} bytes in a sharded store, got {length}"
         ),
         _ => Ok(()),
     }
@@ -81,8 +81,8 @@ pub(in crate::vol) unsafe fn check_value(file: Option<&Arc<OpenStore>>, args: P)
             _ => 0,
         }
     };
-    if length > LONGEST_VALUE {
-        refuse!("cannot make a link: expected a value of at most {LONGEST_VALUE} bytes, got {length}")
+    if length > MAX_VALUE_BYTES {
+        refuse!("cannot make a link: expected a value of at most {MAX_VALUE_BYTES} bytes, got {length}")
     }
     Ok(())
 }

@@ -22,8 +22,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time limit for a network file system to show the data that another machine has written.
-const PATIENCE: Duration = Duration::from_secs(60);
-const STEP: Duration = Duration::from_millis(10);
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The process or the ranks that open a file together; see the module.
 pub(super) struct ProcessGroup {
@@ -175,16 +175,16 @@ impl Store {
 
     /// Waits until this process sees the closed logs of all ranks: a network file system may show them late.
     fn wait_for(&self, writer: &LogWriter, ranks: u32) -> Outcome<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + VISIBILITY_TIMEOUT;
         while !commit::are_done(&self.path, writer.header().session, ranks)? {
             if Instant::now() > until {
                 refuse!(
                     "cannot commit {}: expected the logs of {ranks} ranks in its folder, which they have closed, got fewer after {} s: run hyperchunk store commit {0}",
                     self.path.display(),
-                    PATIENCE.as_secs()
+                    VISIBILITY_TIMEOUT.as_secs()
                 )
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

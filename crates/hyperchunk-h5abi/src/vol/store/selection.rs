@@ -10,7 +10,7 @@ pub(super) const ALL: Hid = 0;
 /// See [`ALL`].
 pub(super) const BLOCK: Hid = 1;
 /// `H5S_PLIST`: the selection is in the transfer list.
-const OF_LIST: Hid = 2;
+const IN_PROPERTY_LIST: Hid = 2;
 /// `H5S_SEL_HYPERSLABS`, `H5S_SEL_ALL`.
 const HYPERSLABS: i32 = 2;
 /// See [`HYPERSLABS`].
@@ -31,7 +31,7 @@ impl Selection {
         let everything = || Selection::Box(Slab::new(vec![0; dims.len()], dims));
         match space {
             ALL => return Ok(everything()),
-            OF_LIST => {
+            IN_PROPERTY_LIST => {
                 refuse!("a selection in the transfer property list is not supported in a sharded store")
             }
             _ => {}
@@ -100,7 +100,7 @@ fn is_box(slot: &Slot, space: Hid, rank: usize) -> bool {
 
 /// Returns the selection as runs of the extent in C order, split at the ends of rows.
 fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
-    const AT_ONCE: usize = 512;
+    const BATCH_RUNS: usize = 512;
     let Some((row, before)) = dims.split_last() else { return Ok(Vec::new()) };
     let row = (*row).max(1);
     // SAFETY: a space; elements of one byte, so that bytes are elements.
@@ -108,7 +108,7 @@ fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
     if iterator < 0 {
         return Err(ON_ERROR_STACK);
     }
-    let (mut offsets, mut lengths) = ([0_u64; AT_ONCE], [0_usize; AT_ONCE]);
+    let (mut offsets, mut lengths) = ([0_u64; BATCH_RUNS], [0_usize; BATCH_RUNS]);
     let mut found = Vec::new();
     let outcome = loop {
         let (mut sequences, mut elements) = (0, 0);
@@ -116,7 +116,7 @@ fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
         let status = unsafe {
             (slot.api.runs_next)(
                 iterator,
-                AT_ONCE,
+                BATCH_RUNS,
                 usize::MAX >> 1,
                 &raw mut sequences,
                 &raw mut elements,

@@ -16,10 +16,10 @@ const COMPOUND: c_int = 6;
 /// `H5S_SEL_ALL`.
 const EVERYTHING: c_int = 3;
 /// A selection is read through its bounding box if that has at most this multiple of its elements, or at most
-/// [`SMALL`] bytes.
-const SPARSE: u64 = 8;
-/// See [`SPARSE`].
-const SMALL: u64 = 1 << 20;
+/// [`MAX_BOX_BYTES`] bytes.
+const MAX_OVERREAD_FACTOR: u64 = 8;
+/// See [`MAX_OVERREAD_FACTOR`].
+const MAX_BOX_BYTES: u64 = 1 << 20;
 
 /// One dataset's part of a call of the application.
 #[derive(Clone, Copy)]
@@ -265,7 +265,7 @@ fn read_runs(shared: &Shared, runs: &[Slab], out: &mut [u8]) -> hyperchunk::Resu
     }
     let Some(around) = around else { return Ok(()) };
     let bytes = around.elements()?.saturating_mul(element as u64);
-    let whole = bytes <= SMALL || around.elements()? <= count.saturating_mul(SPARSE);
+    let whole = bytes <= MAX_BOX_BYTES || around.elements()? <= count.saturating_mul(MAX_OVERREAD_FACTOR);
     let mut held = Vec::new();
     let fits = usize::try_from(bytes).is_ok_and(|bytes| held.try_reserve_exact(bytes).is_ok());
     let mut place = 0_usize;

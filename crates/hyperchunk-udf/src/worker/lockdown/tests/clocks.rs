@@ -6,7 +6,7 @@ use std::mem::transmute;
 use std::ptr;
 
 use super::super::{DENIED_EXIT_CODE, Runtime, StopReason, restrict};
-use super::harness::{Outcome, SURVIVED, Shared, call, policy, run, step, worker_start};
+use super::harness::{Outcome, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 use super::{Policy, lock};
 
 /// Name, and a function that returns at least 0 on success.
@@ -99,7 +99,8 @@ pub(super) fn scenario(name: &str) -> bool {
 fn strangers_have_coarse_clocks() {
     let Some(outcomes) = run("clocks", &[]) else { return };
     let find = |name: String| outcomes.iter().find(|outcome| outcome.step == name).unwrap();
-    let survived = |outcome: &Outcome| outcome.code == i64::from(SURVIVED) && outcome.values[0] >= 0;
+    let survived =
+        |outcome: &Outcome| outcome.code == i64::from(SURVIVED_EXIT_CODE) && outcome.values[0] >= 0;
     let stopped = |outcome: &Outcome, reason: StopReason| {
         outcome.code == i64::from(DENIED_EXIT_CODE) && outcome.reason == reason as i64
     };

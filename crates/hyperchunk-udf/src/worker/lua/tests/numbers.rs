@@ -149,10 +149,10 @@ fn stores_stay_unoptimised() {
 /// Checks that an integer gets the integral part of a sum, compiled or not.
 #[test]
 fn sums_are_rounded_once() {
-    const ROUNDS: usize = 300;
-    let floats: Vec<u8> = (0..ROUNDS).flat_map(|_| 272.5_f32.to_ne_bytes()).collect();
-    let halves: Vec<u8> = (0..ROUNDS).flat_map(|_| (-0.5_f64).to_ne_bytes()).collect();
-    let tens: Vec<u8> = (0..ROUNDS).flat_map(|_| 10_i64.to_ne_bytes()).collect();
+    const ROUND_COUNT: usize = 300;
+    let floats: Vec<u8> = (0..ROUND_COUNT).flat_map(|_| 272.5_f32.to_ne_bytes()).collect();
+    let halves: Vec<u8> = (0..ROUND_COUNT).flat_map(|_| (-0.5_f64).to_ne_bytes()).collect();
+    let tens: Vec<u8> = (0..ROUND_COUNT).flat_map(|_| 10_i64.to_ne_bytes()).collect();
     for line in ["", "jit.opt.start(3)", "jit.opt.start('+narrow')"] {
         for (to, value, expected) in [
             ("int16", "a[i] - 273", 0),
@@ -165,7 +165,7 @@ fn sums_are_rounded_once() {
         ] {
             for jit in [true, false].into_iter().filter(|jit| *jit || line.is_empty()) {
                 let mut data = vec![
-                    Data::out("out", to, ROUNDS),
+                    Data::out("out", to, ROUND_COUNT),
                     Data::new("a", "float", false, &floats),
                     Data::new("b", "double", false, &halves),
                     Data::new("x", "int64", false, &tens),
@@ -174,7 +174,7 @@ fn sums_are_rounded_once() {
                     format!("{line}\nlocal x = lib.getData('x')\nfor i = 1, n do out[i] = {value} end");
                 run(&body(&lines), jit, &mut data).unwrap();
                 let found: Vec<u8> = data[0].words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-                for (n, found) in found.chunks(element(to, 0).len()).take(ROUNDS).enumerate() {
+                for (n, found) in found.chunks(element(to, 0).len()).take(ROUND_COUNT).enumerate() {
                     assert_eq!(
                         found,
                         element(to, expected),
