@@ -37,7 +37,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_init(hdf5_file: *const c_char, udf_file: *const c_char) -> *mut Context {
     // SAFETY: the program's promise.
-    let path = |text: *const c_char| unsafe { foreign::text(text, "the name") }.ok().map(path_of);
+    let path = |text: *const c_char| unsafe { foreign::text(text, "the name") }.ok().map(path_from_bytes);
     match path(hdf5_file) {
         Some(file) => Box::into_raw(Box::new(Context {
             file,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn libudf_init(hdf5_file: *const c_char, udf_file: *const 
     }
 }
 
-fn path_of(bytes: &[u8]) -> PathBuf {
+fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use std::ffi::CStr;
 
-    fn error_of(ctx: *mut Context) -> String {
+    fn last_error(ctx: *mut Context) -> String {
         let mut text = [1 as c_char; 400];
         // SAFETY: room for that many bytes, which end with a NUL then.
         unsafe {
@@ -309,15 +309,15 @@ mod tests {
             assert!(libudf_init(null, null).is_null());
             assert!(!libudf_compile(std::ptr::null_mut()));
             let ctx = libudf_init(c"none.h5".as_ptr(), null);
-            assert_eq!(error_of(ctx), "");
+            assert_eq!(last_error(ctx), "");
             assert!(!libudf_compile(ctx));
-            assert_eq!(error_of(ctx), "no function was named");
+            assert_eq!(last_error(ctx), "no function was named");
             assert!(!libudf_set_option(c"colour".as_ptr(), c"true".as_ptr(), ctx));
             assert!(!libudf_set_option(c"overwrite".as_ptr(), c"yes".as_ptr(), ctx));
             assert!(libudf_set_option(c"overwrite".as_ptr(), c"true".as_ptr(), ctx));
             assert!(libudf_set_option(c"save_sourcecode".as_ptr(), c"true".as_ptr(), ctx));
             assert!(!libudf_push_dataset(c"x:0:float".as_ptr(), ctx));
-            assert!(error_of(ctx).contains("x:0:float"));
+            assert!(last_error(ctx).contains("x:0:float"));
             assert!(libudf_push_dataset(c"x:10:float".as_ptr(), ctx));
             let mut short = [1 as c_char; 4];
             assert!(libudf_get_error(short.as_mut_ptr(), short.len(), ctx) > 4);

@@ -81,7 +81,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             if let Some(name) = name {
                 listed.name = name;
             }
-            let own = keys::own_public_key()?.map(|own| Fingerprint::of(&own.key));
+            let own = keys::own_public_key()?.map(|own| Fingerprint::from_public_key(&own.key));
             trust::add(&listed, even_if_revoked)?;
             say!("{} is in profile {profile}", label(&listed));
             if own == Some(listed.fingerprint) {
@@ -104,7 +104,9 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             let name = known.as_ref().map_or("", |l| &l.name);
             trust::revoke(&fingerprint, name, &keys::now())?;
             say!("{fingerprint} is revoked: nothing that it signed runs here");
-            if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == fingerprint) {
+            if keys::own_public_key()?
+                .is_some_and(|own| Fingerprint::from_public_key(&own.key) == fingerprint)
+            {
                 say!(
                     "it is your own key: move keys/self.key and keys/self.pub away, make a new one (hyperchunk key new), and sign anew what you wrote (hyperchunk udf rebuild --take-over)"
                 );

@@ -279,7 +279,8 @@ pub(crate) fn describe_attached(one: &edit::AttachedDataset, dry_run: bool) -> S
             "one chunk".to_owned()
         },
         match &record.signature {
-            Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
+            Some(s) =>
+                format!("signed {}", hyperchunk_udf::signature::Fingerprint::from_public_key(&s.public_key)),
             None => "not signed".to_owned(),
         },
     )
@@ -486,7 +487,10 @@ fn rebuild(library: &'static Library, target: &str, take_over: bool) -> Outcome 
                 None => record.backend.short_name().to_owned(),
             },
             match &record.signature {
-                Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
+                Some(s) => format!(
+                    "signed {}",
+                    hyperchunk_udf::signature::Fingerprint::from_public_key(&s.public_key)
+                ),
                 None => "not signed".to_owned(),
             },
         );

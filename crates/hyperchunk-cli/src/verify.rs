@@ -128,7 +128,7 @@ fn explain(
         }
         _ => put!(out, "  Nobody signed it: anybody could have written it."),
     }
-    let Ok(profile) = Profile::of(*signer) else {
+    let Ok(profile) = Profile::for_signer(*signer) else {
         let error = entry.profile.as_ref().err().map(ToString::to_string).unwrap_or_default();
         put!(out, "  It does not run here: {error}");
         return Ok(());

@@ -161,7 +161,7 @@ struct Gpu {
 
 impl Gpu {
     fn new(bytes: usize) -> Gpu {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         Gpu {
             memory: DeviceMemory::alloc(&context, bytes).unwrap(),
             stream: Stream::new(&context).unwrap(),
@@ -530,7 +530,7 @@ fn without_nvidia_fs_cufile_says_so() {
     let variables: [(&str, &OsStr); 2] =
         [("HYPERCHUNK_FAKE_CUDA", "nvfs=0".as_ref()), ("HYPERCHUNK_CUFILE", library.as_ref())];
     apart_with("ingest::without_nvidia_fs_cufile_says_so", &variables, || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let cufile = CuFile::load(&context, None).unwrap();
         assert_eq!((cufile.mode(), cufile.version()), (Mode::Compatibility, Some((1, 14))));
         // NVIDIA's own would not find a driver that replaces theirs.
@@ -586,7 +586,7 @@ fn memory_is_kept_for_the_next_call_within_a_bound() {
 #[test]
 fn blocks_go_to_their_places() {
     apart("ingest::blocks_go_to_their_places", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let stream = Stream::new(&context).unwrap();
         let mut placing = BlockCopier::new(&context).unwrap();
         for (block, from, dims, to, size, element) in [

@@ -95,18 +95,19 @@ fn filtered(
 fn apply(flags: c_uint, parameters: &[c_uint], input: &[u8], output: &mut Vec<u8>) -> Result<Option<usize>> {
     if flags & REVERSE == 0 {
         let context = EncodeContext { parameters, optional: flags & OPTIONAL != 0 };
-        let done = Snappy.encode(input, output, &context).map_err(|error| of_format(&error, "a chunk"))?;
+        let done =
+            Snappy.encode(input, output, &context).map_err(|error| convert_error(&error, "a chunk"))?;
         return Ok(match done {
             Encoded::Written(length) => Some(length),
             Encoded::Same | Encoded::Refused => None,
         });
     }
     let context = Context { parameters, expected: None, limit: MAX_CHUNK_BYTES };
-    Snappy.decode_over(input, output, &context).map_err(|error| of_format(&error, "a stored chunk"))?;
+    Snappy.decode_over(input, output, &context).map_err(|error| convert_error(&error, "a stored chunk"))?;
     Ok(Some(output.len()))
 }
 
-fn of_format(error: &hyperchunk_format::Error, of: &str) -> Error {
+fn convert_error(error: &hyperchunk_format::Error, of: &str) -> Error {
     let kind = match error.kind() {
         hyperchunk_format::ErrorKind::Limit => ErrorKind::Limit,
         _ => ErrorKind::Invalid,

@@ -46,7 +46,7 @@ impl Program {
         // SAFETY: a live handle and a NUL-terminated name.
         let exported = unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) };
         // The loader also searches other libraries, which may include another libhdf5.
-        if !exported.is_null() && base_of(exported) == Some(self.base) {
+        if !exported.is_null() && find_base(exported) == Some(self.base) {
             return exported;
         }
         let table = self.table.get_or_init(|| program_table(self.base).unwrap_or_default());
@@ -56,7 +56,7 @@ impl Program {
 }
 
 /// Returns the base address of the object that contains this address.
-fn base_of(address: *const c_void) -> Option<usize> {
+fn find_base(address: *const c_void) -> Option<usize> {
     // SAFETY: all-zero is a valid Dl_info; any address may be asked about.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
@@ -67,7 +67,7 @@ fn base_of(address: *const c_void) -> Option<usize> {
 /// Returns the base address of the program.
 fn program_base() -> Option<usize> {
     // SAFETY: no pointers; the program's headers are in its first page.
-    base_of(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
+    find_base(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
 }
 
 /// Placeholder for a function that a static program does not have. Every function of the table reports
@@ -88,11 +88,11 @@ pub(crate) fn is_absent(function: *const c_void) -> bool {
 impl Symbols {
     /// Opens the symbols of the object with this file, which the loader knows as `handle` and which is loaded
     /// at `base`.
-    pub(crate) fn of(handle: *mut c_void, base: usize, file: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(handle: *mut c_void, base: usize, file: Option<&Path>) -> Result<Self> {
         if program_base() != Some(base) {
             let plain = Symbols::Loader(handle as usize);
             // The loader also searches the object's dependencies, which may include another libhdf5.
-            if base_of(plain.look_up(c"H5open")) == Some(base) {
+            if find_base(plain.look_up(c"H5open")) == Some(base) {
                 return Ok(plain);
             }
             let prefix = file.and_then(|file| prefix_in(file).transpose()).transpose()?;

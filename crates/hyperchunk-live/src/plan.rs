@@ -117,7 +117,7 @@ impl Plan {
             audit::note(&audit::Event { file, dataset, record, signer, profile, language, error });
         };
         let profile =
-            legacy.map_or_else(|| Profile::of(signer), LegacyDataset::profile).map_err(|error| {
+            legacy.map_or_else(|| Profile::for_signer(signer), LegacyDataset::profile).map_err(|error| {
                 note(None, &error);
                 let key = signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
                 named(Error::new(error.kind(), format!("({}, {key}): {error}", record.backend.short_name())))
@@ -126,7 +126,7 @@ impl Plan {
             note(Some(&profile.name), &error);
         }
         let instance = file.instance();
-        let results = Results::of(&record, &profile);
+        let results = Results::for_record(&record, &profile);
         let mut plan = Self {
             instance,
             trust: trusted,
@@ -192,7 +192,7 @@ impl Plan {
         let mut constant = true;
         for input in &record.inputs {
             sources::check(file, record, input).map_err(|error| about_input(&error, input))?;
-            if record.attribute_of(input).is_some() {
+            if record.find_attribute(input).is_some() {
                 crate::attributes::open(file, record, input).map_err(|error| about_input(&error, input))?;
                 let source = Source::Copied(record.part_bytes(input, true));
                 slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
@@ -298,7 +298,7 @@ pub(crate) fn state(m: &Metadata) -> State {
 /// Returns the verified record of a dataset, and its signer.
 fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
     let bytes = record_of(dataset)?;
-    if RecordDigest::of(&bytes) != stub.record {
+    if RecordDigest::compute(&bytes) != stub.record {
         let message = "its record is not the one that its chunks were made for: it was changed";
         return fail(ErrorKind::Invalid, message);
     }

@@ -205,7 +205,7 @@ static LOGGED: Mutex<Option<LoggedEvents>> = Mutex::new(None);
 /// Logs `event`, once in this process, if the log is on. For a file with many live datasets, only the first
 /// events are logged, and a note that there are more: one file cannot displace the entries of others.
 pub fn note(event: &Event<'_>) {
-    let count = number_of(event);
+    let count = count_event(event);
     if (1..=MAX_FILE_EVENTS).contains(&count)
         && let Ok(Some(setting)) = setting()
     {
@@ -217,7 +217,7 @@ pub fn note(event: &Event<'_>) {
 }
 
 /// Returns the event's number within its file; 0 for a duplicate.
-fn number_of(event: &Event<'_>) -> usize {
+fn count_event(event: &Event<'_>) -> usize {
     let mut hasher = DefaultHasher::new();
     (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);
     let Some(mut noted) = cache(&LOGGED) else { return 1 };

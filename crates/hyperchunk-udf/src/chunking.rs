@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
-use crate::record::{UNLIMITED, bytes_of};
+use crate::record::{UNLIMITED, byte_size};
 use crate::spec::{InputInfo, resolution};
 
 /// Way of running a function: once on the whole array, or once a chunk.
@@ -82,7 +82,7 @@ impl Chunking {
                 )
             }
         };
-        if bytes_of(&shape, datatype) >= CHUNK_BYTES_LIMIT {
+        if byte_size(&shape, datatype) >= CHUNK_BYTES_LIMIT {
             let advice = "attach with `--chunks auto` if the function works on any block of its inputs";
             fail!(Limit, "a chunk of {shape:?} would have 4 GiB or more, which HDF5 cannot store: {advice}")
         }
@@ -99,8 +99,8 @@ impl Chunking {
 /// Chooses the inputs' chunk shape if they are chunked, so that no input chunk is decoded twice; otherwise
 /// full-width bands, so that each block of a contiguous input is contiguous in the file.
 fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
-    let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK_BYTES;
-    if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
+    let fits = |c: &&Vec<u64>| c.len() == dims.len() && byte_size(c, datatype) <= MAX_INPUT_CHUNK_BYTES;
+    if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| byte_size(c, datatype)) {
         return chunk.iter().zip(largest).map(|(&c, &d)| c.min(d)).collect();
     }
     let bytes = (BLOCK_BYTES / (1 + inputs.len() as u64)).clamp(*OUTPUT_BYTES.start(), *OUTPUT_BYTES.end());

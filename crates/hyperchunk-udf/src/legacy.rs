@@ -144,7 +144,7 @@ impl LegacyDataset {
             header: text.to_owned(),
             code: code.to_vec(),
             signer,
-            digest: RecordDigest::of(chunk),
+            digest: RecordDigest::compute(chunk),
         })
     }
 
@@ -156,7 +156,7 @@ impl LegacyDataset {
     /// Returns the signer's key, if the signature is valid.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         match &self.signer {
-            Signer::Known(key) => Some(Fingerprint::of(&key.key)),
+            Signer::Known(key) => Some(Fingerprint::from_public_key(&key.key)),
             _ => None,
         }
     }
@@ -191,7 +191,7 @@ impl LegacyDataset {
         let backend = self.language()?;
         let way = self.way_out();
         let fingerprint = match &self.signer {
-            Signer::Known(key) => Fingerprint::of(&key.key),
+            Signer::Known(key) => Fingerprint::from_public_key(&key.key),
             Signer::Broken => {
                 fail!(Invalid, "its signature (of HDF5-UDF) does not hold: the compiled form was changed")
             }
@@ -200,7 +200,7 @@ impl LegacyDataset {
                 "refused to run: it was written by HDF5-UDF and nobody signed it; compiled forms run only if you listed their signer. {way}"
             ),
         };
-        let mut profile = Profile::of(Some(fingerprint))?;
+        let mut profile = Profile::for_signer(Some(fingerprint))?;
         if profile.name == "untrusted" {
             fail!(
                 Refused,

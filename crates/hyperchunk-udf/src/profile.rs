@@ -139,10 +139,10 @@ impl Profile {
     /// # Errors
     /// `Refused` when the key was revoked; `Key` when a relevant file is unsafe or malformed, or when two
     /// profiles list the key: no function runs then.
-    pub fn of(signer: Option<Fingerprint>) -> Result<Self> {
+    pub fn for_signer(signer: Option<Fingerprint>) -> Result<Self> {
         let name = match signer {
             None => "untrusted".to_owned(),
-            Some(fingerprint) => trust::profile_of(&fingerprint)?,
+            Some(fingerprint) => trust::profile_name(&fingerprint)?,
         };
         Profile::named(&name)
     }

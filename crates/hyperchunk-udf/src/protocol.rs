@@ -356,7 +356,7 @@ pub fn encode_reply(answer: &Reply) -> Vec<u8> {
 pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
     let mut c = Cursor(bytes);
     let answer = match c.word() {
-        Some(READY) => match (c.word(), c.word(), c.long(), c.word().and_then(DecodeSupport::of_number)) {
+        Some(READY) => match (c.word(), c.word(), c.long(), c.word().and_then(DecodeSupport::from_number)) {
             (Some(layers), Some(landlock_abi), Some(inputs_at), Some(decodes)) => {
                 Some(Reply::Ready { layers, landlock_abi, inputs_at, decodes })
             }

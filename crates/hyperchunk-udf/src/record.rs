@@ -65,7 +65,7 @@ pub struct Slot {
 impl Slot {
     /// Returns the size of the whole dataset in memory in bytes.
     pub fn bytes(&self) -> u64 {
-        bytes_of(&self.dims, &self.datatype)
+        byte_size(&self.dims, &self.datatype)
     }
 
     /// Returns the byte offset of the block at `offset` in the row-major array.
@@ -77,7 +77,7 @@ impl Slot {
 }
 
 /// Returns the size of `dims` elements in bytes; shapes of records are checked not to overflow.
-pub fn bytes_of(dims: &[u64], datatype: &Datatype) -> u64 {
+pub fn byte_size(dims: &[u64], datatype: &Datatype) -> u64 {
     dims.iter().fold(datatype.size() as u64, |a, &d| a.saturating_mul(d))
 }
 
@@ -351,7 +351,7 @@ impl Record {
     }
 
     /// Returns the object and the attribute of an input that is an attribute.
-    pub fn attribute_of(&self, input: &Slot) -> Option<(&str, &str)> {
+    pub fn find_attribute(&self, input: &Slot) -> Option<(&str, &str)> {
         let (label, name) = self.attributes.get_key_value(&input.name)?;
         let object = label.strip_suffix(name.as_str())?.strip_suffix('@')?;
         Some((object, name))
@@ -363,7 +363,7 @@ impl Record {
             let Some(input) = self.inputs.iter().find(|input| input.name == *label) else {
                 fail!(Invalid, "the record says that {shown:?} is an attribute, which is no input")
             };
-            if name.is_empty() || self.attribute_of(input).is_none_or(|(object, _)| object.is_empty()) {
+            if name.is_empty() || self.find_attribute(input).is_none_or(|(object, _)| object.is_empty()) {
                 fail!(Invalid, "the record has an attribute {shown:?}, which names no object and attribute")
             }
             if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE_BYTES || input.bytes() == 0 {
@@ -400,7 +400,7 @@ impl Record {
         if rank == 0 || self.chunk.len() != rank || self.chunk.contains(&0) {
             fail!(Invalid, "the record's chunk shape {:?} does not fit {:?}", self.chunk, self.output.dims)
         }
-        if bytes_of(&self.chunk, &self.output.datatype) >= 1 << 32 {
+        if byte_size(&self.chunk, &self.output.datatype) >= 1 << 32 {
             fail!(Limit, "a chunk of {:?} is 4 GiB or more", self.chunk)
         }
         if !self.blockwise && self.chunk != self.output.dims {

@@ -32,7 +32,7 @@ impl DecodeSupport {
         self as u32
     }
 
-    pub(crate) fn of_number(number: u32) -> Option<Self> {
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
         [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed]
             .get(usize::try_from(number).ok()?)
             .copied()
@@ -379,8 +379,8 @@ mod tests {
             assert_eq!(DecodeSupport::needed(filters.iter().copied()), expected, "{filters:?}");
         }
         for decodes in [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed] {
-            assert_eq!(DecodeSupport::of_number(decodes.number()), Some(decodes));
+            assert_eq!(DecodeSupport::from_number(decodes.number()), Some(decodes));
         }
-        assert_eq!(DecodeSupport::of_number(3), None);
+        assert_eq!(DecodeSupport::from_number(3), None);
     }
 }

@@ -35,7 +35,7 @@ pub struct RecordDigest(pub [u8; 16]);
 
 impl RecordDigest {
     /// Computes the digest of a record as stored in the file.
-    pub fn of(record: &[u8]) -> Self {
+    pub fn compute(record: &[u8]) -> Self {
         RecordDigest(head(&Sha256::digest(record)))
     }
 }
@@ -89,7 +89,7 @@ impl RecordLocation {
     /// Returns the location of a record of `record` bytes, of a dataset of shape `dims` with chunks of shape
     /// `chunk`: in the first chunk, if there is one and HDF5 can encode its size there, for which the
     /// smallest chunks have two bytes.
-    pub fn of(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
+    pub fn choose(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
         let elements = chunk.iter().fold(1u64, |product, &length| product.saturating_mul(length)).max(1);
         let noted = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
         let bytes = record as u64 + MAX_STUB_BYTES as u64;
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn stub(place: RecordLocation, chunk: &[u64]) -> Stub {
-        Stub { id: LiveId([7; 16]), record: RecordDigest::of(b"{}"), place, chunk: chunk.to_vec() }
+        Stub { id: LiveId([7; 16]), record: RecordDigest::compute(b"{}"), place, chunk: chunk.to_vec() }
     }
 
     fn check(place: RecordLocation, chunk: &[u64]) {
@@ -295,12 +295,12 @@ mod tests {
 
     #[test]
     fn where_records_fit() {
-        assert_eq!(RecordLocation::of(6000, &[4], &[4]), RecordLocation::Chunk);
-        assert_eq!(RecordLocation::of(6000, &[0, 4], &[1, 4]), RecordLocation::Attribute);
-        assert_eq!(RecordLocation::of(65_536, &[4], &[4]), RecordLocation::Attribute);
-        assert_eq!(RecordLocation::of(65_536, &[256], &[256]), RecordLocation::Chunk);
-        assert_eq!(RecordLocation::of(64 << 20, &[1 << 16], &[1 << 16]), RecordLocation::Chunk);
-        assert_eq!(RecordLocation::of(64 << 20, &[1 << 30], &[1 << 30]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(6000, &[4], &[4]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(6000, &[0, 4], &[1, 4]), RecordLocation::Attribute);
+        assert_eq!(RecordLocation::choose(65_536, &[4], &[4]), RecordLocation::Attribute);
+        assert_eq!(RecordLocation::choose(65_536, &[256], &[256]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(64 << 20, &[1 << 16], &[1 << 16]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(64 << 20, &[1 << 30], &[1 << 30]), RecordLocation::Chunk);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl KnownKey {
     /// Makes the entry of a key in `profile`.
     pub fn new(key: &PublicKey, profile: &str) -> Self {
         KnownKey {
-            fingerprint: Fingerprint::of(&key.key),
+            fingerprint: Fingerprint::from_public_key(&key.key),
             key: Some(key.key),
             name: key.name.clone(),
             email: key.email.clone(),
@@ -149,7 +149,7 @@ impl Lists {
     }
 
     /// Returns the one profile that lists this key.
-    fn profile_of(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
+    fn find_profile(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
         let mut found = Vec::new();
         for profile in keys::list_folder(&self.folder.join("profiles"))? {
             if is_name(&profile) && self.lists(&profile, fingerprint)? == Some(true) {
@@ -176,7 +176,7 @@ impl Lists {
 ///
 /// # Errors
 /// `Refused` when it was revoked; `Key` when a relevant file is unsafe, or two profiles list it.
-pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
+pub(crate) fn profile_name(fingerprint: &Fingerprint) -> Result<String> {
     let policy = Policy::load()?;
     check_revoked(fingerprint)?;
     let all = Lists::all();
@@ -187,7 +187,7 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
         }
     }
     for lists in all.iter().filter(|l| l.shared || policy.user_profiles) {
-        if let Some(profile) = lists.profile_of(fingerprint)? {
+        if let Some(profile) = lists.find_profile(fingerprint)? {
             return Ok(profile);
         }
     }
@@ -196,7 +196,7 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
         return Ok("untrusted".into());
     }
     match keys::own_public_key()? {
-        Some(own) if Fingerprint::of(&own.key) == *fingerprint => Ok("self".into()),
+        Some(own) if Fingerprint::from_public_key(&own.key) == *fingerprint => Ok("self".into()),
         _ => Ok("untrusted".into()),
     }
 }

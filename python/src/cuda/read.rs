@@ -42,7 +42,7 @@ pub(super) struct Arrived {
 /// Reads to memory on a GPU. The GPU decodes stored chunks if it can, results of kernels stay
 /// there, and everything else is decoded by the processor.
 pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure> {
-    let context = Context::of(device)?;
+    let context = Context::for_device(device)?;
     let name = || wanted.dataset.object().path().unwrap_or("(no name)").to_owned();
     let memory = DeviceMemory::alloc(&context, wanted.bytes).map_err(|error| error.within(name()))?;
     let whole = |memory, report| Ok(Arrived { memory, report, through_host: None });

@@ -40,7 +40,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     say!("python     {}", told(programs.python()));
     gpu::tell(&programs);
     match keys::own_public_key() {
-        Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
+        Ok(Some(key)) => say!("key        {}", Fingerprint::from_public_key(&key.key)),
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),
         Err(error) => say!("key        not usable: {error}"),
     }

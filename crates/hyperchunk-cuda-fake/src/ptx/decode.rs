@@ -13,12 +13,12 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(opcode: &'a str) -> (&'a str, Parts<'a>) {
+    fn parse(opcode: &'a str) -> (&'a str, Parts<'a>) {
         let mut words = opcode.split('.');
         let name = words.next().unwrap_or_default();
         let mut parts = Parts { types: Vec::new(), others: Vec::new() };
         for word in words {
-            match Type::of(word) {
+            match Type::parse(word) {
                 Some(ty) => parts.types.push(ty),
                 None => parts.others.push(word),
             }
@@ -34,7 +34,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Removes one of several words.
-    fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Option<T> {
+    fn take_word<T: Copy>(&mut self, words: &[(&str, T)]) -> Option<T> {
         words.iter().find(|(word, _)| self.take(word)).map(|(_, value)| *value)
     }
 }
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
         opcode: &'a str,
         raw: Vec<RawOperand<'a>>,
     ) -> Result<Action> {
-        let (name, mut parts) = Parts::of(opcode);
+        let (name, mut parts) = Parts::parse(opcode);
         let unknown = |body: &Body<'a>| body.wrong(format!("the instruction {opcode} is not known"));
         match name {
             "bra" => {
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
         }
         let saturate = parts.take("sat");
         let flush = parts.take("ftz");
-        let towards = parts.one_of(&[
+        let towards = parts.take_word(&[
             ("rz", RoundingDirection::Zero),
             ("rm", RoundingDirection::Down),
             ("rp", RoundingDirection::Up),
@@ -201,9 +201,9 @@ impl<'a> Parser<'a> {
         {
             return unknown(body);
         }
-        let of_floats = matches!(operation, Operation::Fma | Operation::Sqrt | Operation::Reciprocal)
+        let needs_floats = matches!(operation, Operation::Fma | Operation::Sqrt | Operation::Reciprocal)
             || APPROXIMATE.iter().any(|(_, of)| *of == operation);
-        if of_floats && ty.kind != Kind::Float {
+        if needs_floats && ty.kind != Kind::Float {
             return unknown(body);
         }
         if let Some(towards) = towards {
@@ -277,13 +277,13 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let what = match name {
-            "shfl" => parts.one_of(&[
+            "shfl" => parts.take_word(&[
                 ("up", WarpOperation::Up),
                 ("down", WarpOperation::Down),
                 ("bfly", WarpOperation::Butterfly),
                 ("idx", WarpOperation::Index),
             ]),
-            _ => parts.one_of(&[
+            _ => parts.take_word(&[
                 ("all", WarpOperation::All),
                 ("any", WarpOperation::Any),
                 ("uni", WarpOperation::Uniform),
@@ -338,7 +338,7 @@ impl<'a> Parser<'a> {
         let operation = match plain {
             "add" => Operation::Add,
             "sub" => Operation::Sub,
-            "mad" => match parts.one_of(&[("lo", Operation::MadLow), ("hi", Operation::MadHigh)]) {
+            "mad" => match parts.take_word(&[("lo", Operation::MadLow), ("hi", Operation::MadHigh)]) {
                 Some(operation) => operation,
                 None => return Ok(None),
             },
@@ -396,8 +396,8 @@ impl<'a> Parser<'a> {
         raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         parts.others.retain(|other| !ORDERS.contains(other) && !other.contains("::"));
-        let space = parts.one_of(&SPACES).unwrap_or(Space::Generic);
-        let count = parts.one_of(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
+        let space = parts.take_word(&SPACES).unwrap_or(Space::Generic);
+        let count = parts.take_word(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
         let (Some(ty), true, [first, second]) = (parts.types.first().copied(), parts.others.is_empty(), raw)
         else {
             return Ok(None);
@@ -427,8 +427,8 @@ impl<'a> Parser<'a> {
         raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         parts.others.retain(|other| !ORDERS.contains(other));
-        let space = parts.one_of(&SPACES).unwrap_or(Space::Generic);
-        let atomic = parts.one_of(&[
+        let space = parts.take_word(&SPACES).unwrap_or(Space::Generic);
+        let atomic = parts.take_word(&[
             ("add", Atomic::Alu(Operation::Add)),
             ("min", Atomic::Alu(Operation::Min)),
             ("max", Atomic::Alu(Operation::Max)),
@@ -469,7 +469,7 @@ impl<'a> Parser<'a> {
     ) -> Result<Option<Action>> {
         parts.take("ftz");
         let combine =
-            parts.one_of(&[("and", Operation::And), ("or", Operation::Or), ("xor", Operation::Xor)]);
+            parts.take_word(&[("and", Operation::And), ("or", Operation::Or), ("xor", Operation::Xor)]);
         let [word] = parts.others[..] else { return Ok(None) };
         let plain = match word {
             "lo" => "lt",
@@ -519,7 +519,7 @@ impl<'a> Parser<'a> {
         raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         let (saturate, flush) = (parts.take("sat"), parts.take("ftz"));
-        let rounding = parts.one_of(&[
+        let rounding = parts.take_word(&[
             ("rn", Rounding::Nearest),
             ("rni", Rounding::IntegralNearest),
             ("rzi", Rounding::IntegralZero),
@@ -617,7 +617,7 @@ fn arithmetic(name: &str, parts: &mut Parts<'_>) -> Option<(Operation, usize)> {
     let nearest = parts.take("rn");
     let approximate = parts.take("approx") || parts.take("full");
     let product = |parts: &mut Parts<'_>, of: [Operation; 3]| {
-        parts.one_of(&[("lo", of[0]), ("hi", of[1]), ("wide", of[2])]).unwrap_or(of[0])
+        parts.take_word(&[("lo", of[0]), ("hi", of[1]), ("wide", of[2])]).unwrap_or(of[0])
     };
     let is_float = parts.types.first().is_some_and(|ty| ty.kind == Kind::Float);
     Some(match name {
@@ -630,8 +630,8 @@ fn arithmetic(name: &str, parts: &mut Parts<'_>) -> Option<(Operation, usize)> {
         "prmt" => (Operation::Permute, 3),
         "lop3" => (Operation::Lookup(0), 3),
         "shf" => {
-            let clamp = parts.one_of(&[("clamp", true), ("wrap", false)])?;
-            let operation = match (parts.one_of(&[("l", true), ("r", false)])?, clamp) {
+            let clamp = parts.take_word(&[("clamp", true), ("wrap", false)])?;
+            let operation = match (parts.take_word(&[("l", true), ("r", false)])?, clamp) {
                 (true, false) => Operation::FunnelLeft,
                 (true, true) => Operation::FunnelLeftClamp,
                 (false, false) => Operation::FunnelRight,

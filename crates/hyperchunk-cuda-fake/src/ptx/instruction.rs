@@ -21,7 +21,7 @@ pub(crate) struct Type {
 
 impl Type {
     /// Parses a type name without the dot.
-    pub(super) fn of(name: &str) -> Option<Type> {
+    pub(super) fn parse(name: &str) -> Option<Type> {
         let (kind, bits) = match name.as_bytes().first()? {
             _ if name == "pred" => return Some(Type { kind: Kind::Predicate, bits: 1 }),
             b'b' => (Kind::Bits, &name[1..]),

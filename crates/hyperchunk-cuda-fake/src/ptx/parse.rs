@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
                 ".align" => align = self.number()?,
                 ".v2" => each = 2,
                 ".v4" => each = 4,
-                _ if word.starts_with('.') => match Type::of(&word[1..]) {
+                _ if word.starts_with('.') => match Type::parse(&word[1..]) {
                     Some(found) => ty = Some(found),
                     None => return self.wrong(format!("a variable of type {word} is not known")),
                 },
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
                 match word {
                     ".align" => align = self.number()?,
                     ".ptr" | ".global" | ".const" | ".shared" | ".local" => {}
-                    _ if word.starts_with('.') => match Type::of(&word[1..]) {
+                    _ if word.starts_with('.') => match Type::parse(&word[1..]) {
                         Some(found) => ty = Some(found),
                         None => return self.wrong(format!("a parameter of type {word} is not known")),
                     },
@@ -437,7 +437,7 @@ impl<'a> Parser<'a> {
     fn registers(&mut self, body: &mut Body<'a>) -> Result<()> {
         self.at += 1;
         let ty = self.word()?;
-        if Type::of(ty.trim_start_matches('.')).is_none() {
+        if Type::parse(ty.trim_start_matches('.')).is_none() {
             return self.wrong(format!("registers of type {ty} are not known"));
         }
         loop {

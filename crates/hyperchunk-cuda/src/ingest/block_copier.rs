@@ -41,7 +41,11 @@ impl BlockCopier {
     /// # Errors
     /// Errors of the driver.
     pub fn new(context: &Arc<Context>) -> Result<BlockCopier> {
-        Ok(BlockCopier { stream: Stream::new(context)?, kernels: Kernels::of(context)?, table: None })
+        Ok(BlockCopier {
+            stream: Stream::new(context)?,
+            kernels: Kernels::for_context(context)?,
+            table: None,
+        })
     }
 
     /// Copies a part of a block at the start of `from` into an array at the start of `to`. The copy is

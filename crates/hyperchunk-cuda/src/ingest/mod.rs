@@ -212,7 +212,7 @@ pub fn ingest(
         fail!(Invalid, "an array that begins at byte {offset} cannot have units of {} bytes", request.swap)
     }
     let context = to.context();
-    let kernels = Kernels::of(context)?;
+    let kernels = Kernels::for_context(context)?;
     let tasks = plan::tasks(request, options)?;
     let batches = plan::batches(&tasks, options.batch);
     let registered = prepare::register(request, options);

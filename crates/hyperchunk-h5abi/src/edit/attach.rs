@@ -174,7 +174,7 @@ pub(super) fn attach_source(
         Backend::Wasm => {
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
             let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
-            let language = Language::of(Path::new(&shown));
+            let language = Language::from_path(Path::new(&shown));
             Some(
                 source::compile(module, language, &source, outputs.chain(inputs), &programs)
                     .map_err(in_source)?,
@@ -221,9 +221,13 @@ pub(super) fn attach_source(
             cuda::check_record(&record).map_err(in_source)?;
         }
         let like = resolved.inputs.iter().filter(|i| i.dims == output.dims && i.attribute.is_none());
-        let scales =
-            dimensions::of_inputs(library, file.handle.id, like.map(|i| i.name.as_str()), output.dims.len())
-                .map_err(|e| e.about(path.display().to_string()))?;
+        let scales = dimensions::input_scales(
+            library,
+            file.handle.id,
+            like.map(|i| i.name.as_str()),
+            output.dims.len(),
+        )
+        .map_err(|e| e.about(path.display().to_string()))?;
         let one = store(library, file.handle.id, record, options, scales, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);

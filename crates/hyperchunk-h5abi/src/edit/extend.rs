@@ -39,7 +39,7 @@ pub fn extend(
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;
     let (record, _) = entry.record.map_err(about)?;
-    let digest = RecordDigest::of(entry.json.as_bytes());
+    let digest = RecordDigest::compute(entry.json.as_bytes());
     grow(library, path, dataset, &record, (digest, entry.place), to).map_err(about)
 }
 

@@ -167,7 +167,7 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     if let Ok(None) = &stored
         && let Some(chunk) = payload(library, object.id).ok().flatten()
     {
-        return Ok(Some(of_legacy(path, stub_bytes, &chunk)));
+        return Ok(Some(legacy_entry(path, stub_bytes, &chunk)));
     }
     let (bytes, place) = match stored.and_then(|b| b.ok_or_else(missing)) {
         Ok((bytes, place)) => (Ok(bytes), place),
@@ -183,7 +183,7 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     };
     let verified = bytes.as_deref().map_err(Clone::clone).and_then(VerifiedRecord::new).and_then(grown);
     let profile = match &verified {
-        Ok(v) => Profile::of(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
+        Ok(v) => Profile::for_signer(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
         Err(e) => Err(e.clone()),
     };
     Ok(Some(Entry {
@@ -199,7 +199,7 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
 }
 
 /// Makes an entry from the data that HDF5-UDF wrote into a dataset's only chunk.
-fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
+fn legacy_entry(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
     let parsed = LegacyDataset::parse(chunk);
     let profile = parsed.as_ref().map_err(Clone::clone).and_then(LegacyDataset::profile);
     let error = match &parsed {

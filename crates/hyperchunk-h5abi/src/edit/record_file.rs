@@ -18,8 +18,8 @@ const MAX_COMPACT_BYTES: usize = 60_000;
 /// The old record is removed first and the new one written last: in between, the stubs belong to no record,
 /// and reading them is an error.
 pub(super) fn write(library: &'static Library, dataset: Hid, record: &Record, bytes: &[u8]) -> Result<()> {
-    let digest = RecordDigest::of(bytes);
-    let place = RecordLocation::of(bytes.len(), &record.output.dims, &record.chunk);
+    let digest = RecordDigest::compute(bytes);
+    let place = RecordLocation::choose(bytes.len(), &record.output.dims, &record.chunk);
     remove_attribute(library, dataset)?;
     let chunks = chunk_numbers(&record.output.dims, &record.chunk);
     match place {

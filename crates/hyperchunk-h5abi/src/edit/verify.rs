@@ -34,7 +34,7 @@ pub(super) fn verify_stubs(
 ) -> Result<u64> {
     let file = open(library, path, false)?;
     let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
-    let digest = RecordDigest::of(json.as_bytes());
+    let digest = RecordDigest::compute(json.as_bytes());
     let mut count = 0;
     for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
         let wrong = |e: Error| Error::new(ErrorKind::Invalid, format!("chunk {chunk:?}: {e}"));
@@ -66,7 +66,7 @@ pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Reco
         let about = |text: String| {
             Error::new(ErrorKind::Invalid, format!("input {:?} {text}", escape(&input.name, 80)))
         };
-        if record.attribute_of(input).is_some() {
+        if record.find_attribute(input).is_some() {
             attributes::check(library, record, file.handle.id, input)
                 .map_err(|e| Error::new(e.kind(), format!("input {:?}: {e}", escape(&input.name, 80))))?;
             continue;

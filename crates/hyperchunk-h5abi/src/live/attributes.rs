@@ -6,12 +6,12 @@ use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid, NULL_TERMINATED, SPACE_NULL};
 use crate::{Result, fail};
-use hyperchunk_udf::attribute::{place_texts, text_of};
+use hyperchunk_udf::attribute::{place_texts, text_datatype};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Kind;
-use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, bytes_of};
+use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, byte_size};
 use std::ffi::{CStr, c_char};
 
 /// The shape and type of an attribute that is an input.
@@ -24,7 +24,7 @@ pub(crate) struct AttributeInfo {
 
 /// Fails if an attribute that is an input is in a file that inputs may not come from.
 pub(super) fn check_place(library: &'static Library, plan: &Plan, file: &Handle, slot: &Slot) -> Result<()> {
-    let Some((object, _)) = plan.verified.record.attribute_of(slot) else { return Ok(()) };
+    let Some((object, _)) = plan.verified.record.find_attribute(slot) else { return Ok(()) };
     let path = c_name(&absolute(object))?;
     // SAFETY: a NUL-terminated name; 0 is the default access list.
     let object =
@@ -139,13 +139,13 @@ pub(crate) fn find(
 ) -> Result<Option<AttributeInfo>> {
     let Some(attribute) = Attribute::open(library, file, object, name)? else { return Ok(None) };
     let (datatype, kind) = if attribute.is_text(library) {
-        (text_of(&attribute.texts(library)?)?, None)
+        (text_datatype(&attribute.texts(library)?)?, None)
     } else {
         let (_, datatype, kind) = library.input_type(backend, attribute.file_type.id)?;
         (datatype, kind)
     };
     attribute.elements()?;
-    if datatype.has_pointers() || bytes_of(&attribute.dims, &datatype) > MAX_ATTRIBUTE_BYTES {
+    if datatype.has_pointers() || byte_size(&attribute.dims, &datatype) > MAX_ATTRIBUTE_BYTES {
         fail!(Unsupported, "it is {}, and attributes are inputs up to 64 KiB", escape(&datatype.name(), 80))
     }
     Ok(Some(AttributeInfo { dims: attribute.dims, datatype, kind }))
@@ -158,7 +158,7 @@ pub(crate) fn check(
     file: Hid,
     input: &Slot,
 ) -> Result<Option<Kind>> {
-    let Some((object, name)) = record.attribute_of(input) else { fail!(Invalid, "it is no attribute") };
+    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is no attribute") };
     let Some(found) = find(library, record.backend, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")
     };
@@ -185,7 +185,7 @@ pub(super) fn read(
     input: &Slot,
     to: &mut [u8],
 ) -> Result<()> {
-    let Some((object, name)) = record.attribute_of(input) else { fail!(Invalid, "it is no attribute") };
+    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is no attribute") };
     check(library, record, file, input)?;
     let Some(attribute) = Attribute::open(library, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")

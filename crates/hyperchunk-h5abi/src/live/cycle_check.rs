@@ -6,7 +6,7 @@
 
 use super::external_inputs::ExternalInputs;
 use super::legacy;
-use super::locate::is_client_data_of;
+use super::locate::is_client_data_for;
 use super::locate::is_computed;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
@@ -39,7 +39,7 @@ pub(super) enum LiveDataset {
 pub(super) fn check(found: &[LiveDataset]) -> Result<()> {
     found.iter().try_for_each(|live| {
         ActiveEvaluation::check(|id| match live {
-            LiveDataset::Words(words) => is_client_data_of(words, id),
+            LiveDataset::Words(words) => is_client_data_for(words, id),
             LiveDataset::Legacy(known) => *known == id,
         })
     })
@@ -74,8 +74,9 @@ impl Walk<'_> {
         match filter {
             Some(words) if words.is_empty() => {
                 let payload = legacy::payload(library, dataset)?;
-                self.found
-                    .extend(payload.map(|bytes| LiveDataset::Legacy(LiveId(RecordDigest::of(&bytes).0))));
+                self.found.extend(
+                    payload.map(|bytes| LiveDataset::Legacy(LiveId(RecordDigest::compute(&bytes).0))),
+                );
             }
             Some(words) => self.found.push(LiveDataset::Words(words)),
             None => {}
@@ -87,7 +88,7 @@ impl Walk<'_> {
         if depth >= MAX_DEPTH {
             fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
         }
-        let file = library.file_of(dataset)?;
+        let file = library.object_file(dataset)?;
         for (name, source) in self.sources(plist.id)? {
             let source = c_name(&source)?;
             if name == "." {
@@ -133,7 +134,7 @@ impl Walk<'_> {
 
     fn places(&self, dataset: Hid, file: &Handle, name: &Path) -> Vec<PathBuf> {
         let library = self.library;
-        let path = library.name_of(file.id, library.f.file_name);
+        let path = library.object_name(file.id, library.f.file_name);
         let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
         // The link, the file it resolves to, and the process's present directory may all be in different
         // folders.

@@ -38,11 +38,11 @@ impl ExternalInputs {
 
     /// Fails if an open object is in a file that it may not come from.
     pub(super) fn check_object(&self, object: Hid) -> Result<()> {
-        let file = self.library.file_of(object)?;
+        let file = self.library.object_file(object)?;
         if self.library.instance(&file)? == self.instance {
             return Ok(());
         }
-        let name = PathBuf::from(self.library.name_of(file.id, self.library.f.file_name));
+        let name = PathBuf::from(self.library.object_name(file.id, self.library.f.file_name));
         self.check(&real_path(self.library, &file).unwrap_or(name))
     }
 
@@ -84,7 +84,7 @@ impl ExternalInputs {
 fn real_path(library: &'static Library, file: &Handle) -> Option<PathBuf> {
     plan::on_disk(library, file)
         .and_then(|disk| disk.path())
-        .or_else(|| std::fs::canonicalize(library.name_of(file.id, library.f.file_name)).ok())
+        .or_else(|| std::fs::canonicalize(library.object_name(file.id, library.f.file_name)).ok())
 }
 
 /// Returns the raw data files that a creation list names.
@@ -122,7 +122,7 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
 
 /// Returns whether a raw data file is in the store folder that belongs to the dataset's own file.
 pub(super) fn is_of_store(library: &'static Library, dataset: Hid, name: &OsStr) -> bool {
-    let own = library.file_of(dataset).ok().and_then(|file| real_path(library, &file));
+    let own = library.object_file(dataset).ok().and_then(|file| real_path(library, &file));
     let place = std::fs::canonicalize(raw_place(library, dataset, name)).ok();
     let (Some(mut folder), Some(place)) = (own.map(PathBuf::into_os_string), place) else { return false };
     folder.push(".d");
@@ -141,7 +141,7 @@ fn raw_place(library: &'static Library, dataset: Hid, name: &OsStr) -> PathBuf {
         // SAFETY: an open list, and a buffer of the size that is passed.
         text(&|to, size| unsafe { prefix(list.id, to, size) })
     });
-    let file = library.file_of(dataset).ok();
+    let file = library.object_file(dataset).ok();
     let folder = file.and_then(|file| real_path(library, &file)?.parent().map(Path::to_owned));
     let mut given = [std::env::var_os("HDF5_EXTFILE_PREFIX"), own].into_iter().flatten();
     let prefix = given.find(|prefix| !prefix.is_empty()).unwrap_or_default();
@@ -164,8 +164,8 @@ fn no_file(path: &Path) -> crate::Error {
 /// Fails if libhdf5, following an external link to a file of this name, could open something that is neither
 /// a file nor a folder, and block on it.
 pub(super) fn check_is_file(library: &'static Library, file: Hid, name: &OsStr) -> Result<()> {
-    let file = library.file_of(file)?;
-    let own = PathBuf::from(library.name_of(file.id, library.f.file_name));
+    let file = library.object_file(file)?;
+    let own = PathBuf::from(library.object_name(file.id, library.f.file_name));
     let folders = [Some(own), real_path(library, &file)];
     let folders = folders.iter().flatten().filter_map(|path| path.parent()).map(Path::to_owned);
     let prefixes = std::env::var_os("HDF5_EXT_PREFIX").unwrap_or_default();

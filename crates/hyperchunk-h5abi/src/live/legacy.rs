@@ -38,8 +38,12 @@ pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<LegacyDat
         let Some(dataset) = library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().find(holds) else {
             return error;
         };
-        let path = library.file_of(dataset).map(|file| library.name_of(file.id, library.f.file_name));
-        error.about(format!("{}:{}", path.unwrap_or_default(), library.name_of(dataset, library.f.id_name)))
+        let path = library.object_file(dataset).map(|file| library.object_name(file.id, library.f.file_name));
+        error.about(format!(
+            "{}:{}",
+            path.unwrap_or_default(),
+            library.object_name(dataset, library.f.id_name)
+        ))
     })
 }
 
@@ -52,15 +56,15 @@ pub(super) fn locate(library: &'static Library, legacy: &LegacyDataset, bytes: &
         if payload(library, dataset).ok().flatten().is_none_or(|other| other != bytes) {
             continue;
         }
-        let file = library.file_of(dataset)?;
+        let file = library.object_file(dataset)?;
         let instance = library.instance(&file)?;
         if targets.iter().any(|(_, plan)| plan.instance == instance) {
             continue;
         }
         targets.push(target(library, dataset, &file, instance, legacy.digest, || {
             verified(library, &file, dataset, legacy).map(Arc::new).map_err(|error| {
-                let path = library.name_of(file.id, library.f.file_name);
-                let name = library.name_of(dataset, library.f.id_name);
+                let path = library.object_name(file.id, library.f.file_name);
+                let name = library.object_name(dataset, library.f.id_name);
                 audit::note(&audit::Event {
                     file: &path,
                     dataset: &name,

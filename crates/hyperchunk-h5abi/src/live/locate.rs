@@ -61,7 +61,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     let _quiet = ErrorStackGuard::new(library);
     let mut candidates: Vec<(Hid, Handle, u64)> = Vec::new();
     for dataset in live(library, &open, stub.id) {
-        let file = library.file_of(dataset)?;
+        let file = library.object_file(dataset)?;
         let instance = library.instance(&file)?;
         if candidates.iter().all(|(_, _, other)| *other != instance) {
             candidates.push((dataset, file, instance));
@@ -72,8 +72,8 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         let (dataset, instance) = (*dataset, *instance);
         // One of several copies may have been rebuilt or changed. HDF5 does not tell which is read, so none
         // is computed.
-        if candidates.len() > 1 && !record::is_of(library, dataset, stub.record) {
-            let name = library.name_of(file.id, library.f.file_name);
+        if candidates.len() > 1 && !record::has_digest(library, dataset, stub.record) {
+            let name = library.object_name(file.id, library.f.file_name);
             fail!(
                 Unsupported,
                 "{} and another file that is open hold the same live dataset with different records: one of them was rebuilt, or changed. HDF5 does not tell which of them is read. Close one",
@@ -82,12 +82,12 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         }
         targets.push(target(library, dataset, file, instance, stub.record, || {
             let about = |error: Error| {
-                let path = library.name_of(file.id, library.f.file_name);
-                error.about(format!("{path}:{}", library.name_of(dataset, library.f.id_name)))
+                let path = library.object_name(file.id, library.f.file_name);
+                error.about(format!("{path}:{}", library.object_name(dataset, library.f.id_name)))
             };
             let verified = record::verified(library, dataset, stub.record).map_err(|error| {
-                let path = library.name_of(file.id, library.f.file_name);
-                let name = library.name_of(dataset, library.f.id_name);
+                let path = library.object_name(file.id, library.f.file_name);
+                let name = library.object_name(dataset, library.f.id_name);
                 audit::note(&audit::Event::invalid(&path, &name, stub.record, &error));
                 about(error)
             })?;
@@ -176,7 +176,7 @@ fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     let (mut computed, mut others) = (Vec::new(), Vec::new());
     for &dataset in open {
         let Ok(plist) = library.create_plist(dataset) else { continue };
-        if library.live_filter(plist.id).is_some_and(|words| is_client_data_of(&words, id)) {
+        if library.live_filter(plist.id).is_some_and(|words| is_client_data_for(&words, id)) {
             let list = if is_computed(library, dataset, plist.id) { &mut computed } else { &mut others };
             list.push(dataset);
         }
@@ -199,7 +199,7 @@ pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -
 pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
     let Some(filter) = library.live_filter_of_copy(plist) else { return false };
     library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().any(|dataset| {
-        let writable = library.file_of(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
+        let writable = library.object_file(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
         writable
             && library.create_plist(dataset).is_ok_and(|p| {
                 library.live_filter_of_copy(p.id).as_ref() == Some(&filter)
@@ -209,6 +209,6 @@ pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
 }
 
 /// Returns whether the client data of a filter belong to the live dataset `id`.
-pub(crate) fn is_client_data_of(words: &[u32], id: LiveId) -> bool {
+pub(crate) fn is_client_data_for(words: &[u32], id: LiveId) -> bool {
     words.first() == Some(&CLIENT_DATA_VERSION) && words.get(1..) == Some(&id.to_words()[..])
 }

@@ -72,7 +72,7 @@ impl Plan {
         let record = &self.verified.record;
         let state = (self.key.file, self.key.version);
         let disk = || {
-            let disk = on_disk(library, &library.file_of(live).ok()?)?;
+            let disk = on_disk(library, &library.object_file(live).ok()?)?;
             ((disk.identity, disk.version) == state).then_some(disk)
         };
         let engine =
@@ -115,8 +115,8 @@ impl Plan {
         verified: Arc<VerifiedRecord>,
     ) -> Result<Self> {
         let trusted = trust::stamp();
-        let name = library.name_of(dataset, library.f.id_name);
-        let file_path = library.name_of(file.id, library.f.file_name);
+        let name = library.object_name(dataset, library.f.id_name);
+        let file_path = library.object_name(file.id, library.f.file_name);
         let profile = verified.profile().map_err(|e| {
             verified.note(&file_path, &name, None, Some(&e));
             let text = format!("({}): {e}", verified.describe(None));
@@ -145,12 +145,14 @@ impl Plan {
         // A reader of a file that is being written (SWMR) sees it change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
         // The cache key of a result contains the bytes of its inputs, so these are read and not mapped.
-        let results = Results::of(&verified.record, &profile);
+        let results = Results::for_record(&verified.record, &profile);
         inputs.mappable = on_disk.as_ref().filter(|_| read_only && results.is_none()).map(|d| d.version.0);
         inputs.storable = results.is_none();
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let program = match verified.record.backend {
-            Backend::Expression => Some(Program::of_record(&verified.record, &inputs.kinds).map_err(about)?),
+            Backend::Expression => {
+                Some(Program::from_record(&verified.record, &inputs.kinds).map_err(about)?)
+            }
             _ => None,
         };
         let key = Arc::new(SessionKey {
@@ -212,7 +214,7 @@ impl Plan {
                 .map(|c| Arc::new(c.object.clone())),
         };
         let mapped = self.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
-        let disk = if mapped { on_disk(library, &library.file_of(dataset)?) } else { None };
+        let disk = if mapped { on_disk(library, &library.object_file(dataset)?) } else { None };
         if mapped && disk.as_ref().map(|d| d.identity) != Some(self.key.file) {
             fail!(Io, "the file on disk is not the one that was opened")
         }
@@ -366,7 +368,7 @@ impl Inputs<'_> {
     fn source(&mut self, verified: &VerifiedRecord, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
         sources::check(library, self.file.id, &verified.record, input)?;
-        if verified.record.attribute_of(input).is_some() {
+        if verified.record.find_attribute(input).is_some() {
             self.kinds.extend(attributes::check(library, &verified.record, self.file.id, input)?);
             return Ok(None);
         }
@@ -388,7 +390,7 @@ impl Inputs<'_> {
             )
         }
         // An offset in another file is meaningless in this one.
-        if library.instance(&library.file_of(dataset.id)?)? != self.instance {
+        if library.instance(&library.object_file(dataset.id)?)? != self.instance {
             self.elsewhere = true;
             return Ok(None);
         }
@@ -403,7 +405,7 @@ impl Inputs<'_> {
         self.made_elsewhere |= is_made && !record.is_cut(input);
         let stored = || {
             let may = record.backend == Backend::Cuda && self.storable && !datatype.has_pointers();
-            let form = if may { StorageForm::of(library, &dataset)? } else { None };
+            let form = if may { StorageForm::from_dataset(library, &dataset)? } else { None };
             Ok(form.map(|_| Source::Stored(record.part_bytes(input, true))))
         };
         let Some(size) = self.mappable else { return stored() };

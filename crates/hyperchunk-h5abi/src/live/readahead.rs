@@ -109,7 +109,7 @@ impl Engine {
         let Some(input) = self.inputs.get(number).filter(|_| !self.failed.load(Ordering::Relaxed)) else {
             return false;
         };
-        let grid = Grid::of(record);
+        let grid = Grid::from_record(record);
         let block = if input.is_cut() { grid.number(record, part.0) } else { None };
         let mut ahead = block.and_then(|_| cache(&AHEAD));
         if let (Some(ahead), Some(block)) = (&mut ahead, block) {
@@ -203,7 +203,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         let whole = record.output.dims.iter().zip(&record.chunk);
         let counts: Vec<u64> = whole.map(|(length, chunk)| length.div_ceil((*chunk).max(1))).collect();
         let blocks = counts.iter().fold(1, |all: u64, count| all.saturating_mul(*count));
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn what_is_read_ahead_is_given_out_once_and_in_order() {
-        let key = (((1, 2), (3, 4, 5)), RecordDigest::of(b"a"));
-        let other = (((1, 3), (3, 4, 5)), RecordDigest::of(b"a"));
+        let key = (((1, 2), (3, 4, 5)), RecordDigest::compute(b"a"));
+        let other = (((1, 3), (3, 4, 5)), RecordDigest::compute(b"a"));
         let mut ahead = Ahead::default();
         for block in 0..4 {
             ahead.is_asked_for(key, block);

@@ -31,14 +31,14 @@ impl VerifiedRecord {
     pub(crate) fn new(bytes: &[u8]) -> Result<Self> {
         let record = Record::parse(bytes)?;
         let signer = signature::verify(&record)?;
-        Ok(VerifiedRecord { digest: RecordDigest::of(bytes), record, signer, legacy: None })
+        Ok(VerifiedRecord { digest: RecordDigest::compute(bytes), record, signer, legacy: None })
     }
 
     /// Returns the profile that applies to it on this machine.
     pub(crate) fn profile(&self) -> Result<Profile> {
         match &self.legacy {
             Some(legacy) => legacy.profile(),
-            None => Profile::of(self.signer),
+            None => Profile::for_signer(self.signer),
         }
     }
 
@@ -94,7 +94,7 @@ pub(crate) fn verified(
             "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
         )
     };
-    if RecordDigest::of(&bytes) != digest {
+    if RecordDigest::compute(&bytes) != digest {
         fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
     }
     let new = Arc::new(VerifiedRecord::new(&bytes)?);
@@ -108,8 +108,8 @@ pub(crate) fn verified(
 }
 
 /// Returns whether the dataset has the record with this digest.
-pub(crate) fn is_of(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
-    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::of(&b) == digest))
+pub(crate) fn has_digest(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
+    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::compute(&b) == digest))
 }
 
 /// Reads the bytes of a dataset's record, and their location; `None` when it has none.

@@ -25,7 +25,7 @@ type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -
 
 /// Returns the sources of the object with this name in an open file: a dataset, including its virtual
 /// sources, or an object with an attribute.
-pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
+pub(crate) fn find(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
     let mut walk = Walk { library, file, found: Sources::default(), left: MAX_SOURCES };
     walk.object(absolute(name).as_bytes(), 0)?;
     Ok(walk.found)
@@ -33,16 +33,16 @@ pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sou
 
 /// Fails if an input comes from other files than its record says.
 pub(crate) fn check(library: &'static Library, file: Hid, record: &Record, input: &Slot) -> Result<()> {
-    let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
-    hyperchunk_udf::sources::check(record, input, &of(library, file, name)?)
+    let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
+    hyperchunk_udf::sources::check(record, input, &find(library, file, name)?)
 }
 
 /// Adds the sources of all inputs to the record.
 pub(crate) fn add(library: &'static Library, file: Hid, record: &mut Record) -> Result<()> {
     record.sources.clear();
     for input in &record.inputs {
-        let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
-        let found = of(library, file, name)?;
+        let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
+        let found = find(library, file, name)?;
         if !found.is_empty() {
             record.sources.insert(input.name.clone(), found.listed());
         }
@@ -62,7 +62,7 @@ impl Walk {
         let library = self.library;
         let Ok(name) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
         // Before anything is opened: opening something other than a file may block for ever.
-        let links = Links::of(library);
+        let links = Links::load(library);
         if let Some(links) = &links {
             let mut found = std::mem::take(&mut self.found);
             let followed = found.follow(path, |at| links.target(self.file, at));
@@ -75,7 +75,8 @@ impl Walk {
         let object = unsafe { (library.f.object_open)(self.file, name.as_ptr(), 0) };
         // A missing object has no values.
         let Ok(object) = library.wrap_object(object, "the object") else { return Ok(()) };
-        let (own, other) = (library.instance(&library.file_of(self.file)?)?, library.file_of(object.id)?);
+        let (own, other) =
+            (library.instance(&library.object_file(self.file)?)?, library.object_file(object.id)?);
         if library.instance(&other)? != own {
             if links.is_none() {
                 fail!(
@@ -123,7 +124,7 @@ struct Links {
 
 impl Links {
     /// Returns `None` in a program that has libhdf5 inside without these functions.
-    fn of(library: &'static Library) -> Option<Self> {
+    fn load(library: &'static Library) -> Option<Self> {
         let symbol = |names: &[&CStr]| {
             let mut found = names.iter().map(|name| library.optional(name));
             found.find(|symbol| !symbol.is_null() && !is_absent(symbol.cast_const()))

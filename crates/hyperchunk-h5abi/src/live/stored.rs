@@ -29,7 +29,7 @@ pub(super) struct StorageForm {
 
 impl StorageForm {
     /// Returns `None` if a worker cannot decode the chunks.
-    pub(super) fn of(library: &'static Library, dataset: &Handle) -> Result<Option<StorageForm>> {
+    pub(super) fn from_dataset(library: &'static Library, dataset: &Handle) -> Result<Option<StorageForm>> {
         let plist = library.create_plist(dataset.id)?;
         let (Some(chunk), Some(filters)) = (library.chunk_shape(plist.id), filters(library, plist.id)) else {
             return Ok(None);
@@ -107,11 +107,11 @@ pub(super) fn read(
     to: &mut [u8],
 ) -> Result<u64> {
     let _quiet = ErrorStackGuard::new(library);
-    let file = library.file_of(live)?;
+    let file = library.object_file(live)?;
     let dataset = library.open_dataset(file.id, &c_name(&absolute(&slot.name))?)?;
     let (_, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
-    let form = StorageForm::of(library, &dataset)?.filter(|form| form.needed <= decodes);
+    let form = StorageForm::from_dataset(library, &dataset)?.filter(|form| form.needed <= decodes);
     let Some(form) = form.filter(|_| datatype == slot.datatype && record.fits(slot, &dims)) else {
         return Ok(0);
     };

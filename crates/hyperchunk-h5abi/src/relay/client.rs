@@ -1,7 +1,9 @@
 //! The client of a relay, in the reading program: starts a relay and sends it requests. Every wait has a
 //! deadline.
 
-use super::{CLOSE, END, ERROR, HELLO, Header, MAX_TEXT_BYTES, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::{
+    CLOSE, END, ERROR, HELLO, Header, MAX_TEXT_BYTES, OPEN, OPENED, PIECE, READ, VERSION, truncate_text,
+};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write};
@@ -42,7 +44,7 @@ impl Failure {
     }
 
     /// Adds the range that was read.
-    pub(crate) fn of(mut self, offset: u64, length: usize) -> Self {
+    pub(crate) fn with_range(mut self, offset: u64, length: usize) -> Self {
         self.message = format!("{length} bytes at {offset}: {}", self.message);
         self
     }
@@ -202,7 +204,7 @@ impl Link {
         }
         self.requests = self.requests.wrapping_add(1);
         self.files = self.files.wrapping_add(1);
-        let (length, text) = text_of(url);
+        let (length, text) = truncate_text(url);
         let (id, file) = (self.requests, self.files);
         let asked = Header { file, length, ..Header::new(OPEN, id) };
         asked.send(&mut SignalFreeSocket(&self.stream), text).map_err(|error| gone(&error))?;
@@ -283,7 +285,7 @@ fn gone(error: &io::Error) -> Failure {
 
 impl Shared {
     /// Returns the shared state of a command in the present environment.
-    fn of(command: &Path) -> Arc<Self> {
+    fn for_command(command: &Path) -> Arc<Self> {
         let shared = Self::found_or_made(command);
         let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&shared));
         drop(last);
@@ -342,7 +344,7 @@ impl Shared {
 impl Relay {
     /// Opens a URL.
     pub(crate) fn open(command: &Path, url: &str) -> Result<Self, Failure> {
-        let shared = Shared::of(command);
+        let shared = Shared::for_command(command);
         let (place, size, identity) = shared.with(|link, relay| {
             let opened = link.open(url)?;
             Ok(opened.map(|(file, size, identity)| (FileLocation { relay, file }, size, identity)))

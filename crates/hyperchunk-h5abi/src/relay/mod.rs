@@ -131,7 +131,7 @@ impl Header {
 }
 
 /// Returns a text with its length, truncated if it is too long.
-fn text_of(text: &str) -> (u64, &[u8]) {
+fn truncate_text(text: &str) -> (u64, &[u8]) {
     let bytes = text.as_bytes();
     let bytes = bytes.get(..usize::try_from(MAX_TEXT_BYTES).unwrap_or(0)).unwrap_or(bytes);
     (bytes.len() as u64, bytes)

@@ -1,7 +1,7 @@
 //! The relay process: `hyperchunk relay`.
 
 use super::readahead::Reader;
-use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, truncate_text};
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
             Request::Open(asked, url) => match hyperchunk::io::open(&url, &RemoteOptions::default()) {
                 Ok(source) => {
                     let identity = identity(&source);
-                    let (length, text) = text_of(&identity);
+                    let (length, text) = truncate_text(&identity);
                     let header = Header { offset: source.size(), length, ..Header::new(OPENED, asked.id) };
                     header.send(stream, text)?;
                     files.all.insert(asked.file, Reader::new(source));
@@ -156,7 +156,7 @@ fn refuse(stream: &mut UnixStream, id: u64, error: &Error) -> io::Result<()> {
         _ => 0,
     };
     let message = error.to_string();
-    let (length, message) = text_of(&message);
+    let (length, message) = truncate_text(&message);
     let detail = u32::try_from(number).unwrap_or(0);
     Header { detail, length, ..Header::new(ERROR, id) }.send(stream, message)
 }

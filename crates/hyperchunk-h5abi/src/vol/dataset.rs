@@ -34,7 +34,7 @@ unsafe fn transfer_all(
     let (mut any, mut gathers, mut ranks) = (false, false, None);
     for number in 0..count {
         // SAFETY: by this function's contract.
-        let ours = unsafe { Object::of(*datasets.add(number)) };
+        let ours = unsafe { Object::from_pointer(*datasets.add(number)) };
         any |= ours.dataset.is_some();
         ranks = ranks.or(ours.file.as_ref().filter(|file| file.has_ranks()));
         if let Some(sources) = &ours.sources {
@@ -50,7 +50,7 @@ unsafe fn transfer_all(
     if !writes && ranks.is_some() {
         for number in 0..count {
             // SAFETY: by this function's contract.
-            let ours = unsafe { Object::of(*datasets.add(number)) };
+            let ours = unsafe { Object::from_pointer(*datasets.add(number)) };
             if let (Some(file), None) = (&ours.file, &ours.dataset) {
                 file.check_own(ours.under, ours.vol)?;
             }
@@ -65,7 +65,7 @@ unsafe fn transfer_all(
     for number in 0..count {
         // SAFETY: by this function's contract.
         unsafe {
-            let ours = Object::of(*datasets.add(number));
+            let ours = Object::from_pointer(*datasets.add(number));
             let (kind, space, file_space, buffer) =
                 (*types.add(number), *spaces.add(number), *file_spaces.add(number), *buffers.add(number));
             match &ours.dataset {
@@ -126,7 +126,7 @@ unsafe fn transfer(
     let ours = unsafe { std::slice::from_raw_parts(datasets, count) };
     let (mut few, many): ([P; INLINE_DATASETS], Vec<P>);
     // SAFETY: by this function's contract each is an object of ours.
-    let below = ours.iter().map(|&object| unsafe { Object::of(object) }.under);
+    let below = ours.iter().map(|&object| unsafe { Object::from_pointer(object) }.under);
     let under = if count <= INLINE_DATASETS {
         few = [null_mut(); INLINE_DATASETS];
         few.iter_mut().zip(below).for_each(|(to, from)| *to = from);
@@ -137,7 +137,7 @@ unsafe fn transfer(
     };
     // SAFETY: as many lower objects; the other arguments are passed on unchanged.
     unsafe {
-        let vol = Object::of(*datasets).vol;
+        let vol = Object::from_pointer(*datasets).vol;
         call(count, under, vol, types, spaces, file_spaces, dxpl, buffers, NO_REQUEST)
     }
 }
@@ -188,7 +188,7 @@ pub(super) unsafe extern "C" fn dataset_create<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         let creation = store::Creation { at, name, lcpl, kind, space, dcpl, dapl, dxpl };
         // SAFETY: a callback's arguments.
         unsafe { store::create_dataset(slot, ours, creation) }
@@ -205,7 +205,7 @@ pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: the arguments are passed on unchanged.
         let under =
             unsafe { (slot.api.dataset_open)(ours.under, at, ours.vol, name, dapl, dxpl, NO_REQUEST) };
@@ -216,7 +216,7 @@ pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
 pub(super) unsafe extern "C" fn dataset_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         if let Some(dataset) = &ours.dataset
             // SAFETY: a callback's arguments.
             && let Some(status) = unsafe { store::get(slot, dataset, args) }?
@@ -238,7 +238,7 @@ pub(super) unsafe extern "C" fn dataset_specific<const L: usize>(
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         if let Some(dataset) = &ours.dataset
             // SAFETY: a callback's arguments.
             && let Some(status) = unsafe { store::specific(dataset, args) }?
@@ -259,7 +259,7 @@ pub(super) unsafe extern "C" fn dataset_optional<const L: usize>(
 ) -> Herr {
     enter::<L, c_int>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         if let Some(dataset) = &ours.dataset {
             // SAFETY: a callback's arguments.
             let status = unsafe { store::optional(slot, dataset, args) }?;

@@ -105,7 +105,7 @@ fn class<const L: usize>() -> Class {
         terminate: null(),
         superblock: [null(); 3],
         info_size: size_of::<Info>(),
-        info: [info_of as _, info_copy as _, info_free as _],
+        info: [file_info as _, info_copy as _, info_free as _],
         transfer_size: 0,
         transfer: [null(); 2],
         file: [
@@ -237,7 +237,7 @@ unsafe extern "C" fn end_of_file(file: F, _: c_int) -> u64 {
     unsafe { (*file).relay.size }
 }
 
-unsafe extern "C" fn info_of(file: F) -> *mut Info {
+unsafe extern "C" fn file_info(file: F) -> *mut Info {
     // SAFETY: HDF5 passes a file that open() made.
     Box::into_raw(Box::new(unsafe { (*file).info.clone() }))
 }
@@ -271,7 +271,7 @@ unsafe extern "C" fn read<const L: usize>(
         }
         let what = if kind == RAW { ReadPurpose::Data } else { ReadPurpose::Structure };
         file.read(address, buffer, what)
-            .map_err(|failure| failure.of(address, size))
+            .map_err(|failure| failure.with_range(address, size))
             .inspect_err(|failure| slot.note_unreachable(failure.to_string()))?;
         Ok(0)
     })

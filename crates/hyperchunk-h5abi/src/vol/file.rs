@@ -92,8 +92,8 @@ pub(super) struct LowerAccess {
 }
 
 impl LowerAccess {
-    fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Self> {
-        let info = Info::of_list(slot, fapl);
+    fn from_access_list(slot: &'static Slot, fapl: Hid) -> Outcome<Self> {
+        let info = Info::from_access_list(slot, fapl);
         let options = info.as_ref().map(|info| info.options.clone()).unwrap_or_default();
         let (vol, under_info) = match &info {
             Some(info) => (info.vol, info.under),
@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn file_create<const L: usize>(
     _: P,
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
-        let below = LowerAccess::of(slot, fapl)?;
+        let below = LowerAccess::from_access_list(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl, dxpl };
         check_links(call.name)?;
@@ -147,7 +147,7 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
     _: P,
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
-        let below = LowerAccess::of(slot, fapl)?;
+        let below = LowerAccess::from_access_list(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
         if flags & WRITES != 0 {
@@ -190,7 +190,7 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
             // After a native open that failed, HDF5 asks every connector that it finds, and reports the first
             // failure.
             return slot.keep_earlier_errors(|| {
-                let below = LowerAccess::of(slot, fapl)?;
+                let below = LowerAccess::from_access_list(slot, fapl)?;
                 // SAFETY: HDF5 passes a NUL-terminated name.
                 let given = unsafe { CStr::from_ptr(name) };
                 let remote = if operation == DELETE { None } else { remote::resolve(&below, given)? };
@@ -203,7 +203,7 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
             });
         }
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         let vol = ours.vol;
         // SAFETY: the arguments are passed on unchanged; the object of an is_equal is unwrapped already.
         let status = unsafe { call(ours.under, vol, args, dxpl, NO_REQUEST) };
@@ -239,7 +239,7 @@ fn claims(slot: &Slot, name: &CStr) -> bool {
 }
 
 /// Returns the kind of object whose name is requested.
-fn kind_of(args: P) -> c_int {
+fn requested_kind(args: P) -> c_int {
     // SAFETY: called with the arguments of that operation.
     unsafe { (*args.cast::<GetNameArguments>()).kind }
 }
@@ -248,11 +248,11 @@ fn kind_of(args: P) -> c_int {
 pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: every variant of the arguments begins with its operation.
         let operation = unsafe { *args.cast::<c_int>() };
         match (&ours.file, operation) {
-            (Some(file), GET_NAME) if file.is_file_of(ours.under, ours.vol, kind_of(args)) => {
+            (Some(file), GET_NAME) if file.contains_object(ours.under, ours.vol, requested_kind(args)) => {
                 let name = file.given.as_bytes();
                 // SAFETY: arguments of this operation: a buffer of the given size, or none, and an address
                 // for the length.
@@ -270,7 +270,7 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
                 return Ok(0);
             }
             (Some(file), GET_INTENT)
-                if file.flags & WRITES == 0 && file.is_file_of(ours.under, ours.vol, FILE) =>
+                if file.flags & WRITES == 0 && file.contains_object(ours.under, ours.vol, FILE) =>
             {
                 // SAFETY: arguments of this operation: a place for flags.
                 unsafe { *((*args.cast::<GetArguments>()).answer as *mut c_uint) = file.flags & INTENTS };
@@ -294,7 +294,7 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
 pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
-        let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
+        let (ours, operation) = unsafe { (Object::from_pointer(object), *args.cast::<c_int>()) };
         if matches!(operation, GET_ATOMICITY | SET_ATOMICITY)
             && ours.file.as_ref().is_some_and(|file| file.has_ranks())
         {

@@ -42,7 +42,7 @@ impl Drop for InfoCopy {
 impl Info {
     /// Returns a copy of the information in an access list; `None` if the connector was named without
     /// information.
-    pub(super) fn of_list(slot: &'static Slot, fapl: Hid) -> Option<InfoCopy> {
+    pub(super) fn from_access_list(slot: &'static Slot, fapl: Hid) -> Option<InfoCopy> {
         let mut info = null_mut();
         // SAFETY: a live place; the library copies our information into it with copy() below.
         let status = unsafe { (slot.api.plist_vol_info)(fapl, &raw mut info) };

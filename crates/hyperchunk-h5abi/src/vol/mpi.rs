@@ -83,7 +83,7 @@ fn succeeded(call: &str, status: c_int) -> Outcome<()> {
 impl Ranks {
     /// Returns the ranks of an access list that requests MPI-IO; `None` for any other driver. Collective: all
     /// ranks call this.
-    pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
+    pub(super) fn from_access_list(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
         let Some(lists) = slot.mpi() else { return Ok(None) };
         let mut communicator = 0;
         let asked = slot.keep_errors(|| {

@@ -64,7 +64,7 @@ impl Object {
     ///
     /// # Safety
     /// `object` was made by [`Object::wrap`] and is not closed.
-    pub(super) unsafe fn of<'a>(object: P) -> &'a Object {
+    pub(super) unsafe fn from_pointer<'a>(object: P) -> &'a Object {
         // SAFETY: by this function's contract.
         unsafe { &*object.cast::<Object>() }
     }
@@ -72,13 +72,13 @@ impl Object {
     /// Returns the object below, or null for null.
     ///
     /// # Safety
-    /// As for [`Object::of`], or null.
+    /// As for [`Object::from_pointer`], or null.
     pub(super) unsafe fn under(object: P) -> P {
         if object.is_null() {
             return object;
         }
         // SAFETY: by this function's contract.
-        unsafe { Object::of(object) }.under
+        unsafe { Object::from_pointer(object) }.under
     }
 
     /// Wraps an object of the connector below; null, which is failure, stays null.
@@ -119,7 +119,7 @@ impl Object {
         match store::divert(slot, under, vol, file) {
             Ok(Some((file, dataset))) => Ok(Object::wrap(under, vol, Some(&file), Some(dataset))),
             Ok(None) => {
-                let sources = Sources::of(slot, under, vol);
+                let sources = Sources::from_dataset(slot, under, vol);
                 if sources.is_some() {
                     slot.reached(()).inspect_err(|_| close_dataset(slot, under, vol))?;
                 }
@@ -153,10 +153,10 @@ impl Object {
     /// that fails, the application gets the error and may close again; objects that were closed stay closed.
     ///
     /// # Safety
-    /// As for [`Object::of`]; after success it is not used any more.
+    /// As for [`Object::from_pointer`]; after success it is not used any more.
     pub(super) unsafe fn close(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
         // SAFETY: by this function's contract.
-        let file = unsafe { Object::of(object) }.file.clone();
+        let file = unsafe { Object::from_pointer(object) }.file.clone();
         let mut reported = store::report_at_exit(file.as_deref());
         // SAFETY: by this function's contract.
         let outcome = unsafe { Object::close_once(object, lower) };
@@ -200,7 +200,7 @@ impl Object {
     /// Frees an object without closing the lower one.
     ///
     /// # Safety
-    /// As for [`Object::of`]; it is not used any more.
+    /// As for [`Object::from_pointer`]; it is not used any more.
     unsafe fn free(object: P) {
         // SAFETY: by this function's contract it came from Box::into_raw.
         let object = unsafe { Box::from_raw(object.cast::<Object>()) };
@@ -220,7 +220,7 @@ fn close_dataset(slot: &'static Slot, under: P, vol: Hid) {
 pub(super) unsafe extern "C" fn get_object<const L: usize>(object: P) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let object = unsafe { Object::of(object) };
+        let object = unsafe { Object::from_pointer(object) };
         // SAFETY: the lower object and its connector.
         Ok(unsafe { (slot.api.get_object)(object.under, object.vol) })
     })
@@ -229,7 +229,7 @@ pub(super) unsafe extern "C" fn get_object<const L: usize>(object: P) -> P {
 pub(super) unsafe extern "C" fn get_wrap_context<const L: usize>(object: P, context: *mut P) -> Herr {
     enter_within::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let object = unsafe { Object::of(object) };
+        let object = unsafe { Object::from_pointer(object) };
         let mut under = null_mut();
         // SAFETY: the lower object and a live place for its context.
         let status = unsafe { (slot.api.get_wrap_context)(object.under, object.vol, &raw mut under) };
@@ -259,7 +259,7 @@ pub(super) unsafe extern "C" fn wrap_object<const L: usize>(under: P, kind: c_in
 pub(super) unsafe extern "C" fn unwrap_object<const L: usize>(object: P) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: the lower object and its connector.
         let under = unsafe { (slot.api.unwrap_object)(ours.under, ours.vol) };
         if !under.is_null() {

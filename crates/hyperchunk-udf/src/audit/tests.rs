@@ -76,7 +76,7 @@ fn one_file_writes_so_many_lines() {
         (0..MAX_FILE_EVENTS + 3)
             .map(|n| {
                 let dataset = format!("/{file}/{n}");
-                number_of(&Event {
+                count_event(&Event {
                     file,
                     dataset: &dataset,
                     record: RecordDigest([1; 16]),

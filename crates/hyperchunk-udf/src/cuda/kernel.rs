@@ -310,7 +310,7 @@ fn template(cursor: &mut Cursor<'_, '_>) -> Result<Vec<TemplateParameter>> {
                     }
                 }
                 words.retain(|w| *w != "const");
-                Number::of_words(&words)
+                Number::from_words(&words)
                     .filter(|n| !n.is_float())
                     .zip(name)
                     .map(|(number, name)| TemplateParameter::Value(name.to_owned(), number))
@@ -379,7 +379,7 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
         cursor.next();
         cursor.take("::");
     }
-    let base = match (Number::of_words(&words), other) {
+    let base = match (Number::from_words(&words), other) {
         (Some(number), None) => Base::Number(number),
         (None, Some(name)) if words.is_empty() && name == "Region" => Base::Region,
         (None, Some(name)) if words.is_empty() => Base::Named(name),

@@ -53,9 +53,9 @@ impl Program {
     pub fn plan(&self, datasets: &[Dataset<'_>]) -> Result<Plan> {
         let steps = match &self.form {
             Form::Kernel { threads, bindings, line } => {
-                vec![of_kernel(threads, bindings, *line, datasets)?]
+                vec![plan_kernel(threads, bindings, *line, datasets)?]
             }
-            Form::Host(host) => of_host(host, datasets)?,
+            Form::Host(host) => plan_host(host, datasets)?,
         };
         for step in &steps {
             step.check()?;
@@ -95,7 +95,7 @@ impl Step {
 }
 
 /// Makes a grid over all elements, or over the last dimensions.
-fn of_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dataset<'_>]) -> Result<Step> {
+fn plan_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dataset<'_>]) -> Result<Step> {
     let mut outputs = datasets.iter().filter(|d| d.output);
     let Some(output) = outputs.next() else { fail!(Syntax, "line {line}: the kernel has no output") };
     if let Some(other) = outputs.find(|d| d.dims != output.dims) {
@@ -218,7 +218,7 @@ impl Values<'_> {
     }
 }
 
-fn of_host(host: &Host, datasets: &[Dataset<'_>]) -> Result<Vec<Step>> {
+fn plan_host(host: &Host, datasets: &[Dataset<'_>]) -> Result<Vec<Step>> {
     let mut values =
         Values { datasets, numbers: vec![None; host.variables], shapes: vec![None; host.variables] };
     let mut steps = Vec::new();

@@ -124,7 +124,7 @@ impl Lowering {
     }
 
     fn unary(&mut self, op: Op, a: Id) -> Result<Id> {
-        let kind = self.steps.kind_of(a);
+        let kind = self.steps.value_kind(a);
         let float = if kind.is_float() { kind } else { Kind::Float64 };
         Ok(match op {
             Op::Positive => a,
@@ -216,7 +216,7 @@ impl Lowering {
     /// Replaces powers by cheaper operations with exactly the same result.
     fn small_power(&mut self, a: Operand, b: Operand) -> Result<Option<Id>> {
         let (Operand::Value(a), Operand::Number(n)) = (a, b) else { return Ok(None) };
-        let kind = self.steps.kind_of(a);
+        let kind = self.steps.value_kind(a);
         if let (Number::Integer(n), false) = (n, kind.is_float())
             && n < 0
         {
@@ -283,9 +283,10 @@ impl Lowering {
     /// fits, otherwise the smallest type that can represent it.
     fn whole_kind(&self, operand: Operand, other: Operand) -> Option<Kind> {
         match operand {
-            Operand::Value(id) => Some(self.steps.kind_of(id)).filter(|k| k.range().is_some()),
+            Operand::Value(id) => Some(self.steps.value_kind(id)).filter(|k| k.range().is_some()),
             Operand::Number(Number::Integer(n)) => {
-                let other = if let Operand::Value(id) = other { Some(self.steps.kind_of(id)) } else { None };
+                let other =
+                    if let Operand::Value(id) = other { Some(self.steps.value_kind(id)) } else { None };
                 let usual = [Kind::Int8, Kind::Int16, Kind::Int32, Kind::Int64, Kind::UInt64];
                 let fits = |k: &Kind| k.range().is_some_and(|(low, high)| low <= n && n <= high);
                 other.into_iter().chain(usual).find(fits)
@@ -303,9 +304,11 @@ impl Lowering {
             Number::FloatLane(_) => Kind::Float64,
         };
         Ok(match (a, b) {
-            (Operand::Value(a), Operand::Value(b)) => self.steps.kind_of(a).promote(self.steps.kind_of(b)),
+            (Operand::Value(a), Operand::Value(b)) => {
+                self.steps.value_kind(a).promote(self.steps.value_kind(b))
+            }
             (Operand::Value(a), Operand::Number(n)) | (Operand::Number(n), Operand::Value(a)) => {
-                weak(self.steps.kind_of(a), n)
+                weak(self.steps.value_kind(a), n)
             }
             (Operand::Number(a), Operand::Number(b)) => match (a, b) {
                 (Number::Integer(_), Number::Integer(_)) => Kind::Int64,

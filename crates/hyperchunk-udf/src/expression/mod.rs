@@ -98,7 +98,7 @@ impl Expression {
     /// Compiles it for elements that are then [stored](Datatype::store) as `output`: each is rounded only
     /// once.
     fn compile_for(&self, inputs: &[Kind], output: &Datatype) -> Result<Program> {
-        let Some(kind) = Kind::of_output(output) else {
+        let Some(kind) = Kind::from_output(output) else {
             fail!(Invalid, "the record of an expression computes no number")
         };
         let mut steps = lower::lower(&self.parsed, inputs)?;

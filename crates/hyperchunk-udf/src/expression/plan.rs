@@ -75,7 +75,7 @@ pub(super) enum Basic {
 }
 
 impl Basic {
-    pub(super) fn of(step: Step) -> Option<Self> {
+    pub(super) fn from_step(step: Step) -> Option<Self> {
         match step {
             Step::Add => Some(Basic::Add),
             Step::Subtract => Some(Basic::Subtract),
@@ -152,14 +152,14 @@ impl Steps {
     }
 
     pub(super) fn cast(&mut self, id: Id, kind: Kind) -> Id {
-        if self.kind_of(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
+        if self.value_kind(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
     }
 
     pub(super) fn origin(&self, id: Id) -> Option<Origin> {
         self.values.get(id).map(|v| v.origin)
     }
 
-    pub(super) fn kind_of(&self, id: Id) -> Kind {
+    pub(super) fn value_kind(&self, id: Id) -> Kind {
         self.values.get(id).map_or(Kind::Bool, |v| v.kind)
     }
 
@@ -169,7 +169,7 @@ impl Steps {
 
     /// Returns the kind of the result.
     pub(super) fn kind(&self) -> Kind {
-        self.kind_of(self.result)
+        self.value_kind(self.result)
     }
 
     /// Converts the result to `kind`.
@@ -190,10 +190,10 @@ impl Steps {
 /// Returns the [`Step::Ratio`] equivalent to `value` and the two steps before it, with its arguments.
 /// Requires that both sides are made of the same two floats, which are inputs or constants, and are used
 /// `once`.
-fn ratio_of(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
+fn find_ratio(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
     let Origin::Step(Step::Divide, [over, under, _]) = value.origin else { return None };
     let side = |id: Id| match values.get(id)?.origin {
-        Origin::Step(step, [a, b, _]) if once(id) => Some((Basic::of(step)?, [a, b, 0])),
+        Origin::Step(step, [a, b, _]) if once(id) => Some((Basic::from_step(step)?, [a, b, 0])),
         _ => None,
     };
     let ((first, of), (second, same)) = (side(over)?, side(under)?);
@@ -323,7 +323,7 @@ impl Program {
                         }
                     }
                     let once = |id: usize| uses.get(id) == Some(&1);
-                    if let Some((ratio, sides)) = ratio_of(&values, value, once) {
+                    if let Some((ratio, sides)) = find_ratio(&values, value, once) {
                         // The fused steps, which have no other use.
                         for side in instruction.arguments.iter().take(2) {
                             if let Some(made) = program.instructions.iter().rposition(|i| i.result == *side) {

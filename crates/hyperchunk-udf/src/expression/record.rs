@@ -4,7 +4,7 @@ use super::{Expression, InputBytes, Kind, Program, Scratch};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use crate::profile::Profile;
-use crate::record::{Record, bytes_of};
+use crate::record::{Record, byte_size};
 use crate::spec::is_single;
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ impl Program {
     ///
     /// # Errors
     /// `Invalid` when the record contradicts its expression, and the errors of [`Expression::compile`].
-    pub fn of_record(record: &Record, kinds: &[Kind]) -> Result<Self> {
+    pub fn from_record(record: &Record, kinds: &[Kind]) -> Result<Self> {
         let expression = Expression::parse(&record.source)?;
         if !expression.inputs().iter().eq(record.inputs.iter().map(|i| &i.name)) {
             fail!(Invalid, "the record's inputs are not those of its expression")
@@ -77,9 +77,9 @@ impl Program {
 /// # Errors
 /// `Limit`.
 pub fn check_data(record: &Record, shape: &[u64], profile: &Profile) -> Result<()> {
-    let chunk = bytes_of(&record.chunk, &record.output.datatype);
+    let chunk = byte_size(&record.chunk, &record.output.datatype);
     let inputs =
-        record.inputs.iter().map(|i| bytes_of(if is_single(&i.dims) { &[] } else { shape }, &i.datatype));
+        record.inputs.iter().map(|i| byte_size(if is_single(&i.dims) { &[] } else { shape }, &i.datatype));
     let bytes = inputs.fold(chunk, u64::saturating_add);
     if bytes > profile.limits.data {
         fail!(

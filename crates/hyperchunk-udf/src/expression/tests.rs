@@ -410,12 +410,12 @@ fn records_that_lie() {
     let good =
         || Record { source: "(NIR - '/g/Red') / 2".into(), scratch: Vec::new(), compiled: None, ..sample() };
     let kinds = [Kind::Float32; 2];
-    let program = Program::of_record(&good(), &kinds).unwrap();
+    let program = Program::from_record(&good(), &kinds).unwrap();
     assert_eq!((program.inputs(), program.output()), (&kinds[..], Kind::Float32));
     let check = |change: fn(&mut Record), part: &str| {
         let mut record = good();
         change(&mut record);
-        let error = Program::of_record(&record, &kinds[..record.inputs.len()]).unwrap_err();
+        let error = Program::from_record(&record, &kinds[..record.inputs.len()]).unwrap_err();
         assert!(error.message().contains(part), "{part}: {error}");
     };
     check(|r| r.source = "NIR -".into(), "it ends where");
@@ -429,8 +429,8 @@ fn records_that_lie() {
     check(|r| r.output.datatype = crate::datatype::Datatype::Text(4), "computes no number");
     let mut single = good();
     single.inputs[1].dims = Vec::new();
-    assert!(Program::of_record(&single, &kinds).is_ok());
-    assert!(Program::of_record(&good(), &kinds[..1]).is_err());
+    assert!(Program::from_record(&single, &kinds).is_ok());
+    assert!(Program::from_record(&good(), &kinds[..1]).is_err());
     // The profile's limit on the size of one evaluation.
     let mut profile = crate::profile::Profile::untrusted();
     check_data(&good(), &[4, 7], &profile).unwrap();

@@ -205,7 +205,7 @@ impl<R: Reader> DeviceWorker<'_, R> {
     /// The errors of [`BlockContext::compute`]; the worker is then unusable.
     pub fn compute(&mut self, (offset, shape): (&[u64], &[u64])) -> Result<()> {
         let record = self.calls.record;
-        if crate::record::bytes_of(shape, &record.output.datatype) > self.bytes {
+        if crate::record::byte_size(shape, &record.output.datatype) > self.bytes {
             fail!(Worker, "a block of {shape:?} is larger than the memory for it")
         }
         let parts: Vec<Block> = record.parts(offset, shape).collect();

@@ -69,7 +69,7 @@ impl Code {
 ///
 /// # Errors
 /// The errors of [`Session::start`], when the module does not compile.
-pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
+pub(super) fn load(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
     let Some(module) = job.compiled.filter(|_| job.backend == Backend::Wasm) else { return Ok(None) };
     let Some(kept) = kept().filter(|kept| kept.make_folder().is_ok()) else { return Ok(None) };
     let Some(key) = key(module, &programs.wasm_worker()?) else { return Ok(None) };

@@ -9,7 +9,7 @@ use super::pool::{SessionKey, cache};
 use super::session::Source;
 use crate::memory::{Map, tells_residency};
 use crate::protocol::IDLE_TIMEOUT;
-use crate::record::{Slot, bytes_of};
+use crate::record::{Slot, byte_size};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -51,7 +51,7 @@ impl Window {
 
     /// Returns the elements of a block, which is contiguous in the array.
     pub fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
-        let bytes = bytes_of(shape, &slot.datatype);
+        let bytes = byte_size(shape, &slot.datatype);
         let at = slot.first_byte(offset);
         let first = self.map.at(at, bytes).filter(|_| self.bring(at, bytes))?;
         // SAFETY: at() checked that these bytes are inside the map, which lives as long as self.

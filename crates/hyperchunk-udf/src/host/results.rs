@@ -67,7 +67,7 @@ impl Results {
     /// Returns the cache for the results of a record in a profile, if they are cacheable: the function must
     /// depend on its inputs alone, not on files, servers or the version of a granted module, and the inputs
     /// must not contain addresses.
-    pub fn of(record: &Record, profile: &Profile) -> Option<Self> {
+    pub fn for_record(record: &Record, profile: &Profile) -> Option<Self> {
         let grants = &profile.grants;
         let alone = !grants.has_files() && grants.connect.is_empty() && grants.imports.is_empty();
         let plain = record.backend.has_worker() && record.slots().all(|slot| !slot.datatype.has_pointers());
@@ -100,7 +100,7 @@ pub fn call(
 ) -> Result<()> {
     let Some(results) = results else { return session.call(blocks) };
     let bytes = blocks.first().and_then(|(_, (_, shape))| {
-        usize::try_from(crate::record::bytes_of(shape, &record.output.datatype)).ok()
+        usize::try_from(crate::record::byte_size(shape, &record.output.datatype)).ok()
     });
     let (Some(bytes), Some(key)) = (bytes, key(session, record, (digest, file_path), &blocks)) else {
         return session.call(blocks);
@@ -137,7 +137,7 @@ fn key(
             field(&number.to_le_bytes());
         }
         if (1..=record.inputs.len()).contains(&n) {
-            let bytes = usize::try_from(crate::record::bytes_of(shape, &slot.datatype)).ok()?;
+            let bytes = usize::try_from(crate::record::byte_size(shape, &slot.datatype)).ok()?;
             field(session.input(n)?.get(..bytes)?);
         }
     }

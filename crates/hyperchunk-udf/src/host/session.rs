@@ -150,7 +150,7 @@ impl Session {
     /// `Refused` when a layer of the sandbox is missing, `Failed` when the source does not load, `Worker`,
     /// `Limit`.
     pub fn start(job: &Job<'_>, programs: &Programs) -> Result<Self> {
-        let code = code::of(job, programs)?;
+        let code = code::load(job, programs)?;
         let task = if code.is_some() { Task::RunCode } else { Task::Run };
         loop {
             let mut session = Session::locked(job, programs, task, code.as_ref().map(Code::bytes))?;
@@ -211,7 +211,7 @@ impl Session {
         let arena = Shared::new(arena_bytes, true)?;
         let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
         let modules = match job.backend {
-            Backend::Python => Modules::of(job.source, job.compiled.is_some(), &job.profile.grants),
+            Backend::Python => Modules::from_source(job.source, job.compiled.is_some(), &job.profile.grants),
             _ => Modules::default(),
         };
         let folder = Session::folder(&job.profile.grants);
@@ -749,7 +749,7 @@ impl Session {
     /// Returns the reason why the worker has ended.
     fn ended(&mut self) -> Error {
         let exit = match self.worker.process.wait(Duration::from_secs(1)) {
-            None => zygote::exit_of(self.worker.process.pid).unwrap_or(Exit::Unknown),
+            None => zygote::child_exit(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
         // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more, with all modules.

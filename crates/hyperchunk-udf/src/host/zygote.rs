@@ -98,7 +98,7 @@ pub(super) fn fork(programs: &Programs, modules: &Modules, fds: [BorrowedFd<'_>;
 }
 
 /// Returns how a forked worker ended.
-pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
+pub(super) fn child_exit(pid: libc::pid_t) -> Option<Exit> {
     let answer = lock().ok()?.parent(pid)?.ask(b'S', pid).ok()?;
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
 }

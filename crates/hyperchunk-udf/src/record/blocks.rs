@@ -1,6 +1,6 @@
 //! Blocks of a live dataset: the output of one evaluation, and the parts of its inputs.
 
-use super::{Record, Slot, bytes_of};
+use super::{Record, Slot, byte_size};
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::expression::{as_output_bytes, copy};
@@ -72,8 +72,8 @@ impl Record {
     pub fn part_bytes(&self, slot: &Slot, input: bool) -> u64 {
         match (self.is_cut(slot), input) {
             (false, _) => slot.bytes(),
-            (true, true) => bytes_of(&self.widest(), &slot.datatype),
-            (true, false) => bytes_of(&self.chunk, &slot.datatype),
+            (true, true) => byte_size(&self.widest(), &slot.datatype),
+            (true, false) => byte_size(&self.chunk, &slot.datatype),
         }
     }
 
@@ -126,7 +126,7 @@ impl Record {
         self.check_chunk(to)?;
         if self.output.datatype.is_converted() {
             let mut block = Vec::new();
-            let bytes = usize::try_from(bytes_of(shape, &self.output.datatype)).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(byte_size(shape, &self.output.datatype)).unwrap_or(usize::MAX);
             if block.try_reserve_exact(bytes).is_err() {
                 fail!(Limit, "no memory for {bytes} bytes")
             }

@@ -92,7 +92,7 @@ impl Declaration {
     pub fn identity(&self, backend: Backend, source: &str) -> LiveId {
         let declaration = serde_json::to_vec(self).unwrap_or_default();
         let language = backend.short_name().as_bytes();
-        LiveId(RecordDigest::of(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
+        LiveId(RecordDigest::compute(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
     }
 
     /// Checks it against its record.

@@ -137,8 +137,8 @@ fn attributes_are_whole_and_do_not_grow() {
     let record = Record::parse(&record.encode().unwrap()).unwrap();
     assert_eq!(record.version(), API_VERSION_7);
     let input = record.inputs.last().unwrap();
-    assert_eq!(record.attribute_of(input), Some(("a", "b@c")));
-    assert_eq!(record.attribute_of(&record.inputs[0]), None);
+    assert_eq!(record.find_attribute(input), Some(("a", "b@c")));
+    assert_eq!(record.find_attribute(&record.inputs[0]), None);
     assert!(record.is_cut(&record.inputs[0]) && !record.is_cut(input));
     assert!(record.grown(&[12, 7]).unwrap().inputs.last().unwrap().dims == [10, 7]);
     assert!(record.fits(input, &[10, 7]) && !record.fits(input, &[12, 7]));

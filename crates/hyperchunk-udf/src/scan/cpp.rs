@@ -8,7 +8,7 @@ mod lexer;
 mod tests;
 
 use super::token::{ARROW, Kind, SCOPE, Tokens};
-use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
+use super::{Names, Scan, attribute_name, is_method, no_entry, not_constant, passed_on, takes_attribute};
 use crate::error::{Result, fail};
 
 /// Maximum tokens in one list of template arguments. The bound prevents quadratic time for nested lists.
@@ -74,7 +74,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
         if !whole || !tokens.is_op(last, ')') {
             return not_constant(tokens.line(first), &method, &advice);
         }
-        name = of_attribute(&name, &attribute);
+        name = attribute_name(&name, &attribute);
         return names.add(name, tokens.line(first));
     }
     let closed =

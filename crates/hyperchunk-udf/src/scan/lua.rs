@@ -9,7 +9,7 @@ pub(crate) mod lexer;
 mod tests;
 
 use super::token::{CONCAT, Kind, SCOPE, Tokens};
-use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
+use super::{Names, Scan, attribute_name, is_method, no_entry, not_constant, passed_on, takes_attribute};
 use crate::error::{Result, fail};
 use std::collections::HashMap;
 
@@ -227,7 +227,7 @@ impl Walk<'_> {
         for call in &self.calls {
             let mut name = self.constant(call, call.argument)?;
             if let Some(attribute) = call.attribute {
-                name = of_attribute(&name, &self.constant(call, attribute)?);
+                name = attribute_name(&name, &self.constant(call, attribute)?);
             }
             names.add(name, self.tokens.line(call.argument))?;
         }

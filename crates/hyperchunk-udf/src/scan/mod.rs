@@ -127,7 +127,7 @@ impl Names {
 }
 
 /// Returns the name of an attribute as an input.
-fn of_attribute(object: &[u8], attribute: &[u8]) -> Vec<u8> {
+fn attribute_name(object: &[u8], attribute: &[u8]) -> Vec<u8> {
     [object, b"@", attribute].concat()
 }
 

@@ -184,7 +184,7 @@ pub fn resolve_expression(
         None => expression.infer(&kinds)?.datatype(),
         Some(datatype) => datatype.clone(),
     };
-    let Some(kind) = Kind::of_output(&datatype) else {
+    let Some(kind) = Kind::from_output(&datatype) else {
         fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
     };
     // Reports expressions that cannot be computed now, whatever the type.

@@ -62,7 +62,7 @@ impl CudaRuntime {
         if !setup.grants.gpu {
             fail!(Refused, "the profile does not grant the GPU")
         }
-        let made = Context::of(0).and_then(|context| {
+        let made = Context::for_device(0).and_then(|context| {
             context.prepare()?;
             let stream = Stream::new(&context)?;
             Ok((context, stream))

@@ -163,7 +163,7 @@ impl LoopInputs<'_> {
         let start = usize::try_from(address).ok()?;
         let bytes = usize::try_from((self.last - self.first).checked_add(1)?.checked_mul(size)?).ok()?;
         self.slots.regions.iter().find_map(|region| {
-            let holds = region.datatype.flat_number().map(Kind::of) == Some(kind);
+            let holds = region.datatype.flat_number().map(Kind::from_element) == Some(kind);
             let within = |base: usize, length: usize| {
                 let at = start.checked_sub(base)?;
                 let fits = holds && at.is_multiple_of(kind.size()) && at.checked_add(bytes)? <= length;
@@ -234,7 +234,7 @@ impl PreparedLoop {
                 }
                 Value::Of(operator, a, b) => {
                     let (a, b) = (of(*a, &mut arithmetic)?, of(*b, &mut arithmetic)?);
-                    arithmetic.of(*operator, a, b)
+                    arithmetic.apply(*operator, a, b)
                 }
                 Value::Scalar(_) | Value::Index => return None,
             };

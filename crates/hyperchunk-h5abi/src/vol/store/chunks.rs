@@ -196,7 +196,7 @@ impl ChunkInfo {
 }
 
 /// Returns the application's call that an operation belongs to.
-fn name_of(operation: c_int) -> String {
+fn call_name(operation: c_int) -> String {
     let name = match operation {
         0 => "H5Dformat_convert",
         1 => "H5Dget_chunk_index_type",
@@ -227,7 +227,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
     let rank = shared.definition.dims.len();
     let chunked = shared.definition.chunk.is_some();
     if matches!(operation, CHUNK_SIZE..=WRITE | EACH) && !chunked {
-        refuse!("cannot serve {}: not a chunked dataset", name_of(operation))
+        refuse!("cannot serve {}: not a chunked dataset", call_name(operation))
     }
     // SAFETY: a place has as many coordinates as the dataset has dimensions.
     let at = |offset: *const u64| unsafe { std::slice::from_raw_parts(offset, rank) }.to_vec();
@@ -326,8 +326,8 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             // SAFETY: arguments of this operation: a place for an address.
             unsafe { **args.cast::<*mut u64>() = NOWHERE };
         }
-        SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", name_of(operation)),
-        other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", name_of(other)),
+        SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", call_name(operation)),
+        other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", call_name(other)),
     }
     Ok(0)
 }

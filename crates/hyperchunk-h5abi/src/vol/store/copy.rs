@@ -80,7 +80,7 @@ pub(in crate::vol) unsafe fn copy(
     call: Copy,
 ) -> Outcome<Herr> {
     // SAFETY: as for this function.
-    let (kind, name) = unsafe { (Location::kind_of(call.at), CStr::from_ptr(call.name)) };
+    let (kind, name) = unsafe { (Location::kind(call.at), CStr::from_ptr(call.name)) };
     let source = source(slot, from, kind, name)?;
     let of_store = source.is_some() || from.file.is_some();
     let mut flags = 0;
@@ -114,7 +114,7 @@ pub(in crate::vol) unsafe fn copy(
         return Ok(status);
     }
     // SAFETY: as for this function.
-    let (kind, name) = unsafe { (Location::kind_of(call.to_at), CStr::from_ptr(call.to_name)) };
+    let (kind, name) = unsafe { (Location::kind(call.to_at), CStr::from_ptr(call.to_name)) };
     let mut repair = Repair {
         slot,
         to,
@@ -323,7 +323,7 @@ impl Repair<'_> {
         };
         if let Some(file) = self.to.file.as_ref().filter(|file| file.store.writer.is_some()) {
             let mut definition = (*shared.definition).clone();
-            definition.path = create::path_of(slot, self.to, self.kind, name);
+            definition.path = create::absolute_path(slot, self.to, self.kind, name);
             definition.dims.clone_from(&dims);
             let id = file.store.new_id(&mut definition)?;
             let stand_in =

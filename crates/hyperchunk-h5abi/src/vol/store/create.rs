@@ -92,7 +92,7 @@ pub(in crate::vol) unsafe fn create_dataset(
 /// As for [`create_dataset`].
 unsafe fn is_inside(slot: &Slot, ours: &Object, file: &OpenStore, creation: Creation) -> bool {
     // SAFETY: HDF5 passes a location.
-    if !file.is_file_of(ours.under, ours.vol, unsafe { Location::kind_of(creation.at) }) {
+    if !file.contains_object(ours.under, ours.vol, unsafe { Location::kind(creation.at) }) {
         return false;
     }
     if creation.name.is_null() {
@@ -113,7 +113,7 @@ unsafe fn is_inside(slot: &Slot, ours: &Object, file: &OpenStore, creation: Crea
                 if opened.is_null() {
                     return None;
                 }
-                let inside = file.is_file_of(opened, vol, GROUP);
+                let inside = file.contains_object(opened, vol, GROUP);
                 (slot.api.group_close)(opened, vol, creation.dxpl, NO_REQUEST);
                 Some(inside)
             }
@@ -147,7 +147,7 @@ unsafe fn divert_new(
         // An unnamed dataset gets a unique path.
         none if none.is_null() => [NAMELESS, WriterId::new().to_string().as_bytes()].concat(),
         // SAFETY: HDF5 passes a NUL-terminated name and a location.
-        name => unsafe { path_of(slot, ours, Location::kind_of(creation.at), CStr::from_ptr(name)) },
+        name => unsafe { absolute_path(slot, ours, Location::kind(creation.at), CStr::from_ptr(name)) },
     };
     let made = describe::definition(slot, path, datatype, creation.kind, creation.space, plist.id)?;
     let Some(mut definition) = made else { return Ok(None) };
@@ -185,15 +185,15 @@ unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> O
         let closed = (slot.api.dataset_close)(tried, ours.vol, 0, NO_REQUEST);
         let plist = PropertyList { slot, id: answer? };
         done(closed)?;
-        describe::with_time_of(slot, plist.id, creation.dcpl)?;
+        describe::copy_alloc_time(slot, plist.id, creation.dcpl)?;
         Ok(plist)
     }
 }
 
 /// Returns the absolute path of a new object from its name, relative to an object of that kind.
-pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
+pub(super) fn absolute_path(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
     let name = name.to_bytes();
-    let parent = if name.starts_with(b"/") { Vec::new() } else { name_of(slot, ours, kind) };
+    let parent = if name.starts_with(b"/") { Vec::new() } else { object_path(slot, ours, kind) };
     let parts = parent.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/'));
     let mut path = Vec::new();
     for part in parts.filter(|part| !part.is_empty() && *part != b".") {
@@ -204,7 +204,7 @@ pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> V
 }
 
 /// Returns the path of an object, if the library knows it.
-fn name_of(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
+fn object_path(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
     let mut at = Location::itself(kind);
     let mut length = 0;
     let mut buffer = vec![0_u8; 4096];

@@ -200,7 +200,7 @@ pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyLis
 }
 
 /// Copies the allocation time of the user's list to a list that HDF5 completed.
-pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<()> {
+pub(super) fn copy_alloc_time(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<()> {
     let mut time = 0;
     // SAFETY: a live place, a list of our own.
     unsafe {

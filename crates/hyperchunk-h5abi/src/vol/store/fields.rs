@@ -55,7 +55,7 @@ pub(super) struct Fields<'s> {
 impl<'s> Fields<'s> {
     /// Returns the members that a compound in memory has; `None` if it is not a compound, or has parts of
     /// members.
-    pub(super) fn of(slot: &'s Slot, kind: Hid, dataset: &StoreDataset) -> Outcome<Option<Self>> {
+    pub(super) fn from_datatype(slot: &'s Slot, kind: Hid, dataset: &StoreDataset) -> Outcome<Option<Self>> {
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(kind) } != COMPOUND {
             return Ok(None);

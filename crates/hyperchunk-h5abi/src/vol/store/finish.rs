@@ -80,7 +80,7 @@ struct FileArguments {
 }
 
 /// Opens the root group of a lower file.
-pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
+pub(super) fn open_root(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(FILE);
     // SAFETY: a lower file, a location that is the file itself, the default lists.
     let group = unsafe { (slot.api.group_open)(file, at.pointer(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
@@ -107,13 +107,18 @@ pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
 }
 
 /// Deletes the group of blocks from a private copy of a skeleton that is about to be read.
-pub(super) fn hide_blocks_of(slot: &Slot, vol: Hid, name: &CStr, (fapl, dxpl): (Hid, Hid)) -> Outcome<()> {
+pub(super) fn hide_blocks_in_copy(
+    slot: &Slot,
+    vol: Hid,
+    name: &CStr,
+    (fapl, dxpl): (Hid, Hid),
+) -> Outcome<()> {
     // SAFETY: a NUL-terminated name, lists that are open.
     let file = unsafe { (slot.api.file_open)(name.as_ptr(), WRITE, fapl, dxpl, NO_REQUEST) };
     if file.is_null() {
         return Err(ON_ERROR_STACK);
     }
-    let hidden = root_of(slot, file, vol).and_then(|root| {
+    let hidden = open_root(slot, file, vol).and_then(|root| {
         let hidden = hide_blocks(slot, root, vol);
         // SAFETY: the group from above.
         slot.keep_errors(|| unsafe { (slot.api.group_close)(root, vol, 0, NO_REQUEST) });
@@ -135,13 +140,13 @@ impl Keeper {
     pub(super) fn file(&self, slot: &Slot) -> Outcome<P> {
         match self.file {
             Some(file) => Ok(file as P),
-            None => file_of(slot, self.group as P, self.vol),
+            None => lower_file(slot, self.group as P, self.vol),
         }
     }
 }
 
 /// Returns the lower file of a lower group.
-fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
+fn lower_file(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(GROUP);
     let mut file = null_mut();
     let mut args = FileArguments { operation: GET_FILE, file: &raw mut file };

@@ -86,7 +86,7 @@ impl Layers {
         let mut found = BTreeSet::new();
         for layer in &self.all {
             let under = under(&self.all, layer);
-            layer.pieces.of_chunks(chunk, under.as_deref(), &mut |slab| add_chunks(&mut found, slab, chunk));
+            layer.pieces.in_chunks(chunk, under.as_deref(), &mut |slab| add_chunks(&mut found, slab, chunk));
         }
         let found = Arc::new(Vec::from_iter(found));
         self.touched = Some(Arc::clone(&found));

@@ -201,7 +201,7 @@ impl Store {
         }
         if let Some(peers) = &self.peers {
             peers.refresh()?;
-            let found = peers.of_dataset(id)?;
+            let found = peers.dataset(id)?;
             if dims.is_empty() {
                 dims.clone_from(&found.dims);
             }

@@ -62,7 +62,7 @@ pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<OpenStore>>, name: Nam
 /// `at` is a callback's location.
 pub(in crate::vol) unsafe fn check_location(file: Option<&Arc<OpenStore>>, at: P) -> Outcome<()> {
     // SAFETY: by this function's contract.
-    unsafe { check_name(file, Location::name_of(at)) }
+    unsafe { check_name(file, Location::name(at)) }
 }
 
 /// Fails if the value of a new link of a store is too long.

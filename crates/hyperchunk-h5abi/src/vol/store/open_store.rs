@@ -147,7 +147,7 @@ pub(in crate::vol) fn create(
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    let Some(processes) = ProcessGroup::of(slot, below.fapl.id)? else { return Ok(None) };
+    let Some(processes) = ProcessGroup::from_access_list(slot, below.fapl.id)? else { return Ok(None) };
     let session = session(options);
     let becomes =
         || becomes_store(slot, below, (options, session), call, &path).map(|becomes| becomes.then_some(()));
@@ -260,7 +260,7 @@ pub(in crate::vol) fn open(
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    let Some(processes) = ProcessGroup::of(slot, below.fapl.id)? else { return Ok(None) };
+    let Some(processes) = ProcessGroup::from_access_list(slot, below.fapl.id)? else { return Ok(None) };
     let find = || find(slot, options, call.flags, &path);
     let again = || match find()? {
         Some(found) => Ok(found),
@@ -498,7 +498,7 @@ pub(super) fn begin(
     // SAFETY: a list of our own.
     done(unsafe { (slot.api.plist_set_close_degree)(fapl.id, CLOSE_WEAK) })?;
     if image.is_some() && store.writer.is_none() {
-        finish::hide_blocks_of(slot, below.vol, &name, (fapl.id, call.dxpl))
+        finish::hide_blocks_in_copy(slot, below.vol, &name, (fapl.id, call.dxpl))
             .inspect_err(|_| drop(fs::remove_file(&path)))?;
     }
     // SAFETY: a NUL-terminated name; the other arguments are a callback's.
@@ -516,7 +516,7 @@ pub(super) fn begin(
     let writable = store.writer.is_some();
     if writable {
         at_exit::watch();
-        let group = finish::root_of(slot, under, below.vol)?;
+        let group = finish::open_root(slot, under, below.vol)?;
         finish::hide_blocks(slot, group, below.vol)?;
         let native = slot.native().is_ok_and(|native| native == below.vol);
         let file = native.then_some(under as usize);
@@ -555,7 +555,7 @@ fn reopen(slot: &'static Slot, below: &LowerAccess, store: &Arc<Store>, call: Ca
 }
 
 /// Returns the lower connector's name of a dataset's file.
-pub(super) fn file_of(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
+pub(super) fn file_name(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
     let mut length = 0;
     let mut buffer = vec![0_u8; 8192];
     let mut args = NameArguments {
@@ -585,7 +585,7 @@ pub(in crate::vol) fn divert(
         }
         return Ok(None);
     };
-    let name = file_of(slot, under, vol, DATASET)?;
+    let name = file_name(slot, under, vol, DATASET)?;
     let file = match file.filter(|file| file.store.name == name) {
         Some(file) => Arc::clone(file),
         None => {
@@ -616,7 +616,7 @@ pub(in crate::vol) fn divert(
 /// Fails for a dataset of a file over a network whose elements are in external files: libhdf5 would look for
 /// them on this machine.
 fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
-    let name = CString::new(file_of(slot, under, vol, DATASET)?).unwrap_or_default();
+    let name = CString::new(file_name(slot, under, vol, DATASET)?).unwrap_or_default();
     match super::super::remote::url(&name) {
         Some(url) => refuse!(
             "the data of this dataset lie in files beside {}, which HDF5 cannot read over a network",
@@ -628,8 +628,8 @@ fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
 
 impl OpenStore {
     /// Returns whether a lower object belongs to the file itself, and not to the target of a link.
-    pub(in crate::vol) fn is_file_of(&self, under: P, vol: Hid, kind: c_int) -> bool {
-        file_of(self.store.slot, under, vol, kind).is_ok_and(|name| self.store.name == name)
+    pub(in crate::vol) fn contains_object(&self, under: P, vol: Hid, kind: c_int) -> bool {
+        file_name(self.store.slot, under, vol, kind).is_ok_and(|name| self.store.name == name)
     }
 }
 

@@ -147,7 +147,7 @@ impl Peers {
     }
 
     /// Returns the peers' data of a dataset, as of the last [`Peers::refresh`].
-    pub(super) fn of_dataset(&self, id: DatasetId) -> Result<PeerData> {
+    pub(super) fn dataset(&self, id: DatasetId) -> Result<PeerData> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = PeerData::default();
         // A log has the definition from the time of the dataset's creation, which differs from the epoch's.

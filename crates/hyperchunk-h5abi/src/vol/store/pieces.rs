@@ -67,7 +67,7 @@ impl Pieces {
 
     /// Calls `found` with the part of each piece whose chunks exist: a smaller extent removes the chunks
     /// outside it, but only elements of the chunks that it cuts. `under` clips all.
-    pub(super) fn of_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
+    pub(super) fn in_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
         for piece in &self.all {
             let later = self.clips.iter().filter(|clip| clip.order > piece.order);
             let mut bound = under.map(<[u64]>::to_vec);

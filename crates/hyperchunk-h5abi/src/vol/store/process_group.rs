@@ -33,11 +33,11 @@ pub(super) struct ProcessGroup {
 impl ProcessGroup {
     /// Returns the processes that open a file with this access list; `None` if its driver stores files
     /// elsewhere, or shares them in another way.
-    pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
+    pub(super) fn from_access_list(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
         if open_store::is_plain_driver(slot, fapl) {
             return Ok(Some(ProcessGroup { ranks: None }));
         }
-        Ok(Ranks::of(slot, fapl)?.map(|ranks| ProcessGroup { ranks: Some(Arc::new(ranks)) }))
+        Ok(Ranks::from_access_list(slot, fapl)?.map(|ranks| ProcessGroup { ranks: Some(Arc::new(ranks)) }))
     }
 
     /// Returns whether this process performs the tasks of a single one.
@@ -133,7 +133,7 @@ impl ProcessGroup {
         let Some(ranks) = &self.ranks else { return made };
         let made = ranks.agreed(made, |made| abandon(slot, made))?;
         // SAFETY: an object that was just made.
-        if let Some(file) = unsafe { Object::of(made) }.file.as_ref() {
+        if let Some(file) = unsafe { Object::from_pointer(made) }.file.as_ref() {
             *file.store.ranks.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(ranks));
         }
         Ok(made)
@@ -143,7 +143,7 @@ impl ProcessGroup {
 /// Closes a file that another rank could not open. Nothing is written to the store.
 fn abandon(slot: &'static Slot, made: P) {
     // SAFETY: an object that was just made and is not shared.
-    let file = unsafe { Object::of(made) }.file.clone();
+    let file = unsafe { Object::from_pointer(made) }.file.clone();
     let store = file.as_ref().map(|file| &file.store);
     if let Some(store) = store {
         store.settled.store(true, Ordering::Relaxed);

@@ -27,7 +27,7 @@ pub(super) enum Selection {
 
 impl Selection {
     /// Converts the selection `space` of a dataset of extent `dims`.
-    pub(super) fn of(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Self> {
+    pub(super) fn from_space(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Self> {
         let everything = || Selection::Box(Slab::new(vec![0; dims.len()], dims));
         match space {
             ALL => return Ok(everything()),

@@ -109,7 +109,7 @@ impl Shared {
         if generation == state.generation {
             return Ok(state);
         }
-        let found = peers.of_dataset(self.id)?;
+        let found = peers.dataset(self.id)?;
         let own = state.own.map(|place| state.layers.all.remove(place));
         state.layers.all.retain(|layer| layer.epoch != EPOCH);
         state.layers.all.extend(found.layers);

@@ -96,7 +96,7 @@ impl Call {
 /// Writes the elements of a call.
 pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
-    let chosen = Selection::of(slot, call.file_space, &shared.dims())?;
+    let chosen = Selection::from_space(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
     call.check(slot, count)?;
     if count == 0 {
@@ -107,7 +107,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
     let same = call.is_of_type(slot, dataset.kind);
     let mut held: Vec<u8>;
     if !same
-        && let Some(fields) = Fields::of(slot, call.kind, dataset)?
+        && let Some(fields) = Fields::from_datatype(slot, call.kind, dataset)?
         // Whole chunks are filtered.
         && (!shared.filters || fields.are_whole(shared))
     {
@@ -185,7 +185,7 @@ unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed:
 /// Reads the elements of a call.
 pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
-    let chosen = Selection::of(slot, call.file_space, &shared.dims())?;
+    let chosen = Selection::from_space(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
     call.check(slot, count)?;
     if count == 0 {

@@ -116,7 +116,7 @@ impl Scope {
                 "&&" => Expression::new(Node::Both(a, b), Number::Bool, line)?,
                 "||" => Expression::new(Node::Either(a, b), Number::Bool, line)?,
                 _ => {
-                    let operator = binary_of(text);
+                    let operator = parse_binary(text);
                     let number = operator.number(a.number, b.number, line)?;
                     Expression::new(Node::Binary(operator, a, b), number, line)?
                 }
@@ -196,7 +196,7 @@ impl Scope {
             "lib" => {
                 let given = self.lib(cursor)?;
                 match given {
-                    LibResult::List(list) => self.of_list(cursor, list, line),
+                    LibResult::List(list) => self.list_access(cursor, list, line),
                     LibResult::Data(..) => fail!(
                         Unsupported,
                         "line {line}: the elements of a dataset are on the GPU, where only kernels see them; {ADVICE}"
@@ -243,7 +243,7 @@ impl Scope {
         cursor.next();
         match kind {
             VariableKind::Number(number) => Expression::new(Node::Variable(index), number, line),
-            VariableKind::List(list) => self.of_list(cursor, list, line),
+            VariableKind::List(list) => self.list_access(cursor, list, line),
             VariableKind::Dim3 => {
                 cursor.need(".")?;
                 let part = cursor.word().and_then(|w| ["x", "y", "z"].iter().position(|p| *p == w));
@@ -257,7 +257,7 @@ impl Scope {
         }
     }
 
-    fn of_list(&mut self, cursor: &mut Cursor<'_, '_>, list: List, line: u32) -> Result<Expression> {
+    fn list_access(&mut self, cursor: &mut Cursor<'_, '_>, list: List, line: u32) -> Result<Expression> {
         if cursor.take("[") {
             let index = self.expression(cursor)?;
             cursor.need("]")?;
@@ -348,7 +348,7 @@ fn operator(cursor: &Cursor<'_, '_>) -> Option<(&'static str, usize)> {
     OPERATORS.into_iter().find(|(text, _)| cursor.is(text))
 }
 
-fn binary_of(text: &str) -> Binary {
+fn parse_binary(text: &str) -> Binary {
     match text {
         "*" => Binary::Multiply,
         "/" => Binary::Divide,

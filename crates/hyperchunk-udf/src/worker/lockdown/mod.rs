@@ -172,7 +172,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     {
         process::forbid_new_code();
     }
-    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::of(&policy.grants) };
+    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::from_grants(&policy.grants) };
     if !policy.fine_clocks {
         process::bound_speculation();
     }
@@ -203,7 +203,7 @@ pub fn end_loading(runtime: Runtime, grants: &Grants) -> Result<()> {
     if UNCONTAINED {
         return Ok(());
     }
-    seccomp::end_loading(runtime, Access::of(grants))
+    seccomp::end_loading(runtime, Access::from_grants(grants))
 }
 
 /// Groups of system calls that the grants allow. Landlock restricts the files.
@@ -220,7 +220,7 @@ struct Access {
 }
 
 impl Access {
-    fn of(grants: &Grants) -> Self {
+    fn from_grants(grants: &Grants) -> Self {
         Access {
             read: grants.has_files(),
             write: !grants.write.is_empty(),
