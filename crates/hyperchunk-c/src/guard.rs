@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use hyperchunk::Error;
 
-    fn told() -> String {
+    fn last_error() -> String {
         LAST.with_borrow(|last| last.to_str().unwrap().to_owned())
     }
 
@@ -48,11 +48,11 @@ mod tests {
     fn failures_are_kept() {
         assert_eq!(guard(|| Ok(5_i64)), 5);
         assert_eq!(guard::<i32>(|| Err(Error::invalid("no\0such"))), -1);
-        assert!(told().ends_with("no\\u{0}such"), "{}", told());
+        assert!(last_error().ends_with("no\\u{0}such"), "{}", last_error());
         assert_eq!(guard::<i64>(|| panic!("oh {}", 1)), -1);
-        assert_eq!(told(), "a defect in hyperchunk, please report it: oh 1");
+        assert_eq!(last_error(), "a defect in hyperchunk, please report it: oh 1");
         assert_eq!(guard(|| Ok(0)), 0);
-        assert!(told().ends_with("oh 1"), "a success keeps it");
+        assert!(last_error().ends_with("oh 1"), "a success keeps it");
     }
     /// Failure that happens in a thread-local destructor.
     struct FailsOnDrop(std::sync::mpsc::Sender<Option<String>>);

@@ -137,8 +137,8 @@ pub unsafe extern "C" fn libudf_store(metadata: *mut c_char, size: *mut usize, c
             let text = format!("[{}]", headers.join(","));
             let room = foreign::array(size.cast_const(), 1)?.and_then(|size| size.first().copied());
             if let Some(room) = room.filter(|&room| room > 0 && !metadata.is_null()) {
-                give_text(metadata, room, &text);
-                foreign::give(size, text.len());
+                write_text(metadata, room, &text);
+                foreign::write_out(size, text.len());
             }
             Ok(())
         })
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn libudf_get_metadata(
     unsafe {
         guard(ctx, |ctx| {
             let dataset = text(dataset, "the dataset")?;
-            let room = foreign::needed(size.cast_const(), 1, "size")?.first().copied().unwrap_or(0);
+            let room = foreign::required_array(size.cast_const(), 1, "size")?.first().copied().unwrap_or(0);
             let path = format!("/{}", dataset.trim_start_matches('/'));
             let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = edit::find(library()?, &ctx.file, &path)?;
@@ -172,9 +172,9 @@ pub unsafe extern "C" fn libudf_get_metadata(
                 if room < needed {
                     return Err(format!("a buffer of {room} bytes for a header of {needed}").into());
                 }
-                give_text(metadata, room, &entry.json);
+                write_text(metadata, room, &entry.json);
             }
-            foreign::give(size, needed);
+            foreign::write_out(size, needed);
             Ok(())
         })
     }
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn libudf_get_error(buf: *mut c_char, size: usize, ctx: *m
     let text = ctx.error.to_string_lossy();
     if !buf.is_null() && size > 0 {
         // SAFETY: the program's promise.
-        unsafe { give_text(buf, size, &text) };
+        unsafe { write_text(buf, size, &text) };
     }
     text.len()
 }
@@ -258,13 +258,13 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Reason
 ///
 /// # Safety
 /// `place` has room for `room` bytes, which are not 0.
-unsafe fn give_text(place: *mut c_char, room: usize, text: &str) {
+unsafe fn write_text(place: *mut c_char, room: usize, text: &str) {
     let text = text.as_bytes();
     let kept = text.get(..room.saturating_sub(1)).unwrap_or(text);
     // SAFETY: the caller's promise; the NUL is within the room, too.
     unsafe {
-        foreign::give_all(place.cast(), kept);
-        foreign::give(place.add(kept.len()), 0);
+        foreign::write_all(place.cast(), kept);
+        foreign::write_out(place.add(kept.len()), 0);
     }
 }
 

@@ -497,7 +497,7 @@ entries! {
                     let text = format!("hyperchunk-cuda-fake: PTX, line {}: {}", wrong.line, wrong.text);
                     // SAFETY: `count` options with a value each.
                     unsafe { write_log(&text, count, options, values) };
-                    machine.mistake(&text);
+                    machine.report_mistake(&text);
                     return INVALID_PTX;
                 }
             };

@@ -304,7 +304,7 @@ impl Machine {
             let knob = NAMES.iter().position(|known| *known == name.trim());
             match (knob, value.trim().parse()) {
                 (Some(knob), Ok(value)) => self.knobs[knob] = value,
-                _ => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
+                _ => self.report_mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
             }
         }
         for _ in 0..self.knob(Knob::Threads) {
@@ -321,7 +321,7 @@ impl Machine {
         if let Some(folder) = std::env::var_os("HYPERCHUNK_FAKE_CUDA_COUNTS") {
             match SharedCounts::new(folder.as_ref()) {
                 Ok(shown) => self.shown = Some(shown),
-                Err(error) => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA_COUNTS: {error}")),
+                Err(error) => self.report_mistake(&format!("HYPERCHUNK_FAKE_CUDA_COUNTS: {error}")),
             }
         }
     }
@@ -337,7 +337,7 @@ impl Machine {
     pub(crate) fn set(&mut self, knob: u32, value: u64) {
         match self.knobs.get_mut(knob as usize) {
             Some(to) => *to = value,
-            None => self.mistake(&format!("there is no knob {knob}")),
+            None => self.report_mistake(&format!("there is no knob {knob}")),
         }
     }
 
@@ -379,19 +379,19 @@ impl Machine {
     }
 
     /// Reports a mistake of the program.
-    pub(crate) fn mistake(&mut self, text: &str) {
+    pub(crate) fn report_mistake(&mut self, text: &str) {
         self.counted.mistakes += 1;
         eprintln!("hyperchunk-cuda-fake: {text}");
     }
 
     /// Reports a mistake, and returns the code.
     pub(crate) fn refuse(&mut self, code: Code, text: &str) -> Code {
-        self.mistake(text);
+        self.report_mistake(text);
         code
     }
 
     /// Records a fault of a kernel: the context is unusable from now on.
-    pub(crate) fn break_down(&mut self, fault: &Fault) -> Code {
+    pub(crate) fn mark_unusable(&mut self, fault: &Fault) -> Code {
         let (code, text) = match fault {
             Fault::Address(text) => (ILLEGAL_ADDRESS, text),
             Fault::Misaligned(text) => (MISALIGNED_ADDRESS, text),

@@ -124,7 +124,7 @@ impl SharedAllocations {
 
 impl Machine {
     /// Drops a reference to memory: the last one frees it.
-    fn let_go(&mut self, memory: Arc<Physical>) {
+    fn release(&mut self, memory: Arc<Physical>) {
         if Arc::strong_count(&memory) == 1 && memory.own {
             self.memory.give_back(memory.length);
         }
@@ -185,7 +185,7 @@ entries! {
     fn cuMemRelease(handle: u64) -> Code {
         in_context(|machine| match machine.sharing.handles.remove(&handle) {
             Some(memory) => {
-                machine.let_go(memory);
+                machine.release(memory);
                 SUCCESS
             }
             None => machine.refuse(INVALID_VALUE, "cuMemRelease: a handle that is none, or no more"),
@@ -308,7 +308,7 @@ entries! {
                 return machine.refuse(INVALID_VALUE, "cuMemUnmap: addresses where no memory is");
             };
             machine.memory.map(address, None);
-            machine.let_go(memory);
+            machine.release(memory);
             SUCCESS
         })
     }

@@ -1,7 +1,7 @@
 //! cuFile, NVIDIA's library that reads from storage directly into the GPU's memory (GPUDirect Storage), found
 //! at run time.
 
-use crate::library::{Library, functions, given};
+use crate::library::{Library, functions, path_from_environment};
 use crate::{Context, DeviceMemory, Driver, Error, ErrorKind, Result};
 use std::ffi::{c_int, c_uint, c_void};
 use std::fs::File;
@@ -96,7 +96,7 @@ impl CuFile {
     /// Missing if it is not installed; Failed if its driver does not open.
     pub fn load(context: &Context, path: Option<&Path>) -> Result<CuFile> {
         let driver: &Driver = context.driver();
-        let given = given(VARIABLE)?;
+        let given = path_from_environment(VARIABLE)?;
         let candidates = match (path, given) {
             (_, Some(file)) if path.is_none() || driver.is_substitute() => vec![file],
             _ if driver.is_substitute() => {
@@ -111,7 +111,7 @@ impl CuFile {
         };
         let what = "cuFile, which reads from storage into the GPU's memory,";
         let advice = "; files are read through page-locked memory. It comes with CUDA's toolkit and with GPUDirect Storage";
-        let library = Library::need(&candidates, what, advice)?;
+        let library = Library::require(&candidates, what, advice)?;
         let f = library.table(Functions::load, "cuFile 1.0 or newer")?;
         context.make_current()?;
         // SAFETY: takes nothing; may be called again.

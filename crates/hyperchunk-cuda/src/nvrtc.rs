@@ -1,7 +1,7 @@
 //! NVRTC, NVIDIA's compiler from CUDA C++ to PTX, found at run time. It needs neither a GPU nor its driver.
 
 use crate::error::fail;
-use crate::library::{Library, functions, given};
+use crate::library::{Library, functions, path_from_environment};
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -66,13 +66,13 @@ impl Nvrtc {
         let candidates = match path {
             Some(folder) if folder.is_dir() => NAMES.iter().map(|name| folder.join(name)).collect(),
             Some(file) => vec![file.to_owned()],
-            None => match given(VARIABLE)? {
+            None => match path_from_environment(VARIABLE)? {
                 Some(file) => vec![file],
                 None => NAMES.iter().map(PathBuf::from).collect(),
             },
         };
         let advice = ". Get it with `pip install 'hyperchunk[cuda]'` or with CUDA's toolkit";
-        let library = Library::need(&candidates, "NVRTC, the compiler for CUDA,", advice)?;
+        let library = Library::require(&candidates, "NVRTC, the compiler for CUDA,", advice)?;
         let f = library.table(Functions::load, "NVRTC of CUDA 11.2 or newer")?;
         let mut nvrtc = Nvrtc { f, library, version: (0, 0), architectures: Vec::new() };
         let (mut major, mut minor) = (0, 0);

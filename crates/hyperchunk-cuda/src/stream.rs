@@ -98,7 +98,7 @@ impl Staging {
     }
 
     /// Returns the other buffer than last time.
-    fn turn(&mut self) -> &mut (PinnedMemory, Event) {
+    fn next_buffer(&mut self) -> &mut (PinnedMemory, Event) {
         self.next ^= 1;
         let [first, second] = &mut self.buffers;
         if self.next == 0 { first } else { second }
@@ -163,7 +163,7 @@ impl Stream {
         let staging = self.staged(&mut staging, from.len())?;
         let size = staging.buffers[0].0.bytes();
         for block in from.chunks(size) {
-            let (buffer, free) = staging.turn();
+            let (buffer, free) = staging.next_buffer();
             free.synchronize()?;
             buffer.as_mut_slice()[..block.len()].copy_from_slice(block);
             // SAFETY: the device memory has `block.len()` bytes there; the buffer lives in the stream and is
@@ -191,7 +191,7 @@ impl Stream {
         let mut waiting: Option<&mut [u8]> = None;
         for block in to.chunks_mut(size) {
             let length = block.len();
-            let (buffer, done) = staging.turn();
+            let (buffer, done) = staging.next_buffer();
             // An upload may still read from it.
             done.synchronize()?;
             // SAFETY: the device memory has `length` bytes there; the buffer lives in the stream and is not
@@ -201,10 +201,10 @@ impl Stream {
             address += length as u64;
             // The other buffer is emptied while this one is filled.
             if let Some(before) = waiting.replace(block) {
-                let (buffer, done) = staging.turn();
+                let (buffer, done) = staging.next_buffer();
                 done.synchronize()?;
                 before.copy_from_slice(&buffer.as_slice()[..before.len()]);
-                staging.turn();
+                staging.next_buffer();
             }
         }
         if let Some(last) = waiting {

@@ -327,11 +327,11 @@ impl Datatype {
     }
 
     /// Returns the name for `lib.getType`: `float`, `string`, `compound`, …
-    pub fn told_name(&self) -> &'static str {
+    pub fn type_name_for_lib(&self) -> &'static str {
         match self {
             Datatype::Text(_) | Datatype::Utf8(_) | Datatype::Pointer => "string",
             Datatype::Compound(_) => "compound",
-            Datatype::Array(base, _) => base.told_name(),
+            Datatype::Array(base, _) => base.type_name_for_lib(),
             _ => self.number().map_or("", ElementType::name),
         }
     }

@@ -173,7 +173,7 @@ impl LegacyDataset {
                 Unsupported,
                 "it was written by HDF5-UDF in {}, which is not run here. {}",
                 escape(&self.backend, 20),
-                self.way_out()
+                self.conversion_advice()
             ),
         }
     }
@@ -189,7 +189,7 @@ impl LegacyDataset {
     /// `Invalid` when the signature is invalid, `Refused` with the way out.
     pub fn profile(&self) -> Result<Profile> {
         let backend = self.language()?;
-        let way = self.way_out();
+        let way = self.conversion_advice();
         let fingerprint = match &self.signer {
             Signer::Known(key) => Fingerprint::from_public_key(&key.key),
             Signer::Broken => {
@@ -219,7 +219,7 @@ impl LegacyDataset {
     }
 
     /// Returns instructions to convert it to a live dataset.
-    pub fn way_out(&self) -> &'static str {
+    pub fn conversion_advice(&self) -> &'static str {
         match self.source {
             Some(_) => {
                 "Its source is stored: look at it (hyperchunk udf show --source FILE:/DATASET), then: hyperchunk udf convert FILE:/DATASET"
@@ -311,7 +311,7 @@ impl LegacyDataset {
         let wrong = |what: &str| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("its compiled form (of HDF5-UDF) is {what}. {}", self.way_out()),
+                format!("its compiled form (of HDF5-UDF) is {what}. {}", self.conversion_advice()),
             )
         };
         match backend {

@@ -201,7 +201,7 @@ impl Map {
     /// Returns whether `bytes` bytes from `offset` on are resident in memory, as reported by the kernel;
     /// `None` if it does not report. The query costs a thirtieth of [`populate`](Map::populate).
     ///
-    /// For a file that this process may not write the kernel always says yes (see [`tells_residency`]), and
+    /// For a file that this process may not write the kernel always says yes (see [`reports_residency`]), and
     /// possibly also for pages past the end of the file.
     pub fn is_resident(&self, offset: u64, bytes: u64) -> Option<bool> {
         /// Number of pages queried at a time.
@@ -257,7 +257,7 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
 
 /// Returns whether the kernel reports to this process correctly which pages of a file of `size` bytes are
 /// resident. Otherwise it reports all as resident, even far past the end of the file.
-pub fn tells_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
+pub fn reports_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
     const FAR_PAST_END: u64 = 1 << 30;
     let behind = size.checked_next_multiple_of(FAR_PAST_END).and_then(|end| end.checked_add(FAR_PAST_END));
     behind
@@ -418,7 +418,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("hyperchunk-resident-{}", std::process::id()));
         std::fs::write(&path, vec![7; usize::try_from(bytes).unwrap()]).unwrap();
         let file = std::fs::File::open(&path).unwrap();
-        assert!(tells_residency(file.as_fd(), bytes));
+        assert!(reports_residency(file.as_fd(), bytes));
         let map = Map::window(file.as_fd(), 3, bytes - 3).unwrap();
         assert!(map.populate(0, bytes - 3));
         assert_eq!(map.is_resident(0, bytes - 3), Some(true));
@@ -432,7 +432,7 @@ mod tests {
         if unsafe { libc::geteuid() } != 0
             && let Ok(file) = std::fs::File::open("/etc/passwd")
         {
-            assert!(!tells_residency(file.as_fd(), file.metadata().unwrap().len()));
+            assert!(!reports_residency(file.as_fd(), file.metadata().unwrap().len()));
         }
     }
 }

@@ -57,7 +57,7 @@ impl WasmRuntime {
         for slot in &setup.slots {
             datasets.push(Dataset {
                 name: slot.name.trim_start_matches('/').to_owned(),
-                type_name: Datatype::parse(&slot.datatype)?.told_name(),
+                type_name: Datatype::parse(&slot.datatype)?.type_name_for_lib(),
                 address: 0,
                 dims: Vec::new(),
                 start: Vec::new(),

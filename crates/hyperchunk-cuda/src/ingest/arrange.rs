@@ -65,7 +65,7 @@ impl<'a> Slot<'a> {
                 unshuffles.push((*size, at, pieces.len(), most));
             }
         }
-        let scatters = self.tabled(&boxes, &mut tables);
+        let scatters = self.append_boxes(&boxes, &mut tables);
         if tables.bytes().is_empty() {
             return Ok(());
         }
@@ -109,12 +109,12 @@ impl<'a> Slot<'a> {
         Ok(swap)
     }
 
-    pub(super) fn tabled(
+    pub(super) fn append_boxes(
         &self,
         boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
         tables: &mut Tables,
     ) -> Vec<Scatter> {
-        tabled(boxes, self.array, tables)
+        append_boxes(boxes, self.array, tables)
     }
 
     pub(super) fn scatter(&self, launches: &[Scatter], table: u64) -> Result<()> {
@@ -150,7 +150,7 @@ pub(super) struct Scatter {
 }
 
 /// Appends boxes, each with its source address, to tables.
-pub(super) fn tabled(
+pub(super) fn append_boxes(
     boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
     array: u64,
     tables: &mut Tables,

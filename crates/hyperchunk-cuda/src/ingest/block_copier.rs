@@ -1,6 +1,6 @@
 //! Copies of blocks that are already on the GPU into an array there.
 
-use super::arrange::{scatter, tabled};
+use super::arrange::{append_boxes, scatter};
 use super::geometry::{Copy, MAX_RANK};
 use super::tables::Tables;
 use crate::error::fail;
@@ -78,7 +78,7 @@ impl BlockCopier {
             boxes.entry(copy.unit(source, array)).or_default().push((copy, source));
         }
         let mut tables = Tables::default();
-        let launches = tabled(&boxes, array, &mut tables);
+        let launches = append_boxes(&boxes, array, &mut tables);
         let bytes = tables.bytes();
         let table = match self.table.take() {
             Some(table) if table.bytes() >= bytes.len() => self.table.insert(table),

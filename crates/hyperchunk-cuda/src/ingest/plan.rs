@@ -108,21 +108,21 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
         if copy.bytes() == 0 {
             continue;
         }
-        let how = how(request, part.mask, chunk_bytes, options);
+        let how = conversion(request, part.mask, chunk_bytes, options);
         let stored_bytes = match part.stored {
             ChunkBytes::At { bytes, .. } => bytes,
             ChunkBytes::Bytes(bytes) | ChunkBytes::Fill(bytes) => bytes.len() as u64,
         };
         if how == Conversion::Plain {
             if stored_bytes < chunk_bytes {
-                return Err(short(&part.stored, stored_bytes, chunk_bytes));
+                return Err(too_short(&part.stored, stored_bytes, chunk_bytes));
             }
             let mut pieces = Vec::new();
             copy.cut(READ_BYTES, &mut pieces);
             for mut piece in pieces {
                 let (start, span) = (piece.from, piece.span());
                 piece.from = 0;
-                let stored = within(&part.stored, start, span)?;
+                let stored = slice_stored(&part.stored, start, span)?;
                 let copies = piece.with_rank(MAX_RANK);
                 let raw = usize::try_from(span).unwrap_or(usize::MAX);
                 tasks.push(Task { stored, mask: part.mask, how, raw, copies });
@@ -140,7 +140,7 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
 }
 
 #[cold]
-fn short(stored: &ChunkBytes<'_>, bytes: u64, wanted: u64) -> Error {
+fn too_short(stored: &ChunkBytes<'_>, bytes: u64, wanted: u64) -> Error {
     let place = match stored {
         ChunkBytes::At { offset, .. } => format!("at byte {offset}: "),
         _ => String::new(),
@@ -150,7 +150,7 @@ fn short(stored: &ChunkBytes<'_>, bytes: u64, wanted: u64) -> Error {
 }
 
 /// Returns a part of the stored bytes.
-fn within<'a>(stored: &ChunkBytes<'a>, start: u64, bytes: u64) -> Result<ChunkBytes<'a>> {
+fn slice_stored<'a>(stored: &ChunkBytes<'a>, start: u64, bytes: u64) -> Result<ChunkBytes<'a>> {
     match stored {
         ChunkBytes::At { offset, .. } => match offset.checked_add(start) {
             Some(offset) => Ok(ChunkBytes::At { offset, bytes }),
@@ -160,14 +160,14 @@ fn within<'a>(stored: &ChunkBytes<'a>, start: u64, bytes: u64) -> Result<ChunkBy
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             match all.get(place(start)..place(start.saturating_add(bytes))) {
                 Some(found) => Ok(ChunkBytes::Bytes(found)),
-                None => Err(short(stored, all.len() as u64, start.saturating_add(bytes))),
+                None => Err(too_short(stored, all.len() as u64, start.saturating_add(bytes))),
             }
         }
     }
 }
 
 /// Returns the decoding method for chunks with a mask.
-fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>) -> Conversion {
+fn conversion(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>) -> Conversion {
     let applied =
         request.filters.iter().enumerate().filter(|(number, _)| {
             mask & 1_u32.unbounded_shl(u32::try_from(*number).unwrap_or(u32::MAX)) == 0
@@ -196,7 +196,7 @@ fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>
                 };
                 algorithm.is_some_and(|algorithm| {
                     let known = options.nvcomp.is_some_and(|nvcomp| nvcomp.decompresses(algorithm));
-                    known && chunk_bytes <= algorithm.most()
+                    known && chunk_bytes <= algorithm.max_decompressed_bytes()
                 })
             }
             _ => false,

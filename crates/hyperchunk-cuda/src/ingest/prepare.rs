@@ -62,7 +62,7 @@ pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
 
 /// Returns the distance of a task's start from the next multiple of 16, chosen so that compressed data are
 /// aligned.
-pub(super) fn lead(task: &Task<'_>) -> usize {
+pub(super) fn alignment_offset(task: &Task<'_>) -> usize {
     match task.how {
         Conversion::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER_BYTES,
         _ => 0,

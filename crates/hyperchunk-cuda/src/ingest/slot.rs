@@ -3,7 +3,7 @@
 use super::buffer_cache::Buffers;
 use super::geometry::Copy;
 use super::plan::{Conversion, Task};
-use super::prepare::{PreparedTask, decode, lead};
+use super::prepare::{PreparedTask, alignment_offset, decode};
 use super::tables::Tables;
 use super::{ChunkBytes, Options, Report, Request};
 use crate::cufile::RegisteredFile;
@@ -191,7 +191,7 @@ impl<'a> Slot<'a> {
                 if task.is_direct(self.request.swap) != direct {
                     continue;
                 }
-                let start = at.next_multiple_of(16) + lead(task);
+                let start = at.next_multiple_of(16) + alignment_offset(task);
                 *place = TaskOffsets { at: start, raw, direct };
                 let Some(end) = start.checked_add(task.room()).filter(|end| *end < isize::MAX as usize / 2)
                 else {
@@ -293,7 +293,7 @@ impl<'a> Slot<'a> {
         }
         report.on_gpu -= again.len() as u64;
         for task in pending.host_tasks.iter().chain(&again) {
-            self.again(task)?;
+            self.decode_on_host(task)?;
             report.on_cpu += 1;
             report.again += 1;
         }
@@ -301,7 +301,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Decodes a chunk with the processor, and copies it to its place.
-    fn again(&mut self, task: &Task<'a>) -> Result<()> {
+    fn decode_on_host(&mut self, task: &Task<'a>) -> Result<()> {
         let (mut decoder, mut scratch) = (Decoder::default(), Vec::new());
         let decoded = decode(task, self.request, &mut decoder, &mut scratch)?;
         let memory = DeviceMemory::alloc(&self.context, decoded.len())?;
@@ -311,7 +311,7 @@ impl<'a> Slot<'a> {
             boxes.entry(self.unit(copy, memory.address())?).or_default().push((copy, memory.address()));
         }
         let mut tables = Tables::default();
-        let launches = self.tabled(&boxes, &mut tables);
+        let launches = self.append_boxes(&boxes, &mut tables);
         let table = self.send(&tables, 0)?;
         self.scatter(&launches, table)?;
         self.stream.synchronize()

@@ -3,7 +3,7 @@
 //! Their filter has no client data, so nothing in the dataset's header identifies them; they are recognised
 //! by the contents of their chunk.
 
-use super::locate::{Target, not_none, target};
+use super::locate::{Target, require_targets, target};
 use super::plan::absolute;
 use super::record::{VerifiedRecord, first_chunk};
 use crate::errors::ErrorStackGuard;
@@ -79,7 +79,7 @@ pub(super) fn locate(library: &'static Library, legacy: &LegacyDataset, bytes: &
             })
         })?);
     }
-    not_none(targets)
+    require_targets(targets)
 }
 
 /// Makes the record of a dataset of HDF5-UDF.

@@ -95,7 +95,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
             verified.grown(&dims).map_err(about)
         })?);
     }
-    let targets = not_none(targets)?;
+    let targets = require_targets(targets)?;
     // In a writable file, inputs can change between two chunks, so nothing is cached.
     if targets.iter().all(|(_, p)| p.read_only)
         && let Some(mut last) = cache(&LAST)
@@ -139,7 +139,7 @@ pub(super) fn target(
 }
 
 /// Returns `targets`, or an error if it is empty.
-pub(super) fn not_none(targets: Vec<Target>) -> Result<Vec<Target>> {
+pub(super) fn require_targets(targets: Vec<Target>) -> Result<Vec<Target>> {
     if targets.is_empty() {
         fail!(
             Unsupported,

@@ -171,15 +171,15 @@ impl Link {
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        let mut link = Self::over(ours, Some(child)).map_err(failed)?;
+        let mut link = Self::from_stream(ours, Some(child)).map_err(failed)?;
         let wrong = |why: &dyn fmt::Display| {
             Failure::new(format!(
                 "{} is no relay for files over a network ({why}): name the command of this release in HYPERCHUNK_COMMAND, or as `command=…` behind the connector's name",
                 command.display()
             ))
         };
-        let hello =
-            Header::receive(&mut link.stream).map_err(|error| wrong(&silence(&error, START_TIMEOUT)))?;
+        let hello = Header::receive(&mut link.stream)
+            .map_err(|error| wrong(&timeout_message(&error, START_TIMEOUT)))?;
         if hello.kind != HELLO || hello.offset != VERSION {
             return Err(wrong(&format_args!(
                 "it speaks version {} of the protocol, not {VERSION}",
@@ -190,7 +190,7 @@ impl Link {
         Ok(link)
     }
 
-    fn over(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
+    fn from_stream(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
         stream.set_read_timeout(Some(START_TIMEOUT))?;
         stream.set_write_timeout(Some(START_TIMEOUT))?;
         Ok(Self { stream, child, process: std::process::id(), requests: 0, files: 0 })
@@ -207,8 +207,8 @@ impl Link {
         let (length, text) = truncate_text(url);
         let (id, file) = (self.requests, self.files);
         let asked = Header { file, length, ..Header::new(OPEN, id) };
-        asked.send(&mut SignalFreeSocket(&self.stream), text).map_err(|error| gone(&error))?;
-        let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
+        asked.send(&mut SignalFreeSocket(&self.stream), text).map_err(|error| disconnected(&error))?;
+        let answer = Header::receive(&mut self.stream).map_err(|error| disconnected(&error))?;
         if answer.id != id {
             return Err(protocol_error());
         }
@@ -216,8 +216,12 @@ impl Link {
             OPENED | ERROR => {}
             _ => return Err(protocol_error()),
         }
-        let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
-        Ok(if answer.kind == OPENED { Ok((file, answer.offset, text)) } else { Err(told(&answer, text)) })
+        let text = answer.text(&mut self.stream).map_err(|error| disconnected(&error))?;
+        Ok(if answer.kind == OPENED {
+            Ok((file, answer.offset, text))
+        } else {
+            Err(remote_failure(&answer, text))
+        })
     }
 
     /// Fills a buffer. The outer error means that the relay cannot be used any more.
@@ -233,10 +237,10 @@ impl Link {
         let length = buffer.len() as u64;
         let detail = u32::from(what == ReadPurpose::Data);
         let asked = Header { detail, file, offset, length, ..Header::new(READ, id) };
-        asked.send(&mut SignalFreeSocket(&self.stream), &[]).map_err(|error| gone(&error))?;
+        asked.send(&mut SignalFreeSocket(&self.stream), &[]).map_err(|error| disconnected(&error))?;
         let mut came = 0_u64;
         loop {
-            let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
+            let answer = Header::receive(&mut self.stream).map_err(|error| disconnected(&error))?;
             if answer.id != id {
                 return Err(protocol_error());
             }
@@ -247,13 +251,13 @@ impl Link {
                         buffer.get_mut(from..from.checked_add(usize::try_from(answer.length).ok()?)?)
                     });
                     let Some(place) = place else { return Err(protocol_error()) };
-                    self.stream.read_exact(place).map_err(|error| gone(&error))?;
+                    self.stream.read_exact(place).map_err(|error| disconnected(&error))?;
                     came = came.saturating_add(answer.length);
                 }
                 END if came == length => return Ok(Ok(())),
                 ERROR => {
-                    let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
-                    return Ok(Err(told(&answer, text)));
+                    let text = answer.text(&mut self.stream).map_err(|error| disconnected(&error))?;
+                    return Ok(Err(remote_failure(&answer, text)));
                 }
                 _ => return Err(protocol_error()),
             }
@@ -261,7 +265,7 @@ impl Link {
     }
 }
 
-fn told(answer: &Header, message: String) -> Failure {
+fn remote_failure(answer: &Header, message: String) -> Failure {
     Failure { message, number: i32::try_from(answer.detail).unwrap_or(0) }
 }
 
@@ -269,7 +273,7 @@ fn protocol_error() -> Failure {
     Failure::new("the relay's answer makes no sense")
 }
 
-fn silence(error: &io::Error, limit: Duration) -> String {
+fn timeout_message(error: &io::Error, limit: Duration) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "it ended".into(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -279,20 +283,20 @@ fn silence(error: &io::Error, limit: Duration) -> String {
     }
 }
 
-fn gone(error: &io::Error) -> Failure {
-    Failure::new(format!("the relay does not answer: {}", silence(error, REPLY_TIMEOUT)))
+fn disconnected(error: &io::Error) -> Failure {
+    Failure::new(format!("the relay does not answer: {}", timeout_message(error, REPLY_TIMEOUT)))
 }
 
 impl Shared {
     /// Returns the shared state of a command in the present environment.
     fn for_command(command: &Path) -> Arc<Self> {
-        let shared = Self::found_or_made(command);
+        let shared = Self::find_or_create(command);
         let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&shared));
         drop(last);
         shared
     }
 
-    fn found_or_made(command: &Path) -> Arc<Self> {
+    fn find_or_create(command: &Path) -> Arc<Self> {
         let mut hasher = DefaultHasher::new();
         std::env::vars_os().for_each(|variable| variable.hash(&mut hasher));
         let environment = hasher.finish();
@@ -417,7 +421,7 @@ mod tests {
     /// Returns the result of a read if the relay answers with these frames.
     fn read_from(frames: &[(Header, &[u8])]) -> Result<Result<(), Failure>, Failure> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut link = Link::over(ours, None).unwrap();
+        let mut link = Link::from_stream(ours, None).unwrap();
         for (header, body) in frames {
             header.send(&mut theirs, body).unwrap();
         }

@@ -85,7 +85,7 @@ impl Reader {
 
     /// Passes on a range, in pieces. Fetches readahead with it.
     pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
-        let ahead = self.follow(range, data);
+        let ahead = self.plan_readahead(range, data);
         let large = range.end - range.start >= MIN_UNCACHED_BYTES;
         let wanted = match large {
             true => range.end,
@@ -130,7 +130,7 @@ impl Reader {
     }
 
     /// Returns the number of bytes from the start of a range that are worth a request.
-    fn follow(&mut self, range: &Range<u64>, data: bool) -> u64 {
+    fn plan_readahead(&mut self, range: &Range<u64>, data: bool) -> u64 {
         let (least, most) = if data { (0, MAX_READAHEAD_BYTES) } else { (self.block(), MAX_REQUEST_BYTES) };
         let [of_structure, of_data] = &mut self.courses;
         let course = if data { of_data } else { of_structure };

@@ -45,7 +45,7 @@ unsafe fn transfer_all(
     let independent = ranks.map(|file| file.independent(dxpl)).transpose()?.flatten();
     let dxpl = independent.unwrap_or(dxpl);
     if let Some(file) = ranks.filter(|_| !writes && independent.is_some()) {
-        file.meet()?;
+        file.wait_for_flushes()?;
     }
     if !writes && ranks.is_some() {
         for number in 0..count {
@@ -85,15 +85,15 @@ unsafe fn transfer_all(
         }
     }
     if let Some(file) = ranks.filter(|_| writes) {
-        file.hand_on()?;
+        file.publish()?;
     }
     if gathers { slot.reached(0) } else { Ok(0) }
 }
 
 /// Makes a change to a dataset visible to other ranks, if they have the file open together.
-fn hand_on(ours: &Object) -> Outcome<()> {
+fn publish(ours: &Object) -> Outcome<()> {
     match &ours.file {
-        Some(file) if file.has_ranks() => file.hand_on(),
+        Some(file) if file.has_ranks() => file.publish(),
         _ => Ok(()),
     }
 }
@@ -243,7 +243,7 @@ pub(super) unsafe extern "C" fn dataset_specific<const L: usize>(
             // SAFETY: a callback's arguments.
             && let Some(status) = unsafe { store::specific(dataset, args) }?
         {
-            hand_on(ours)?;
+            publish(ours)?;
             return Ok(status);
         }
         // SAFETY: the arguments are passed on unchanged.
@@ -263,7 +263,7 @@ pub(super) unsafe extern "C" fn dataset_optional<const L: usize>(
         if let Some(dataset) = &ours.dataset {
             // SAFETY: a callback's arguments.
             let status = unsafe { store::optional(slot, dataset, args) }?;
-            hand_on(ours)?;
+            publish(ours)?;
             return Ok(status);
         }
         // SAFETY: the arguments are passed on unchanged.

@@ -163,10 +163,10 @@ unsafe extern "C" fn open<const L: usize>(name: *const c_char, flags: c_uint, fa
         let Some(info) = info else {
             return Err(Failure::new("an access list that names this driver but no file over a network"));
         };
-        let shown = remote::shown(&info.url);
+        let shown = remote::redact(&info.url);
         let url = match *name == info.url {
             true => info.url.clone(),
-            false => remote::beside(&info.url, &name).ok_or_else(|| {
+            false => remote::resolve_sibling(&info.url, &name).ok_or_else(|| {
                 Failure::new(format!(
                     "{shown} leads to {name}, which is not beside it: a file over a network leads to no others"
                 ))
@@ -287,7 +287,7 @@ unsafe extern "C" fn write<const L: usize>(
 ) -> Herr {
     enter::<L, _>(-1, |_| {
         // SAFETY: HDF5 passes a file that open() made.
-        let url = unsafe { remote::shown(&(*file).info.url) };
+        let url = unsafe { remote::redact(&(*file).info.url) };
         Err(Failure::new(format!("{url} is read-only: open it with mode 'r'")))
     })
 }

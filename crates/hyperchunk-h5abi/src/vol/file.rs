@@ -3,7 +3,7 @@
 use super::api::{Name, P};
 use super::failure::{ON_ERROR_STACK, Outcome, refuse};
 use super::info::Info;
-use super::object::{Object, for_itself};
+use super::object::{Object, wrap_internally};
 use super::options::Options;
 use super::remote;
 use super::slot::{NO_REQUEST, PropertyList, Slot, enter};
@@ -313,6 +313,6 @@ pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P
         }
         // SAFETY: the arguments are passed on unchanged.
         let call = || unsafe { (slot.api.file_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
-        Ok(if operation == POST_OPEN { for_itself(call) } else { call() })
+        Ok(if operation == POST_OPEN { wrap_internally(call) } else { call() })
     })
 }

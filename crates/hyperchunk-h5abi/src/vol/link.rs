@@ -2,7 +2,7 @@
 //! kind.
 
 use super::api::{Name, P};
-use super::object::{Object, file_given};
+use super::object::{Object, set_file_requested};
 use super::slot::{NO_REQUEST, enter};
 use super::store;
 use crate::symbols::{Herr, Hid};
@@ -186,7 +186,7 @@ pub(super) unsafe extern "C" fn object_get<const L: usize>(
         let (ours, operation) = unsafe { (Object::from_pointer(object), *args.cast::<c_int>()) };
         // SAFETY: the arguments are passed on unchanged.
         let status = unsafe { (slot.api.object_get)(ours.under, at, ours.vol, args, dxpl, NO_REQUEST) };
-        file_given(operation == GET_FILE && status >= 0);
+        set_file_requested(operation == GET_FILE && status >= 0);
         Ok(status)
     })
 }

@@ -163,7 +163,7 @@ impl Ranks {
     }
 
     /// Broadcasts bytes from one rank to all.
-    fn told(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
+    fn broadcast_bytes(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
         let bytes = bytes.get(..bytes.len().min(MAX_MESSAGE_BYTES)).unwrap_or_default();
         let mut length = (bytes.len() as u64).to_ne_bytes();
         self.broadcast(by, &mut length)?;
@@ -188,10 +188,10 @@ impl Ranks {
     }
 
     /// Runs `find` at the first rank only, and returns its result or error at all ranks.
-    pub(super) fn told_by_first(&self, find: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<Vec<u8>> {
+    pub(super) fn broadcast_from_first(&self, find: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<Vec<u8>> {
         let found = self.is_first().then(find).unwrap_or_else(|| Ok(Vec::new()));
         let found = self.agreed(found, drop)?;
-        self.told(0, &found)
+        self.broadcast_bytes(0, &found)
     }
 
     /// Returns the result if all ranks succeeded. If one failed, all return an error, and `undo` gets the
@@ -208,7 +208,7 @@ impl Ranks {
         let Some(first) = all.iter().position(|failed| *failed != 0) else { return mine };
         let first = u32::try_from(first).unwrap_or(0);
         let why = mine.as_ref().err().map(|why| why.text().unwrap_or("HDF5 says why there"));
-        let why = self.told(first, why.unwrap_or_default().as_bytes())?;
+        let why = self.broadcast_bytes(first, why.unwrap_or_default().as_bytes())?;
         match mine {
             Err(error) => Err(error),
             Ok(mine) => {

@@ -34,21 +34,21 @@ pub(super) struct Object {
 
 thread_local! {
     /// True while the library creates an object for itself.
-    static FOR_ITSELF: Cell<bool> = const { Cell::new(false) };
+    static WRAPS_INTERNALLY: Cell<bool> = const { Cell::new(false) };
     /// True if the library was just given a file for which it will make an identifier.
-    static FILE_GIVEN: Cell<bool> = const { Cell::new(false) };
+    static FILE_REQUESTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Records whether the next file wrapped in this thread goes to the application.
-pub(super) fn file_given(given: bool) {
-    FILE_GIVEN.set(given);
+pub(super) fn set_file_requested(given: bool) {
+    FILE_REQUESTED.set(given);
 }
 
 /// Runs a call in which the library wraps a file for itself.
-pub(super) fn for_itself<T>(call: impl FnOnce() -> T) -> T {
-    FOR_ITSELF.set(true);
+pub(super) fn wrap_internally<T>(call: impl FnOnce() -> T) -> T {
+    WRAPS_INTERNALLY.set(true);
     let result = call();
-    FOR_ITSELF.set(false);
+    WRAPS_INTERNALLY.set(false);
     result
 }
 
@@ -246,7 +246,8 @@ pub(super) unsafe extern "C" fn wrap_object<const L: usize>(under: P, kind: c_in
         let context = unsafe { &*context.cast::<Context>() };
         // SAFETY: an object of the connector below, and its context.
         let under = unsafe { (slot.api.wrap_object)(under, kind, context.vol, context.under) };
-        let forgotten = kind == DATATYPE || (kind == FILE && !FILE_GIVEN.replace(false)) || FOR_ITSELF.get();
+        let forgotten =
+            kind == DATATYPE || (kind == FILE && !FILE_REQUESTED.replace(false)) || WRAPS_INTERNALLY.get();
         if !under.is_null() && forgotten {
             let file = context.file.clone();
             let object = Object { under, vol: context.vol, file, dataset: None, sources: None, told: false };

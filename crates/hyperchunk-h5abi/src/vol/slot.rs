@@ -116,7 +116,7 @@ pub(super) fn slot<const L: usize>() -> &'static Slot {
 
 /// Guard around every callback: returns `failed` when `body` fails or panics.
 pub(super) fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Outcome<T>) -> T {
-    super::object::file_given(false);
+    super::object::set_file_requested(false);
     slot::<L>().forget_unreachable();
     enter_within::<L, T>(failed, body)
 }

@@ -146,7 +146,7 @@ impl Parser<'_> {
                 fail!(Unsupported, "line {line}: {} is not translated; {ADVICE}", escape(first.text, 80))
             }
             _ if first.kind == Kind::Word || first.kind == Kind::Unknown => self.declaration(cursor),
-            _ => fail!(Syntax, "line {line}: {} is not understood here; {ADVICE}", cursor.shown()),
+            _ => fail!(Syntax, "line {line}: {} is not understood here; {ADVICE}", cursor.describe_next()),
         }
     }
 
@@ -252,7 +252,7 @@ impl Parser<'_> {
             fail!(
                 Syntax,
                 "line {line}: an address is what lib.getData gives, and here is {}; {ADVICE}",
-                cursor.shown()
+                cursor.describe_next()
             )
         }
         match self.scope.lib(cursor)? {

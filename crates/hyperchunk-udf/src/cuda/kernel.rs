@@ -1,6 +1,6 @@
 //! Kernels of a source: their names and parameters.
 
-use super::cursor::{Cursor, at_commas};
+use super::cursor::{Cursor, split_at_commas};
 use super::lex::{Kind, Token};
 use super::types::Number;
 use crate::error::{Result, fail};
@@ -238,7 +238,7 @@ fn declaration(before: &[Token<'_>], cursor: &mut Cursor<'_, '_>, prefix: &str) 
             _ => fail!(Syntax, "line {}: this kernel has no name, or one from a macro", token.line),
         }
     }
-    let list = at_commas(cursor.brackets()?);
+    let list = split_at_commas(cursor.brackets()?);
     if list.len() > MAX_PARAMETERS {
         fail!(Limit, "line {line}: the kernel has more than {MAX_PARAMETERS} parameters")
     }
@@ -270,7 +270,7 @@ fn threads(cursor: &mut Cursor<'_, '_>) -> Result<Vec<u32>> {
     if !cursor.is("(") {
         return Err(wrong());
     }
-    let parts = at_commas(cursor.brackets()?);
+    let parts = split_at_commas(cursor.brackets()?);
     let one = |part: &&[Token<'_>]| match part {
         [Token { kind: Kind::Number, text, .. }] => {
             text.parse::<u32>().ok().filter(|&n| (1..=1024).contains(&n))
@@ -346,7 +346,7 @@ fn parameter(tokens: &[Token<'_>], kernel: u32) -> Result<Parameter> {
         fail!(
             Syntax,
             "line {line}: a parameter of a kernel is a number, an address of elements, or a Region, and nothing follows its name: here {} does",
-            cursor.shown()
+            cursor.describe_next()
         )
     }
     Ok(Parameter { dataset, name, datatype, line })
@@ -383,7 +383,7 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
         (Some(number), None) => Base::Number(number),
         (None, Some(name)) if words.is_empty() && name == "Region" => Base::Region,
         (None, Some(name)) if words.is_empty() => Base::Named(name),
-        _ => fail!(Syntax, "line {line}: a type is missing before {}", cursor.shown()),
+        _ => fail!(Syntax, "line {line}: a type is missing before {}", cursor.describe_next()),
     };
     let pointer = cursor.take("*");
     while pointer && cursor.peek(0).is_some_and(|t| t.text == "const" || QUALIFIERS.contains(&t.text)) {

@@ -104,7 +104,7 @@ impl Program {
         let found = kernel::find(&lexed.tokens)?;
         let mut dropped = lexed.dropped;
         let Some(body) = found.host else {
-            return Ok(Program { dropped, ..alone(&found.kernels)? });
+            return Ok(Program { dropped, ..single_kernel_program(&found.kernels)? });
         };
         if let (Some(first), Some(last)) = (body.first(), body.last()) {
             dropped.push(first.start..last.end);
@@ -303,7 +303,7 @@ fn check_size(instance: &Instance) -> Result<()> {
 }
 
 /// Makes the program of a source without `dynamic_dataset`: its kernel with the bindings.
-fn alone(kernels: &[Kernel]) -> Result<Program> {
+fn single_kernel_program(kernels: &[Kernel]) -> Result<Program> {
     let kernel = match kernels {
         [kernel] => kernel,
         [] => fail!(

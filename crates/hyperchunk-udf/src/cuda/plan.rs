@@ -133,12 +133,12 @@ fn plan_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dat
     let arguments = bindings.iter().map(|binding| match binding {
         Binding::Data(name) => Ok(KernelArgument::Address(find(datasets, name)?.0)),
         Binding::Region(name) => Ok(KernelArgument::Bytes(region(find(datasets, name)?.1))),
-        Binding::Count(number) => Ok(KernelArgument::Bytes(counted(count, *number, line)?)),
+        Binding::Count(number) => Ok(KernelArgument::Bytes(encode_count(count, *number, line)?)),
     });
     Ok(Step { kernel: 0, grid, block, shared: 0, arguments: arguments.collect::<Result<_>>()?, line })
 }
 
-fn counted(count: u64, number: Number, line: u32) -> Result<Vec<u8>> {
+fn encode_count(count: u64, number: Number, line: u32) -> Result<Vec<u8>> {
     let value = Value::integer(Number::UnsignedLong, i128::from(count));
     let fitting = value.to(number, line)?;
     if fitting.whole() != Some(count) {

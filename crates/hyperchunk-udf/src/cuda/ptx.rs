@@ -34,7 +34,7 @@ pub fn stored<'a>(ptx: &str, names: impl IntoIterator<Item = &'a str>) -> String
         text.push_str(name);
         text.push('\n');
     }
-    text.push_str(&super::version::lowered(ptx.trim_end_matches('\0')));
+    text.push_str(&super::version::with_lowest_version(ptx.trim_end_matches('\0')));
     text
 }
 

@@ -102,7 +102,7 @@ impl Value {
             return Ok(Value::truth(self.is_true()));
         }
         let repr = match (self.repr, number.is_float()) {
-            (ValueRepr::Integer(value), false) => ValueRepr::Integer(fit(value, number)),
+            (ValueRepr::Integer(value), false) => ValueRepr::Integer(wrap_integer(value, number)),
             #[expect(clippy::cast_precision_loss, reason = "the nearest, as in C++")]
             (ValueRepr::Integer(value), true) => ValueRepr::Float(match number {
                 Number::Float => f64::from(value as f32),
@@ -146,7 +146,7 @@ impl Value {
 
     pub(super) fn negative(self, line: u32) -> Result<Value> {
         match self.repr {
-            ValueRepr::Integer(value) => wrapped(-value, self.number.promoted(), line),
+            ValueRepr::Integer(value) => wrap_result(-value, self.number.promoted(), line),
             ValueRepr::Float(value) => Ok(Value::float(self.number, -value)),
         }
     }
@@ -154,7 +154,7 @@ impl Value {
     pub(super) fn inverted(self, line: u32) -> Result<Value> {
         match self.repr {
             ValueRepr::Integer(value) => {
-                Ok(Value::integer(self.number.promoted(), fit(!value, self.number.promoted())))
+                Ok(Value::integer(self.number.promoted(), wrap_integer(!value, self.number.promoted())))
             }
             ValueRepr::Float(_) => fail!(Syntax, "line {line}: ~ is for integers"),
         }
@@ -208,15 +208,15 @@ fn range(number: Number) -> (i128, i128) {
 }
 
 /// Converts an integer to a type, modulo its range.
-fn fit(value: i128, number: Number) -> i128 {
+fn wrap_integer(value: i128, number: Number) -> i128 {
     let (low, high) = range(number);
     let count = high - low + 1;
     (value - low).rem_euclid(count) + low
 }
 
 /// Returns the result of an operation: unsigned numbers wrap around.
-fn wrapped(value: i128, number: Number, line: u32) -> Result<Value> {
-    let fitting = fit(value, number);
+fn wrap_result(value: i128, number: Number, line: u32) -> Result<Value> {
+    let fitting = wrap_integer(value, number);
     if number.is_signed() && fitting != value {
         fail!(Syntax, "line {line}: {value} is too large for {}", number.spelling())
     }
@@ -248,7 +248,7 @@ fn integers(operator: Binary, a: i128, b: i128, number: Number, line: u32) -> Re
         Binary::Equal => return Ok(Value::truth(a == b)),
         Binary::NotEqual => return Ok(Value::truth(a != b)),
     };
-    wrapped(value, number, line)
+    wrap_result(value, number, line)
 }
 
 #[expect(clippy::float_cmp, reason = "that is what the source asks")]

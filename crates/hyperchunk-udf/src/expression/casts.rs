@@ -62,7 +62,7 @@ as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 /// Rounds a double to odd: to the equal float if there is one, otherwise to the adjacent float whose last bit
 /// is 1. Rounding the result to at most 22 bits then gives the same as rounding the double directly. The
 /// nearest float could be a tie where the double is none.
-pub(super) fn to_odd(value: f64) -> f32 {
+pub(super) fn round_to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
     let near = value as f32;
     let (bits, back) = (near.to_bits(), f64::from(near));

@@ -25,7 +25,7 @@ pub(super) fn compute(
     let [a, b, c] = arguments;
     match (step, from) {
         (Step::Cast, _) => casts::cast(from, to, a, out),
-        (Step::Narrow, _) => map1(a, out, casts::to_odd),
+        (Step::Narrow, _) => map1(a, out, casts::round_to_odd),
         (Step::Where, _) => match from.size() {
             1 => choose::<u8>(a, b, c, out),
             2 => choose::<u16>(a, b, c, out),
@@ -68,18 +68,18 @@ pub(super) fn compute(
     }
 }
 
-fn misfit() -> Error {
+fn wrong_size() -> Error {
     Error::new(ErrorKind::Worker, "a block of an expression has no fitting memory")
 }
 
-pub(super) fn no_such<T>(step: Step) -> Result<T> {
+pub(super) fn unsupported_step<T>(step: Step) -> Result<T> {
     fail!(Worker, "{step:?} is not made for these types")
 }
 
 pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
-    let (Some(a), Some(out)) = (view::<T>(a), view_mut::<R>(out)) else { return Err(misfit()) };
+    let (Some(a), Some(out)) = (view::<T>(a), view_mut::<R>(out)) else { return Err(wrong_size()) };
     if a.len() != out.len() {
-        return Err(misfit());
+        return Err(wrong_size());
     }
     wide::each(out.iter_mut().zip(a), |(out, &a)| {
         out.write(f(a));
@@ -103,10 +103,10 @@ pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
     f: impl Fn(T, U) -> R,
 ) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<U>(b), view_mut::<R>(out)) else {
-        return Err(misfit());
+        return Err(wrong_size());
     };
     if a.len() != out.len() || b.len() != out.len() {
-        return Err(misfit());
+        return Err(wrong_size());
     }
     wide::each_by::<WIDEST, _>(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
         out.write(f(a, b));
@@ -134,10 +134,10 @@ bits!(u8 u16 u32 u64);
 /// Selects elements by conditions, which are bools: 0 or 1.
 fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<T>(b), view_mut::<T>(out)) else {
-        return Err(misfit());
+        return Err(wrong_size());
     };
     if condition.len() != out.len() || a.len() != out.len() || b.len() != out.len() {
-        return Err(misfit());
+        return Err(wrong_size());
     }
     wide::each(out.iter_mut().zip(condition).zip(a).zip(b), |(((out, &c), &a), &b)| {
         out.write(T::pick(c, a, b));
@@ -155,7 +155,7 @@ fn truth(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
         Step::Equal => map2(a, b, out, |a: u8, b: u8| a ^ b ^ 1),
         Step::Less => map2(a, b, out, |a: u8, b: u8| u8::from(a < b)),
         Step::LessEqual => map2(a, b, out, |a: u8, b: u8| u8::from(a <= b)),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }
 
@@ -282,7 +282,7 @@ fn whole<T: IntegerLane>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) 
         Step::LessEqual => map2(a, b, out, |a: T, b: T| u8::from(a <= b)),
         Step::Equal => map2(a, b, out, |a: T, b: T| u8::from(a == b)),
         Step::NotEqual => map2(a, b, out, |a: T, b: T| u8::from(a != b)),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }
 
@@ -445,7 +445,7 @@ fn real<T: FloatLane>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> 
         Step::LessEqual => map2(a, b, out, |a: T, b: T| u8::from(a <= b)),
         Step::Equal => map2(a, b, out, |a: T, b: T| u8::from(a == b)),
         Step::NotEqual => map2(a, b, out, |a: T, b: T| u8::from(a != b)),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn lower(parsed: &ParsedExpression, inputs: &[Kind]) -> Result<Steps>
     }
     let result = match operands.last() {
         Some(&PartValue::Operand(Operand::Value(id))) => id,
-        Some(&PartValue::Operand(Operand::Number(n))) => lower.strong(n)?,
+        Some(&PartValue::Operand(Operand::Number(n))) => lower.materialize(n)?,
         Some(&PartValue::Truth(truth)) => lower.bool_constant(truth),
         None => fail!(Syntax, "the expression is empty"),
     };
@@ -103,7 +103,7 @@ impl Lowering {
                 let from = if kind.range().is_some() && matches!(n, Number::Integer(_)) {
                     return Ok(Operand::Value(self.constant(n, kind)?).into());
                 } else {
-                    self.strong(Number::FloatLane(n.real()))?
+                    self.materialize(Number::FloatLane(n.real()))?
                 };
                 self.steps.cast(from, kind)
             }
@@ -111,7 +111,7 @@ impl Lowering {
             [c, a, b] => {
                 let condition = match c {
                     Operand::Value(id) => id,
-                    Operand::Number(n) => self.strong(n)?,
+                    Operand::Number(n) => self.materialize(n)?,
                 };
                 let condition = self.steps.cast(condition, Kind::Bool);
                 let kind = self.common(a, b)?;
@@ -332,7 +332,7 @@ impl Lowering {
     }
 
     /// Gives a type to a number without another operand.
-    fn strong(&mut self, number: Number) -> Result<Id> {
+    fn materialize(&mut self, number: Number) -> Result<Id> {
         let kind = match number {
             Number::Integer(n) if i64::try_from(n).is_err() => Kind::UInt64,
             Number::Integer(_) => Kind::Int64,

@@ -108,7 +108,7 @@ mod wide {
             for (((over, under), &a), &b) in over.iter_mut().zip(&mut under).zip(a).zip(b) {
                 (*over, *under) = terms(a, b);
             }
-            let quotients = eight(over, under);
+            let quotients = divide_lanes(over, under);
             for (out, quotient) in out.iter_mut().zip(quotients) {
                 out.write(quotient);
             }
@@ -119,7 +119,7 @@ mod wide {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn eight(over: [f64; LANE_COUNT], under: [f64; LANE_COUNT]) -> [f32; LANE_COUNT] {
+    fn divide_lanes(over: [f64; LANE_COUNT], under: [f64; LANE_COUNT]) -> [f32; LANE_COUNT] {
         // SAFETY: eight values each.
         let (n, d) = unsafe { (_mm512_loadu_pd(over.as_ptr()), _mm512_loadu_pd(under.as_ptr())) };
         // A reciprocal with an error of 2^-14, then 2^-28; a quotient with 2^-28, then 2^-56 and a rounding.

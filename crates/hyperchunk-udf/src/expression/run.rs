@@ -112,7 +112,7 @@ impl Program {
             else {
                 continue;
             };
-            let part = all.get(first * kind.size()..(first + n) * kind.size()).ok_or_else(lost)?;
+            let part = all.get(first * kind.size()..(first + n) * kind.size()).ok_or_else(internal_error)?;
             // Any byte except 0 is true, which the steps do not handle.
             if kind == Kind::Bool || part.as_ptr().align_offset(kind.size()) != 0 {
                 scratch.load(register, part, kind)?;
@@ -126,7 +126,7 @@ impl Program {
                 ValueLocation::Register(register) => (register, instruction.to.size()),
                 _ => (self.registers, self.output.size()),
             };
-            let mut result = std::mem::take(scratch.registers.get_mut(index).ok_or_else(lost)?);
+            let mut result = std::mem::take(scratch.registers.get_mut(index).ok_or_else(internal_error)?);
             let straight = aligned && matches!(instruction.result, ValueLocation::Output);
             let done = (|| {
                 let mut arguments: [&[u8]; 3] = [&[]; 3];
@@ -137,14 +137,17 @@ impl Program {
                 }
                 let kinds = argument_kinds(instruction);
                 for (slot, kind) in arguments.iter_mut().zip(kinds).take(instruction.step.count()) {
-                    *slot = slot.get(..n * kind.size()).ok_or_else(lost)?;
+                    *slot = slot.get(..n * kind.size()).ok_or_else(internal_error)?;
                 }
-                let room =
-                    if straight { &mut *out } else { bytes_mut(&mut result, n * size).ok_or_else(lost)? };
+                let room = if straight {
+                    &mut *out
+                } else {
+                    bytes_mut(&mut result, n * size).ok_or_else(internal_error)?
+                };
                 kernels::compute(instruction.step, instruction.from, instruction.to, arguments, room)
             })();
             if done.is_ok() && !straight && matches!(instruction.result, ValueLocation::Output) {
-                copy(bytes(&result, n * size).ok_or_else(lost)?, out);
+                copy(bytes(&result, n * size).ok_or_else(internal_error)?, out);
             }
             if let Some(slot) = scratch.registers.get_mut(index) {
                 *slot = result;
@@ -153,7 +156,7 @@ impl Program {
         }
         if let Some(place) = self.copied {
             let from = scratch.at(place, direct)?;
-            copy(from.get(..n * self.output.size()).ok_or_else(lost)?, out);
+            copy(from.get(..n * self.output.size()).ok_or_else(internal_error)?, out);
         }
         Ok(())
     }
@@ -165,7 +168,7 @@ fn argument_kinds(instruction: &super::plan::Instruction) -> [Kind; 3] {
     if instruction.step == super::plan::Step::Where { [Kind::Bool, from, from] } else { [from; 3] }
 }
 
-fn lost() -> Error {
+fn internal_error() -> Error {
     Error::new(ErrorKind::Worker, "a value of the expression is not where it should be")
 }
 
@@ -193,7 +196,7 @@ impl Scratch {
 
     fn fill(&mut self, register: usize, bits: u64, kind: Kind) -> Result<()> {
         let mut low = bits.to_le_bytes();
-        let value = low.get_mut(..kind.size()).ok_or_else(lost)?;
+        let value = low.get_mut(..kind.size()).ok_or_else(internal_error)?;
         if cfg!(target_endian = "big") {
             value.reverse();
         }
@@ -208,9 +211,9 @@ impl Scratch {
     }
 
     fn repeat(&mut self, register: usize, one: &[u8]) -> Result<()> {
-        let words = self.registers.get_mut(register).ok_or_else(lost)?;
+        let words = self.registers.get_mut(register).ok_or_else(internal_error)?;
         let length = size_of_val(words.as_slice());
-        let room = bytes_mut(words, length).ok_or_else(lost)?;
+        let room = bytes_mut(words, length).ok_or_else(internal_error)?;
         for to in room.chunks_exact_mut(one.len().max(1)) {
             copy(one, to);
         }
@@ -218,8 +221,8 @@ impl Scratch {
     }
 
     fn load(&mut self, register: usize, part: &[u8], kind: Kind) -> Result<()> {
-        let words = self.registers.get_mut(register).ok_or_else(lost)?;
-        let room = bytes_mut(words, part.len()).ok_or_else(lost)?;
+        let words = self.registers.get_mut(register).ok_or_else(internal_error)?;
+        let room = bytes_mut(words, part.len()).ok_or_else(internal_error)?;
         if kind == Kind::Bool {
             for (to, &from) in room.iter_mut().zip(part) {
                 to.write(u8::from(from != 0));
@@ -237,9 +240,9 @@ impl Scratch {
                 Some(part) => return Ok(part),
                 None => register,
             },
-            ValueLocation::Output => return Err(lost()),
+            ValueLocation::Output => return Err(internal_error()),
         };
-        let words = self.registers.get(register).ok_or_else(lost)?;
-        bytes(words, size_of_val(words.as_slice())).ok_or_else(lost)
+        let words = self.registers.get(register).ok_or_else(internal_error)?;
+        bytes(words, size_of_val(words.as_slice())).ok_or_else(internal_error)
     }
 }

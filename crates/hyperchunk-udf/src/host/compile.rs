@@ -83,10 +83,10 @@ pub fn compile_cpp<'a>(
     let compile = |text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
         let object = folder.0.join(OBJECT);
-        match run_told(programs, &arguments, COMPILE_TIMEOUT, &object) {
+        match run_with_output(programs, &arguments, COMPILE_TIMEOUT, &object) {
             Err(error) if error.kind() == ErrorKind::Failed && rejects_ahead(&error.to_string()) => {
                 let plainly: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
-                run_told(programs, &plainly, COMPILE_TIMEOUT, &object)
+                run_with_output(programs, &plainly, COMPILE_TIMEOUT, &object)
             }
             done => done,
         }
@@ -168,11 +168,11 @@ fn zig_cache() -> Result<PathBuf> {
 
 /// Runs a compiler in the worker and returns the content of `result`.
 fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path) -> Result<Vec<u8>> {
-    run_told(programs, arguments, limit, result).map(|(object, _)| object)
+    run_with_output(programs, arguments, limit, result).map(|(object, _)| object)
 }
 
 /// As [`run`], also returning the compiler's printed text.
-fn run_told(
+fn run_with_output(
     programs: &Programs,
     arguments: &[&OsStr],
     limit: Duration,

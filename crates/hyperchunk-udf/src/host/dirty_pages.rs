@@ -80,7 +80,7 @@ impl DirtyPages {
         // SAFETY: at() has checked the range, which is not the caller's memory, and the worker is idle.
         let zeros = if untouched { to.len() } else { unsafe { copy_out(pointer, to) } };
         if zeros < to.len() {
-            self.begin_again();
+            self.reset();
             self.zeros = 0;
             if std::mem::take(&mut self.chunk_given_back) {
                 self.enough_for_chunk = self.enough_for_chunk.saturating_mul(ZERO_OUTPUTS_BEFORE_RELEASE);
@@ -101,7 +101,7 @@ impl DirtyPages {
     }
 
     /// Resets the count after the function has written the output.
-    fn begin_again(&mut self) {
+    fn reset(&mut self) {
         self.nothing = 0;
         if std::mem::take(&mut self.given_back) {
             self.enough = self.enough.saturating_mul(ZERO_OUTPUTS_BEFORE_RELEASE);
@@ -123,7 +123,7 @@ impl DirtyPages {
     fn is_untouched(&mut self, arena: &Shared, offset: u64, bytes: u64) -> bool {
         let untouched = self.given_back && arena.is_untouched(offset, bytes);
         if self.given_back && !untouched {
-            self.begin_again();
+            self.reset();
         }
         untouched
     }

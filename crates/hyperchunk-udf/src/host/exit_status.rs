@@ -21,7 +21,7 @@ pub(super) fn explain_exit(
             format!(
                 "stopped: tried system call {} (not allowed by profile {name}{})",
                 call(number),
-                way_out(number, name)
+                grant_hint(number, name)
             ),
         ),
         (Some((StopReason::ExecutableMemory, number)), _) => {
@@ -76,7 +76,7 @@ pub(super) fn explain_exit(
 
 /// Returns a hint on the grant that allows a call; empty if no grant does, and for the profile of unknown
 /// signers.
-fn way_out(number: i32, profile: &str) -> &'static str {
+fn grant_hint(number: i32, profile: &str) -> &'static str {
     if profile == "untrusted" {
         return "";
     }

@@ -7,7 +7,7 @@
 use super::idle;
 use super::pool::{SessionKey, cache};
 use super::session::Source;
-use crate::memory::{Map, tells_residency};
+use crate::memory::{Map, reports_residency};
 use crate::protocol::IDLE_TIMEOUT;
 use crate::record::{Slot, byte_size};
 use std::fs::File;
@@ -40,7 +40,7 @@ pub struct Window {
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](tells_residency) which pages
+    /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](reports_residency) which pages
     /// are resident.
     fn new(file: &Arc<File>, offset: u64, bytes: u64, told: bool) -> Option<Self> {
         let map = Map::window(file.as_fd(), offset, bytes).ok()?;
@@ -136,7 +136,7 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
         return None;
     }
     let file = Arc::new(File::from(file.as_fd().try_clone_to_owned().ok()?));
-    let told = tells_residency(file.as_fd(), state.1.0);
+    let told = reports_residency(file.as_fd(), state.1.0);
     // The first slot is the output.
     let windows = key.slots.iter().skip(1).map(|slot| match slot.source {
         Source::Mapped { offset, bytes, .. } => Window::new(&file, offset, bytes, told),
@@ -175,7 +175,7 @@ mod tests {
         let slot =
             Slot { name: "a".into(), datatype: Datatype::parse("uint8").unwrap(), dims: vec![rows, 1000] };
         let opened = Arc::new(File::open(&path).unwrap());
-        assert!(tells_residency(opened.as_fd(), size));
+        assert!(reports_residency(opened.as_fd(), size));
         let window = Window::new(&opened, 17, size - 17, told).unwrap();
         for _ in 0..3 {
             for row in [0, 1, 200, 300, rows - 7] {

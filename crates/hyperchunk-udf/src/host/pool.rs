@@ -58,7 +58,7 @@ struct IdleSession {
 impl IdleSession {
     /// Returns whether the worker waits for calls, as far as is known by now. A worker that reported the end
     /// of its call but reads no message, or continues to compute, has to be ended.
-    fn waits(&mut self, now: Instant) -> bool {
+    fn is_waiting(&mut self, now: Instant) -> bool {
         match self.asked {
             _ if !self.session.is_ours() => true,
             None if now.duration_since(self.since) >= SETTLE_TIME => {
@@ -117,7 +117,7 @@ impl Pool {
         let now = Instant::now();
         let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::RETRY_INTERVAL) };
         let is_due = |i: &mut IdleSession| {
-            now.duration_since(i.since) >= IDLE_TIMEOUT || i.session.is_over() || !i.waits(now)
+            now.duration_since(i.since) >= IDLE_TIMEOUT || i.session.is_over() || !i.is_waiting(now)
         };
         let due: Vec<IdleSession> = idle.extract_if(.., is_due).collect();
         let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE_TIMEOUT)).min();

@@ -274,7 +274,7 @@ impl Session {
         fds.extend(compiled.iter().chain(&code).map(|c| c.as_fd()));
         let sent = socket::send_now(session.worker.socket.as_fd(), b"setup", &fds);
         drop(fds);
-        session.told(sent)?;
+        session.check_sent(sent)?;
         session.follow_caller(cpu_affinity::current());
         session.handshake()?;
         Ok(session)
@@ -387,7 +387,7 @@ impl Session {
         }
         protocol::encode_call(self.seq, &self.places, &mut self.outgoing);
         let sent = socket::send_now(self.worker.socket.as_fd(), &self.outgoing, &[]);
-        self.told(sent)?;
+        self.check_sent(sent)?;
         let answer = self.wait(start, together);
         // A single slow call may be due to the load of the machine.
         self.slow_calls = if start.elapsed() > SLOW_CALL { self.slow_calls.saturating_add(1) } else { 0 };
@@ -432,7 +432,7 @@ impl Session {
         let asked = protocol::encode_request(Request::Lend(bytes));
         for (bytes, fds) in [(asked.as_slice(), [].as_slice()), (b"memory", &[memory])] {
             let sent = socket::send_now(self.worker.socket.as_fd(), bytes, fds);
-            self.told(sent)?;
+            self.check_sent(sent)?;
         }
         self.receive_lent()
     }
@@ -444,7 +444,7 @@ impl Session {
     pub(super) fn take_back(&mut self) -> Result<()> {
         let sent =
             socket::send_now(self.worker.socket.as_fd(), &protocol::encode_request(Request::TakeBack), &[]);
-        self.told(sent)?;
+        self.check_sent(sent)?;
         match self.receive_lent()? {
             None => Ok(()),
             Some(_) => Err(self.unexpected(&Reply::Lent(None))),
@@ -678,11 +678,11 @@ impl Session {
         };
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|f| f.as_fd()).collect();
         let sent = socket::send_now(self.worker.socket.as_fd(), &text, &fds);
-        self.told(sent).inspect_err(|_| self.ended_idle = false)
+        self.check_sent(sent).inspect_err(|_| self.ended_idle = false)
     }
 
     /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room for it, unless it is hostile.
-    fn told(&mut self, sent: Result<bool>) -> Result<()> {
+    fn check_sent(&mut self, sent: Result<bool>) -> Result<()> {
         match sent {
             Ok(true) => Ok(()),
             Ok(false) => {

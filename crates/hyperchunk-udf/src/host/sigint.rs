@@ -55,7 +55,7 @@ impl Drop for Watch {
             return;
         }
         let Some(program) = state.program.take() else { return };
-        if current().is_some_and(|now| now.sa_sigaction == ours()) {
+        if current().is_some_and(|now| now.sa_sigaction == handler_address()) {
             // SAFETY: the program's own action, as returned by the system.
             unsafe { libc::sigaction(libc::SIGINT, &raw const program, null_mut()) };
         } else {
@@ -64,7 +64,7 @@ impl Drop for Watch {
     }
 }
 
-fn ours() -> usize {
+fn handler_address() -> usize {
     on_signal as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize
 }
 
@@ -80,15 +80,15 @@ fn current() -> Option<libc::sigaction> {
 /// called from ours.
 fn install() -> Option<libc::sigaction> {
     let program = current()?;
-    let is_handled =
-        !matches!(program.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && program.sa_sigaction != ours();
+    let is_handled = !matches!(program.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
+        && program.sa_sigaction != handler_address();
     if !is_handled || program.sa_flags & libc::SA_RESETHAND != 0 {
         return None;
     }
     HANDLER.store(program.sa_sigaction, Ordering::Relaxed);
     TAKES_INFO.store(program.sa_flags & libc::SA_SIGINFO != 0, Ordering::Release);
     let mut own = program;
-    own.sa_sigaction = ours();
+    own.sa_sigaction = handler_address();
     own.sa_flags |= libc::SA_SIGINFO;
     // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code
     // stays loaded: plugins keep themselves.

@@ -8,7 +8,7 @@ mod lexer;
 mod tests;
 
 use super::token::{ARROW, Kind, SCOPE, Tokens};
-use super::{Names, Scan, attribute_name, is_method, no_entry, not_constant, passed_on, takes_attribute};
+use super::{Names, Scan, attribute_name, is_method, no_entry, not_constant, takes_attribute, used_as_value};
 use crate::error::{Result, fail};
 
 /// Maximum tokens in one list of template arguments. The bound prevents quadratic time for nested lists.
@@ -42,7 +42,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
         let as_value = (starts && tokens.is_any_op(at + 1, &[')', ',', ';', '}']))
             || (tokens.follows(at, &[',']) && tokens.is_op(at + 1, ')'));
         if as_value {
-            return passed_on(line, "lib", "lib.getData<float>(\"NIR\")");
+            return used_as_value(line, "lib", "lib.getData<float>(\"NIR\")");
         }
         return Ok(());
     };
@@ -60,7 +60,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
     };
     let open = skip_template(tokens, name_at + 1)?;
     if !tokens.is_op(open, '(') {
-        return passed_on(line, &format!("lib.{method}"), &advice);
+        return used_as_value(line, &format!("lib.{method}"), &advice);
     }
     let mut first = open + 1;
     while tokens.is_op(first, '(') {

@@ -155,7 +155,7 @@ fn no_entry<T>(declaration: &str) -> Result<T> {
 
 /// Returns the error for `lib` or one of its functions used as a value, after which calls could not be
 /// recognised.
-fn passed_on<T>(line: u32, what: &str, advice: &str) -> Result<T> {
+fn used_as_value<T>(line: u32, what: &str, advice: &str) -> Result<T> {
     fail!(
         Syntax,
         "line {line}: {what} is passed on here, so the names that it gets cannot be seen; call it as {advice} instead"

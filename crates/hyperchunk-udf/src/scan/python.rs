@@ -111,7 +111,7 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
 }
 
 /// Returns the remaining time, or an error if there is none.
-fn left(deadline: Instant) -> Result<Duration> {
+fn remaining(deadline: Instant) -> Result<Duration> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => fail!(Limit, "parsing the source took too long"),
         time => Ok(time),
@@ -119,7 +119,7 @@ fn left(deadline: Instant) -> Result<Duration> {
 }
 
 /// Returns whether an operation on a socket should be retried while there is time.
-fn again(error: &std::io::Error) -> bool {
+fn should_retry(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
@@ -127,7 +127,7 @@ fn again(error: &std::io::Error) -> bool {
 fn send(socket: &UnixStream, mut data: &[u8], deadline: Instant) -> Result<()> {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
     while !data.is_empty() {
-        let time = left(deadline)?;
+        let time = remaining(deadline)?;
         socket.set_write_timeout(Some(time)).map_err(|e| Error::io("cannot talk to Python", &e))?;
         // SAFETY: the pointer and length are those of `data`, and the descriptor is open while `socket` is.
         let sent =
@@ -140,7 +140,7 @@ fn send(socket: &UnixStream, mut data: &[u8], deadline: Instant) -> Result<()> {
                 if matches!(error.kind(), BrokenPipe | ConnectionReset) {
                     return Ok(());
                 }
-                if !again(&error) {
+                if !should_retry(&error) {
                     return Err(Error::io("cannot send the source to Python", &error));
                 }
             }
@@ -153,14 +153,14 @@ fn receive(socket: &mut UnixStream, deadline: Instant, limit: usize) -> Result<V
     let mut data = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
-        let time = left(deadline)?;
+        let time = remaining(deadline)?;
         socket.set_read_timeout(Some(time)).map_err(|e| Error::io("cannot talk to Python", &e))?;
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(data),
             Ok(count) => data.extend_from_slice(buffer.get(..count).unwrap_or_default()),
             // A child that dies with input unread resets the connection.
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return Ok(data),
-            Err(e) if again(&e) => (),
+            Err(e) if should_retry(&e) => (),
             Err(e) => return Err(Error::io("cannot read Python's answer", &e)),
         }
         if data.len() > limit {

@@ -79,7 +79,7 @@ impl Vectors {
     /// and the scalars. `None` if it was not computed.
     pub(super) fn compute(&mut self, slots: &Slots, given: &[f64]) -> Option<()> {
         let (&[number, first, last], given) = given.split_first_chunk()?;
-        let prepared = self.loops.get_mut(usize::try_from(whole(number)?).ok()?)?;
+        let prepared = self.loops.get_mut(usize::try_from(to_integer(number)?).ok()?)?;
         let (arrays, scalars) = given.split_at_checked(prepared.computes.arrays.len() * 2)?;
         if scalars.len() != prepared.computes.scalars.len() {
             return None;
@@ -87,13 +87,13 @@ impl Vectors {
         let mut kinds = Vec::with_capacity(arrays.len() / 2);
         let mut addresses = Vec::with_capacity(arrays.len() / 2);
         for &[kind, address] in arrays.as_chunks().0 {
-            kinds.push(KINDS.get(usize::try_from(whole(kind)?).ok()?)?.1);
-            addresses.push(whole(address)?);
+            kinds.push(KINDS.get(usize::try_from(to_integer(kind)?).ok()?)?.1);
+            addresses.push(to_integer(address)?);
         }
         if prepared.programs.is_empty() || prepared.kinds != kinds {
             prepared.make(kinds)?;
         }
-        if self.jit && !prepared.pays() {
+        if self.jit && !prepared.is_faster_than_jit() {
             return None;
         }
         let values = prepared.computes.scalar_values(scalars);
@@ -103,8 +103,8 @@ impl Vectors {
             addresses: &addresses,
             bytes: values.iter().map(|value| value.to_ne_bytes()).collect(),
             values,
-            first: whole(first)?,
-            last: whole(last)?,
+            first: to_integer(first)?,
+            last: to_integer(last)?,
         };
         prepared.compute(&rounds, &mut self.scratch)
     }
@@ -131,7 +131,7 @@ impl Loop {
 }
 
 /// Converts a number that is integral and not too large.
-fn whole(number: f64) -> Option<i64> {
+fn to_integer(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "looked at before")]
     (number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER).then_some(number as i64)
 }
@@ -156,7 +156,7 @@ impl LoopInputs<'_> {
         let size = i64::try_from(kind.size()).ok()?;
         let mut from = self.first;
         for &(subtracted, id) in offset {
-            let part = whole(*self.values.get(id)?)?;
+            let part = to_integer(*self.values.get(id)?)?;
             from = from.checked_add(if subtracted { -part } else { part })?;
         }
         let address = from.checked_mul(size)?.checked_add(*self.addresses.get(array)?)?;
@@ -190,7 +190,7 @@ impl PreparedLoop {
 
     /// Returns whether this is faster than LuaJIT's code, which computes divisions one at a time but overlaps
     /// everything else with them; here each step is a pass over the elements.
-    fn pays(&self) -> bool {
+    fn is_faster_than_jit(&self) -> bool {
         let wanted = self.computes.stores.iter().map(|store| store.value).collect();
         let divides =
             |id: &Id| matches!(self.computes.values.get(*id), Some(Value::Of(Operator::Divide, ..)));

@@ -31,7 +31,7 @@ pub fn adopt_orphans() -> Result<()> {
 pub fn end_with_parent(host: i32) -> Result<()> {
     super::lockdown::set_host(host);
     super::lockdown::die_with_host()?;
-    super::lockdown::first_to_go();
+    super::lockdown::prefer_oom_kill();
     // Applies to later forks.
     super::lockdown::set_host(std::process::id().cast_signed());
     Ok(())
@@ -39,7 +39,7 @@ pub fn end_with_parent(host: i32) -> Result<()> {
 
 /// Returns the number of this process's threads.
 fn count() -> Result<usize> {
-    let failed = |error: std::io::Error| super::lockdown::no_proc("/proc/self/task", &error);
+    let failed = |error: std::io::Error| super::lockdown::proc_error("/proc/self/task", &error);
     Ok(std::fs::read_dir("/proc/self/task").map_err(failed)?.count())
 }
 

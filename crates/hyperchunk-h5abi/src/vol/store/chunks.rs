@@ -96,9 +96,9 @@ struct StoredChunk {
 }
 
 /// Returns the offsets of the written chunks, sorted.
-pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
+pub(super) fn written_chunks(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
-        Some(chunk) => shared.with_layers(|layers| layers.touched(chunk)),
+        Some(chunk) => shared.with_layers(|layers| layers.written_chunks(chunk)),
         None => Ok(Arc::default()),
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>
             let everything = Slab::new(vec![0; dims.len()], dims.as_slice());
             shared.with_layers(|layers| layers.allocated(&everything, chunk))
         }
-        _ => touched(shared),
+        _ => written_chunks(shared),
     }
 }
 

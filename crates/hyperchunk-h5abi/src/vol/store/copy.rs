@@ -361,8 +361,8 @@ fn each_part(
     let everything = Slab::new(vec![0; dims.len()], dims);
     let parts = match &shared.definition.chunk {
         Some(chunk) => {
-            let touched = super::chunks::touched(shared)?;
-            let boxes = touched.iter().map(|start| Slab::new(start.as_slice(), chunk.as_slice()));
+            let written_chunks = super::chunks::written_chunks(shared)?;
+            let boxes = written_chunks.iter().map(|start| Slab::new(start.as_slice(), chunk.as_slice()));
             boxes.filter_map(|slab| slab.clipped(dims)).collect()
         }
         None if shared.is_written()? => rows(&everything, shared.element() as u64),

@@ -173,7 +173,7 @@ unsafe fn divert_new(
 /// # Safety
 /// As for [`create_dataset`].
 unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> Outcome<PropertyList> {
-    let trying = describe::for_trying(slot, creation.dcpl)?;
+    let trying = describe::trial_list(slot, creation.dcpl)?;
     let nameless = Creation { name: std::ptr::null(), ..creation };
     // SAFETY: as for this function; the lower dataset is ours until it is closed here.
     unsafe {

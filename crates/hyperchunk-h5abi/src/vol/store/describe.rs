@@ -192,7 +192,7 @@ pub(super) fn is_chunked(slot: &Slot, plist: Hid) -> bool {
 }
 
 /// Returns a copy of a list for a trial creation, which never allocates space.
-pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyList> {
+pub(super) fn trial_list(slot: &'static Slot, plist: Hid) -> Outcome<PropertyList> {
     let copy = PropertyList::copy(slot, plist)?;
     // SAFETY: a list of our own.
     done(unsafe { (slot.api.plist_set_alloc_time)(copy.id, ALLOC_LATE) })?;
@@ -403,7 +403,7 @@ fn marker_of_blocks(slot: &Slot, plist: &PropertyList) -> Option<Marker> {
 }
 
 /// Returns whether a lower dataset's elements are in external files.
-pub(super) fn has_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<bool> {
+pub(super) fn has_external_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<bool> {
     let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
     // SAFETY: a list of our own.
     Ok(unsafe { (slot.api.plist_externals)(plist.id) } > 0)

@@ -3,7 +3,7 @@
 use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
 use super::selection::Selection;
-use super::transfer::{Call, room};
+use super::transfer::{Call, allocate_zeroed};
 use super::{Shared, StoreDataset, describe};
 use crate::symbols::Hid;
 use hyperchunk::model::{Class, Datatype};
@@ -141,12 +141,12 @@ impl<'s> Fields<'s> {
             None => (bytes, size),
             Some((kind, width)) => {
                 let both = size.max(*width);
-                held.append(&mut room(number, both)?);
+                held.append(&mut allocate_zeroed(number, both)?);
                 match held.get_mut(..bytes.len()) {
                     Some(part) => part.copy_from_slice(bytes),
                     None => refuse!("{} bytes in memory for {number} elements of {size}", bytes.len()),
                 }
-                let mut background = room(number, both)?;
+                let mut background = allocate_zeroed(number, both)?;
                 let (from, to) = (held.as_mut_ptr().cast(), background.as_mut_ptr().cast());
                 // SAFETY: both buffers have room for that many elements of the larger type.
                 done(unsafe { (slot.api.type_convert)(call.kind, kind.id, number, from, to, call.dxpl) })?;
@@ -233,7 +233,7 @@ fn gather<'b>(
         return Ok(Cow::Borrowed(bytes));
     }
     let width = parts.iter().map(|part| part.size).fold(0, usize::saturating_add);
-    let mut out = room(number, width)?;
+    let mut out = allocate_zeroed(number, width)?;
     let mut at = 0_usize;
     for part in parts {
         let place = (part.from, size, at, width);

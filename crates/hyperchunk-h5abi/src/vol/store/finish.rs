@@ -326,7 +326,7 @@ impl Store {
             Commit::Auto => self.all_done(session, &mut options)?,
         };
         if due {
-            options.ended = ended(&self.path, &waiting(&self.path)?)?;
+            options.ended = ended_tickets(&self.path, &waiting(&self.path)?)?;
             let outcome = commit::commit_all(&self.path, &options)?;
             self.check_commit(writer, &outcome)?;
         }
@@ -404,7 +404,7 @@ fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
 }
 
 /// Returns the tickets of the last flushes of stopped writers.
-fn ended(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
+fn ended_tickets(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
     let stopped: Vec<Waiting> = waiting.iter().filter(|log| was_stopped(log)).cloned().collect();
     Ok(commit::last_flushes(path, &stopped)?)
 }
@@ -420,7 +420,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     let is_certain = |log: &&Waiting| writable || (here != 0 && log.header.place == here);
     let certain: Vec<Waiting> = waiting.iter().filter(is_certain).cloned().collect();
     let mut wanted = CommitOptions::default();
-    wanted.ended = ended(path, &certain)?;
+    wanted.ended = ended_tickets(path, &certain)?;
     if wanted.ended.is_empty() {
         return Ok(());
     }

@@ -171,7 +171,7 @@ pub(in crate::vol) fn create(
         drop,
     )?;
     let floor = writer.header().floor;
-    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None).anew_after(floor);
+    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None).after_epoch(floor);
     let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
     processes.begin(slot, below, store, call, None).map(Some)
 }
@@ -280,10 +280,10 @@ pub(in crate::vol) fn open(
             processes.begin(slot, below, store, call, Some(&manifest.image)).map(Some)
         }
         StoreState::Waiting(waiting) => {
-            let others = published(&path, &waiting);
+            let others = published_logs(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());
             let writer = join(Mode::JoinAnew)?;
-            let stopped = stopped(&waiting);
+            let stopped = stopped_writers(&waiting);
             let peers = Peers::new(path.clone(), writer.id(), Session::default(), &stopped, None);
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
             // If nothing was flushed, start with the empty file at the path.
@@ -307,7 +307,7 @@ pub(in crate::vol) fn open(
             }
         }
         StoreState::Join => {
-            let stopped = stopped(&waiting(&path)?);
+            let stopped = stopped_writers(&waiting(&path)?);
             let writer = join(Mode::Join)?;
             let base = processes.all(
                 || match writer.base() {
@@ -401,12 +401,12 @@ fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
 
 /// Returns the writers that were stopped before: their flushed data were committed already, or need
 /// `recover`.
-fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
+fn stopped_writers(waiting: &[Waiting]) -> Vec<WriterId> {
     waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
 }
 
 /// Returns the logs that others have finished or flushed, in the order in which they began.
-fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
+fn published_logs(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
     let mut waiting: Vec<&Waiting> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
     let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
@@ -534,7 +534,7 @@ pub(super) fn begin(
 }
 
 /// Opens the same lower file once more.
-fn again(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
+fn reopen_lower(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
     let mut file = null_mut();
     let mut args = ReopenArguments { operation: REOPEN, file: &raw mut file };
     // SAFETY: a lower file, arguments of our own.
@@ -549,7 +549,7 @@ fn reopen(slot: &'static Slot, below: &LowerAccess, store: &Arc<Store>, call: Ca
     }
     let Some(keeper) = store.keeper() else { refuse!("the store is being closed") };
     let vol = keeper.vol;
-    let under = again(slot, keeper.file(slot)?, vol)?;
+    let under = reopen_lower(slot, keeper.file(slot)?, vol)?;
     let file = OpenStore { store: Arc::clone(store), given: call.name.to_owned(), flags: call.flags };
     Ok(Object::wrap(under, vol, Some(&Arc::new(file)), None))
 }
@@ -580,8 +580,8 @@ pub(in crate::vol) fn divert(
     file: Option<&Arc<OpenStore>>,
 ) -> Outcome<Option<(Arc<OpenStore>, Box<StoreDataset>)>> {
     let Some(marker) = slot.keep_errors(|| describe::marker(slot, under, vol)) else {
-        if slot.driver() >= 0 && describe::has_files(slot, under, vol)? {
-            refuse_far(slot, under, vol)?;
+        if slot.driver() >= 0 && describe::has_external_files(slot, under, vol)? {
+            refuse_external_files(slot, under, vol)?;
         }
         return Ok(None);
     };
@@ -594,7 +594,7 @@ pub(in crate::vol) fn divert(
             if let Some(url) = super::super::remote::url(&given) {
                 refuse!(
                     "{} is a sharded store, whose data HDF5 cannot read over a network: read it with hyperchunk.open(), or pack it",
-                    super::super::remote::shown(url)
+                    super::super::remote::redact(url)
                 )
             }
             let path = PathBuf::from(OsStr::from_bytes(given.to_bytes()));
@@ -615,12 +615,12 @@ pub(in crate::vol) fn divert(
 
 /// Fails for a dataset of a file over a network whose elements are in external files: libhdf5 would look for
 /// them on this machine.
-fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
+fn refuse_external_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
     let name = CString::new(file_name(slot, under, vol, DATASET)?).unwrap_or_default();
     match super::super::remote::url(&name) {
         Some(url) => refuse!(
             "the data of this dataset lie in files beside {}, which HDF5 cannot read over a network",
-            super::super::remote::shown(url)
+            super::super::remote::redact(url)
         ),
         None => Ok(()),
     }

@@ -76,7 +76,7 @@ impl Peers {
     }
 
     /// Restricts the peers to writers after epoch `floor`, for a truncated file.
-    pub(super) fn anew_after(self, floor: u64) -> Self {
+    pub(super) fn after_epoch(self, floor: u64) -> Self {
         Self { floor, ..self }
     }
 

@@ -58,7 +58,7 @@ impl ProcessGroup {
             return Ok(find()?.map(|found| (found, open_store::session(options))));
         };
         let mut own = None;
-        let told = ranks.told_by_first(|| {
+        let told = ranks.broadcast_from_first(|| {
             own = find()?;
             let Some(found) = &own else { return Ok(Vec::new()) };
             // A new name, so that logs left by earlier sessions of the same job do not count.
@@ -112,7 +112,7 @@ impl ProcessGroup {
         call: Call<'_>,
         image: Option<&[u8]>,
     ) -> Outcome<P> {
-        self.have(slot, open_store::begin(slot, below, store, call, image))
+        self.agree(slot, open_store::begin(slot, below, store, call, image))
     }
 
     /// Calls [`open_store::read`] at every rank.
@@ -125,11 +125,11 @@ impl ProcessGroup {
     ) -> Outcome<P> {
         let made = open_store::read(below, slot, store, call);
         let made = made.and_then(|made| if made.is_null() { Err(ON_ERROR_STACK) } else { Ok(made) });
-        self.have(slot, made)
+        self.agree(slot, made)
     }
 
     /// Returns an open file, once all ranks have it open.
-    fn have(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
+    fn agree(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
         let Some(ranks) = &self.ranks else { return made };
         let made = ranks.agreed(made, |made| abandon(slot, made))?;
         // SAFETY: an object that was just made.
@@ -202,7 +202,7 @@ impl Store {
                 }
                 _ => self.commit(writer).map(|()| Vec::new()),
             };
-            ranks.told_by_first(commit).map(drop)
+            ranks.broadcast_from_first(commit).map(drop)
         });
         *self.ranks.lock().unwrap_or_else(PoisonError::into_inner) = None;
         settled
@@ -221,7 +221,7 @@ impl OpenStore {
     }
 
     /// Waits until all ranks have flushed; then each sees the data of the others.
-    pub(in crate::vol) fn meet(&self) -> Outcome<()> {
+    pub(in crate::vol) fn wait_for_flushes(&self) -> Outcome<()> {
         let Some((ranks, writer)) = self.store.writing_ranks() else { return Ok(()) };
         let flushed = writer.show_all().map_err(Into::into);
         ranks.agreed(flushed, drop)
@@ -253,7 +253,7 @@ impl OpenStore {
     }
 
     /// Makes written data visible to other ranks, as in a file that they share.
-    pub(in crate::vol) fn hand_on(&self) -> Outcome<()> {
+    pub(in crate::vol) fn publish(&self) -> Outcome<()> {
         if let Some((_, writer)) = self.store.writing_ranks() {
             writer.hand_on()?;
         }

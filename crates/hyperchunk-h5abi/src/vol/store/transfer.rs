@@ -32,7 +32,7 @@ pub(in crate::vol) struct Call {
 }
 
 /// Allocates zeroed memory for elements, or returns an error.
-pub(super) fn room(count: usize, size: usize) -> Outcome<Vec<u8>> {
+pub(super) fn allocate_zeroed(count: usize, size: usize) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     match count.checked_mul(size) {
         Some(length) if bytes.try_reserve_exact(length).is_ok() => bytes.resize(length, 0),
@@ -116,7 +116,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
             // SAFETY: by HDF5's contract the buffer has all selected elements, here contiguously.
             unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), length) }
         } else {
-            held = room(number, size)?;
+            held = allocate_zeroed(number, size)?;
             call.gather(slot, &mut held)?;
             &held
         };
@@ -126,7 +126,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
         // SAFETY: by HDF5's contract the buffer has all selected elements, here contiguously.
         unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), number.saturating_mul(element)) }
     } else {
-        held = room(number, size.max(element))?;
+        held = allocate_zeroed(number, size.max(element))?;
         if call.is_packed(slot) {
             // SAFETY: as above, into a buffer that is at least as large.
             unsafe {
@@ -143,7 +143,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
             call.gather(slot, part)?;
         }
         if !same {
-            let mut background = room(number, size.max(element))?;
+            let mut background = allocate_zeroed(number, size.max(element))?;
             // SAFETY: any identifier may be asked.
             if unsafe { (slot.api.type_class)(dataset.kind) } == COMPOUND {
                 // A write may name only some fields: the others keep their values.
@@ -172,7 +172,7 @@ struct PackedElements {
     length: usize,
 }
 
-unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed: P) -> Herr {
+unsafe extern "C" fn next_packed(bytes: *mut *const c_void, length: *mut usize, packed: P) -> Herr {
     // SAFETY: HDF5 passes live places, and the pointer that we gave it.
     unsafe {
         let packed = &*packed.cast::<PackedElements>();
@@ -201,13 +201,13 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> O
         let out = unsafe { std::slice::from_raw_parts_mut(call.buffer.cast::<u8>(), length) };
         return read_chosen(shared, &chosen, out);
     }
-    let mut held = room(number, size.max(element))?;
+    let mut held = allocate_zeroed(number, size.max(element))?;
     let Some(part) = held.get_mut(..number.saturating_mul(element)) else {
         refuse!("a size that does not fit")
     };
     read_chosen(shared, &chosen, part)?;
     if !same {
-        let mut background = room(number, size.max(element))?;
+        let mut background = allocate_zeroed(number, size.max(element))?;
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(call.kind) } == COMPOUND {
             // A read may name only some fields: the others in the caller's buffer stay.
@@ -238,7 +238,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> O
     // SAFETY: the caller's selection of the caller's buffer; the source lives as long as the call.
     done(unsafe {
         let state = (&raw mut source).cast();
-        (slot.api.scatter)(feed, state, call.kind, call.memory_space(), call.buffer)
+        (slot.api.scatter)(next_packed, state, call.kind, call.memory_space(), call.buffer)
     })?;
     Ok(())
 }

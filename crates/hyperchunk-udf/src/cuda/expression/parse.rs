@@ -190,7 +190,11 @@ impl Scope {
                 escape(token.text, 80)
             ),
             Kind::Word => cursor.peek(0).map_or("", |t| t.text),
-            _ => fail!(Syntax, "line {line}: a number is expected, and here is {}; {ADVICE}", cursor.shown()),
+            _ => fail!(
+                Syntax,
+                "line {line}: a number is expected, and here is {}; {ADVICE}",
+                cursor.describe_next()
+            ),
         };
         match word {
             "lib" => {

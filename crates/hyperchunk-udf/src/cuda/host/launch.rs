@@ -57,7 +57,7 @@ impl Parser<'_> {
             }
         }
         if !cursor.take(">>>") {
-            fail!(Syntax, "line {line}: >>> is missing before {}", cursor.shown())
+            fail!(Syntax, "line {line}: >>> is missing before {}", cursor.describe_next())
         }
         let given = self.arguments(cursor)?;
         cursor.need(";")?;

@@ -41,7 +41,7 @@ use crate::profile::Grants;
 
 pub use layers::Layers;
 pub(super) use parent::{die_with_host, set_host};
-pub(super) use process::{first_to_go, no_proc};
+pub(super) use process::{prefer_oom_kill, proc_error};
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
 pub use syscall_names::syscall_name;
 
@@ -152,7 +152,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     process::leave_session();
     if policy.runtime != Runtime::Python {
         // Workers in Python inherit it from the process that forks them.
-        first_to_go();
+        prefer_oom_kill();
     }
     process::default_signals(policy.runtime)?;
     process::no_new_privileges()?;

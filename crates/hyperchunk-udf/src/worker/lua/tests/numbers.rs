@@ -1,7 +1,7 @@
 //! Numbers of each type stored in each other, by LuaJIT's machine code and by its interpreter, which have
 //! disagreed. The expected values follow LuaJIT's "FFI Semantics", "Conversions between C types".
 
-use super::{Data, Datatype, body, compiles_right, run, setup};
+use super::{Data, Datatype, body, jit_is_exact, run, setup};
 
 const KINDS: [&str; 10] =
     ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float", "double"];
@@ -121,7 +121,7 @@ fn unsigned_literals_and_casts_are_rounded_to_floats() {
 fn only_what_needs_it_is_interpreted() {
     let compiles = |kinds: [&'static str; 2], source: &str| {
         let data = [Data::out("out", kinds[0], 1), Data::new("a", kinds[1], false, &[0; 8])];
-        compiles_right(&setup(source, true, &data))
+        jit_is_exact(&setup(source, true, &data))
     };
     for source in ["", "-- a full hull, all null", "x = 12LL", "x = null12", "x = ffi.cast('int64_t', 1)"] {
         for kinds in [["float", "int64"], ["double", "uint64"], ["uint64", "double"]] {
