@@ -1,7 +1,7 @@
 //! The simulated GPU: its memory, loaded modules, and counters.
 
 use crate::ptx::{Fault, Memory, Program};
-use crate::shared::{Physical, SharedAllocations};
+use crate::shared::{PhysicalMemory, SharedAllocations};
 use crate::streams::{Event, Stream};
 use crate::{Counts, Knob};
 use std::alloc::Layout;
@@ -72,7 +72,7 @@ struct Allocation {
 enum Store {
     Own(Vec<u8>),
     /// Memory that other processes may share.
-    Mapped(Arc<Physical>),
+    Mapped(Arc<PhysicalMemory>),
 }
 
 impl Store {
@@ -124,7 +124,7 @@ impl DeviceMemory {
     }
 
     /// Maps memory at reserved addresses, or unmaps it.
-    pub(crate) fn map(&mut self, address: u64, memory: Option<Arc<Physical>>) {
+    pub(crate) fn map(&mut self, address: u64, memory: Option<Arc<PhysicalMemory>>) {
         let at = self.allocations.partition_point(|piece| piece.address < address);
         if let Some(piece) = self.allocations.get_mut(at).filter(|piece| piece.address == address) {
             piece.bytes = memory.map(Store::Mapped);

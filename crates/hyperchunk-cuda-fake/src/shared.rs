@@ -43,7 +43,7 @@ pub(crate) struct Access {
 }
 
 /// Memory of the GPU with a descriptor.
-pub(crate) struct Physical {
+pub(crate) struct PhysicalMemory {
     descriptor: OwnedFd,
     start: *mut u8,
     length: usize,
@@ -52,21 +52,21 @@ pub(crate) struct Physical {
 }
 
 // SAFETY: a mapping of its own, only accessed while the machine is locked.
-unsafe impl Send for Physical {}
+unsafe impl Send for PhysicalMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Physical {}
+unsafe impl Sync for PhysicalMemory {}
 
-impl Physical {
-    fn new(descriptor: OwnedFd, length: usize, own: bool) -> Option<Physical> {
+impl PhysicalMemory {
+    fn new(descriptor: OwnedFd, length: usize, own: bool) -> Option<PhysicalMemory> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let fd = descriptor.as_raw_fd();
         // SAFETY: a new mapping of a file that has this size.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, fd, 0) };
-        (start != libc::MAP_FAILED).then(|| Physical { descriptor, start: start.cast(), length, own })
+        (start != libc::MAP_FAILED).then(|| PhysicalMemory { descriptor, start: start.cast(), length, own })
     }
 
     /// Allocates memory filled with the pattern for uninitialised bytes.
-    fn create(length: usize) -> Option<Physical> {
+    fn create(length: usize) -> Option<PhysicalMemory> {
         // SAFETY: a constant name; the kernel gives a descriptor.
         let fd = unsafe { libc::memfd_create(c"hyperchunk-cuda-fake".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -79,7 +79,7 @@ impl Physical {
         if unsafe { libc::ftruncate(fd, size) } != 0 {
             return None;
         }
-        let made = Physical::new(descriptor, length, true)?;
+        let made = PhysicalMemory::new(descriptor, length, true)?;
         // SAFETY: mapped above, of this size.
         unsafe { made.start.write_bytes(0xa5, length) };
         Some(made)
@@ -100,7 +100,7 @@ impl Physical {
     }
 }
 
-impl Drop for Physical {
+impl Drop for PhysicalMemory {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`, unmapped only here.
         unsafe { libc::munmap(self.start.cast(), self.length) };
@@ -110,10 +110,10 @@ impl Drop for Physical {
 /// Live shared memory.
 #[derive(Default)]
 pub(crate) struct SharedAllocations {
-    handles: HashMap<u64, Arc<Physical>>,
+    handles: HashMap<u64, Arc<PhysicalMemory>>,
     /// Reserved addresses, with their length.
     reserved: HashMap<u64, usize>,
-    mapped: HashMap<u64, Arc<Physical>>,
+    mapped: HashMap<u64, Arc<PhysicalMemory>>,
 }
 
 impl SharedAllocations {
@@ -124,13 +124,13 @@ impl SharedAllocations {
 
 impl Machine {
     /// Drops a reference to memory: the last one frees it.
-    fn release(&mut self, memory: Arc<Physical>) {
+    fn release(&mut self, memory: Arc<PhysicalMemory>) {
         if Arc::strong_count(&memory) == 1 && memory.own {
             self.memory.give_back(memory.length);
         }
     }
 
-    fn add_handle(&mut self, memory: Physical) -> u64 {
+    fn add_handle(&mut self, memory: PhysicalMemory) -> u64 {
         let handle = self.handle() as u64;
         self.sharing.handles.insert(handle, Arc::new(memory));
         handle
@@ -172,7 +172,7 @@ entries! {
             if machine.is_due(Knob::OutOfMemory) || bytes as u64 > left {
                 return OUT_OF_MEMORY;
             }
-            let Some(memory) = Physical::create(bytes) else { return OUT_OF_MEMORY };
+            let Some(memory) = PhysicalMemory::create(bytes) else { return OUT_OF_MEMORY };
             machine.memory.take(bytes);
             machine.counted.created += 1;
             let handle = machine.add_handle(memory);
@@ -230,7 +230,7 @@ entries! {
             // SAFETY: the kernel just returned it.
             let own = unsafe { OwnedFd::from_raw_fd(own) };
             let length = usize::try_from(length).unwrap_or(0);
-            let Some(memory) = Physical::new(own, length, false).filter(|_| length.is_multiple_of(GRANULARITY_BYTES)) else {
+            let Some(memory) = PhysicalMemory::new(own, length, false).filter(|_| length.is_multiple_of(GRANULARITY_BYTES)) else {
                 return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: not memory of a GPU");
             };
             machine.counted.imported += 1;

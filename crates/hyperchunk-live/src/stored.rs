@@ -70,22 +70,22 @@ pub(crate) fn read(
     let sizes: Vec<u64> = found
         .pieces
         .iter()
-        .map(|piece| piece.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
+        .map(|chunk| chunk.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
         .collect();
     let mut stored = StoredBlock {
         chunk: found.extent.clone(),
         filters: filters.map(|f| Filter { id: f.id, parameters: f.parameters.clone() }).collect(),
         swap,
         fill: found.fill.clone().unwrap_or_else(|| vec![0; slot.datatype.size()]),
-        pieces: found
+        chunks: found
             .pieces
             .iter()
-            .map(|piece| StoredChunk {
-                bytes: piece.range.as_ref().map(|_| 0..0),
-                mask: piece.mask,
-                from: piece.from.clone(),
-                to: piece.to.clone(),
-                count: piece.count.clone(),
+            .map(|chunk| StoredChunk {
+                bytes: chunk.range.as_ref().map(|_| 0..0),
+                mask: chunk.mask,
+                from: chunk.from.clone(),
+                to: chunk.to.clone(),
+                count: chunk.count.clone(),
             })
             .collect(),
     };

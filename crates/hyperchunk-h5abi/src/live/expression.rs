@@ -8,7 +8,7 @@ use crate::symbols::Hid;
 use crate::{Result, fail};
 use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_output_bytes, check_data};
 use hyperchunk_udf::host::in_time;
-use hyperchunk_udf::host::mapped::{Window, mapped};
+use hyperchunk_udf::host::mapped::{MappedInput, mapped};
 use hyperchunk_udf::record::byte_size;
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
@@ -88,7 +88,7 @@ fn gather<'a>(
     library: &'static Library,
     dataset: Hid,
     plan: &Plan,
-    maps: Option<&'a [Option<Window>]>,
+    maps: Option<&'a [Option<MappedInput>]>,
     (offset, shape): (&[u64], &[u64]),
     buffers: &'a mut Vec<Vec<u8>>,
 ) -> Result<Vec<InputBytes<'a>>> {

@@ -71,7 +71,7 @@ pub(super) type Key = (State, RecordDigest);
 
 /// Readahead buffers of one live dataset of the process.
 #[derive(Debug, Default)]
-struct Ahead {
+struct Readahead {
     key: Option<Key>,
     /// The last block that was requested, and the number of consecutive blocks before it.
     block: u64,
@@ -80,7 +80,8 @@ struct Ahead {
     ready: BTreeMap<(u64, usize), Vec<u8>>,
 }
 
-static AHEAD: Mutex<Ahead> = Mutex::new(Ahead { key: None, block: 0, run: 0, ready: BTreeMap::new() });
+static READAHEAD: Mutex<Readahead> =
+    Mutex::new(Readahead { key: None, block: 0, run: 0, ready: BTreeMap::new() });
 
 impl Engine {
     /// Returns `None` if there are no inputs that the engine can read.
@@ -111,7 +112,7 @@ impl Engine {
         };
         let grid = Grid::from_record(record);
         let block = if input.is_cut() { grid.number(record, part.0) } else { None };
-        let mut ahead = block.and_then(|_| cache(&AHEAD));
+        let mut ahead = block.and_then(|_| cache(&READAHEAD));
         if let (Some(ahead), Some(block)) = (&mut ahead, block) {
             ahead.is_asked_for(self.key, block);
             if ahead.take(block, number, to) {
@@ -135,7 +136,7 @@ impl Engine {
     }
 
     /// Reads the parts of this block and of the next ones, on all processors.
-    fn fetch(&self, record: &Record, grid: &Grid, first: u64, ahead: &mut Ahead) {
+    fn fetch(&self, record: &Record, grid: &Grid, first: u64, ahead: &mut Readahead) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut wanted: Vec<((u64, usize), Block)> = Vec::new();
         let mut bytes = 0_usize;
@@ -176,16 +177,16 @@ impl Engine {
     }
 }
 
-impl Ahead {
+impl Readahead {
     /// Records that a block is being computed.
     fn is_asked_for(&mut self, key: Key, block: u64) {
         if self.key != Some(key) {
-            *self = Ahead { key: Some(key), block, ..Ahead::default() };
+            *self = Readahead { key: Some(key), block, ..Readahead::default() };
         } else if block == self.block.saturating_add(1) {
             (self.block, self.run) = (block, self.run.saturating_add(1));
             self.ready = self.ready.split_off(&(block, 0));
         } else if block != self.block {
-            *self = Ahead { key: Some(key), block, ..Ahead::default() };
+            *self = Readahead { key: Some(key), block, ..Readahead::default() };
         }
     }
 
@@ -241,7 +242,7 @@ mod tests {
     fn what_is_read_ahead_is_given_out_once_and_in_order() {
         let key = (((1, 2), (3, 4, 5)), RecordDigest::compute(b"a"));
         let other = (((1, 3), (3, 4, 5)), RecordDigest::compute(b"a"));
-        let mut ahead = Ahead::default();
+        let mut ahead = Readahead::default();
         for block in 0..4 {
             ahead.is_asked_for(key, block);
             ahead.is_asked_for(key, block);

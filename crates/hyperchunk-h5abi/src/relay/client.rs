@@ -2,7 +2,7 @@
 //! deadline.
 
 use super::{
-    CLOSE, END, ERROR, HELLO, Header, MAX_TEXT_BYTES, OPEN, OPENED, PIECE, READ, VERSION, truncate_text,
+    CLOSE, DATA, END, ERROR, HELLO, Header, MAX_TEXT_BYTES, OPEN, OPENED, READ, VERSION, truncate_text,
 };
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -245,7 +245,7 @@ impl Link {
                 return Err(protocol_error());
             }
             match answer.kind {
-                PIECE => {
+                DATA => {
                     let place = answer.offset.checked_sub(offset).and_then(|from| {
                         let from = usize::try_from(from).ok()?;
                         buffer.get_mut(from..from.checked_add(usize::try_from(answer.length).ok()?)?)
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn answers_are_whole_or_errors() {
-        let piece = |offset, length| Header { offset, length, ..Header::new(PIECE, 1) };
+        let piece = |offset, length| Header { offset, length, ..Header::new(DATA, 1) };
         let end = (Header::new(END, 1), &[][..]);
         let whole = [(piece(102, 2), &b"cd"[..]), (piece(100, 2), b"ab"), end];
         assert!(matches!(read_from(&whole), Ok(Ok(()))));

@@ -4,7 +4,7 @@
 //! Both ends send a [`Header`], followed by `length` bytes for the kinds that have a body. The relay sends
 //! [`HELLO`] at once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered
 //! with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of which is answered with any number of
-//! [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
+//! [`DATA`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
 //! relay.
 
 mod client;
@@ -44,7 +44,7 @@ const OPENED: u32 = 3;
 /// To the relay.
 const READ: u32 = 4;
 /// From the relay: bytes of the range follow.
-const PIECE: u32 = 5;
+const DATA: u32 = 5;
 /// From the relay: all pieces were sent.
 const END: u32 = 6;
 /// From the relay: a message follows.

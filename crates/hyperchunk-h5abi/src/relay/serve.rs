@@ -1,7 +1,7 @@
 //! The relay process: `hyperchunk relay`.
 
 use super::readahead::Reader;
-use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, truncate_text};
+use super::{CLOSE, DATA, END, ERROR, HELLO, Header, OPEN, OPENED, READ, VERSION, truncate_text};
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -165,7 +165,7 @@ fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result
     files.last = asked.file;
     let outcome = ranges(files.all.get_mut(&asked.file), asked, &mut |offset, bytes| {
         let length = bytes.len() as u64;
-        let header = Header { offset, length, ..Header::new(PIECE, asked.id) };
+        let header = Header { offset, length, ..Header::new(DATA, asked.id) };
         header.send(stream, bytes).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
     });
     files.trim();

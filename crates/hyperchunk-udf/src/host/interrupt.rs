@@ -26,12 +26,12 @@ pub fn set_interrupt(ask: fn() -> bool) {
 pub(crate) struct Wait {
     start: Instant,
     /// Set in programs that do not call [`set_interrupt`] and handle SIGINT themselves.
-    signals: Option<sigint::Watch>,
+    signals: Option<sigint::SigintWatch>,
 }
 
 impl Wait {
     pub(crate) fn begin() -> Self {
-        let signals = if ASK.get().is_none() { sigint::Watch::begin() } else { None };
+        let signals = if ASK.get().is_none() { sigint::SigintWatch::begin() } else { None };
         Wait { start: Instant::now(), signals }
     }
 
@@ -41,7 +41,7 @@ impl Wait {
 
     /// Returns whether the wait is cancelled.
     pub(crate) fn is_unwanted(&self) -> bool {
-        self.signals.as_ref().is_some_and(sigint::Watch::has_come) || is_wanted(self.start)
+        self.signals.as_ref().is_some_and(sigint::SigintWatch::has_come) || is_wanted(self.start)
     }
 }
 

@@ -26,7 +26,7 @@ const UNIT_BYTES: u64 = 256 << 10;
 
 /// Mapped input.
 #[derive(Debug)]
-pub struct Window {
+pub struct MappedInput {
     file: Arc<File>,
     /// Offset of its first byte in the file.
     offset: u64,
@@ -37,9 +37,9 @@ pub struct Window {
 }
 
 // SAFETY: the map is read-only, and there is no writer through it.
-unsafe impl Sync for Window {}
+unsafe impl Sync for MappedInput {}
 
-impl Window {
+impl MappedInput {
     /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](reports_residency) which pages
     /// are resident.
     fn new(file: &Arc<File>, offset: u64, bytes: u64, told: bool) -> Option<Self> {
@@ -92,11 +92,11 @@ impl Window {
 }
 
 /// Inputs of a plan, each mapped if possible.
-pub type Windows = Arc<Vec<Option<Window>>>;
+pub type MappedInputs = Arc<Vec<Option<MappedInput>>>;
 
 struct CacheEntry {
     key: Arc<SessionKey>,
-    windows: Windows,
+    windows: MappedInputs,
     used: Instant,
 }
 
@@ -107,7 +107,10 @@ pub type State = ((u64, u64), (u64, i64, i64));
 
 /// Returns the mapped inputs of the plan with this key. `look` returns the file, opened read-only, and its
 /// current state.
-pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, State)>) -> Option<Windows> {
+pub fn mapped<F: AsFd>(
+    key: &Arc<SessionKey>,
+    look: impl FnOnce() -> Option<(F, State)>,
+) -> Option<MappedInputs> {
     if !key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. })) {
         return None;
     }
@@ -139,7 +142,7 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
     let told = reports_residency(file.as_fd(), state.1.0);
     // The first slot is the output.
     let windows = key.slots.iter().skip(1).map(|slot| match slot.source {
-        Source::Mapped { offset, bytes, .. } => Window::new(&file, offset, bytes, told),
+        Source::Mapped { offset, bytes, .. } => MappedInput::new(&file, offset, bytes, told),
         _ => None,
     });
     let windows = Arc::new(windows.collect::<Vec<_>>());
@@ -176,7 +179,7 @@ mod tests {
             Slot { name: "a".into(), datatype: Datatype::parse("uint8").unwrap(), dims: vec![rows, 1000] };
         let opened = Arc::new(File::open(&path).unwrap());
         assert!(reports_residency(opened.as_fd(), size));
-        let window = Window::new(&opened, 17, size - 17, told).unwrap();
+        let window = MappedInput::new(&opened, 17, size - 17, told).unwrap();
         for _ in 0..3 {
             for row in [0, 1, 200, 300, rows - 7] {
                 let at = 17 + usize::try_from(row).unwrap() * 1000;

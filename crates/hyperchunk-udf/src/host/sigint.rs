@@ -26,11 +26,11 @@ struct State {
 }
 
 /// Wait during which SIGINT is noticed.
-pub(super) struct Watch {
+pub(super) struct SigintWatch {
     before: u64,
 }
 
-impl Watch {
+impl SigintWatch {
     /// Starts a wait, or returns `None` if the program does not handle SIGINT.
     pub(super) fn begin() -> Option<Self> {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl Watch {
         }
         state.program?;
         state.waits = state.waits.saturating_add(1);
-        Some(Watch { before: ARRIVED.load(Ordering::Relaxed) })
+        Some(SigintWatch { before: ARRIVED.load(Ordering::Relaxed) })
     }
 
     pub(super) fn has_come(&self) -> bool {
@@ -47,7 +47,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SigintWatch {
     fn drop(&mut self) {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         state.waits = state.waits.saturating_sub(1);

@@ -197,8 +197,8 @@ fn decoders(context: &Arc<Context>) -> (DecodeSupport, Option<Nvcomp>) {
 }
 
 /// Returns the location of a part of a chunk in the shared memory.
-fn part<'a>(piece: crate::stored::StoredChunk, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
-    let stored = match piece.bytes {
+fn part<'a>(stored_chunk: crate::stored::StoredChunk, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
+    let stored = match stored_chunk.bytes {
         None => ingest::ChunkBytes::Fill(fill),
         Some(range) => {
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
@@ -208,7 +208,13 @@ fn part<'a>(piece: crate::stored::StoredChunk, memory: &'a [u8], fill: &'a [u8])
             }
         }
     };
-    Ok(Part { stored, mask: piece.mask, from: piece.from, to: piece.to, size: piece.count })
+    Ok(Part {
+        stored,
+        mask: stored_chunk.mask,
+        from: stored_chunk.from,
+        to: stored_chunk.to,
+        size: stored_chunk.count,
+    })
 }
 
 fn slot_bytes(slot: &CallSlot<'_>) -> Result<usize> {
@@ -249,13 +255,16 @@ impl Runtime for CudaRuntime {
             // SAFETY: the host mapped `length` bytes for this slot, and keeps them unchanged while the call
             // runs.
             let memory = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), length) };
-            let StoredBlock { chunk, filters, swap, fill, pieces } =
+            let StoredBlock { chunk, filters, swap, fill, chunks } =
                 StoredBlock::parse(memory, slot.dims, slot.datatype.size())?;
             let filters: Vec<_> = filters
                 .into_iter()
                 .map(|f| ingest::Filter { id: f.id, optional: false, name: None, parameters: f.parameters })
                 .collect();
-            let parts = pieces.into_iter().map(|piece| part(piece, memory, &fill)).collect::<Result<_>>()?;
+            let parts = chunks
+                .into_iter()
+                .map(|stored_chunk| part(stored_chunk, memory, &fill))
+                .collect::<Result<_>>()?;
             let nowhere = |_: u64, _: &mut [u8]| -> hyperchunk_cuda::Result<()> {
                 let message = "a chunk that is not in the shared memory";
                 Err(hyperchunk_cuda::Error::new(hyperchunk_cuda::ErrorKind::Invalid, message))

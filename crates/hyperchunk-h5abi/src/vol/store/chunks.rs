@@ -22,7 +22,7 @@ const SEQUENCES_SIZE: c_int = 8;
 const OFFSET: c_int = 9;
 const EACH: c_int = 10;
 /// `HADDR_UNDEF`.
-const NOWHERE: u64 = u64::MAX;
+const NO_ADDRESS: u64 = u64::MAX;
 
 /// `H5VL_optional_args_t`.
 #[repr(C)]
@@ -284,7 +284,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             let told = ChunkInfo { mask: args.mask, address: args.address, size: args.size };
             let chunk = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?,
-                false => StoredChunk { mask: 0, bytes: Vec::new(), address: NOWHERE },
+                false => StoredChunk { mask: 0, bytes: Vec::new(), address: NO_ADDRESS },
             };
             // SAFETY: places of the caller.
             unsafe { told.chunk_info(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
@@ -324,7 +324,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
         }
         OFFSET => {
             // SAFETY: arguments of this operation: a place for an address.
-            unsafe { **args.cast::<*mut u64>() = NOWHERE };
+            unsafe { **args.cast::<*mut u64>() = NO_ADDRESS };
         }
         SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", call_name(operation)),
         other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", call_name(other)),
