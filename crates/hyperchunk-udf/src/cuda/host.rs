@@ -281,7 +281,7 @@ impl Parser<'_> {
                         is_number = true;
                     }
                     LibResult::List(list) => {
-                        drop(self.declare(name, VariableKind::List(list), true, line)?)
+                        self.declare(name, VariableKind::List(list), true, line)?;
                     }
                     LibResult::Data(dataset, base) => {
                         self.host.data.push((dataset.clone(), base.clone(), line));
