@@ -1,6 +1,6 @@
 //! What is fuzzed of live datasets: texts of strangers that are understood in the reading process.
 
-use hyperchunk_udf::cuda::{Dataset, Passed, Program};
+use hyperchunk_udf::cuda::{Dataset, KernelArgument, Program};
 use hyperchunk_udf::datatype::{Datatype, ElementType};
 use hyperchunk_udf::error::ErrorKind;
 use hyperchunk_udf::expression::{Expression, InputBytes, Kind, MAX_INPUTS, Scratch};
@@ -140,8 +140,8 @@ pub fn cuda(data: &[u8]) {
             assert!((1..=1024).contains(&threads) && !step.grid.contains(&0), "{step:?}");
             for argument in &step.arguments {
                 match argument {
-                    Passed::Address(slot) => assert!(*slot < datasets.len()),
-                    Passed::Bytes(bytes) => assert!((1..=520).contains(&bytes.len())),
+                    KernelArgument::Address(slot) => assert!(*slot < datasets.len()),
+                    KernelArgument::Bytes(bytes) => assert!((1..=520).contains(&bytes.len())),
                 }
             }
         }

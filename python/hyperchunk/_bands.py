@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Elements per band: two inputs, two temporaries and an output of `float` are 640 KiB.
-BAND = 32768
+BAND_ELEMENTS = 32768
 
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -42,11 +42,11 @@ UFUNCS = FUNCTIONS.keys() - {"where"}
 # No integers: a value that overflows converts differently in a processor's vector and scalar instructions.
 TYPES = {"bool", "float32", "float64"}
 # Maximum length of an examined source, in characters.
-LONGEST = 65536
+MAX_SOURCE_CHARACTERS = 65536
 PREFIX = "_dataset_"
 
 
-class Unfit(Exception):  # noqa: N818
+class NotVectorizable(Exception):  # noqa: N818
     """The function is not element-wise."""
 
 
@@ -66,7 +66,7 @@ class Reader:
         """Returns the function ``dynamic_dataset`` with arrays as its arguments.
 
         Raises:
-            Unfit: The module or the function is not of the supported form.
+            NotVectorizable: The module or the function is not of the supported form.
         """
         function = None
         for statement in tree.body:
@@ -81,13 +81,13 @@ class Reader:
                 case ast.FunctionDef(name="dynamic_dataset") if function is None:
                     function = statement
                 case _:
-                    raise Unfit
+                    raise NotVectorizable
         if function is None or function.decorator_list or function.returns or any(ast.iter_child_nodes(function.args)):
-            raise Unfit
+            raise NotVectorizable
         if getattr(function, "type_params", None):
-            raise Unfit
+            raise NotVectorizable
         if any(isinstance(node, ast.Name) and node.id.startswith(PREFIX) for node in ast.walk(tree)):
-            raise Unfit
+            raise NotVectorizable
         # Names that the function assigns to are local throughout.
         body = [made for statement in function.body for made in self._statement(statement)]
         arguments = [ast.arg(f"{PREFIX}{n}") for n in range(len(self.datasets))]
@@ -98,13 +98,13 @@ class Reader:
     def _import(self, alias: ast.alias) -> None:
         name = alias.asname or alias.name.split(".")[0]
         if name in {self.numpy, "lib", "dynamic_dataset", *self.known}:
-            raise Unfit
+            raise NotVectorizable
         if alias.name == "numpy" and not self.numpy:
             self.numpy = name
 
     def _bind(self, name: str, buffer: bool = False) -> None:
         if name in {self.numpy, "lib", "dynamic_dataset"}:
-            raise Unfit
+            raise NotVectorizable
         self.known.add(name)
         self.buffers.discard(name)
         if buffer:
@@ -123,7 +123,7 @@ class Reader:
                 found = [self._dataset(value) for value in values]
                 datasets = [one for one in found if one is not None]
                 if not len(names) == len(targets) == len(values) == len(datasets):
-                    raise Unfit
+                    raise NotVectorizable
                 for name, (_, buffer) in zip(names, datasets, strict=True):
                     self._bind(name, buffer)
                 right = ast.Tuple(elts=[value for value, _ in datasets], ctx=ast.Load())
@@ -135,13 +135,13 @@ class Reader:
                 made = ast.Assign(targets=[left], value=value)
             case ast.Expr(value=ast.Call(keywords=[ast.keyword(arg="out", value=out)]) as call):
                 if self._function(call) not in UFUNCS:
-                    raise Unfit
+                    raise NotVectorizable
                 arguments = [self._value(argument) for argument in call.args]
                 keyword = ast.keyword("out", self._array(out, buffers=False))
                 new = ast.Call(func=call.func, args=arguments, keywords=[keyword])
                 made = ast.Expr(value=ast.copy_location(new, call))
             case _:
-                raise Unfit
+                raise NotVectorizable
         return [ast.copy_location(made, statement)]
 
     def _dataset(self, node: ast.expr) -> tuple[ast.expr, bool] | None:
@@ -170,7 +170,7 @@ class Reader:
         if found is None and isinstance(node, ast.Name) and node.id in self.known:
             found = node, node.id in self.buffers
         if found is None or (found[1] and not buffers):
-            raise Unfit
+            raise NotVectorizable
         return found[0]
 
     def _function(self, call: ast.Call) -> str:
@@ -178,7 +178,7 @@ class Reader:
             case ast.Attribute(value=ast.Name(id=numpy), attr=name) if numpy == self.numpy and numpy:
                 if FUNCTIONS.get(name) == len(call.args):
                     return name
-        raise Unfit
+        raise NotVectorizable
 
     def _is_buffer(self, node: ast.expr) -> bool:
         found = self._dataset(node)
@@ -199,18 +199,18 @@ class Reader:
                 made = ast.UnaryOp(op=ast.USub(), operand=self._value(operand))
             case ast.Compare(left=left, ops=[operator], comparators=[right]) if isinstance(operator, COMPARISONS):
                 if self._is_buffer(left) or self._is_buffer(right):
-                    raise Unfit
+                    raise NotVectorizable
                 made = ast.Compare(left=self._value(left), ops=[operator], comparators=[self._value(right)])
             case ast.Call(func=ast.Attribute(attr="astype", value=inner), args=[kind], keywords=[]):
                 if self._is_buffer(inner) or not self._is_type(kind):
-                    raise Unfit
+                    raise NotVectorizable
                 method = ast.copy_location(ast.Attribute(self._value(inner), "astype", ctx=ast.Load()), node.func)
                 made = ast.Call(func=method, args=[kind], keywords=[])
             case ast.Call(args=arguments, keywords=[]):
                 self._function(node)
                 made = ast.Call(func=node.func, args=[self._value(one) for one in arguments], keywords=[])
             case _:
-                raise Unfit
+                raise NotVectorizable
         return ast.copy_location(made, node)
 
     def _is_type(self, node: ast.expr) -> bool:
@@ -252,8 +252,8 @@ class Bands:
         if arrays is None:
             self.whole()
             return
-        for first in range(0, len(arrays[0]), BAND):
-            self.part(*[array[first : first + BAND] for array in arrays])
+        for first in range(0, len(arrays[0]), BAND_ELEMENTS):
+            self.part(*[array[first : first + BAND_ELEMENTS] for array in arrays])
 
     def arrays(self) -> list[Any] | None:
         """Returns the datasets as flat arrays, if that does not change the result and there is more than one band;
@@ -267,7 +267,7 @@ class Bands:
             return None
         (dims, count), *others = {(slot.dims, len(slot)) for slot in slots}
         shaped = {shaped for _, shaped in self.datasets}
-        if others or count != math.prod(dims) or count < 2 * BAND or (len(shaped) > 1 and len(dims) > 1):
+        if others or count != math.prod(dims) or count < 2 * BAND_ELEMENTS or (len(shaped) > 1 and len(dims) > 1):
             return None
         arrays = [np.asarray(slot) for slot in slots]
         # The restriction on integers above holds for outputs, too.
@@ -276,7 +276,7 @@ class Bands:
 
 def banded(source: str, scope: dict[str, Any], entry: Any) -> Any:
     """Returns the callable for ``dynamic_dataset`` of a module that has run: ``entry``, or its band-wise form."""
-    if "numpy" not in source or len(source) > LONGEST:
+    if "numpy" not in source or len(source) > MAX_SOURCE_CHARACTERS:
         return entry
     try:
         reader = Reader()
@@ -286,6 +286,6 @@ def banded(source: str, scope: dict[str, Any], entry: Any) -> Any:
         tree = ast.fix_missing_locations(ast.Module(body=[function], type_ignores=[]))
         made: dict[str, Any] = {}
         exec(compile(tree, "udf.py", "exec", dont_inherit=True), made)
-    except (Unfit, RecursionError, MemoryError):
+    except (NotVectorizable, RecursionError, MemoryError):
         return entry
     return Bands(scope["lib"], entry, types.FunctionType(made["dynamic_dataset"].__code__, scope), reader)

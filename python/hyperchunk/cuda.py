@@ -126,15 +126,15 @@ class CudaArray:
     @property
     def report(self) -> Report | None:
         """Report of the transfer; None if the elements were decoded or computed in host memory and then copied: see
-        :attr:`through_host`.
+        :attr:`host_fallback_reason`.
         """
         found = self._core.report
         return None if found is None else Report(*found[0], *found[1])
 
     @property
-    def through_host(self) -> str | None:
+    def host_fallback_reason(self) -> str | None:
         """Reason why the elements passed through host memory, as text; None if they did not."""
-        return self._core.through_host
+        return self._core.host_fallback_reason
 
     def to_numpy(self) -> Array:
         """Copies the array to host memory."""

@@ -5,7 +5,7 @@ use hyperchunk_h5abi::{Error, Library, edit};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
-use hyperchunk_udf::trust::{self, Listed};
+use hyperchunk_udf::trust::{self, KnownKey};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// `(fingerprint, profile or None, revoked since or None, name, email, system-wide)` of a key.
 type Key = (String, Option<String>, Option<String>, String, String, bool);
 
-fn row(listed: Listed) -> Key {
+fn row(listed: KnownKey) -> Key {
     let (profile, revoked) = (listed.profile(), listed.revoked());
     (
         listed.fingerprint.to_string(),
@@ -95,7 +95,7 @@ fn trust_remove(py: Python<'_>, fingerprint: String) -> PyResult<()> {
 }
 
 /// `(text, warnings, name or None, file or None)` of the profile.
-type Imported = (String, Vec<String>, Option<String>, Option<PathBuf>);
+type ImportedProfile = (String, Vec<String>, Option<String>, Option<PathBuf>);
 
 #[pyfunction]
 fn trust_import(
@@ -103,7 +103,7 @@ fn trust_import(
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     name: Option<String>,
     dry_run: bool,
-) -> PyResult<Imported> {
+) -> PyResult<ImportedProfile> {
     let imported =
         py.detach(|| profile::import_file(&file, name.as_deref(), dry_run)).map_err(|e| to_python(py, &e))?;
     let (name, path) = imported.made.unzip();

@@ -180,7 +180,7 @@ impl PythonRuntime {
         for slot in slots {
             let dims = PyTuple::new(py, slot.dims)?.unbind();
             let buffer = FlatBuffer::new(slot, dims).into_object(py)?;
-            let told = (&buffer, slot.datatype.told_name(), layout(py, slot.datatype)?);
+            let told = (&buffer, slot.datatype.type_name_for_lib(), layout(py, slot.datatype)?);
             buffers.set_item(slot.name, self.lib.bind(py).call_method1("_slot", told)?)?;
         }
         let lib = self.lib.bind(py);

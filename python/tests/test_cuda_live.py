@@ -72,19 +72,19 @@ def bus(gpu: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert sum(found.mistakes for found in bus.workers()) == 0
 
 
-def check(file: Path, name: str, selection: Any = ..., through_host: str | None = None) -> CudaArray:
+def check(file: Path, name: str, selection: Any = ..., host_fallback_reason: str | None = None) -> CudaArray:
     """Checks that the array on the GPU equals a read, and how it was transferred."""
     with hyperchunk.open(file) as opened:
         found, expected = opened[name].cuda(selection), opened[name][selection]
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     assert found.to_numpy().tobytes() == expected.tobytes()
-    if through_host is None:
-        assert found.through_host is None
+    if host_fallback_reason is None:
+        assert found.host_fallback_reason is None
         assert found.report is not None
         assert found.report.computed > 0
     else:
         assert found.report is None
-        assert re.search(through_host, found.through_host or ""), found.through_host
+        assert re.search(host_fallback_reason, found.host_fallback_reason or ""), found.host_fallback_reason
     return found
 
 
@@ -100,8 +100,8 @@ def test_blocks_and_boxes(text: str, chunks: str | None, scene: Any, attach: Any
     for selection in BOXES:
         check(file, name, selection)
     # A selection that is no box is computed as usual.
-    check(file, name, np.s_[::7], through_host="no box")
-    check(file, name, np.s_[[1, 4, 20], 5:9], through_host="no box")
+    check(file, name, np.s_[::7], host_fallback_reason="no box")
+    check(file, name, np.s_[[1, 4, 20], 5:9], host_fallback_reason="no box")
     with hyperchunk.open(file) as opened:
         assert opened[name].cuda(np.s_[3:3]).shape == (0, 40)
 
@@ -190,7 +190,7 @@ def test_workers_that_cannot_take_memory(
     file = scene()
     attach(file, "cu", NDVI, chunks="7x8")
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", knobs)
-    check(file, "NDVI", through_host=why)
+    check(file, "NDVI", host_fallback_reason=why)
     assert sum(worker.shared for worker in bus.workers()) == 0
 
 
@@ -201,7 +201,7 @@ def test_a_worker_that_ends_when_it_takes_memory(
     file = scene()
     attach(file, "cu", NDVI)
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "die_import=2")
-    check(file, "NDVI", through_host="signal|ended|abort")
+    check(file, "NDVI", host_fallback_reason="signal|ended|abort")
     assert bus.here().shared == 0
 
 
@@ -209,7 +209,7 @@ def test_a_gpu_whose_memory_cannot_be_shared(scene: Any, attach: Any, fake_cuda:
     file = scene()
     attach(file, "cu", NDVI)
     bus.set(EXPORTS, 0)
-    check(file, "NDVI", through_host="cannot be shared between processes")
+    check(file, "NDVI", host_fallback_reason="cannot be shared between processes")
 
 
 def test_a_worker_that_dies_in_the_middle(
@@ -264,13 +264,13 @@ def test_other_languages_compute_here(language: str, scene: Any, attach: Any, bu
     file = scene()
     attach(file, language, ndvi(language), chunks="auto")
     for selection in (..., np.s_[3:9, 5:]):
-        check(file, "NDVI", selection, through_host="which computes on the processor")
+        check(file, "NDVI", selection, host_fallback_reason="which computes on the processor")
 
 
 def test_expressions_compute_here(scene: Any, bus: Bus) -> None:
     file = scene()
     hyperchunk.udf.attach(file, expression="Red + NIR", outputs="sum")
-    check(file, "sum", through_host="in expression, which computes on the processor")
+    check(file, "sum", host_fallback_reason="in expression, which computes on the processor")
 
 
 def test_strangers_get_nothing_there(ada: Person, adas: Any, bus: Bus) -> None:
@@ -346,10 +346,10 @@ def test_what_is_converted_and_what_is_kept(tmp_path: Path, attach: Any, bus: Bu
     text = "__global__ void k(const float *a, bool *large, size_t count) {\n"
     text += "size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; if (i < count) large[i] = a[i] > 50; }"
     attach(file, "cu", text, "large:300x200:bool")
-    check(file, "large", through_host="converted")
+    check(file, "large", host_fallback_reason="converted")
     attach(file, "cu", kernel("out"), "out:300x200:float")
     (config / "hyperchunk" / "cache.toml").write_text("version = 1\nenabled = true\n")
-    check(file, "out", through_host="results are kept")
+    check(file, "out", host_fallback_reason="results are kept")
 
 
 def test_many_threads_at_once(tmp_path: Path, attach: Any, bus: Bus) -> None:
@@ -360,7 +360,7 @@ def test_many_threads_at_once(tmp_path: Path, attach: Any, bus: Bus) -> None:
         boxes = [np.s_[n * 20 : n * 20 + 70, n * 9 :] for n in range(12)]
         for box, found in zip(boxes, threads.map(lambda box: opened["out"].cuda(box), boxes), strict=True):
             np.testing.assert_array_equal(found.to_numpy(), (3 * a + b)[box])
-            assert found.through_host is None
+            assert found.host_fallback_reason is None
 
 
 def test_a_kernel_that_does_not_end(tmp_path: Path, attach: Any, bus: Bus, profile: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fresh import read
 from hyperchunk import _bands
 
-COUNT = 2 * _bands.BAND + 777
+COUNT = 2 * _bands.BAND_ELEMENTS + 777
 KINDS = ["f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
 

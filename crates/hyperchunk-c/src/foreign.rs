@@ -36,7 +36,11 @@ pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, count: usize) -> Resu
 ///
 /// # Safety
 /// As [`array`].
-pub(crate) unsafe fn needed<'a, T: Copy>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+pub(crate) unsafe fn required_array<'a, T: Copy>(
+    pointer: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T]> {
     // SAFETY: the caller's promise.
     match unsafe { array(pointer, count) }? {
         Some(values) => Ok(values),
@@ -49,7 +53,7 @@ pub(crate) unsafe fn needed<'a, T: Copy>(pointer: *const T, count: usize, what: 
 ///
 /// # Safety
 /// `place` is NULL, or a value can be written there.
-pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
+pub(crate) unsafe fn write_out<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: not NULL; the rest is the caller's promise.
         unsafe { place.write_unaligned(value) }
@@ -60,7 +64,7 @@ pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
 ///
 /// # Safety
 /// As many bytes can be written to `place`, which is not NULL.
-pub(crate) unsafe fn give_all(place: *mut u8, bytes: &[u8]) {
+pub(crate) unsafe fn write_all(place: *mut u8, bytes: &[u8]) {
     // SAFETY: the caller's promise; memory of this library is not the program's.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use hyperchunk::Error;
 
-    fn told() -> String {
+    fn last_error() -> String {
         LAST.with_borrow(|last| last.to_str().unwrap().to_owned())
     }
 
@@ -48,16 +48,16 @@ mod tests {
     fn failures_are_kept() {
         assert_eq!(guard(|| Ok(5_i64)), 5);
         assert_eq!(guard::<i32>(|| Err(Error::invalid("no\0such"))), -1);
-        assert!(told().ends_with("no\\u{0}such"), "{}", told());
+        assert!(last_error().ends_with("no\\u{0}such"), "{}", last_error());
         assert_eq!(guard::<i64>(|| panic!("oh {}", 1)), -1);
-        assert_eq!(told(), "a defect in hyperchunk, please report it: oh 1");
+        assert_eq!(last_error(), "a defect in hyperchunk, please report it: oh 1");
         assert_eq!(guard(|| Ok(0)), 0);
-        assert!(told().ends_with("oh 1"), "a success keeps it");
+        assert!(last_error().ends_with("oh 1"), "a success keeps it");
     }
     /// Failure that happens in a thread-local destructor.
-    struct Late(std::sync::mpsc::Sender<Option<String>>);
+    struct FailsOnDrop(std::sync::mpsc::Sender<Option<String>>);
 
-    impl Drop for Late {
+    impl Drop for FailsOnDrop {
         fn drop(&mut self) {
             let told = catch_unwind(|| {
                 assert_eq!(guard::<i32>(|| Err(Error::invalid("late"))), -1);
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn test_failures_at_exit_do_not_panic() {
-        thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+        thread_local!(static LATE: RefCell<Option<FailsOnDrop>> = const { RefCell::new(None) });
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             // Thread-local values are destroyed in reverse order of first use.
-            LATE.set(Some(Late(sender)));
+            LATE.set(Some(FailsOnDrop(sender)));
             guard::<i32>(|| Err(Error::invalid("early")));
         });
         thread.join().unwrap();

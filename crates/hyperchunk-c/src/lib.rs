@@ -20,7 +20,7 @@ use hyperchunk::{Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Maximum number of dimensions of a dataset.
-const MOST_DIMENSIONS: usize = 32;
+const MAX_DIMENSIONS: usize = 32;
 /// Marks an unlimited dimension.
 const UNLIMITED: u64 = u64::MAX;
 /// `HC_EXCL`: the file must not exist.
@@ -30,7 +30,7 @@ const SHUFFLE: u16 = 2;
 const DEFLATE: u16 = 1;
 
 fn rank(rank: c_int) -> Result<usize> {
-    let found = usize::try_from(rank).ok().filter(|rank| *rank <= MOST_DIMENSIONS);
+    let found = usize::try_from(rank).ok().filter(|rank| *rank <= MAX_DIMENSIONS);
     found.ok_or_else(|| Error::invalid(format!("{rank} dimensions")))
 }
 
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn hc_create_dataset(
     guard(|| {
         let (parent, rank, datatype) = (Handle::get(parent)?, rank(dimensions)?, types::datatype(number)?);
         // SAFETY: the program's promise.
-        let (name, dims) = unsafe { (named(name)?, foreign::needed(dims, rank, "dims")?) };
+        let (name, dims) = unsafe { (named(name)?, foreign::required_array(dims, rank, "dims")?) };
         // SAFETY: the program's promise.
         let (max, chunk) = unsafe { (foreign::array(max_dims, rank)?, foreign::array(chunk_dims, rank)?) };
         let max = max.unwrap_or(dims).iter().map(|max| Some(*max).filter(|max| *max != UNLIMITED)).collect();
@@ -175,9 +175,9 @@ pub unsafe extern "C" fn hc_write_chunk(
     guard(|| {
         let dataset = Handle::dataset(dset)?;
         // SAFETY: the program's promise.
-        let offset = unsafe { foreign::needed(offset, dataset.dims().len(), "offset") }?;
+        let offset = unsafe { foreign::required_array(offset, dataset.dims().len(), "offset") }?;
         // SAFETY: the program's promise.
-        let bytes = unsafe { foreign::needed(buf.cast::<u8>(), data_size, "buf") }?;
+        let bytes = unsafe { foreign::required_array(buf.cast::<u8>(), data_size, "buf") }?;
         dataset.write_chunk(offset, bytes, filter_mask).map(|()| 0)
     })
 }
@@ -199,9 +199,9 @@ pub unsafe extern "C" fn hc_read_chunk(
     guard(|| {
         let dataset = Handle::dataset(dset)?;
         // SAFETY: the program's promise.
-        let offset = unsafe { foreign::needed(offset, dataset.dims().len(), "offset") }?;
+        let offset = unsafe { foreign::required_array(offset, dataset.dims().len(), "offset") }?;
         // SAFETY: the program's promise.
-        let room = unsafe { foreign::needed(buf_size, 1, "buf_size") }?.first().copied().unwrap_or(0);
+        let room = unsafe { foreign::required_array(buf_size, 1, "buf_size") }?.first().copied().unwrap_or(0);
         let Some((bytes, mask)) = dataset.read_chunk(offset)? else {
             return Err(Error::invalid("no chunk was written there"));
         };
@@ -210,12 +210,12 @@ pub unsafe extern "C" fn hc_read_chunk(
             return Err(Error::invalid(message));
         }
         // SAFETY: the program's promise.
-        unsafe { foreign::give(filter_mask, mask) };
+        unsafe { foreign::write_out(filter_mask, mask) };
         // SAFETY: the program's promise.
-        unsafe { foreign::give(buf_size, bytes.len()) };
+        unsafe { foreign::write_out(buf_size, bytes.len()) };
         if !buf.is_null() {
             // SAFETY: there is room for `room` bytes, which are as many or more.
-            unsafe { foreign::give_all(buf.cast(), &bytes) };
+            unsafe { foreign::write_all(buf.cast(), &bytes) };
         }
         Ok(0)
     })
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn hc_write(dset: i64, number: c_int, buf: *const c_void) 
         let size = count.and_then(|count| usize::try_from(count).ok());
         let size = size.ok_or_else(|| Error::limit("a dataset larger than memory"))?;
         // SAFETY: the program's promise.
-        let bytes = unsafe { foreign::needed(buf.cast::<u8>(), size, "buf") }?;
+        let bytes = unsafe { foreign::required_array(buf.cast::<u8>(), size, "buf") }?;
         dataset.write_as(&Choice::All, &datatype, bytes).map(|()| 0)
     })
 }
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn hc_resize(dset: i64, dims: *const u64) -> c_int {
     guard(|| {
         let dataset = Handle::dataset(dset)?;
         // SAFETY: the program's promise.
-        let dims = unsafe { foreign::needed(dims, dataset.dims().len(), "dims") }?;
+        let dims = unsafe { foreign::required_array(dims, dataset.dims().len(), "dims") }?;
         dataset.resize(dims).map(|()| 0)
     })
 }
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn hc_set_numbers(
         let element = usize::try_from(datatype.size).unwrap_or(usize::MAX);
         let size = count.max(1).checked_mul(element).ok_or_else(|| Error::limit("too many values"))?;
         // SAFETY: the program's promise.
-        let data = unsafe { foreign::needed(values.cast::<u8>(), size, "values") }?.to_vec();
+        let data = unsafe { foreign::required_array(values.cast::<u8>(), size, "values") }?.to_vec();
         let dataspace = match count as u64 {
             0 => Dataspace::Scalar,
             count => Dataspace::Simple { dims: vec![count], max: vec![Some(count)] },

@@ -37,7 +37,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_init(hdf5_file: *const c_char, udf_file: *const c_char) -> *mut Context {
     // SAFETY: the program's promise.
-    let path = |text: *const c_char| unsafe { foreign::text(text, "the name") }.ok().map(path_of);
+    let path = |text: *const c_char| unsafe { foreign::text(text, "the name") }.ok().map(path_from_bytes);
     match path(hdf5_file) {
         Some(file) => Box::into_raw(Box::new(Context {
             file,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn libudf_init(hdf5_file: *const c_char, udf_file: *const 
     }
 }
 
-fn path_of(bytes: &[u8]) -> PathBuf {
+fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
@@ -137,8 +137,8 @@ pub unsafe extern "C" fn libudf_store(metadata: *mut c_char, size: *mut usize, c
             let text = format!("[{}]", headers.join(","));
             let room = foreign::array(size.cast_const(), 1)?.and_then(|size| size.first().copied());
             if let Some(room) = room.filter(|&room| room > 0 && !metadata.is_null()) {
-                give_text(metadata, room, &text);
-                foreign::give(size, text.len());
+                write_text(metadata, room, &text);
+                foreign::write_out(size, text.len());
             }
             Ok(())
         })
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn libudf_get_metadata(
     unsafe {
         guard(ctx, |ctx| {
             let dataset = text(dataset, "the dataset")?;
-            let room = foreign::needed(size.cast_const(), 1, "size")?.first().copied().unwrap_or(0);
+            let room = foreign::required_array(size.cast_const(), 1, "size")?.first().copied().unwrap_or(0);
             let path = format!("/{}", dataset.trim_start_matches('/'));
             let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = edit::find(library()?, &ctx.file, &path)?;
@@ -172,9 +172,9 @@ pub unsafe extern "C" fn libudf_get_metadata(
                 if room < needed {
                     return Err(format!("a buffer of {room} bytes for a header of {needed}").into());
                 }
-                give_text(metadata, room, &entry.json);
+                write_text(metadata, room, &entry.json);
             }
-            foreign::give(size, needed);
+            foreign::write_out(size, needed);
             Ok(())
         })
     }
@@ -191,13 +191,13 @@ pub unsafe extern "C" fn libudf_get_error(buf: *mut c_char, size: usize, ctx: *m
     let text = ctx.error.to_string_lossy();
     if !buf.is_null() && size > 0 {
         // SAFETY: the program's promise.
-        unsafe { give_text(buf, size, &text) };
+        unsafe { write_text(buf, size, &text) };
     }
     text.len()
 }
 
 impl Context {
-    fn attach(&self, dry_run: bool) -> Result<Vec<edit::Attached>, Reason> {
+    fn attach(&self, dry_run: bool) -> Result<Vec<edit::AttachedDataset>, Reason> {
         let Some(source) = &self.source else { return Err("no function was named".into()) };
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         find_package();
@@ -258,13 +258,13 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Reason
 ///
 /// # Safety
 /// `place` has room for `room` bytes, which are not 0.
-unsafe fn give_text(place: *mut c_char, room: usize, text: &str) {
+unsafe fn write_text(place: *mut c_char, room: usize, text: &str) {
     let text = text.as_bytes();
     let kept = text.get(..room.saturating_sub(1)).unwrap_or(text);
     // SAFETY: the caller's promise; the NUL is within the room, too.
     unsafe {
-        foreign::give_all(place.cast(), kept);
-        foreign::give(place.add(kept.len()), 0);
+        foreign::write_all(place.cast(), kept);
+        foreign::write_out(place.add(kept.len()), 0);
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use std::ffi::CStr;
 
-    fn error_of(ctx: *mut Context) -> String {
+    fn last_error(ctx: *mut Context) -> String {
         let mut text = [1 as c_char; 400];
         // SAFETY: room for that many bytes, which end with a NUL then.
         unsafe {
@@ -309,15 +309,15 @@ mod tests {
             assert!(libudf_init(null, null).is_null());
             assert!(!libudf_compile(std::ptr::null_mut()));
             let ctx = libudf_init(c"none.h5".as_ptr(), null);
-            assert_eq!(error_of(ctx), "");
+            assert_eq!(last_error(ctx), "");
             assert!(!libudf_compile(ctx));
-            assert_eq!(error_of(ctx), "no function was named");
+            assert_eq!(last_error(ctx), "no function was named");
             assert!(!libudf_set_option(c"colour".as_ptr(), c"true".as_ptr(), ctx));
             assert!(!libudf_set_option(c"overwrite".as_ptr(), c"yes".as_ptr(), ctx));
             assert!(libudf_set_option(c"overwrite".as_ptr(), c"true".as_ptr(), ctx));
             assert!(libudf_set_option(c"save_sourcecode".as_ptr(), c"true".as_ptr(), ctx));
             assert!(!libudf_push_dataset(c"x:0:float".as_ptr(), ctx));
-            assert!(error_of(ctx).contains("x:0:float"));
+            assert!(last_error(ctx).contains("x:0:float"));
             assert!(libudf_push_dataset(c"x:10:float".as_ptr(), ctx));
             let mut short = [1 as c_char; 4];
             assert!(libudf_get_error(short.as_mut_ptr(), short.len(), ctx) > 4);

@@ -49,7 +49,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
 /// Returns the user's public key and its fingerprint as text.
 fn public_text() -> Result<String, Box<dyn std::error::Error>> {
     match keys::own_public_key()? {
-        Some(key) => Ok(format!("{}fingerprint {}\n", key.to_text(), Fingerprint::of(&key.key))),
+        Some(key) => Ok(format!("{}fingerprint {}\n", key.to_text(), Fingerprint::from_public_key(&key.key))),
         None => Err("there is no signing key yet: run `hyperchunk key new`".into()),
     }
 }

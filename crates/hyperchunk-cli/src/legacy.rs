@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::udf::shape;
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::escape::{escape, escape_lines};
-use hyperchunk_udf::legacy::{Legacy, Signer};
+use hyperchunk_udf::legacy::{LegacyDataset, Signer};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 pub(crate) const SIGNATURE_LIMIT: &str = "a signature of HDF5-UDF covers only the compiled form: anyone may \
      have changed the names of inputs and the stored source";
 
-pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
+pub(crate) fn ls(entry: &edit::Entry, legacy: &LegacyDataset) {
     say!(
         "{}\tHDF5-UDF {}, {}\t{} {}\t{}\t{}",
         escape(&entry.path, 200),
@@ -28,7 +28,7 @@ pub(crate) fn ls(entry: &edit::Entry, legacy: &Legacy) {
     );
 }
 
-pub(crate) fn row(legacy: &Legacy) -> Value {
+pub(crate) fn row(legacy: &LegacyDataset) -> Value {
     json!({
         "format": format!("HDF5-UDF {}", legacy.api_version),
         "backend": legacy.language().map_or_else(|_| legacy.backend.clone(), |b| b.short_name().to_owned()),
@@ -41,7 +41,7 @@ pub(crate) fn row(legacy: &Legacy) -> Value {
     })
 }
 
-pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
+pub(crate) fn show(entry: &edit::Entry, legacy: &LegacyDataset) {
     let list = |names: &[String]| match names {
         [] => "none".to_owned(),
         names => names.iter().map(|name| escape(name, 80)).collect::<Vec<_>>().join(", "),
@@ -86,7 +86,7 @@ pub(crate) fn explain(
     library: &'static Library,
     file: &Path,
     entry: &edit::Entry,
-    legacy: &Legacy,
+    legacy: &LegacyDataset,
 ) {
     put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     put!(
@@ -162,7 +162,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
     Ok(())
 }
 
-fn signer(legacy: &Legacy) -> String {
+fn signer(legacy: &LegacyDataset) -> String {
     match &legacy.signer {
         Signer::Nobody => "nobody".to_owned(),
         Signer::Broken => "a key whose signature is not valid".to_owned(),

@@ -7,7 +7,7 @@ use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
-use hyperchunk_udf::trust::{self, Listed, Place};
+use hyperchunk_udf::trust::{self, KeyList, KnownKey};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             if let Some(name) = name {
                 listed.name = name;
             }
-            let own = keys::own_public_key()?.map(|own| Fingerprint::of(&own.key));
+            let own = keys::own_public_key()?.map(|own| Fingerprint::from_public_key(&own.key));
             trust::add(&listed, even_if_revoked)?;
             say!("{} is in profile {profile}", label(&listed));
             if own == Some(listed.fingerprint) {
@@ -106,7 +106,9 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             let name = known.as_ref().map_or("", |l| &l.name);
             trust::revoke(&fingerprint, name, &keys::now())?;
             say!("{fingerprint} is revoked: nothing that it signed runs here");
-            if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == fingerprint) {
+            if keys::own_public_key()?
+                .is_some_and(|own| Fingerprint::from_public_key(&own.key) == fingerprint)
+            {
                 say!(
                     "it is your own key: move keys/self.key and keys/self.pub away, make a new one \
                      (hyperchunk key new), and sign your functions again (hyperchunk udf rebuild --take-over)"
@@ -123,7 +125,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     Ok(())
 }
 
-fn label(listed: &Listed) -> String {
+fn label(listed: &KnownKey) -> String {
     let labels = format!("{} {}", escape(&listed.name, 80), escape(&listed.email, 80));
     format!("{} {}", listed.fingerprint, labels.trim()).trim_end().to_owned()
 }
@@ -160,8 +162,8 @@ fn ls(as_json: bool) -> Outcome {
     } else {
         for row in &rows {
             let place = match &row.place {
-                Place::Profile(profile) => profile.clone(),
-                Place::Revoked(since) => format!("revoked {}", escape(since, 40)).trim_end().to_owned(),
+                KeyList::Profile(profile) => profile.clone(),
+                KeyList::Revoked(since) => format!("revoked {}", escape(since, 40)).trim_end().to_owned(),
             };
             let place = if row.shared { format!("{place} (for everybody)") } else { place };
             say!("{}\t{place}\t{}\t{}", row.fingerprint, escape(&row.name, 80), escape(&row.email, 80));
@@ -170,7 +172,7 @@ fn ls(as_json: bool) -> Outcome {
     bad.map_or(Ok(()), |bad| Err(bad.into()))
 }
 
-fn row_json(row: &Listed) -> Value {
+fn row_json(row: &KnownKey) -> Value {
     json!({
         "fingerprint": row.fingerprint.to_string(),
         "profile": row.profile(),

@@ -7,7 +7,7 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
 use hyperchunk_udf::host::results::Results;
-use hyperchunk_udf::host::{Kept, code};
+use hyperchunk_udf::host::{DiskCache, code};
 use hyperchunk_udf::record::UNLIMITED;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -269,7 +269,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
+pub(crate) fn describe_attached(one: &edit::AttachedDataset, dry_run: bool) -> String {
     let record = &one.record;
     let list = |slots: &[hyperchunk_udf::record::Slot]| {
         slots.iter().map(|s| escape(&s.name, 80)).collect::<Vec<_>>().join(", ")
@@ -288,7 +288,8 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
             "one chunk".to_owned()
         },
         match &record.signature {
-            Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
+            Some(s) =>
+                format!("signed {}", hyperchunk_udf::signature::Fingerprint::from_public_key(&s.public_key)),
             None => "not signed".to_owned(),
         },
     )
@@ -495,7 +496,10 @@ fn rebuild(library: &'static Library, target: &str, take_over: bool) -> Outcome 
                 None => record.backend.short_name().to_owned(),
             },
             match &record.signature {
-                Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
+                Some(s) => format!(
+                    "signed {}",
+                    hyperchunk_udf::signature::Fingerprint::from_public_key(&s.public_key)
+                ),
                 None => "not signed".to_owned(),
             },
         );

@@ -131,7 +131,7 @@ fn explain(
         }
         _ => put!(out, "  It is not signed: anyone could have written it."),
     }
-    let Ok(profile) = Profile::of(*signer) else {
+    let Ok(profile) = Profile::for_signer(*signer) else {
         let error = entry.profile.as_ref().err().map(ToString::to_string).unwrap_or_default();
         put!(out, "  It does not run here: {error}");
         return Ok(());

@@ -117,7 +117,7 @@ pub(crate) extern "C" fn cuFileRead(
     let Some(descriptor) = (handle as usize).checked_sub(1) else { return -NOT_REGISTERED };
     let place = base.wrapping_add_signed(at);
     let Some(to) = machine.memory.write(place, bytes) else {
-        machine.mistake(&format!(
+        machine.report_mistake(&format!(
             "cuFileRead: {bytes} bytes at {place:#x} do not lie in one piece of device memory"
         ));
         return -POINTER_RANGE;

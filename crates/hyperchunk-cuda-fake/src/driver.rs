@@ -7,7 +7,7 @@ use crate::machine::{
 };
 use crate::ptx::{Grid, Memory as _, parse};
 use crate::streams::{Event, Host, Stream, Work};
-use crate::{Knob, machine::Held};
+use crate::{Knob, machine::LockedMachine};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The handle of the only context, plus the GPU's number.
-const CONTEXT: usize = 0xc0_0000;
+const CONTEXT_HANDLE: usize = 0xc0_0000;
 /// Maximum number of threads in a block.
-const MOST_THREADS: u32 = 1024;
+const MAX_THREADS: u32 = 1024;
 /// Shared memory of a block in bytes: by default, and at most.
-const PLAIN_SHARED: usize = 48 << 10;
-const MOST_SHARED: usize = 227 << 10;
+const DEFAULT_SHARED_BYTES: usize = 48 << 10;
+const MAX_SHARED_BYTES: usize = 227 << 10;
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
@@ -46,7 +46,7 @@ pub(crate) fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
 }
 
 /// Returns the machine, for a call about GPUs.
-fn initialised() -> Result<Held, Code> {
+fn initialised() -> Result<LockedMachine, Code> {
     let mut machine = machine();
     if machine.initialised {
         Ok(machine)
@@ -164,15 +164,15 @@ entries! {
     /// Returns a property of a GPU.
     fn cuDeviceGetAttribute(to: *mut c_int, which: c_int, _device: c_int) -> Code {
         let value = match which {
-            1 => MOST_THREADS as c_int,
-            8 => PLAIN_SHARED as c_int,
+            1 => MAX_THREADS as c_int,
+            8 => DEFAULT_SHARED_BYTES as c_int,
             10 => 32,
             16 => 1,
             // Unified addressing, and the compute capability, 9.0.
             41 => 1,
             75 => 9,
             76 => 0,
-            97 => MOST_SHARED as c_int,
+            97 => MAX_SHARED_BYTES as c_int,
             // Virtual memory management, with export to descriptors.
             102 => 1,
             103 => machine().knob(Knob::Exports) as c_int,
@@ -196,7 +196,7 @@ entries! {
             return code;
         }
         // SAFETY: the caller's promise.
-        unsafe { give(to, std::ptr::without_provenance_mut(CONTEXT + usize::try_from(device).unwrap_or(0))) }
+        unsafe { give(to, std::ptr::without_provenance_mut(CONTEXT_HANDLE + usize::try_from(device).unwrap_or(0))) }
     }
 
     /// Releases the primary context.
@@ -222,7 +222,7 @@ entries! {
             return INVALID_CONTEXT;
         }
         // SAFETY: the caller's promise.
-        unsafe { give(to, (CURRENT.get() - CONTEXT) as c_int) }
+        unsafe { give(to, (CURRENT.get() - CONTEXT_HANDLE) as c_int) }
     }
 
     /// Waits for all work.
@@ -497,7 +497,7 @@ entries! {
                     let text = format!("hyperchunk-cuda-fake: PTX, line {}: {}", wrong.line, wrong.text);
                     // SAFETY: `count` options with a value each.
                     unsafe { write_log(&text, count, options, values) };
-                    machine.mistake(&text);
+                    machine.report_mistake(&text);
                     return INVALID_PTX;
                 }
             };
@@ -544,7 +544,7 @@ entries! {
                 return NOT_FOUND;
             }
             let handle = machine.handle();
-            let kernel = Kernel { module: module as usize, name, max_shared: PLAIN_SHARED };
+            let kernel = Kernel { module: module as usize, name, max_shared: DEFAULT_SHARED_BYTES };
             machine.kernels.insert(handle, kernel);
             // SAFETY: the caller's promise.
             unsafe { give_in(machine, to, std::ptr::without_provenance_mut(handle)) }
@@ -556,7 +556,7 @@ entries! {
         in_context(|machine| {
             let Some(kernel) = machine.kernel(function) else { return INVALID_HANDLE };
             let value = match which {
-                0 => kernel.max_threads.unwrap_or(MOST_THREADS).min(MOST_THREADS) as c_int,
+                0 => kernel.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS) as c_int,
                 1 => kernel.shared_bytes,
                 _ => return machine.refuse(INVALID_VALUE, &format!("the attribute {which} of a kernel is not known")),
             };
@@ -570,7 +570,7 @@ entries! {
         in_context(|machine| {
             let bytes = usize::try_from(value).unwrap_or(usize::MAX);
             match machine.kernels.get_mut(&(function as usize)) {
-                Some(kernel) if which == 8 && bytes <= MOST_SHARED => {
+                Some(kernel) if which == 8 && bytes <= MAX_SHARED_BYTES => {
                     kernel.max_shared = bytes;
                     SUCCESS
                 }
@@ -603,7 +603,7 @@ entries! {
                 return machine.refuse(INVALID_HANDLE, "cuLaunchKernel: a kernel that is none, or whose module is unloaded");
             };
             let threads = [bx, by, bz].iter().map(|count| u64::from(*count)).product::<u64>();
-            let most = kernel.max_threads.unwrap_or(MOST_THREADS).min(MOST_THREADS);
+            let most = kernel.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS);
             if threads == 0 || threads > u64::from(most) || bz > 64 {
                 return machine.refuse(INVALID_VALUE, &format!("{}: blocks of {bx} x {by} x {bz} threads", kernel.name));
             }
@@ -641,7 +641,7 @@ entries! {
 }
 
 /// The properties of a kernel.
-struct Known {
+struct KernelInfo {
     module: usize,
     name: String,
     parameters: Vec<(usize, usize)>,
@@ -651,11 +651,11 @@ struct Known {
 }
 
 impl Machine {
-    fn kernel(&self, handle: *mut c_void) -> Option<Known> {
+    fn kernel(&self, handle: *mut c_void) -> Option<KernelInfo> {
         let kernel = self.kernels.get(&(handle as usize))?;
         let program = &self.modules.get(&kernel.module)?.program;
         let function = program.functions.get(&kernel.name)?;
-        Some(Known {
+        Some(KernelInfo {
             module: kernel.module,
             name: kernel.name.clone(),
             parameters: function.parameters.iter().map(|slot| (slot.offset as usize, slot.bytes)).collect(),

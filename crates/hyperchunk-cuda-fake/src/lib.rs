@@ -11,7 +11,7 @@
 //! `fake_cuda` in Python. It also provides nvCOMP and cuFile, for `HYPERCHUNK_NVCOMP` and
 //! `HYPERCHUNK_CUFILE`. It is never published and in no wheel. Failures are injected with [`Knob`]s: in the
 //! environment, `HYPERCHUNK_FAKE_CUDA="devices=0,out_of_memory=3"`, read at the first `cuInit`, or with
-//! [`Loaded::set`]. With `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the
+//! [`LoadedLibrary::set`]. With `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the
 //! process ends; with `HYPERCHUNK_FAKE_CUDA_COUNTS=/a/folder`, they are in a file there, named by the
 //! process, updated after each call.
 #![allow(
@@ -120,18 +120,18 @@ pub fn library() -> PathBuf {
 
 /// The library, loaded in this process.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedLibrary {
     handle: *mut c_void,
 }
 
-impl Loaded {
+impl LoadedLibrary {
     /// Loads the library at [`library`], if it is not loaded yet.
     ///
     /// # Panics
     /// If it cannot be loaded.
     #[must_use]
     #[expect(clippy::panic, reason = "a test cannot go on without it")]
-    pub fn new() -> Loaded {
+    pub fn new() -> LoadedLibrary {
         let path = library();
         let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
         // SAFETY: the name is live; the library has no constructors.
@@ -139,7 +139,7 @@ impl Loaded {
         if handle.is_null() {
             panic!("{} cannot be loaded", path.display());
         }
-        Loaded { handle }
+        LoadedLibrary { handle }
     }
 
     /// Sets a knob.
@@ -184,7 +184,7 @@ impl Loaded {
     }
 }
 
-impl Default for Loaded {
+impl Default for LoadedLibrary {
     fn default() -> Self {
         Self::new()
     }

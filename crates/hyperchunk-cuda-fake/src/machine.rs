@@ -1,7 +1,7 @@
 //! The simulated GPU: its memory, loaded modules, and counters.
 
 use crate::ptx::{Fault, Memory, Program};
-use crate::shared::{Physical, Sharing};
+use crate::shared::{PhysicalMemory, SharedAllocations};
 use crate::streams::{Event, Stream};
 use crate::{Counts, Knob};
 use std::alloc::Layout;
@@ -56,9 +56,9 @@ pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 18] = [
 ];
 
 /// The first address of GPU memory, which no process uses.
-const BASE: u64 = 0x0700_0000_0000_0000;
+const BASE_ADDRESS: u64 = 0x0700_0000_0000_0000;
 /// Minimum gap between two allocations.
-const GAP: u64 = 4096;
+const GAP_BYTES: u64 = 4096;
 /// The contents of uninitialised memory.
 const GARBAGE: u8 = 0xa5;
 
@@ -72,7 +72,7 @@ struct Allocation {
 enum Store {
     Own(Vec<u8>),
     /// Memory that other processes may share.
-    Mapped(Arc<Physical>),
+    Mapped(Arc<PhysicalMemory>),
 }
 
 impl Store {
@@ -117,14 +117,14 @@ impl DeviceMemory {
 
     /// Reserves addresses without memory.
     pub(crate) fn reserve(&mut self, bytes: usize) -> u64 {
-        let address = (self.end.max(BASE) + GAP).next_multiple_of(512);
+        let address = (self.end.max(BASE_ADDRESS) + GAP_BYTES).next_multiple_of(512);
         self.end = address + bytes as u64;
         self.allocations.push(Allocation { address, bytes: None });
         address
     }
 
     /// Maps memory at reserved addresses, or unmaps it.
-    pub(crate) fn map(&mut self, address: u64, memory: Option<Arc<Physical>>) {
+    pub(crate) fn map(&mut self, address: u64, memory: Option<Arc<PhysicalMemory>>) {
         let at = self.allocations.partition_point(|piece| piece.address < address);
         if let Some(piece) = self.allocations.get_mut(at).filter(|piece| piece.address == address) {
             piece.bytes = memory.map(Store::Mapped);
@@ -196,24 +196,24 @@ pub(crate) struct Machine {
     pub(crate) events: HashMap<usize, Event>,
     pub(crate) modules: HashMap<usize, Module>,
     pub(crate) kernels: HashMap<usize, Kernel>,
-    pub(crate) sharing: Sharing,
+    pub(crate) sharing: SharedAllocations,
     next: usize,
     /// A fault of a kernel: every later call fails with it.
     pub(crate) broken: Option<Code>,
     pub(crate) counted: Counts,
     /// The published counters: a mapped file, so that a process without permission to write files can still
     /// update them.
-    shown: Option<Shown>,
+    shown: Option<SharedCounts>,
 }
 
-struct Shown(std::ptr::NonNull<Counts>);
+struct SharedCounts(std::ptr::NonNull<Counts>);
 
 // SAFETY: a mapping that is never undone; it is only written while the machine is locked.
-unsafe impl Send for Shown {}
+unsafe impl Send for SharedCounts {}
 
-impl Shown {
+impl SharedCounts {
     /// Creates a file in `folder`.
-    fn new(folder: &std::path::Path) -> std::io::Result<Shown> {
+    fn new(folder: &std::path::Path) -> std::io::Result<SharedCounts> {
         let path = folder.join(std::process::id().to_string());
         let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         file.set_len(size_of::<Counts>() as u64)?;
@@ -229,7 +229,7 @@ impl Shown {
             )
         };
         match std::ptr::NonNull::new(at.cast()) {
-            Some(counts) if at != libc::MAP_FAILED => Ok(Shown(counts)),
+            Some(counts) if at != libc::MAP_FAILED => Ok(SharedCounts(counts)),
             _ => Err(std::io::Error::last_os_error()),
         }
     }
@@ -238,9 +238,9 @@ impl Shown {
 static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
 
 /// The locked machine, for one call.
-pub(crate) struct Held(MutexGuard<'static, Option<Machine>>);
+pub(crate) struct LockedMachine(MutexGuard<'static, Option<Machine>>);
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for LockedMachine {
     type Target = Machine;
     #[expect(clippy::expect_used, reason = "filled when it was taken")]
     fn deref(&self) -> &Machine {
@@ -248,17 +248,17 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl std::ops::DerefMut for Held {
+impl std::ops::DerefMut for LockedMachine {
     #[expect(clippy::expect_used, reason = "filled when it was taken")]
     fn deref_mut(&mut self) -> &mut Machine {
         self.0.as_mut().expect("filled")
     }
 }
 
-pub(crate) fn machine() -> Held {
+pub(crate) fn machine() -> LockedMachine {
     let mut held = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     held.get_or_insert_with(Machine::new);
-    Held(held)
+    LockedMachine(held)
 }
 
 impl Machine {
@@ -272,7 +272,7 @@ impl Machine {
             events: HashMap::new(),
             modules: HashMap::new(),
             kernels: HashMap::new(),
-            sharing: Sharing::default(),
+            sharing: SharedAllocations::default(),
             next: 0xfa_0000,
             broken: None,
             counted: Counts::default(),
@@ -304,7 +304,7 @@ impl Machine {
             let knob = NAMES.iter().position(|known| *known == name.trim());
             match (knob, value.trim().parse()) {
                 (Some(knob), Ok(value)) => self.knobs[knob] = value,
-                _ => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
+                _ => self.report_mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
             }
         }
         for _ in 0..self.knob(Knob::Threads) {
@@ -319,16 +319,16 @@ impl Machine {
             unsafe { libc::atexit(report) };
         }
         if let Some(folder) = std::env::var_os("HYPERCHUNK_FAKE_CUDA_COUNTS") {
-            match Shown::new(folder.as_ref()) {
+            match SharedCounts::new(folder.as_ref()) {
                 Ok(shown) => self.shown = Some(shown),
-                Err(error) => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA_COUNTS: {error}")),
+                Err(error) => self.report_mistake(&format!("HYPERCHUNK_FAKE_CUDA_COUNTS: {error}")),
             }
         }
     }
 
     /// Publishes the counters.
     pub(crate) fn show(&self) {
-        if let Some(Shown(at)) = &self.shown {
+        if let Some(SharedCounts(at)) = &self.shown {
             // SAFETY: mapped, of this size, and written only here.
             unsafe { at.write_volatile(self.counts()) };
         }
@@ -337,7 +337,7 @@ impl Machine {
     pub(crate) fn set(&mut self, knob: u32, value: u64) {
         match self.knobs.get_mut(knob as usize) {
             Some(to) => *to = value,
-            None => self.mistake(&format!("there is no knob {knob}")),
+            None => self.report_mistake(&format!("there is no knob {knob}")),
         }
     }
 
@@ -379,19 +379,19 @@ impl Machine {
     }
 
     /// Reports a mistake of the program.
-    pub(crate) fn mistake(&mut self, text: &str) {
+    pub(crate) fn report_mistake(&mut self, text: &str) {
         self.counted.mistakes += 1;
         eprintln!("hyperchunk-cuda-fake: {text}");
     }
 
     /// Reports a mistake, and returns the code.
     pub(crate) fn refuse(&mut self, code: Code, text: &str) -> Code {
-        self.mistake(text);
+        self.report_mistake(text);
         code
     }
 
     /// Records a fault of a kernel: the context is unusable from now on.
-    pub(crate) fn break_down(&mut self, fault: &Fault) -> Code {
+    pub(crate) fn mark_unusable(&mut self, fault: &Fault) -> Code {
         let (code, text) = match fault {
             Fault::Address(text) => (ILLEGAL_ADDRESS, text),
             Fault::Misaligned(text) => (MISALIGNED_ADDRESS, text),

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 /// The granularity of sizes and addresses, in bytes. (Real GPUs have 2 MiB; tests have little memory.)
-const UNIT: usize = 64 << 10;
+const GRANULARITY_BYTES: usize = 64 << 10;
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const DESCRIPTOR: c_int = 1;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
@@ -43,7 +43,7 @@ pub(crate) struct Access {
 }
 
 /// Memory of the GPU with a descriptor.
-pub(crate) struct Physical {
+pub(crate) struct PhysicalMemory {
     descriptor: OwnedFd,
     start: *mut u8,
     length: usize,
@@ -52,21 +52,21 @@ pub(crate) struct Physical {
 }
 
 // SAFETY: a mapping of its own, only accessed while the machine is locked.
-unsafe impl Send for Physical {}
+unsafe impl Send for PhysicalMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Physical {}
+unsafe impl Sync for PhysicalMemory {}
 
-impl Physical {
-    fn new(descriptor: OwnedFd, length: usize, own: bool) -> Option<Physical> {
+impl PhysicalMemory {
+    fn new(descriptor: OwnedFd, length: usize, own: bool) -> Option<PhysicalMemory> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let fd = descriptor.as_raw_fd();
         // SAFETY: a new mapping of a file that has this size.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, fd, 0) };
-        (start != libc::MAP_FAILED).then(|| Physical { descriptor, start: start.cast(), length, own })
+        (start != libc::MAP_FAILED).then(|| PhysicalMemory { descriptor, start: start.cast(), length, own })
     }
 
     /// Allocates memory filled with the pattern for uninitialised bytes.
-    fn create(length: usize) -> Option<Physical> {
+    fn create(length: usize) -> Option<PhysicalMemory> {
         // SAFETY: a constant name; the kernel gives a descriptor.
         let fd = unsafe { libc::memfd_create(c"hyperchunk-cuda-fake".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -79,7 +79,7 @@ impl Physical {
         if unsafe { libc::ftruncate(fd, size) } != 0 {
             return None;
         }
-        let made = Physical::new(descriptor, length, true)?;
+        let made = PhysicalMemory::new(descriptor, length, true)?;
         // SAFETY: mapped above, of this size.
         unsafe { made.start.write_bytes(0xa5, length) };
         Some(made)
@@ -100,7 +100,7 @@ impl Physical {
     }
 }
 
-impl Drop for Physical {
+impl Drop for PhysicalMemory {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`, unmapped only here.
         unsafe { libc::munmap(self.start.cast(), self.length) };
@@ -109,14 +109,14 @@ impl Drop for Physical {
 
 /// Live shared memory.
 #[derive(Default)]
-pub(crate) struct Sharing {
-    handles: HashMap<u64, Arc<Physical>>,
+pub(crate) struct SharedAllocations {
+    handles: HashMap<u64, Arc<PhysicalMemory>>,
     /// Reserved addresses, with their length.
     reserved: HashMap<u64, usize>,
-    mapped: HashMap<u64, Arc<Physical>>,
+    mapped: HashMap<u64, Arc<PhysicalMemory>>,
 }
 
-impl Sharing {
+impl SharedAllocations {
     pub(crate) fn live(&self) -> u64 {
         (self.handles.len() + self.reserved.len() + self.mapped.len()) as u64
     }
@@ -124,13 +124,13 @@ impl Sharing {
 
 impl Machine {
     /// Drops a reference to memory: the last one frees it.
-    fn let_go(&mut self, memory: Arc<Physical>) {
+    fn release(&mut self, memory: Arc<PhysicalMemory>) {
         if Arc::strong_count(&memory) == 1 && memory.own {
             self.memory.give_back(memory.length);
         }
     }
 
-    fn add_handle(&mut self, memory: Physical) -> u64 {
+    fn add_handle(&mut self, memory: PhysicalMemory) -> u64 {
         let handle = self.handle() as u64;
         self.sharing.handles.insert(handle, Arc::new(memory));
         handle
@@ -153,7 +153,7 @@ entries! {
                 return machine.refuse(INVALID_VALUE, "cuMemGetAllocationGranularity: properties that are not known");
             }
             // SAFETY: the caller's promise.
-            unsafe { give_in(machine, to, UNIT) }
+            unsafe { give_in(machine, to, GRANULARITY_BYTES) }
         })
     }
 
@@ -162,7 +162,7 @@ entries! {
         in_context(|machine| {
             // SAFETY: the caller's promise.
             let known = machine.is_shareable(unsafe { *properties });
-            if !known || flags != 0 || bytes == 0 || !bytes.is_multiple_of(UNIT) {
+            if !known || flags != 0 || bytes == 0 || !bytes.is_multiple_of(GRANULARITY_BYTES) {
                 return machine.refuse(INVALID_VALUE, &format!("cuMemCreate: {bytes} bytes, or properties that are not known"));
             }
             if machine.knob(Knob::Exports) == 0 {
@@ -172,7 +172,7 @@ entries! {
             if machine.is_due(Knob::OutOfMemory) || bytes as u64 > left {
                 return OUT_OF_MEMORY;
             }
-            let Some(memory) = Physical::create(bytes) else { return OUT_OF_MEMORY };
+            let Some(memory) = PhysicalMemory::create(bytes) else { return OUT_OF_MEMORY };
             machine.memory.take(bytes);
             machine.counted.created += 1;
             let handle = machine.add_handle(memory);
@@ -185,7 +185,7 @@ entries! {
     fn cuMemRelease(handle: u64) -> Code {
         in_context(|machine| match machine.sharing.handles.remove(&handle) {
             Some(memory) => {
-                machine.let_go(memory);
+                machine.release(memory);
                 SUCCESS
             }
             None => machine.refuse(INVALID_VALUE, "cuMemRelease: a handle that is none, or no more"),
@@ -230,7 +230,7 @@ entries! {
             // SAFETY: the kernel just returned it.
             let own = unsafe { OwnedFd::from_raw_fd(own) };
             let length = usize::try_from(length).unwrap_or(0);
-            let Some(memory) = Physical::new(own, length, false).filter(|_| length.is_multiple_of(UNIT)) else {
+            let Some(memory) = PhysicalMemory::new(own, length, false).filter(|_| length.is_multiple_of(GRANULARITY_BYTES)) else {
                 return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: not memory of a GPU");
             };
             machine.counted.imported += 1;
@@ -243,7 +243,7 @@ entries! {
     /// Reserves addresses.
     fn cuMemAddressReserve(to: *mut u64, bytes: usize, alignment: usize, address: u64, flags: u64) -> Code {
         in_context(|machine| {
-            if bytes == 0 || !bytes.is_multiple_of(UNIT) || (alignment, address, flags) != (0, 0, 0) {
+            if bytes == 0 || !bytes.is_multiple_of(GRANULARITY_BYTES) || (alignment, address, flags) != (0, 0, 0) {
                 return machine.refuse(INVALID_VALUE, &format!("cuMemAddressReserve: {bytes} bytes, or a place that is not known"));
             }
             let address = machine.memory.reserve(bytes);
@@ -308,7 +308,7 @@ entries! {
                 return machine.refuse(INVALID_VALUE, "cuMemUnmap: addresses where no memory is");
             };
             machine.memory.map(address, None);
-            machine.let_go(memory);
+            machine.release(memory);
             SUCCESS
         })
     }

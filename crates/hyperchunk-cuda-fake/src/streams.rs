@@ -103,7 +103,7 @@ impl Machine {
                 }
                 work => {
                     if let Err(fault) = self.work(work) {
-                        return self.break_down(&fault);
+                        return self.mark_unusable(&fault);
                     }
                 }
             }

@@ -35,7 +35,7 @@ impl Context {
     ///
     /// # Errors
     /// As [`Driver::load`]; Missing if there is no GPU with that number; Unsupported in a fork.
-    pub fn of(ordinal: u32) -> Result<Arc<Context>> {
+    pub fn for_device(ordinal: u32) -> Result<Arc<Context>> {
         let driver = Driver::load()?;
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = contexts.iter().find(|context| context.ordinal == ordinal) {

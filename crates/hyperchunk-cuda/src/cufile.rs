@@ -1,7 +1,7 @@
 //! cuFile, NVIDIA's library that reads from storage directly into the GPU's memory (GPUDirect Storage), found
 //! at run time.
 
-use crate::library::{Library, functions, given};
+use crate::library::{Library, functions, path_from_environment};
 use crate::{Context, DeviceMemory, Driver, Error, ErrorKind, Result};
 use std::ffi::{c_int, c_uint, c_void};
 use std::fs::File;
@@ -96,7 +96,7 @@ impl CuFile {
     /// Missing if it is not installed; Failed if its driver does not open.
     pub fn load(context: &Context, path: Option<&Path>) -> Result<CuFile> {
         let driver: &Driver = context.driver();
-        let given = given(VARIABLE)?;
+        let given = path_from_environment(VARIABLE)?;
         let candidates = match (path, given) {
             (_, Some(file)) if path.is_none() || driver.is_substitute() => vec![file],
             _ if driver.is_substitute() => {
@@ -111,7 +111,7 @@ impl CuFile {
         };
         let what = "cuFile, which reads from storage into the GPU's memory,";
         let advice = "; files are read through page-locked memory. It comes with CUDA's toolkit and with GPUDirect Storage";
-        let library = Library::need(&candidates, what, advice)?;
+        let library = Library::require(&candidates, what, advice)?;
         let f = library.table(Functions::load, "cuFile 1.0 or newer")?;
         context.make_current()?;
         // SAFETY: takes nothing; may be called again.
@@ -158,7 +158,7 @@ impl CuFile {
     ///
     /// # Errors
     /// Failed if the kind of file is not supported.
-    pub fn register<'a>(&'a self, file: &'a File) -> Result<Registered<'a>> {
+    pub fn register<'a>(&'a self, file: &'a File) -> Result<RegisteredFile<'a>> {
         let handle = FileHandle { descriptor: file.as_raw_fd() };
         let mut description = Description { kind: DESCRIPTOR, handle, operations: std::ptr::null() };
         let mut handle = std::ptr::null_mut();
@@ -166,29 +166,29 @@ impl CuFile {
         // handle.
         let status = unsafe { (self.f.register)(&raw mut handle, &raw mut description) };
         check("cuFileHandleRegister", status)?;
-        Ok(Registered { cufile: self, _file: file, handle })
+        Ok(RegisteredFile { cufile: self, _file: file, handle })
     }
 }
 
 /// A registered file.
-pub struct Registered<'a> {
+pub struct RegisteredFile<'a> {
     cufile: &'a CuFile,
     _file: &'a File,
     handle: *mut c_void,
 }
 
-impl std::fmt::Debug for Registered<'_> {
+impl std::fmt::Debug for RegisteredFile<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Registered").finish_non_exhaustive()
     }
 }
 
 // SAFETY: cuFile's reads of one handle may come from any thread.
-unsafe impl Send for Registered<'_> {}
+unsafe impl Send for RegisteredFile<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Registered<'_> {}
+unsafe impl Sync for RegisteredFile<'_> {}
 
-impl Registered<'_> {
+impl RegisteredFile<'_> {
     /// Reads into the GPU's memory.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Registered<'_> {
     }
 }
 
-impl Drop for Registered<'_> {
+impl Drop for RegisteredFile<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle is live and released only here.
         unsafe { (self.cufile.f.deregister)(self.handle) };

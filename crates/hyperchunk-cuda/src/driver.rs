@@ -1,7 +1,7 @@
 //! NVIDIA's driver (`libcuda.so.1`), found at run time, and its GPUs.
 
 use crate::error::fail;
-use crate::library::{Library, functions, given};
+use crate::library::{Library, functions, path_from_environment};
 use crate::shared::{Access, Properties};
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -124,11 +124,11 @@ impl Driver {
             driver.check_process()?;
             return Ok(driver);
         }
-        let given = given(VARIABLE)?;
+        let given = path_from_environment(VARIABLE)?;
         let substitute = given.is_some();
         let candidates = given.map_or_else(|| vec![PathBuf::from("libcuda.so.1")], |path| vec![path]);
         let what = "no GPU can be used: NVIDIA's driver";
-        let library = Library::need(&candidates, what, ". Install the driver for this machine's GPU")?;
+        let library = Library::require(&candidates, what, ". Install the driver for this machine's GPU")?;
         let f = library.table(Functions::load, "a driver for CUDA 11.0 or newer")?;
         let mut driver = Driver { f, library, version: (0, 0), process: std::process::id(), substitute };
         // SAFETY: the first call of the driver; 0 is the only value for its flags.

@@ -21,7 +21,7 @@ static LOADED: Mutex<Vec<(u32, Arc<Kernels>)>> = Mutex::new(Vec::new());
 
 impl Kernels {
     /// Returns the kernels of a GPU, compiled at the first call.
-    pub(crate) fn of(context: &Arc<Context>) -> Result<Arc<Kernels>> {
+    pub(crate) fn for_context(context: &Arc<Context>) -> Result<Arc<Kernels>> {
         context.make_current()?;
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, kernels)) = loaded.iter().find(|(ordinal, _)| *ordinal == context.ordinal()) {

@@ -54,7 +54,7 @@ impl Library {
     ///
     /// # Errors
     /// Missing.
-    pub(crate) fn need(candidates: &[PathBuf], what: &str, advice: &str) -> Result<Library> {
+    pub(crate) fn require(candidates: &[PathBuf], what: &str, advice: &str) -> Result<Library> {
         Library::open(candidates).map_err(|reasons| {
             let message = format!("{what} is missing ({}){advice}", reasons.join("; "));
             Error::new(ErrorKind::Missing, message)
@@ -62,7 +62,7 @@ impl Library {
     }
 
     /// Returns the error for an unsuitable library: `what` is wrong with it, and `needed` is required.
-    pub(crate) fn unfit(&self, what: impl std::fmt::Display, needed: &str) -> Error {
+    pub(crate) fn unsuitable(&self, what: impl std::fmt::Display, needed: &str) -> Error {
         let message = format!("{} {what}: {needed} is needed", self.path.display());
         Error::new(ErrorKind::Unsupported, message)
     }
@@ -76,7 +76,7 @@ impl Library {
         load: impl FnOnce(&Library) -> Result<T, &'static str>,
         needed: &str,
     ) -> Result<T> {
-        load(self).map_err(|missing| self.unfit(format_args!("lacks {missing}"), needed))
+        load(self).map_err(|missing| self.unsuitable(format_args!("lacks {missing}"), needed))
     }
 
     /// Returns the address of a function; null if there is none of that name.
@@ -121,7 +121,7 @@ unsafe extern "C" {
 }
 
 /// Returns the absolute path in an environment variable. Ignored in set-uid programs.
-pub(crate) fn given(variable: &str) -> Result<Option<PathBuf>> {
+pub(crate) fn path_from_environment(variable: &str) -> Result<Option<PathBuf>> {
     // SAFETY: getauxval reads a value that the kernel gave this process.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return Ok(None);

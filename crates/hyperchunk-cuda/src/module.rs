@@ -11,26 +11,26 @@ use std::sync::Arc;
 const ERROR_LOG: u32 = 5;
 const ERROR_LOG_BYTES: u32 = 6;
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK` and `…_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
-const MAX_THREADS: c_int = 0;
-const MAX_SHARED: c_int = 8;
+const ATTRIBUTE_MAX_THREADS: c_int = 0;
+const ATTRIBUTE_MAX_SHARED: c_int = 8;
 /// Amount of shared memory that a kernel has without a request, in bytes.
-const PLAIN_SHARED: u32 = 48 << 10;
+const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
 /// A module of kernels, loaded on a GPU; unloaded when it and its functions are dropped.
 #[derive(Clone, Debug)]
-pub struct Module(Arc<Loaded>);
+pub struct Module(Arc<LoadedModule>);
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedModule {
     context: Arc<Context>,
     handle: Handle,
     entries: Vec<Entry>,
 }
 
 // SAFETY: modules may be used by any thread; the driver has its own locks.
-unsafe impl Send for Loaded {}
+unsafe impl Send for LoadedModule {}
 // SAFETY: as above.
-unsafe impl Sync for Loaded {}
+unsafe impl Sync for LoadedModule {}
 
 /// A kernel of a module.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Module {
                 }
             });
         }
-        Ok(Module(Arc::new(Loaded { context: Arc::clone(context), handle, entries })))
+        Ok(Module(Arc::new(LoadedModule { context: Arc::clone(context), handle, entries })))
     }
 
     /// Returns its kernels, as declared in the PTX.
@@ -136,7 +136,7 @@ impl Module {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedModule {
     fn drop(&mut self) {
         // Its kernels may still run, and unloading does not wait for them.
         if self.context.synchronize().is_ok() {
@@ -162,7 +162,9 @@ impl Function {
         context.make_current()?;
         let mut value = 0;
         // SAFETY: the function is live; writes one integer.
-        let code = unsafe { (context.driver.f.function_attribute)(&raw mut value, MAX_THREADS, self.handle) };
+        let code = unsafe {
+            (context.driver.f.function_attribute)(&raw mut value, ATTRIBUTE_MAX_THREADS, self.handle)
+        };
         context.driver.check("cuFuncGetAttribute", code)?;
         Ok(u32::try_from(value).unwrap_or(0))
     }
@@ -193,10 +195,10 @@ impl Function {
             buffers.iter().map(|buffer| buffer.as_ptr().cast_mut().cast()).collect();
         context.make_current()?;
         let driver = context.driver;
-        if launch.shared > PLAIN_SHARED {
+        if launch.shared > DEFAULT_SHARED_BYTES {
             let bytes = c_int::try_from(launch.shared).unwrap_or(c_int::MAX);
             // SAFETY: the function is live.
-            let code = unsafe { (driver.f.function_set_attribute)(self.handle, MAX_SHARED, bytes) };
+            let code = unsafe { (driver.f.function_set_attribute)(self.handle, ATTRIBUTE_MAX_SHARED, bytes) };
             driver.check("cuFuncSetAttribute", code).map_err(|error| error.within(&entry.name))?;
         }
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);

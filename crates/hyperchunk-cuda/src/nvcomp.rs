@@ -1,6 +1,6 @@
 //! nvCOMP, NVIDIA's library of decompressors on the GPU, found at run time: its batched calls, version 6.
 
-use crate::library::{Library, functions, given};
+use crate::library::{Library, functions, path_from_environment};
 use crate::{Driver, Error, ErrorKind, Result, Stream};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Algorithm {
         [Algorithm::Snappy, Algorithm::Lz4, Algorithm::Deflate, Algorithm::Zstd];
 
     /// Returns the maximum decompressed size of a piece, in bytes.
-    pub(crate) fn most(self) -> u64 {
+    pub(crate) fn max_decompressed_bytes(self) -> u64 {
         match self {
             Algorithm::Snappy | Algorithm::Zstd => (1 << 31) - 1,
             Algorithm::Lz4 | Algorithm::Deflate => (1 << 32) - 1,
@@ -103,10 +103,10 @@ impl Nvcomp {
         let candidates = match path {
             Some(folder) if folder.is_dir() => vec![folder.join(NAME)],
             Some(file) => vec![file.to_owned()],
-            None => vec![given(VARIABLE)?.unwrap_or_else(|| PathBuf::from(NAME))],
+            None => vec![path_from_environment(VARIABLE)?.unwrap_or_else(|| PathBuf::from(NAME))],
         };
         let advice = ". Get it with `pip install 'hyperchunk[cuda]'`; without it chunks are decompressed by the processor";
-        let library = Library::need(&candidates, "nvCOMP, which decompresses on the GPU,", advice)?;
+        let library = Library::require(&candidates, "nvCOMP, which decompresses on the GPU,", advice)?;
         let needed = format!("nvCOMP {MAJOR}");
         let f = library.table(Functions::load, &needed)?;
         let mut properties = [0; 2];
@@ -114,7 +114,7 @@ impl Nvcomp {
         let code = unsafe { (f.properties)(&raw mut properties) };
         let version = (properties[0] / 1000, properties[0] % 1000 / 100);
         if code != 0 || version.0 != MAJOR {
-            return Err(library.unfit(format_args!("is version {}.{}", version.0, version.1), &needed));
+            return Err(library.unsuitable(format_args!("is version {}.{}", version.0, version.1), &needed));
         }
         Ok(Nvcomp { f, library, version })
     }
@@ -128,7 +128,7 @@ impl Nvcomp {
         if !driver.is_substitute() {
             return Nvcomp::load(path);
         }
-        match given(VARIABLE)? {
+        match path_from_environment(VARIABLE)? {
             Some(file) => Nvcomp::load(Some(&file)),
             None => {
                 let message = format!(
@@ -175,7 +175,7 @@ impl Nvcomp {
         largest: usize,
         total: usize,
     ) -> Result<usize> {
-        let Some((temp, _)) = self.calls(algorithm) else { return Err(self.cannot(algorithm)) };
+        let Some((temp, _)) = self.calls(algorithm) else { return Err(self.unsupported(algorithm)) };
         stream.context().make_current()?;
         let mut bytes = 0;
         // SAFETY: writes one size; the stream is live.
@@ -195,7 +195,7 @@ impl Nvcomp {
         algorithm: Algorithm,
         batch: &Batch,
     ) -> Result<()> {
-        let Some((_, decompress)) = self.calls(algorithm) else { return Err(self.cannot(algorithm)) };
+        let Some((_, decompress)) = self.calls(algorithm) else { return Err(self.unsupported(algorithm)) };
         stream.context().make_current()?;
         // SAFETY: the caller's promise.
         let code = unsafe {
@@ -216,7 +216,7 @@ impl Nvcomp {
         self.check("DecompressAsync", algorithm, code)
     }
 
-    fn cannot(&self, algorithm: Algorithm) -> Error {
+    fn unsupported(&self, algorithm: Algorithm) -> Error {
         Error::new(
             ErrorKind::Unsupported,
             format!("{} does not decompress {algorithm:?}", self.library.path().display()),

@@ -1,7 +1,7 @@
 //! NVRTC, NVIDIA's compiler from CUDA C++ to PTX, found at run time. It needs neither a GPU nor its driver.
 
 use crate::error::fail;
-use crate::library::{Library, functions, given};
+use crate::library::{Library, functions, path_from_environment};
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const VARIABLE: &str = "HYPERCHUNK_NVRTC";
 const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 const COMPILATION: c_int = 6;
 /// Maximum size of PTX or a log, in bytes.
-const MOST_TEXT: usize = 256 << 20;
+const MAX_TEXT_BYTES: usize = 256 << 20;
 
 /// A compiled program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,13 +66,13 @@ impl Nvrtc {
         let candidates = match path {
             Some(folder) if folder.is_dir() => NAMES.iter().map(|name| folder.join(name)).collect(),
             Some(file) => vec![file.to_owned()],
-            None => match given(VARIABLE)? {
+            None => match path_from_environment(VARIABLE)? {
                 Some(file) => vec![file],
                 None => NAMES.iter().map(PathBuf::from).collect(),
             },
         };
         let advice = ". Get it with `pip install 'hyperchunk[cuda]'` or with CUDA's toolkit";
-        let library = Library::need(&candidates, "NVRTC, the compiler for CUDA,", advice)?;
+        let library = Library::require(&candidates, "NVRTC, the compiler for CUDA,", advice)?;
         let f = library.table(Functions::load, "NVRTC of CUDA 11.2 or newer")?;
         let mut nvrtc = Nvrtc { f, library, version: (0, 0), architectures: Vec::new() };
         let (mut major, mut minor) = (0, 0);
@@ -138,7 +138,7 @@ impl Nvrtc {
         let code =
             unsafe { (self.f.create)(&raw mut program, source.as_ptr(), name.as_ptr(), 0, none, none) };
         self.check("nvrtcCreateProgram", code)?;
-        let program = Owned { nvrtc: self, program };
+        let program = ProgramGuard { nvrtc: self, program };
         for name in &names {
             // SAFETY: the program is live and not compiled yet; the name is a live string.
             let code = unsafe { (self.f.add_name)(program.program, name.as_ptr()) };
@@ -187,12 +187,12 @@ impl Nvrtc {
 }
 
 /// A program, destroyed on drop.
-struct Owned<'a> {
+struct ProgramGuard<'a> {
     nvrtc: &'a Nvrtc,
     program: Program,
 }
 
-impl Owned<'_> {
+impl ProgramGuard<'_> {
     /// Returns a text of the program, querying its size first, which includes a NUL.
     fn text(
         &self,
@@ -203,8 +203,8 @@ impl Owned<'_> {
         let mut bytes = 0;
         // SAFETY: the program is live; writes one size.
         self.nvrtc.check(what, unsafe { size(self.program, &raw mut bytes) })?;
-        if bytes > MOST_TEXT {
-            fail!(Limit, "a {what} of {bytes} bytes; at most {MOST_TEXT} are kept")
+        if bytes > MAX_TEXT_BYTES {
+            fail!(Limit, "a {what} of {bytes} bytes; at most {MAX_TEXT_BYTES} are kept")
         }
         let mut text = vec![0_u8; bytes.max(1)];
         // SAFETY: the program is live; writes as many bytes as it said.
@@ -231,7 +231,7 @@ impl Owned<'_> {
     }
 }
 
-impl Drop for Owned<'_> {
+impl Drop for ProgramGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the program is live and destroyed only here.
         let _ = unsafe { (self.nvrtc.f.destroy)(&raw mut self.program) };

@@ -21,14 +21,14 @@ pub struct Entry {
 }
 
 /// Maximum total size of parameters on any GPU, in bytes.
-const MOST_PARAMETERS: usize = 32764;
+const MAX_PARAMETER_BYTES: usize = 32764;
 
 /// Parses the kernels that a PTX text declares.
 ///
 /// # Errors
 /// Invalid for a damaged declaration.
 pub fn entries(text: &str) -> Result<Vec<Entry>> {
-    let mut words = Words { rest: text };
+    let mut words = Tokens { rest: text };
     let mut entries: Vec<Entry> = Vec::new();
     while let Some(word) = words.next() {
         if word == ".entry" {
@@ -43,11 +43,11 @@ pub fn entries(text: &str) -> Result<Vec<Entry>> {
 }
 
 /// A tokenizer that skips comments.
-struct Words<'a> {
+struct Tokens<'a> {
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Tokens<'a> {
     /// Returns the next token; `None` at the end.
     fn next(&mut self) -> Option<&'a str> {
         loop {
@@ -94,8 +94,8 @@ impl<'a> Words<'a> {
                 Some(".param") => {
                     let parameter = self.parameter(&name)?;
                     total = total.saturating_add(parameter.bytes);
-                    if total > MOST_PARAMETERS {
-                        fail!(Limit, "PTX: {name} takes more than {MOST_PARAMETERS} bytes of parameters")
+                    if total > MAX_PARAMETER_BYTES {
+                        fail!(Limit, "PTX: {name} takes more than {MAX_PARAMETER_BYTES} bytes of parameters")
                     }
                     parameters.push(parameter);
                 }
@@ -121,11 +121,12 @@ impl<'a> Words<'a> {
             }
         }
         let Some(mut bytes) = bytes else { fail!(Invalid, "PTX: a parameter of {of} has no type") };
-        let mut ahead = Words { rest: self.rest };
+        let mut ahead = Tokens { rest: self.rest };
         if ahead.next() == Some("[") {
             let count = ahead.next().and_then(|count| count.parse::<usize>().ok());
-            let total =
-                count.and_then(|count| count.checked_mul(bytes)).filter(|total| *total <= MOST_PARAMETERS);
+            let total = count
+                .and_then(|count| count.checked_mul(bytes))
+                .filter(|total| *total <= MAX_PARAMETER_BYTES);
             match (total, ahead.next()) {
                 (Some(total), Some("]")) => bytes = total,
                 _ => fail!(Invalid, "PTX: a parameter of {of} has no size"),

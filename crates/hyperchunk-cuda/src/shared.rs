@@ -45,7 +45,7 @@ const READ_AND_WRITE: c_int = 3;
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const DESCRIPTOR: c_int = 1;
 /// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
-const LEAST: c_int = 0;
+const GRANULARITY_MINIMUM: c_int = 0;
 /// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`, `…_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED`.
 const MANAGES: c_int = 102;
 const EXPORTS: c_int = 103;
@@ -192,7 +192,7 @@ impl DeviceMemory {
         };
         let mut unit = 0;
         // SAFETY: writes one size; the properties are live.
-        let code = unsafe { granularity(&raw mut unit, &raw const properties, LEAST) };
+        let code = unsafe { granularity(&raw mut unit, &raw const properties, GRANULARITY_MINIMUM) };
         driver.check("cuMemGetAllocationGranularity", code)?;
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(unit.max(1)) else {
             fail!(Limit, "{bytes} bytes on the GPU")

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `CU_STREAM_NON_BLOCKING`: no implicit synchronisation with the default stream.
 const NON_BLOCKING: c_uint = 1;
 /// Maximum size in bytes of a buffer for copies. Two of them reach the bus's speed.
-const STAGING: usize = 4 << 20;
-const LEAST_STAGING: usize = 64 << 10;
+const MAX_STAGING_BYTES: usize = 4 << 20;
+const MIN_STAGING_BYTES: usize = 64 << 10;
 
 /// A marker in a stream, with the time at which the GPU passed it.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Staging {
     }
 
     /// Returns the other buffer than last time.
-    fn turn(&mut self) -> &mut (PinnedMemory, Event) {
+    fn next_buffer(&mut self) -> &mut (PinnedMemory, Event) {
         self.next ^= 1;
         let [first, second] = &mut self.buffers;
         if self.next == 0 { first } else { second }
@@ -163,7 +163,7 @@ impl Stream {
         let staging = self.staged(&mut staging, from.len())?;
         let size = staging.buffers[0].0.bytes();
         for block in from.chunks(size) {
-            let (buffer, free) = staging.turn();
+            let (buffer, free) = staging.next_buffer();
             free.synchronize()?;
             buffer.as_mut_slice()[..block.len()].copy_from_slice(block);
             // SAFETY: the device memory has `block.len()` bytes there; the buffer lives in the stream and is
@@ -191,7 +191,7 @@ impl Stream {
         let mut waiting: Option<&mut [u8]> = None;
         for block in to.chunks_mut(size) {
             let length = block.len();
-            let (buffer, done) = staging.turn();
+            let (buffer, done) = staging.next_buffer();
             // An upload may still read from it.
             done.synchronize()?;
             // SAFETY: the device memory has `length` bytes there; the buffer lives in the stream and is not
@@ -201,10 +201,10 @@ impl Stream {
             address += length as u64;
             // The other buffer is emptied while this one is filled.
             if let Some(before) = waiting.replace(block) {
-                let (buffer, done) = staging.turn();
+                let (buffer, done) = staging.next_buffer();
                 done.synchronize()?;
                 before.copy_from_slice(&buffer.as_slice()[..before.len()]);
-                staging.turn();
+                staging.next_buffer();
             }
         }
         if let Some(last) = waiting {
@@ -297,7 +297,8 @@ impl Stream {
 
     /// Returns the buffers for a copy of `bytes` bytes: the existing ones, or larger ones.
     fn staged<'a>(&self, staging: &'a mut Option<Staging>, bytes: usize) -> Result<&'a mut Staging> {
-        let wanted = bytes.min(STAGING).next_power_of_two().clamp(LEAST_STAGING, STAGING);
+        let wanted =
+            bytes.min(MAX_STAGING_BYTES).next_power_of_two().clamp(MIN_STAGING_BYTES, MAX_STAGING_BYTES);
         if staging.as_ref().is_none_or(|staging| staging.buffers[0].0.bytes() < wanted) {
             if staging.is_some() {
                 self.synchronize()?;

@@ -4,7 +4,7 @@ use crate::support::{apart, apart_with, nvrtc};
 use hyperchunk_cuda::{
     Argument, Context, DeviceMemory, Driver, ErrorKind, Event, Launch, Module, PinnedMemory, Stream,
 };
-use hyperchunk_cuda_fake::{Knob, Loaded};
+use hyperchunk_cuda_fake::{Knob, LoadedLibrary};
 use std::os::fd::AsFd as _;
 
 /// `out[i] = a[i] * by + i` for the first `count` elements.
@@ -45,17 +45,17 @@ fn devices_are_told() {
         assert_eq!(devices.len(), 2);
         assert_eq!((devices[1].ordinal, devices[1].memory, devices[1].capability), (1, 5_000_000, (9, 0)));
         assert_ne!(devices[0].uuid, devices[1].uuid);
-        let error = Context::of(2).unwrap_err();
+        let error = Context::for_device(2).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
         assert!(error.message().contains("there is no GPU 2"), "{error}");
-        assert_eq!(Context::of(1).unwrap().memory().unwrap(), (5_000_000, 5_000_000));
+        assert_eq!(Context::for_device(1).unwrap().memory().unwrap(), (5_000_000, 5_000_000));
     });
 }
 
 #[test]
 fn without_a_gpu_or_a_driver() {
     apart("driver::without_a_gpu_or_a_driver", "devices=0", || {
-        let error = Context::of(0).unwrap_err();
+        let error = Context::for_device(0).unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Missing, Some(100)));
         assert!(error.message().contains("finds no GPU"), "{error}");
     });
@@ -78,16 +78,16 @@ fn a_driver_that_is_not_there() {
 fn a_relative_path_is_refused() {
     let variables = [("HYPERCHUNK_CUDA_DRIVER", "libcuda.so.1".as_ref())];
     apart_with("driver::a_relative_path_is_refused", &variables, || {
-        assert_eq!(Context::of(0).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(Context::for_device(0).unwrap_err().kind(), ErrorKind::Invalid);
     });
 }
 
 #[test]
 fn a_kernel_from_upload_to_download() {
     apart("driver::a_kernel_from_upload_to_download", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         context.prepare().unwrap();
-        let loaded = Loaded::new();
+        let loaded = LoadedLibrary::new();
         let before = loaded.counts();
         {
             let stream = Stream::new(&context).unwrap();
@@ -142,7 +142,7 @@ fn a_kernel_from_upload_to_download() {
 #[test]
 fn streams_wait_for_events() {
     apart("driver::streams_wait_for_events", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let (first, second) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
         let memory = DeviceMemory::alloc(&context, 64).unwrap();
         first.fill(&memory, 0, 64, 1).unwrap();
@@ -161,7 +161,7 @@ fn streams_wait_for_events() {
 #[test]
 fn what_makes_no_sense_is_refused_before_it_is_done() {
     apart("driver::what_makes_no_sense_is_refused_before_it_is_done", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let stream = Stream::new(&context).unwrap();
         let memory = DeviceMemory::alloc(&context, 100).unwrap();
         let mut back = [0; 101];
@@ -184,7 +184,7 @@ fn what_makes_no_sense_is_refused_before_it_is_done() {
         for (number, error) in errors.into_iter().enumerate() {
             assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid, "{number}");
         }
-        assert_eq!(Loaded::new().counts().mistakes, 0);
+        assert_eq!(LoadedLibrary::new().counts().mistakes, 0);
         let empty = DeviceMemory::alloc(&context, 0).unwrap();
         stream.upload(&empty, 0, &[]).unwrap();
         stream.download(&empty, 0, &mut []).unwrap();
@@ -194,7 +194,7 @@ fn what_makes_no_sense_is_refused_before_it_is_done() {
 #[test]
 fn ptx_that_the_driver_does_not_take() {
     apart("driver::ptx_that_the_driver_does_not_take", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let text = SCALE.replace("mad.lo.s32 %r4", "frobnicate.s32 %r4");
         let error = Module::load(&context, &text).unwrap_err();
         assert_eq!(error.code(), Some(218));
@@ -205,7 +205,7 @@ fn ptx_that_the_driver_does_not_take() {
 #[test]
 fn shared_memory_is_one_and_is_given_back() {
     apart("driver::shared_memory_is_one_and_is_given_back", "memory=1000000", || {
-        let (context, fake) = (Context::of(0).unwrap(), Loaded::new());
+        let (context, fake) = (Context::for_device(0).unwrap(), LoadedLibrary::new());
         context.prepare_sharing().unwrap();
         assert_eq!(fake.counts().shared, 0);
         let stream = Stream::new(&context).unwrap();
@@ -245,17 +245,17 @@ fn shared_memory_is_one_and_is_given_back() {
 #[test]
 fn too_little_memory() {
     apart("driver::too_little_memory", "memory=1000", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let error = DeviceMemory::alloc(&context, 1001).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit);
         assert!(error.message().contains("1001 bytes on the GPU"), "{error}");
         let whole = DeviceMemory::alloc(&context, 1000).unwrap();
         drop(whole);
-        Loaded::new().set(Knob::OutOfMemory, 2);
+        LoadedLibrary::new().set(Knob::OutOfMemory, 2);
         let _first = DeviceMemory::alloc(&context, 10).unwrap();
         assert_eq!(DeviceMemory::alloc(&context, 10).unwrap_err().kind(), ErrorKind::Limit);
         let _third = DeviceMemory::alloc(&context, 10).unwrap();
-        Loaded::new().set(Knob::OutOfMemory, 1);
+        LoadedLibrary::new().set(Knob::OutOfMemory, 1);
         assert_eq!(PinnedMemory::alloc(&context, 10).unwrap_err().kind(), ErrorKind::Limit);
     });
 }
@@ -263,7 +263,7 @@ fn too_little_memory() {
 #[test]
 fn a_fault_shows_at_the_next_wait_and_stays() {
     apart("driver::a_fault_shows_at_the_next_wait_and_stays", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let stream = Stream::new(&context).unwrap();
         let memory = DeviceMemory::alloc(&context, 64).unwrap();
         let function = Module::load(&context, SCALE).unwrap().function("scale").unwrap();
@@ -280,7 +280,7 @@ fn a_fault_shows_at_the_next_wait_and_stays() {
 #[test]
 fn a_launch_that_fails() {
     apart("driver::a_launch_that_fails", "fail_launch=1", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let error = context.prepare().unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Failed, Some(719)));
         assert!(error.message().contains("nothing: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"), "{error}");
@@ -291,7 +291,7 @@ fn a_launch_that_fails() {
 #[test]
 fn a_fork_cannot_use_it() {
     apart("driver::a_fork_cannot_use_it", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let memory = DeviceMemory::alloc(&context, 8).unwrap();
         // SAFETY: the child only asks for errors and leaves without cleaning up.
         let child = unsafe { libc::fork() };
@@ -301,7 +301,7 @@ fn a_fork_cannot_use_it() {
                     error.kind() == ErrorKind::Unsupported && error.message().contains("spawn")
                 })
             };
-            let all = refused(Context::of(0).err())
+            let all = refused(Context::for_device(0).err())
                 && refused(context.make_current().err())
                 && refused(DeviceMemory::alloc(&context, 8).err());
             drop(memory);
@@ -313,7 +313,7 @@ fn a_fork_cannot_use_it() {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(status, 0);
         drop(memory);
-        assert_eq!(Loaded::new().counts().allocations, 0);
+        assert_eq!(LoadedLibrary::new().counts().allocations, 0);
     });
 }
 
@@ -343,7 +343,7 @@ fn kernels_of_nvrtc_compute_what_the_processor_does() {
     let made =
         nvrtc.compile(source, "t.cu", &["--gpu-architecture=compute_80", "--fmad=false"], &[]).unwrap();
     apart("driver::kernels_of_nvrtc_compute_what_the_processor_does", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let stream = Stream::new(&context).unwrap();
         let module = Module::load(&context, &made.text).unwrap();
         let count = 1000_usize;
@@ -430,7 +430,7 @@ fn functions_of_nvidia_are_near_the_processors() {
     let options = ["--gpu-architecture=compute_80", "--fmad=false", "--device-int128"];
     let made = nvrtc.compile(&source, "t.cu", &options, &[]).unwrap();
     apart("driver::functions_of_nvidia_are_near_the_processors", "", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let stream = Stream::new(&context).unwrap();
         let module = Module::load(&context, &made.text).unwrap();
         let (from, to) =

@@ -3,11 +3,11 @@
 use crate::support::{apart_with, nvidia};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
 use hyperchunk_cuda::ingest::{
-    Input, Kept, Options, Part, Placed, Placing, Report, Request, Stored, ingest, warm_up,
+    BlockCopier, BlockPart, BufferCache, ChunkBytes, Input, Options, Part, Report, Request, ingest, warm_up,
 };
 use hyperchunk_cuda::nvcomp::{Algorithm, Nvcomp};
 use hyperchunk_cuda::{Context, DeviceMemory, Error, ErrorKind, Stream};
-use hyperchunk_cuda_fake::{Loaded, library};
+use hyperchunk_cuda_fake::{LoadedLibrary, library};
 use hyperchunk_format::codec::Encoder;
 use hyperchunk_format::model::Filter;
 use std::ffi::OsStr;
@@ -101,7 +101,7 @@ impl Dataset {
             if (0..rank).all(|d| low[d] < high[d]) {
                 let between = |a: &[u64], b: &[u64]| (0..rank).map(|d| a[d] - b[d]).collect();
                 parts.push(Part {
-                    stored: Stored::At { offset: *offset, bytes: *bytes },
+                    stored: ChunkBytes::At { offset: *offset, bytes: *bytes },
                     mask: *mask,
                     from: between(&low, start),
                     to: between(&low, from),
@@ -161,7 +161,7 @@ struct Gpu {
 
 impl Gpu {
     fn new(bytes: usize) -> Gpu {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         Gpu {
             memory: DeviceMemory::alloc(&context, bytes).unwrap(),
             stream: Stream::new(&context).unwrap(),
@@ -252,7 +252,7 @@ fn every_pipeline_and_selection() {
             }
             gpu.check(&dataset, &[3, 5], &[30, 13]);
         }
-        assert_eq!(Loaded::new().counts().mistakes, 0);
+        assert_eq!(LoadedLibrary::new().counts().mistakes, 0);
     });
 }
 
@@ -343,10 +343,10 @@ fn byte_order_fill_values_and_masks() {
         let size = [40, 40];
         let file = file(&dataset.bytes);
         let mut request = dataset.request(Input::File(&file), &size, dataset.parts(&[0, 0], &size));
-        request.parts[1].stored = Stored::Fill(&[1, 2, 3, 4]);
-        request.parts[2].stored = Stored::Bytes(&plain);
+        request.parts[1].stored = ChunkBytes::Fill(&[1, 2, 3, 4]);
+        request.parts[2].stored = ChunkBytes::Bytes(&plain);
         request.parts[2].mask = 1;
-        request.parts[3].stored = Stored::Bytes(&stored);
+        request.parts[3].stored = ChunkBytes::Bytes(&stored);
         let mut expected = dataset.expected(&[0, 0], &size);
         expected[1600..3200].chunks_mut(4).for_each(|element| element.copy_from_slice(&[1, 2, 3, 4]));
         for nvcomp in [None, Some(&gpu.nvcomp)] {
@@ -396,7 +396,7 @@ fn damage_is_an_error_with_its_place_as_the_processor_has_it() {
             }
         }
         assert!(wrong > 200, "{wrong} {again}");
-        assert_eq!(Loaded::new().counts().mistakes, 0);
+        assert_eq!(LoadedLibrary::new().counts().mistakes, 0);
     });
 }
 
@@ -437,8 +437,8 @@ fn what_cannot_be_read_is_an_error() {
         check(ErrorKind::Invalid, &|request| request.swap = 8);
         check(ErrorKind::Invalid, &|request| request.dims = &[1 << 20, 1 << 20]);
         check(ErrorKind::Limit, &|request| request.dims = &[1 << 40, 1 << 40]);
-        check(ErrorKind::Invalid, &|request| request.parts[0].stored = Stored::Fill(&[0; 3]));
-        check(ErrorKind::Damaged, &|request| request.parts[0].stored = Stored::Bytes(&[0; 3]));
+        check(ErrorKind::Invalid, &|request| request.parts[0].stored = ChunkBytes::Fill(&[0; 3]));
+        check(ErrorKind::Damaged, &|request| request.parts[0].stored = ChunkBytes::Bytes(&[0; 3]));
         assert_eq!(
             ingest(
                 &dataset.request(Input::Reader(&|_, _| Ok(())), &size, vec![]),
@@ -456,7 +456,7 @@ fn what_cannot_be_read_is_an_error() {
 #[test]
 fn all_is_done_once_before() {
     apart("ingest::all_is_done_once_before", || {
-        let loaded = Loaded::new();
+        let loaded = LoadedLibrary::new();
         let gpu = Gpu::new(1 << 12);
         warm_up(gpu.memory.context(), None).unwrap();
         let before = loaded.counts();
@@ -479,7 +479,7 @@ fn all_is_done_once_before() {
 #[test]
 fn nothing_is_left_behind() {
     apart("ingest::nothing_is_left_behind", || {
-        let loaded = Loaded::new();
+        let loaded = LoadedLibrary::new();
         let gpu = Gpu::new(1 << 20);
         let dataset = Dataset::new(&[45, 50], &[20, 17], 4, &[filter(1, &[1])]);
         gpu.check(&dataset, &[0, 0], &[45, 50]);
@@ -530,7 +530,7 @@ fn without_nvidia_fs_cufile_says_so() {
     let variables: [(&str, &OsStr); 2] =
         [("HYPERCHUNK_FAKE_CUDA", "nvfs=0".as_ref()), ("HYPERCHUNK_CUFILE", library.as_ref())];
     apart_with("ingest::without_nvidia_fs_cufile_says_so", &variables, || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let cufile = CuFile::load(&context, None).unwrap();
         assert_eq!((cufile.mode(), cufile.version()), (Mode::Compatibility, Some((1, 14))));
         // NVIDIA's own would not find a driver that replaces theirs.
@@ -545,8 +545,8 @@ fn memory_is_kept_for_the_next_call_within_a_bound() {
     apart("ingest::memory_is_kept_for_the_next_call_within_a_bound", || {
         let gpu = Gpu::new(1 << 20);
         let dataset = Dataset::new(&[300, 200], &[50, 40], 4, &[filter(2, &[4]), filter(1, &[4])]);
-        let (file, fake) = (file(&dataset.bytes), Loaded::new());
-        let read = |kept: Option<&Kept>| {
+        let (file, fake) = (file(&dataset.bytes), LoadedLibrary::new());
+        let read = |kept: Option<&BufferCache>| {
             let (from, size) = ([0, 0], [300, 200]);
             let request = dataset.request(Input::File(&file), &size, dataset.parts(&from, &size));
             let options = Options { nvcomp: Some(&gpu.nvcomp), batch: 20_000, kept, ..Options::default() };
@@ -560,7 +560,7 @@ fn memory_is_kept_for_the_next_call_within_a_bound() {
         assert_eq!(allocations, least);
         let anew = read(None).0 - before;
         assert_ne!(anew, 0);
-        let kept = Kept::new(1 << 30);
+        let kept = BufferCache::new(1 << 30);
         let (first, with) = read(Some(&kept));
         assert!(with > least && kept.bytes() > 0);
         // No more memory is allocated by further calls.
@@ -570,7 +570,7 @@ fn memory_is_kept_for_the_next_call_within_a_bound() {
         assert_eq!(fake.counts().allocations, least);
         // A smaller limit is honoured, and values are the same.
         for most in [0, 1, 5000, 100_000] {
-            let kept = Kept::new(most);
+            let kept = BufferCache::new(most);
             let used = fake.counts().bytes;
             let (_, with) = read(Some(&kept));
             assert!(kept.bytes() <= most && fake.counts().bytes - used == kept.bytes() as u64, "{most}");
@@ -586,9 +586,9 @@ fn memory_is_kept_for_the_next_call_within_a_bound() {
 #[test]
 fn blocks_go_to_their_places() {
     apart("ingest::blocks_go_to_their_places", || {
-        let context = Context::of(0).unwrap();
+        let context = Context::for_device(0).unwrap();
         let stream = Stream::new(&context).unwrap();
-        let mut placing = Placing::new(&context).unwrap();
+        let mut placing = BlockCopier::new(&context).unwrap();
         for (block, from, dims, to, size, element) in [
             (&[8, 9][..], &[1, 2][..], &[20, 30][..], &[5, 7][..], &[4, 6][..], 4),
             (&[8, 30], &[0, 0], &[20, 30], &[10, 0], &[8, 30], 8),
@@ -604,7 +604,7 @@ fn blocks_go_to_their_places() {
             stream.upload(&source, 0, &values).unwrap();
             stream.fill(&target, 0, bytes(dims), 0x77).unwrap();
             stream.synchronize().unwrap();
-            let part = Placed { block, from, dims, to, size, element };
+            let part = BlockPart { block, from, dims, to, size, element };
             placing.place(&part, &source, &target).unwrap();
             let mut expected = vec![0x77; bytes(dims)];
             each(size, |place| {
@@ -618,9 +618,9 @@ fn blocks_go_to_their_places() {
         }
         // A part that does not fit is refused.
         let small = DeviceMemory::alloc(&context, 16).unwrap();
-        let part = Placed { block: &[4], from: &[0], dims: &[5], to: &[1], size: &[4], element: 4 };
+        let part = BlockPart { block: &[4], from: &[0], dims: &[5], to: &[1], size: &[4], element: 4 };
         assert_eq!(placing.place(&part, &small, &small).unwrap_err().kind(), ErrorKind::Invalid);
-        let part = Placed { block: &[4], from: &[1], dims: &[4], to: &[0], size: &[4], element: 4 };
+        let part = BlockPart { block: &[4], from: &[1], dims: &[4], to: &[0], size: &[4], element: 4 };
         assert_eq!(placing.place(&part, &small, &small).unwrap_err().kind(), ErrorKind::Invalid);
     });
 }

@@ -204,10 +204,10 @@ impl Library {
             return Err(failure(self, "the shape of an array"));
         }
         let (handle, element) = self.memory_type_at(base.id, depth + 1, pad)?;
-        Ok((self.array_of(&handle, dims)?, Datatype::array(element, dims.to_vec())?))
+        Ok((self.create_array(&handle, dims)?, Datatype::array(element, dims.to_vec())?))
     }
 
-    fn array_of(&'static self, base: &Handle, dims: &[u64]) -> Result<Handle> {
+    fn create_array(&'static self, base: &Handle, dims: &[u64]) -> Result<Handle> {
         let rank = u32::try_from(dims.len()).unwrap_or(u32::MAX);
         // SAFETY: an open type and `rank` dimensions.
         let id = unsafe { (self.f.type_array_create)(base.id, rank, dims.as_ptr()) };
@@ -273,7 +273,7 @@ impl Library {
                 // SAFETY: an array has a base type.
                 let id = unsafe { (self.f.type_super)(file_type) };
                 let existing = self.wrap_type(id, "the type of an array's elements")?;
-                self.array_of(&self.output_type(base, existing.id)?, dims)
+                self.create_array(&self.output_type(base, existing.id)?, dims)
             }
             _ => self.file_type(datatype),
         }
@@ -313,7 +313,7 @@ impl Library {
                     .collect::<Result<Vec<_>>>()?;
                 self.structure(datatype, &members)
             }
-            Datatype::Array(base, dims) => self.array_of(&self.file_type(base)?, dims),
+            Datatype::Array(base, dims) => self.create_array(&self.file_type(base)?, dims),
         }
     }
 }

@@ -20,7 +20,7 @@ type Push = unsafe extern "C" fn(
 
 /// Guard that stops libhdf5 from printing errors that we expect or report ourselves, and makes them readable:
 /// HDF5 2 pauses its error stack around filters, and a call that fails then leaves no reason. Undone on drop.
-pub(crate) struct Quiet {
+pub(crate) struct ErrorStackGuard {
     library: &'static Library,
     function: *mut c_void,
     data: *mut c_void,
@@ -92,11 +92,11 @@ pub(crate) fn is_paused(library: &Library) -> bool {
     paused
 }
 
-impl Quiet {
+impl ErrorStackGuard {
     pub(crate) fn new(library: &'static Library) -> Self {
         let resumed = is_paused(library) && on_default_stack(library, c"H5Eresume_stack");
         let mut quiet =
-            Quiet { library, function: std::ptr::null_mut(), data: std::ptr::null_mut(), resumed };
+            ErrorStackGuard { library, function: std::ptr::null_mut(), data: std::ptr::null_mut(), resumed };
         // SAFETY: 0 is the default stack; both pointers are live.
         unsafe {
             (library.f.error_get_auto)(0, &raw mut quiet.function, &raw mut quiet.data);
@@ -106,7 +106,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for ErrorStackGuard {
     fn drop(&mut self) {
         // SAFETY: the values are from error_get_auto.
         unsafe { (self.library.f.error_set_auto)(0, self.function, self.data) };

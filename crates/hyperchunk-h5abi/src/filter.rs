@@ -1,6 +1,6 @@
 //! The HDF5 filter 31300, which turns the stub of a live chunk into computed values.
 
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::guard::guard;
 use crate::library::Library;
 use crate::live::Computation;
@@ -46,7 +46,7 @@ pub static CLASS: FilterClass = FilterClass {
 /// `Io` when the library refuses.
 pub fn register(library: &'static Library) -> Result<()> {
     keep_loaded();
-    let quiet = Quiet::new(library);
+    let quiet = ErrorStackGuard::new(library);
     // SAFETY: no pointers.
     if unsafe { (library.f.filter_available)(FILTER_ID) } > 0 {
         return Ok(());
@@ -136,7 +136,7 @@ const READ_ONLY: &str = "a live dataset is computed and cannot be written or res
 /// data in its cache, and fail when it closes.
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
-        let quiet = Quiet::new(library);
+        let quiet = ErrorStackGuard::new(library);
         let written = !EDITING.get() && live::is_written(library, plist);
         drop(quiet);
         if written { fail!(Unsupported, "{READ_ONLY}") } else { Ok(1) }
@@ -195,7 +195,7 @@ unsafe extern "C" fn filter(
             fail!(Unsupported, "{READ_ONLY}")
         }
         let _computation = Computation::begin(library);
-        let given = Given { words, client, bytes, buffer_size, buffer };
+        let given = FilterArguments { words, client, bytes, buffer_size, buffer };
         // SAFETY: by HDF5's contract.
         unsafe { given.replaced(library, |stub, client| live::evaluate(library, stub, client)) }
     })
@@ -203,7 +203,7 @@ unsafe extern "C" fn filter(
 
 /// The arguments of a filter call: its client data, and the buffer of a chunk, which is replaced by another
 /// one.
-pub(crate) struct Given {
+pub(crate) struct FilterArguments {
     pub(crate) words: usize,
     pub(crate) client: *const c_uint,
     pub(crate) bytes: usize,
@@ -211,7 +211,7 @@ pub(crate) struct Given {
     pub(crate) buffer: *mut *mut c_void,
 }
 
-impl Given {
+impl FilterArguments {
     /// Replaces the chunk by the result of `make` on the chunk and the client data. Returns its size in
     /// bytes. On an error, nothing is changed.
     ///
@@ -251,7 +251,7 @@ pub(crate) struct ChunkBuffer {
 }
 
 /// Minimum size in bytes at which huge pages save more than they cost.
-const HUGE: usize = 8 << 20;
+const HUGE_ALLOCATION_BYTES: usize = 8 << 20;
 
 impl ChunkBuffer {
     pub(crate) fn new(library: &'static Library, bytes: usize) -> Result<Self> {
@@ -263,10 +263,10 @@ impl ChunkBuffer {
                 format!("no memory for a chunk of {bytes} bytes"),
             ));
         }
-        if bytes < HUGE {
-            hold_the_heap(pointer);
+        if bytes < HUGE_ALLOCATION_BYTES {
+            prevent_heap_trim(pointer);
         }
-        if bytes >= HUGE {
+        if bytes >= HUGE_ALLOCATION_BYTES {
             let start = (pointer as usize).next_multiple_of(4096);
             let end = (pointer as usize + bytes) / 4096 * 4096;
             // SAFETY: whole pages inside the buffer; the advice changes no content.
@@ -297,10 +297,10 @@ impl ChunkBuffer {
 ///
 /// A small block would be taken from free memory below, of which a program in Python has plenty. Of this
 /// block, only the page with its header is ever touched.
-fn hold_the_heap(chunk: *mut c_void) {
+fn prevent_heap_trim(chunk: *mut c_void) {
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
-    const BLOCK: usize = 64 << 10;
-    const TRIES: usize = 16;
+    const BLOCK_BYTES: usize = 64 << 10;
+    const MAX_ATTEMPTS: usize = 16;
     let before = HIGHEST.load(Ordering::Relaxed);
     if chunk as usize <= before {
         return;
@@ -308,12 +308,12 @@ fn hold_the_heap(chunk: *mut c_void) {
     // SAFETY: 0 asks where the heap ends and changes nothing.
     let end = unsafe { libc::sbrk(0) } as usize;
     // A chunk elsewhere is a mapping of its own, or on the heap of a thread.
-    let tries = if (chunk as usize) < end { TRIES } else { 1 };
-    let mut blocks = [std::ptr::null_mut(); TRIES];
+    let tries = if (chunk as usize) < end { MAX_ATTEMPTS } else { 1 };
+    let mut blocks = [std::ptr::null_mut(); MAX_ATTEMPTS];
     let mut higher = std::ptr::null_mut();
     for lower in blocks.iter_mut().take(tries) {
         // SAFETY: no pointers; the result is checked.
-        let block = unsafe { libc::malloc(BLOCK) };
+        let block = unsafe { libc::malloc(BLOCK_BYTES) };
         if block as usize > chunk as usize {
             higher = block;
             break;

@@ -48,7 +48,7 @@ impl Library {
         self.own(id, self.f.file_close, "cannot open the file")
     }
 
-    pub(crate) fn file_of(&'static self, object: Hid) -> Result<Handle> {
+    pub(crate) fn object_file(&'static self, object: Hid) -> Result<Handle> {
         if is_absent(self.f.id_file as *const c_void) {
             return self.file_that_lists(object);
         }
@@ -202,7 +202,7 @@ impl Library {
     }
 
     /// Returns the path of an object or of a file, as the library reports it.
-    pub(crate) fn name_of(
+    pub(crate) fn object_name(
         &self,
         id: Hid,
         call: unsafe extern "C" fn(Hid, *mut c_char, usize) -> isize,

@@ -121,7 +121,7 @@ impl Library {
             return Ok(library);
         }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        let symbols = Symbols::of(open(), base, file().as_deref())?;
+        let symbols = Symbols::open(open(), base, file().as_deref())?;
         let f = Functions::load(|symbol| symbols.look_up_for_table(symbol), symbols.absent());
         let f = match f {
             Ok(f) => f,

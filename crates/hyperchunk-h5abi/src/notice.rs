@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The environment variable that disables these lines, and its value.
 const SETTING: (&str, &str) = ("HYPERCHUNK_ERRORS", "quiet");
 /// The period within which a line is not repeated, and at most `MAX_LINES` lines are written.
-const PERIOD: Duration = Duration::from_secs(60);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_LINES: usize = 10;
 
 static SAID: Mutex<Vec<(Instant, String)>> = Mutex::new(Vec::new());
@@ -60,7 +60,7 @@ impl Drop for Evaluation {
 fn is_due(line: &str, now: Instant) -> bool {
     // After a fork, the lock may be held by a thread that no longer exists; waiting would be for ever.
     let Ok(mut said) = SAID.try_lock() else { return false };
-    said.retain(|(at, _)| now.saturating_duration_since(*at) < PERIOD);
+    said.retain(|(at, _)| now.saturating_duration_since(*at) < NOTICE_INTERVAL);
     if said.len() >= MAX_LINES || said.iter().any(|(_, known)| known == line) {
         return false;
     }
@@ -78,6 +78,6 @@ mod tests {
         assert!(is_due("one", start) && !is_due("one", start));
         let others = (0..20).filter(|n| is_due(&format!("line {n}"), start)).count();
         assert_eq!(others, MAX_LINES - 1);
-        assert!(is_due("one", start + PERIOD) && is_due("another", start + PERIOD));
+        assert!(is_due("one", start + NOTICE_INTERVAL) && is_due("another", start + NOTICE_INTERVAL));
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 /// HDF5's signature, an invalid superblock version, and our own version.
 const START: &[u8] = b"\x89HDF\r\n\x1a\n\xffhyperchunk link 1\n";
 /// Maximum size of a link file, in bytes.
-const LONGEST: usize = 4096;
+const MAX_LINK_BYTES: usize = 4096;
 
 /// Returns the contents of a link file for a URL.
 ///
@@ -22,7 +22,7 @@ pub fn encode(url: &str) -> Result<Vec<u8>, String> {
         return Err(format!("`{}` is no URL", url.escape_debug()));
     }
     let bytes = [START, url.as_bytes(), b"\n"].concat();
-    if bytes.len() > LONGEST { Err("the URL is too long".into()) } else { Ok(bytes) }
+    if bytes.len() > MAX_LINK_BYTES { Err("the URL is too long".into()) } else { Ok(bytes) }
 }
 
 /// Returns the URL in the contents of a link file.
@@ -35,15 +35,15 @@ fn decode(bytes: &[u8]) -> Option<&str> {
 pub(crate) fn read(path: &Path) -> Option<String> {
     let look = || -> io::Result<Vec<u8>> {
         let about = path.metadata()?;
-        if !about.is_file() || about.len() > LONGEST as u64 || about.len() <= START.len() as u64 {
+        if !about.is_file() || about.len() > MAX_LINK_BYTES as u64 || about.len() <= START.len() as u64 {
             return Ok(Vec::new());
         }
         let mut bytes = Vec::new();
-        File::open(path)?.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+        File::open(path)?.take(MAX_LINK_BYTES as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     // An unreadable file fails later in native HDF5, with its usual messages.
-    let bytes = look().ok().filter(|bytes| bytes.len() <= LONGEST)?;
+    let bytes = look().ok().filter(|bytes| bytes.len() <= MAX_LINK_BYTES)?;
     decode(&bytes).map(str::to_owned)
 }
 
@@ -56,7 +56,7 @@ mod tests {
         let url = "grpc://host:8815/a b.h5";
         let link = encode(url).unwrap();
         assert_eq!(decode(&link), Some(url));
-        for wrong in ["a.h5", "grpc://a\nb", &format!("s3://{}", "x".repeat(LONGEST))] {
+        for wrong in ["a.h5", "grpc://a\nb", &format!("s3://{}", "x".repeat(MAX_LINK_BYTES))] {
             assert!(encode(wrong).is_err(), "{wrong}");
         }
         for end in 0..link.len() {

@@ -1,7 +1,7 @@
 //! The HDF5 filter 32003, Snappy, for programs that read and write with libhdf5.
 
 use crate::errors::Area;
-use crate::filter::{ChunkBuffer, FilterClass, Given, REVERSE, filter_entry, keep_loaded};
+use crate::filter::{ChunkBuffer, FilterArguments, FilterClass, REVERSE, filter_entry, keep_loaded};
 use crate::guard::guard_in;
 use crate::library::Library;
 use crate::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ const FILTER_ID: c_int = 32003;
 /// Filter flag: a chunk that does not become smaller may be stored without the filter.
 const OPTIONAL: c_uint = 1;
 /// Maximum size in bytes of a chunk that HDF5 filters.
-const MOST: usize = u32::MAX as usize;
+const MAX_CHUNK_BYTES: usize = u32::MAX as usize;
 
 thread_local! {
     /// Output buffer, kept for its capacity.
@@ -60,7 +60,7 @@ unsafe extern "C" fn filter(
     let library = catch_unwind(|| Library::that_contains(caller).ok()).ok().flatten();
     let Some(library) = library else { return 0 };
     guard_in(library, Area::Snappy, 0, || {
-        let given = Given { words, client, bytes, buffer_size, buffer };
+        let given = FilterArguments { words, client, bytes, buffer_size, buffer };
         let make = |input: &[u8], parameters: &[c_uint]| {
             // A chunk that does not become smaller is no error.
             filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None::<Error>)
@@ -95,18 +95,19 @@ fn filtered(
 fn apply(flags: c_uint, parameters: &[c_uint], input: &[u8], output: &mut Vec<u8>) -> Result<Option<usize>> {
     if flags & REVERSE == 0 {
         let context = EncodeContext { parameters, optional: flags & OPTIONAL != 0 };
-        let done = Snappy.encode(input, output, &context).map_err(|error| of_format(&error, "a chunk"))?;
+        let done =
+            Snappy.encode(input, output, &context).map_err(|error| convert_error(&error, "a chunk"))?;
         return Ok(match done {
             Encoded::Written(length) => Some(length),
             Encoded::Same | Encoded::Refused => None,
         });
     }
-    let context = Context { parameters, expected: None, limit: MOST };
-    Snappy.decode_over(input, output, &context).map_err(|error| of_format(&error, "a stored chunk"))?;
+    let context = Context { parameters, expected: None, limit: MAX_CHUNK_BYTES };
+    Snappy.decode_over(input, output, &context).map_err(|error| convert_error(&error, "a stored chunk"))?;
     Ok(Some(output.len()))
 }
 
-fn of_format(error: &hyperchunk_format::Error, of: &str) -> Error {
+fn convert_error(error: &hyperchunk_format::Error, of: &str) -> Error {
     let kind = match error.kind() {
         hyperchunk_format::ErrorKind::Limit => ErrorKind::Limit,
         _ => ErrorKind::Invalid,

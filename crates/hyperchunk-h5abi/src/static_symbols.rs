@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Maximum size in bytes of a program file whose symbols are read.
-const MAX_PROGRAM: u64 = 1 << 30;
+const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 /// Functions without which nothing works. The linker may have left out others that the program does not use.
 const ESSENTIAL: [&CStr; 4] = [c"H5open", c"H5allocate_memory", c"H5free_memory", c"H5Dread"];
 
@@ -46,7 +46,7 @@ impl Program {
         // SAFETY: a live handle and a NUL-terminated name.
         let exported = unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) };
         // The loader also searches other libraries, which may include another libhdf5.
-        if !exported.is_null() && base_of(exported) == Some(self.base) {
+        if !exported.is_null() && find_base(exported) == Some(self.base) {
             return exported;
         }
         let table = self.table.get_or_init(|| program_table(self.base).unwrap_or_default());
@@ -56,7 +56,7 @@ impl Program {
 }
 
 /// Returns the base address of the object that contains this address.
-fn base_of(address: *const c_void) -> Option<usize> {
+fn find_base(address: *const c_void) -> Option<usize> {
     // SAFETY: all-zero is a valid Dl_info; any address may be asked about.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
@@ -67,7 +67,7 @@ fn base_of(address: *const c_void) -> Option<usize> {
 /// Returns the base address of the program.
 fn program_base() -> Option<usize> {
     // SAFETY: no pointers; the program's headers are in its first page.
-    base_of(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
+    find_base(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
 }
 
 /// Placeholder for a function that a static program does not have. Every function of the table reports
@@ -88,11 +88,11 @@ pub(crate) fn is_absent(function: *const c_void) -> bool {
 impl Symbols {
     /// Opens the symbols of the object with this file, which the loader knows as `handle` and which is loaded
     /// at `base`.
-    pub(crate) fn of(handle: *mut c_void, base: usize, file: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(handle: *mut c_void, base: usize, file: Option<&Path>) -> Result<Self> {
         if program_base() != Some(base) {
             let plain = Symbols::Loader(handle as usize);
             // The loader also searches the object's dependencies, which may include another libhdf5.
-            if base_of(plain.look_up(c"H5open")) == Some(base) {
+            if find_base(plain.look_up(c"H5open")) == Some(base) {
                 return Ok(plain);
             }
             let prefix = file.and_then(|file| prefix_in(file).transpose()).transpose()?;
@@ -150,7 +150,7 @@ pub(crate) fn prefix_in(file: &Path) -> Result<Option<String>> {
     let bad = |e: &dyn std::fmt::Display| {
         Error::new(ErrorKind::NotFound, format!("the symbols of {}: {e}", file.display()))
     };
-    if std::fs::metadata(file).map_err(|e| bad(&e))?.len() > MAX_PROGRAM {
+    if std::fs::metadata(file).map_err(|e| bad(&e))?.len() > MAX_PROGRAM_BYTES {
         return Ok(None);
     }
     let bytes = std::fs::read(file).map_err(|e| bad(&e))?;
@@ -171,7 +171,7 @@ fn program_table(base: usize) -> Result<HashMap<String, usize>> {
     let bad =
         |e: &dyn std::fmt::Display| Error::new(ErrorKind::NotFound, format!("the program's symbols: {e}"));
     let size = std::fs::metadata(PROGRAM).map_err(|e| bad(&e))?.len();
-    if size > MAX_PROGRAM {
+    if size > MAX_PROGRAM_BYTES {
         fail!(NotFound, "the program's file has {size} bytes, too many to look for libhdf5 in it")
     }
     let bytes = std::fs::read(PROGRAM).map_err(|e| bad(&e))?;

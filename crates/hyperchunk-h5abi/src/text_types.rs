@@ -33,7 +33,7 @@ impl Library {
         if lacks(cset.is_some(), self.f.type_set_cset as *const c_void)
             || lacks(padding.is_some(), self.f.type_set_strpad as *const c_void)
         {
-            *text = self.made_anew(text, cset, padding)?;
+            *text = self.recreate(text, cset, padding)?;
             return Ok(());
         }
         // SAFETY: an open type that is ours.
@@ -44,12 +44,7 @@ impl Library {
         if set { Ok(()) } else { Err(failure(self, "a string type")) }
     }
 
-    fn made_anew(
-        &'static self,
-        text: &Handle,
-        cset: Option<c_int>,
-        padding: Option<c_int>,
-    ) -> Result<Handle> {
+    fn recreate(&'static self, text: &Handle, cset: Option<c_int>, padding: Option<c_int>) -> Result<Handle> {
         let (encode, decode) = (self.optional(c"H5Tencode"), self.optional(c"H5Tdecode"));
         // In newer releases, the name refers to a function with another signature.
         let decode = if decode.is_null() { self.optional(c"H5Tdecode1") } else { decode };

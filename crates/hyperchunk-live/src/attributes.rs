@@ -4,13 +4,13 @@ use crate::{expression, inputs, of_function};
 use hyperchunk::File;
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{Attribute, Class, Dataspace, Datatype, StringPadding};
-use hyperchunk_udf::attribute::{place_texts, text_of};
+use hyperchunk_udf::attribute::{place_texts, text_datatype};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype as Element;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Kind;
-use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot};
+use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot};
 
 /// Attribute that still has the datatype and shape of when the function was attached.
 pub(crate) struct Input {
@@ -29,7 +29,7 @@ pub(crate) struct Input {
 /// `NotFound`; `Invalid` for another datatype or shape.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let fail = |kind, message: &str| Err(Error::new(kind, message));
-    let Some((object, name)) = record.attribute_of(slot) else {
+    let Some((object, name)) = record.find_attribute(slot) else {
         return fail(ErrorKind::Invalid, "it is no attribute");
     };
     let found = || {
@@ -49,7 +49,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
         Dataspace::Scalar => Vec::new(),
         Dataspace::Simple { dims, .. } => dims.clone(),
     };
-    if attribute.data.len() as u64 > 2 * MAX_ATTRIBUTE {
+    if attribute.data.len() as u64 > 2 * MAX_ATTRIBUTE_BYTES {
         return fail(ErrorKind::Unsupported, "attributes are inputs up to 64 KiB");
     }
     let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
@@ -65,7 +65,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
         _ => None,
     };
     let (element, memory, kind) = match (&texts, record.backend) {
-        (Some(texts), _) => (text_of(texts)?, attribute.datatype.clone(), None),
+        (Some(texts), _) => (text_datatype(texts)?, attribute.datatype.clone(), None),
         (None, Backend::Expression) => match expression::number(&attribute.datatype) {
             Some((Kind::Bool, number)) => (number.into(), attribute.datatype.clone(), Some(Kind::Bool)),
             Some((kind, number)) => (number.into(), inputs::number(number).1, Some(kind)),

@@ -6,7 +6,7 @@ use hyperchunk::live::on_this_thread;
 use hyperchunk::model::Datatype;
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::record::{Record, Slot, bytes_of};
+use hyperchunk_udf::record::{Record, Slot, byte_size};
 
 /// Chunked input, of which each chunk is decoded for a single block of the live dataset.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl ChunkedInput {
     /// Returns the size of a part in bytes.
     #[must_use]
     pub fn bytes(&self, shape: &[u64]) -> Option<usize> {
-        usize::try_from(bytes_of(shape, &self.slot.datatype)).ok()
+        usize::try_from(byte_size(shape, &self.slot.datatype)).ok()
     }
 
     /// Reads a part, on all processors.

@@ -12,7 +12,7 @@ use hyperchunk::select::Choice;
 use hyperchunk::{Dataset, StoredBox, StoredPiece};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::Error;
-use hyperchunk_udf::host::{Active, Lending, Source};
+use hyperchunk_udf::host::{ActiveEvaluation, DeviceWorker, Source};
 use hyperchunk_udf::stub::Stub;
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -119,9 +119,9 @@ pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) ->
 fn block(
     plan: &Plan,
     stub: &Stub,
-    lending: &mut Lending<'_, Inputs<'_>>,
+    lending: &mut DeviceWorker<'_, Inputs<'_>>,
 ) -> hyperchunk_udf::error::Result<Vec<u64>> {
-    let _active = Active::enter(stub.id, &plan.profile)?;
+    let _active = ActiveEvaluation::enter(stub.id, &plan.profile)?;
     let (offset, shape) = plan.record.block(&stub.chunk)?;
     allowed(&plan.profile, || lending.compute((&offset, &shape)))?;
     Ok(shape)

@@ -5,12 +5,12 @@ use crate::{expression, inputs, stored, texts};
 use hyperchunk::live::spent;
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::expression::as_room;
-use hyperchunk_udf::host::{Active, Calls, Owner, Reader, Session, SessionKey, Strings};
-use hyperchunk_udf::legacy::{Legacy, is_legacy};
+use hyperchunk_udf::expression::as_output_bytes;
+use hyperchunk_udf::host::{ActiveEvaluation, BlockContext, Owner, Reader, Session, SessionKey, Strings};
+use hyperchunk_udf::legacy::{LegacyDataset, is_legacy};
 use hyperchunk_udf::record::{Block, Slot};
-use hyperchunk_udf::stored::Decodes;
-use hyperchunk_udf::stub::{Place, Stub};
+use hyperchunk_udf::stored::DecodeSupport;
+use hyperchunk_udf::stub::{RecordLocation, Stub};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
         return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
     }
     let start = Instant::now();
-    let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
+    let computed = ActiveEvaluation::enter(stub.id, &plan.profile).and_then(|_active| {
         let (offset, shape) = plan.record.block(&stub.chunk)?;
         inputs::allowed(&plan.profile, || compute(dataset.object().file(), &plan, (&offset, &shape), to))
     });
@@ -56,12 +56,12 @@ pub(crate) fn planned(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>
 }
 
 /// Parses the stub in a chunk, or creates one for a chunk of HDF5-UDF.
-fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<Legacy>)> {
+fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<LegacyDataset>)> {
     if is_legacy(bytes) && plan::client_data(dataset).is_some_and(<[u32]>::is_empty) {
-        let legacy = Legacy::parse(bytes)?;
+        let legacy = LegacyDataset::parse(bytes)?;
         let chunk = vec![0; dataset.dims().len()];
         return Ok((
-            Stub { id: legacy.id(), record: legacy.digest, place: Place::Chunk, chunk },
+            Stub { id: legacy.id(), record: legacy.digest, place: RecordLocation::Chunk, chunk },
             Some(legacy),
         ));
     }
@@ -78,14 +78,15 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
         return expression::compute(file, plan, program, (offset, shape), to);
     }
     calls(file, plan).compute((offset, shape), &Inputs { file, plan }, |session| {
-        plan.record
-            .place_block(shape, as_room(to), |from, to| session.take_output(0, from, to, Owner::Program))
+        plan.record.place_block(shape, as_output_bytes(to), |from, to| {
+            session.take_output(0, from, to, Owner::Program)
+        })
     })
 }
 
 /// Returns the parameters of the calls by which workers compute blocks.
-pub(crate) fn calls<'a>(file: &File, plan: &'a Plan) -> Calls<'a> {
-    Calls {
+pub(crate) fn calls<'a>(file: &File, plan: &'a Plan) -> BlockContext<'a> {
+    BlockContext {
         record: &plan.record,
         digest: plan.digest,
         key: &plan.key,
@@ -111,7 +112,7 @@ impl Reader for Inputs<'_> {
         inputs::read(self.file, &self.plan.record, slot, part, to).map_err(|error| about_input(&error, slot))
     }
 
-    fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64> {
+    fn stored(&self, slot: &Slot, part: &Block, decodes: DecodeSupport, to: &mut [u8]) -> Result<u64> {
         let stored = stored::read(self.file, &self.plan.record, slot, part, decodes, to);
         stored.map_err(|error| about_input(&error, slot))
     }

@@ -7,10 +7,10 @@ use hyperchunk::model::{Class, Datatype};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_room, check_data};
+use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_output_bytes, check_data};
 use hyperchunk_udf::host::in_time;
 use hyperchunk_udf::host::mapped::mapped;
-use hyperchunk_udf::record::{Record, Slot, bytes_of};
+use hyperchunk_udf::record::{Record, Slot, byte_size};
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 
@@ -32,7 +32,7 @@ struct Memory {
 /// Parses the expression of a record.
 pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
     let kind = |slot: &Slot| {
-        let kind = match record.attribute_of(slot) {
+        let kind = match record.find_attribute(slot) {
             Some(_) => attributes::open(file, record, slot).and_then(|input| {
                 input.kind.ok_or_else(|| Error::new(ErrorKind::Invalid, "it is no number"))
             }),
@@ -41,7 +41,7 @@ pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
         kind.map_err(|e| about_input(&e, slot))
     };
     let kinds = record.inputs.iter().map(kind).collect::<Result<Vec<_>>>()?;
-    Program::of_record(record, &kinds)
+    Program::from_record(record, &kinds)
 }
 
 /// Computes the block at `offset` with shape `shape` into a chunk.
@@ -84,11 +84,11 @@ pub(crate) fn compute(
         }
         let mut go_on = || in_time(&plan.profile);
         if shape == record.chunk && !record.output.datatype.is_converted() {
-            return program.evaluate_in_pieces(&inputs, as_room(chunk), scratch, &mut go_on);
+            return program.evaluate_in_pieces(&inputs, as_output_bytes(chunk), scratch, &mut go_on);
         }
-        resize(block, bytes_of(shape, &record.output.datatype))?;
-        program.evaluate_in_pieces(&inputs, as_room(block), scratch, &mut go_on)?;
-        record.place_bytes(shape, block, as_room(chunk))
+        resize(block, byte_size(shape, &record.output.datatype))?;
+        program.evaluate_in_pieces(&inputs, as_output_bytes(block), scratch, &mut go_on)?;
+        record.place_bytes(shape, block, as_output_bytes(chunk))
     })();
     memory.inputs.retain(|buffer| buffer.capacity() <= MAX_KEPT);
     if memory.block.capacity() > MAX_KEPT {
@@ -157,7 +157,7 @@ pub(crate) fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
         }
         _ => {
             let (element, _) = crate::inputs::in_memory(datatype).ok()?;
-            element.number().map(|number| (Kind::of(number), number))
+            element.number().map(|number| (Kind::from_element(number), number))
         }
     }
 }
@@ -169,8 +169,8 @@ fn read(
     (offset, shape): (&[u64], &[u64]),
     to: &mut Vec<u8>,
 ) -> Result<()> {
-    resize(to, bytes_of(shape, &slot.datatype))?;
-    if record.attribute_of(slot).is_some() {
+    resize(to, byte_size(shape, &slot.datatype))?;
+    if record.find_attribute(slot).is_some() {
         return attributes::open(file, record, slot)?.read(slot, to);
     }
     let Input { dataset, memory, .. } = open(file, record, slot)?;

@@ -13,7 +13,7 @@ use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::profile::{InputFiles, Profile};
-use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
+use hyperchunk_udf::record::{Block, Record, Slot, byte_size};
 
 /// Returns the element type in memory, as functions see it, and the datatype as which the engine reads it.
 /// Small floats become `float`, enumerations their integers, compounds C structures. For an element with
@@ -220,7 +220,7 @@ pub(crate) fn not_null(dataset: &Dataset) -> Result<()> {
 
 /// Opens an input, if its datatype and shape are the same as when the function was attached.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
-    if record.attribute_of(slot).is_some() {
+    if record.find_attribute(slot).is_some() {
         return Err(Error::new(ErrorKind::Invalid, "it is an attribute, and no dataset"));
     }
     let dataset = find(file, &slot.name)?;
@@ -279,11 +279,11 @@ pub(crate) fn read(
     (offset, shape): &Block,
     to: &mut [u8],
 ) -> Result<()> {
-    if record.attribute_of(slot).is_some() {
+    if record.find_attribute(slot).is_some() {
         return attributes::open(file, record, slot)?.read(slot, to);
     }
     let dataset = open(file, record, slot)?;
-    let bytes = usize::try_from(bytes_of(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
+    let bytes = usize::try_from(byte_size(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
     let to =
         bytes.ok_or_else(|| Error::new(ErrorKind::Worker, format!("no room for a block of {shape:?}")))?;
     let (_, memory) = in_memory(dataset.datatype())?;

@@ -12,11 +12,11 @@ use hyperchunk_udf::expression::Program;
 use hyperchunk_udf::host::mapped::State;
 use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
-use hyperchunk_udf::legacy::Legacy;
+use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot};
+use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD_BYTES, Record, Slot};
 use hyperchunk_udf::signature::{self, Fingerprint};
-use hyperchunk_udf::stub::{Place, RecordDigest, Stub};
+use hyperchunk_udf::stub::{RecordDigest, RecordLocation, Stub};
 use hyperchunk_udf::trust;
 use std::fs::Metadata;
 use std::os::fd::AsFd as _;
@@ -56,7 +56,7 @@ pub(crate) struct Plan {
 static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
 
 /// Returns the plan for a dataset and one of its stubs.
-pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Arc<Plan>> {
+pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&LegacyDataset>) -> Result<Arc<Plan>> {
     let instance = dataset.object().file().instance();
     let trust = trust::stamp();
     let same = |plan: &&Arc<Plan>| {
@@ -82,7 +82,7 @@ fn fail<T>(kind: ErrorKind, message: impl Into<String>) -> Result<T> {
 
 impl Plan {
     /// Checks the dataset against its record, and locates the inputs.
-    fn new(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Self> {
+    fn new(dataset: &Dataset, stub: &Stub, legacy: Option<&LegacyDataset>) -> Result<Self> {
         let trusted = trust::stamp();
         let file = dataset.object().file();
         let name = dataset.object().path().unwrap_or("(no name)").to_owned();
@@ -116,16 +116,17 @@ impl Plan {
             let (file, dataset, record) = (file_path.as_str(), name.as_str(), stub.record);
             audit::note(&audit::Event { file, dataset, record, signer, profile, language, error });
         };
-        let profile = legacy.map_or_else(|| Profile::of(signer), Legacy::profile).map_err(|error| {
-            note(None, &error);
-            let key = signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
-            named(Error::new(error.kind(), format!("({}, {key}): {error}", record.backend.short_name())))
-        })?;
+        let profile =
+            legacy.map_or_else(|| Profile::for_signer(signer), LegacyDataset::profile).map_err(|error| {
+                note(None, &error);
+                let key = signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
+                named(Error::new(error.kind(), format!("({}, {key}): {error}", record.backend.short_name())))
+            })?;
         if let Err(error) = profile.allow(record.backend, signer) {
             note(Some(&profile.name), &error);
         }
         let instance = file.instance();
-        let results = Results::of(&record, &profile);
+        let results = Results::for_record(&record, &profile);
         let mut plan = Self {
             instance,
             trust: trusted,
@@ -191,7 +192,7 @@ impl Plan {
         let mut constant = true;
         for input in &record.inputs {
             sources::check(file, record, input).map_err(|error| about_input(&error, input))?;
-            if record.attribute_of(input).is_some() {
+            if record.find_attribute(input).is_some() {
                 crate::attributes::open(file, record, input).map_err(|error| about_input(&error, input))?;
                 let source = Source::Copied(record.part_bytes(input, true));
                 slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
@@ -297,7 +298,7 @@ pub(crate) fn state(m: &Metadata) -> State {
 /// Returns the verified record of a dataset, and its signer.
 fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
     let bytes = record_of(dataset)?;
-    if RecordDigest::of(&bytes) != stub.record {
+    if RecordDigest::compute(&bytes) != stub.record {
         let message = "its record is not the one that its chunks were made for: it was changed";
         return fail(ErrorKind::Invalid, message);
     }
@@ -307,7 +308,7 @@ fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprin
 }
 
 /// Converts a dataset of HDF5-UDF to a record; also returns its signer.
-fn of_legacy(dataset: &Dataset, legacy: &Legacy) -> Result<(Record, Option<Fingerprint>)> {
+fn of_legacy(dataset: &Dataset, legacy: &LegacyDataset) -> Result<(Record, Option<Fingerprint>)> {
     // Files are not inspected further before their signer is known to be trusted.
     legacy.profile()?;
     let file = dataset.object().file();
@@ -330,7 +331,7 @@ pub(crate) fn about_input(error: &Error, input: &Slot) -> Error {
 /// Returns the bytes of the record, from the first chunk after its stub, or from an attribute.
 fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
     if let Some(note) = dataset.first_note().map_err(|error| of_function(&error))?
-        && let Ok((Stub { place: Place::Chunk, .. }, Some(record))) = Stub::split(&note)
+        && let Ok((Stub { place: RecordLocation::Chunk, .. }, Some(record))) = Stub::split(&note)
     {
         return Ok(record.to_vec());
     }
@@ -349,7 +350,7 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
         }
         _ => None,
     };
-    let Some(mut bytes) = bytes.filter(|bytes| bytes.len() <= MAX_RECORD) else {
+    let Some(mut bytes) = bytes.filter(|bytes| bytes.len() <= MAX_RECORD_BYTES) else {
         return fail(ErrorKind::Invalid, format!("its record (attribute {ATTRIBUTE}) is not a string"));
     };
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);

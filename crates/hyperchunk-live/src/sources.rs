@@ -12,7 +12,7 @@ const DEPTH: usize = 16;
 
 /// Fails if an input depends on other files than its record lists.
 pub(crate) fn check(file: &File, record: &Record, input: &Slot) -> Result<()> {
-    let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
+    let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
     let mut found = Sources::default();
     object(file, format!("/{}", name.trim_start_matches('/')).as_bytes(), &mut found, 0)?;
     hyperchunk_udf::sources::check(record, input, &found)

@@ -6,7 +6,7 @@ use hyperchunk::model::{ByteOrder, Class, Datatype, Layout};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::Result;
 use hyperchunk_udf::record::{Block, Record, Slot};
-use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
+use hyperchunk_udf::stored::{DecodeSupport, Filter, StoredBlock, StoredChunk};
 
 /// True if chunks of an input may be passed to a worker undecoded.
 pub(crate) fn may_come(slot: &Slot, dataset: &Dataset) -> bool {
@@ -16,8 +16,8 @@ pub(crate) fn may_come(slot: &Slot, dataset: &Dataset) -> bool {
         && reversed(dataset.datatype()).is_some()
 }
 
-fn needed(dataset: &Dataset) -> Option<Decodes> {
-    Decodes::needed(dataset.pipeline().iter().map(|filter| filter.id))
+fn needed(dataset: &Dataset) -> Option<DecodeSupport> {
+    DecodeSupport::needed(dataset.pipeline().iter().map(|filter| filter.id))
 }
 
 /// Returns the unit size in bytes of a byte swap from stored to memory order; 1 if no swap is needed, `None`
@@ -54,7 +54,7 @@ pub(crate) fn read(
     record: &Record,
     slot: &Slot,
     (offset, shape): &Block,
-    decodes: Decodes,
+    decodes: DecodeSupport,
     to: &mut [u8],
 ) -> Result<u64> {
     let dataset = open(file, record, slot)?;
@@ -70,22 +70,22 @@ pub(crate) fn read(
     let sizes: Vec<u64> = found
         .pieces
         .iter()
-        .map(|piece| piece.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
+        .map(|chunk| chunk.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
         .collect();
-    let mut stored = Stored {
+    let mut stored = StoredBlock {
         chunk: found.extent.clone(),
         filters: filters.map(|f| Filter { id: f.id, parameters: f.parameters.clone() }).collect(),
         swap,
         fill: found.fill.clone().unwrap_or_else(|| vec![0; slot.datatype.size()]),
-        pieces: found
+        chunks: found
             .pieces
             .iter()
-            .map(|piece| Piece {
-                bytes: piece.range.as_ref().map(|_| 0..0),
-                mask: piece.mask,
-                from: piece.from.clone(),
-                to: piece.to.clone(),
-                count: piece.count.clone(),
+            .map(|chunk| StoredChunk {
+                bytes: chunk.range.as_ref().map(|_| 0..0),
+                mask: chunk.mask,
+                from: chunk.from.clone(),
+                to: chunk.to.clone(),
+                count: chunk.count.clone(),
             })
             .collect(),
     };

@@ -11,8 +11,8 @@ use hyperchunk::File;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk_udf::datatype::Datatype as Element;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::host::texts::{Texts, too_large};
-use hyperchunk_udf::record::{Block, Slot, bytes_of};
+use hyperchunk_udf::host::vlen_strings::{VlenStrings, too_large};
+use hyperchunk_udf::record::{Block, Slot, byte_size};
 
 /// Number of elements to read at once, with their heaps.
 const WINDOW: usize = 4096;
@@ -31,15 +31,16 @@ pub(crate) fn read(
     slot: &Slot,
     (offset, shape): &Block,
     limit: u64,
-) -> Result<Texts> {
+) -> Result<VlenStrings> {
     let over = || too_large(&plan.profile);
     let dataset = open(file, &plan.record, slot)?;
     let (element, stored) = in_memory(dataset.datatype())?;
     let size = usize::try_from(stored.size).map_err(|_| over())?.max(1);
-    let count = usize::try_from(bytes_of(shape, &slot.datatype)).map_err(|_| over())? / element.size().max(1);
+    let count =
+        usize::try_from(byte_size(shape, &slot.datatype)).map_err(|_| over())? / element.size().max(1);
     let mut pieces = Vec::new();
     place(&element, &stored, 0, 0, &mut pieces)?;
-    let mut texts = Texts::new(&element, bytes_of(shape, &slot.datatype), limit, over)?;
+    let mut texts = VlenStrings::new(&element, byte_size(shape, &slot.datatype), limit, over)?;
     let wanted = count.checked_mul(size).filter(|&bytes| bytes as u64 <= limit).ok_or_else(over)?;
     let mut handles = Vec::new();
     handles.try_reserve_exact(wanted).map_err(|_| over())?;

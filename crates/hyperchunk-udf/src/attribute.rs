@@ -4,15 +4,15 @@ use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 
 /// Minimum size of a string in bytes, so that its value may become longer.
-const ROOM: usize = 256;
+const MIN_STRING_BYTES: usize = 256;
 
 /// Returns the datatype of an attribute with these strings, with room for longer ones.
 ///
 /// # Errors
 /// `Unsupported` when they are too long.
-pub fn text_of(texts: &[Vec<u8>]) -> Result<Datatype> {
+pub fn text_datatype(texts: &[Vec<u8>]) -> Result<Datatype> {
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
-    Datatype::text((longest + 1).next_multiple_of(64).max(ROOM))
+    Datatype::text((longest + 1).next_multiple_of(64).max(MIN_STRING_BYTES))
 }
 
 /// Writes strings one after another, each padded with zeros to `room` bytes, with at least one zero.
@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn strings_have_room_and_an_end() {
-        assert_eq!(text_of(&[b"K".to_vec()]).unwrap(), Datatype::Text(256));
-        assert_eq!(text_of(&[vec![b'a'; 256]]).unwrap(), Datatype::Text(320));
+        assert_eq!(text_datatype(&[b"K".to_vec()]).unwrap(), Datatype::Text(256));
+        assert_eq!(text_datatype(&[vec![b'a'; 256]]).unwrap(), Datatype::Text(320));
         let mut to = [1; 6];
         place_texts(&[b"ab".to_vec(), b"".to_vec()], 3, &mut to).unwrap();
         assert_eq!(&to, b"ab\0\0\0\0");

@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Default size in bytes at which the log is rotated.
-const MAX_BYTES: u64 = 10 << 20;
+const MAX_LOG_BYTES: u64 = 10 << 20;
 /// Maximum number of remembered events.
-const MAX_NOTED: usize = 4096;
+const MAX_REMEMBERED_EVENTS: usize = 4096;
 /// Maximum lines about one file from one process.
-const MAX_OF_FILE: usize = 64;
+const MAX_FILE_EVENTS: usize = 64;
 const VARIABLE: &str = "HYPERCHUNK_AUDIT";
 
 /// Location and size of the log.
@@ -81,7 +81,7 @@ impl<'a> Event<'a> {
             "time": now,
             "verdict": "more",
             "file": absolute(self.file).chars().take(1000).collect::<String>(),
-            "reason": format!("more than {MAX_OF_FILE} events of this file in one process: the rest is not noted"),
+            "reason": format!("more than {MAX_FILE_EVENTS} events of this file in one process: the rest is not noted"),
             "pid": std::process::id(),
         })
         .to_string();
@@ -160,9 +160,9 @@ pub fn setting() -> Result<Option<Setting>> {
     match word.to_str() {
         Some("" | "0") => Ok(None),
         Some("1") if setting.is_some() => Ok(setting),
-        Some("1") => default_file().map(|file| Some(Setting { file, max_bytes: MAX_BYTES })),
+        Some("1") => default_file().map(|file| Some(Setting { file, max_bytes: MAX_LOG_BYTES })),
         _ if named.is_absolute() => {
-            let max_bytes = setting.map_or(MAX_BYTES, |s| s.max_bytes);
+            let max_bytes = setting.map_or(MAX_LOG_BYTES, |s| s.max_bytes);
             Ok(Some(Setting { file: named, max_bytes }))
         }
         _ => fail!(Key, "{VARIABLE} is neither 0, 1 nor an absolute path"),
@@ -182,7 +182,7 @@ fn read_setting(text: &str) -> Result<Option<Setting>> {
         Some(path) => path,
         None => default_file()?,
     };
-    let max_bytes = file.max_mib.map_or(MAX_BYTES, |n| n.clamp(1, 1 << 20) << 20);
+    let max_bytes = file.max_mib.map_or(MAX_LOG_BYTES, |n| n.clamp(1, 1 << 20) << 20);
     Ok(file.enabled.then_some(Setting { file: path, max_bytes }))
 }
 
@@ -193,38 +193,38 @@ fn default_file() -> Result<PathBuf> {
     }
 }
 
-struct Noted {
+struct LoggedEvents {
     process: u32,
     events: HashSet<u64>,
     /// Number of events for each file.
     files: HashMap<u64, usize>,
 }
 
-static NOTED: Mutex<Option<Noted>> = Mutex::new(None);
+static LOGGED: Mutex<Option<LoggedEvents>> = Mutex::new(None);
 
 /// Logs `event`, once in this process, if the log is on. For a file with many live datasets, only the first
 /// events are logged, and a note that there are more: one file cannot displace the entries of others.
 pub fn note(event: &Event<'_>) {
-    let count = number_of(event);
-    if (1..=MAX_OF_FILE).contains(&count)
+    let count = count_event(event);
+    if (1..=MAX_FILE_EVENTS).contains(&count)
         && let Ok(Some(setting)) = setting()
     {
         let now = keys::now();
-        let line = if count < MAX_OF_FILE { event.line(&now) } else { event.last_line(&now) };
+        let line = if count < MAX_FILE_EVENTS { event.line(&now) } else { event.last_line(&now) };
         // A log that cannot be written must not fail the read.
         let _ = append(&setting, line.as_bytes());
     }
 }
 
 /// Returns the event's number within its file; 0 for a duplicate.
-fn number_of(event: &Event<'_>) -> usize {
+fn count_event(event: &Event<'_>) -> usize {
     let mut hasher = DefaultHasher::new();
     (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);
-    let Some(mut noted) = cache(&NOTED) else { return 1 };
+    let Some(mut noted) = cache(&LOGGED) else { return 1 };
     let process = std::process::id();
     let noted = match noted.as_mut() {
-        Some(noted) if noted.process == process && noted.events.len() < MAX_NOTED => noted,
-        _ => noted.insert(Noted { process, events: HashSet::new(), files: HashMap::new() }),
+        Some(noted) if noted.process == process && noted.events.len() < MAX_REMEMBERED_EVENTS => noted,
+        _ => noted.insert(LoggedEvents { process, events: HashSet::new(), files: HashMap::new() }),
     };
     if !noted.events.insert(hasher.finish()) {
         return 0;

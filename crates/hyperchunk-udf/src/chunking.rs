@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
-use crate::record::{UNLIMITED, bytes_of};
+use crate::record::{UNLIMITED, byte_size};
 use crate::spec::{InputInfo, resolution};
 
 /// Way of running a function: once on the whole array, or once a chunk.
@@ -23,11 +23,11 @@ const BLOCK_BYTES: u64 = 3 << 20;
 /// cache; smaller ones make the cost of calls dominate.
 const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
 /// Maximum size in bytes of a block for which an input's chunk shape is adopted.
-const MAX_INPUT_CHUNK: u64 = 16 << 20;
+const MAX_INPUT_CHUNK_BYTES: u64 = 16 << 20;
 /// Maximum length assumed for a growing dimension when the blocks are chosen.
-const GROWS_TO: u64 = 1 << 16;
+const MAX_ASSUMED_LENGTH: u64 = 1 << 16;
 /// Maximum chunk size: HDF5 1.x addresses a chunk with 32 bits.
-const CHUNK_LIMIT: u64 = 1 << 32;
+const CHUNK_BYTES_LIMIT: u64 = 1 << 32;
 /// Maximum number of chunks: more stubs would be a large dataset by themselves.
 const MAX_CHUNKS: u64 = 1 << 24;
 
@@ -82,7 +82,7 @@ impl Chunking {
                 )
             }
         };
-        if bytes_of(&shape, datatype) >= CHUNK_LIMIT {
+        if byte_size(&shape, datatype) >= CHUNK_BYTES_LIMIT {
             let advice = "attach with `--chunks auto` if the function works on any block of its inputs";
             fail!(Limit, "a chunk of {shape:?} would have 4 GiB or more, which HDF5 cannot store: {advice}")
         }
@@ -99,14 +99,15 @@ impl Chunking {
 /// Chooses the inputs' chunk shape if they are chunked, so that no input chunk is decoded twice; otherwise
 /// full-width bands, so that each block of a contiguous input is contiguous in the file.
 fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
-    let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK;
-    if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
+    let fits = |c: &&Vec<u64>| c.len() == dims.len() && byte_size(c, datatype) <= MAX_INPUT_CHUNK_BYTES;
+    if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| byte_size(c, datatype)) {
         return chunk.iter().zip(largest).map(|(&c, &d)| c.min(d)).collect();
     }
     let bytes = (BLOCK_BYTES / (1 + inputs.len() as u64)).clamp(*OUTPUT_BYTES.start(), *OUTPUT_BYTES.end());
     let mut left = (bytes / datatype.size() as u64).max(1);
     // A very large dataset gets larger blocks, to limit the number of stubs.
-    let dims: Vec<u64> = dims.iter().zip(largest).map(|(&d, &most)| d.max(most.min(GROWS_TO))).collect();
+    let dims: Vec<u64> =
+        dims.iter().zip(largest).map(|(&d, &most)| d.max(most.min(MAX_ASSUMED_LENGTH))).collect();
     let blocks = dims.iter().fold(1u64, |a, &d| a.saturating_mul(d)) / left;
     left = left.saturating_mul(blocks.div_ceil(1 << 20).max(1));
     let mut shape: Vec<u64> = dims

@@ -15,17 +15,17 @@ use crate::error::{Result, fail};
 use std::sync::Arc;
 
 /// Maximum size of an element in bytes.
-pub const MAX_ELEMENT: usize = 16 << 20;
+pub const MAX_ELEMENT_BYTES: usize = 16 << 20;
 /// Maximum number of members of a compound, including nested ones.
 pub const MAX_MEMBERS: usize = 1024;
 /// Maximum nesting of compounds and arrays.
 pub const MAX_DEPTH: usize = 8;
 /// Default size of a string in bytes, as in HDF5-UDF.
-pub const DEFAULT_STRING: usize = 32;
+pub const DEFAULT_STRING_BYTES: usize = 32;
 /// Maximum number of variable-length strings in an element.
 const MAX_POINTERS: usize = 4096;
 /// Maximum length of a type's text.
-const MAX_TEXT: usize = 1 << 18;
+const MAX_TEXT_BYTES: usize = 1 << 18;
 
 /// Numeric element type, in the machine's byte order in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,8 +179,11 @@ impl Datatype {
             // Both are small: every type was checked when it was made.
             end = offset.saturating_add(datatype.size());
             align = align.max(datatype.align());
-            if end > MAX_ELEMENT || members.len() >= MAX_MEMBERS {
-                fail!(Unsupported, "an element has more than {MAX_ELEMENT} bytes or {MAX_MEMBERS} members")
+            if end > MAX_ELEMENT_BYTES || members.len() >= MAX_MEMBERS {
+                fail!(
+                    Unsupported,
+                    "an element has more than {MAX_ELEMENT_BYTES} bytes or {MAX_MEMBERS} members"
+                )
             }
             members.push(Member { name, datatype, offset });
         }
@@ -200,8 +203,8 @@ impl Datatype {
         if dims.is_empty() || dims.len() > 32 || dims.contains(&0) {
             fail!(Unsupported, "an array of shape {dims:?}")
         }
-        if bytes.is_none_or(|b| b > MAX_ELEMENT as u64) {
-            fail!(Unsupported, "an array of shape {dims:?} has more than {MAX_ELEMENT} bytes")
+        if bytes.is_none_or(|b| b > MAX_ELEMENT_BYTES as u64) {
+            fail!(Unsupported, "an array of shape {dims:?} has more than {MAX_ELEMENT_BYTES} bytes")
         }
         Datatype::Array(Arc::new(base), dims).checked()
     }
@@ -211,8 +214,8 @@ impl Datatype {
     /// # Errors
     /// `Unsupported`: no bytes, or too many.
     pub fn text(size: usize) -> Result<Self> {
-        if size == 0 || size > MAX_ELEMENT {
-            fail!(Unsupported, "a string of {size} bytes; 1 to {MAX_ELEMENT} are possible")
+        if size == 0 || size > MAX_ELEMENT_BYTES {
+            fail!(Unsupported, "a string of {size} bytes; 1 to {MAX_ELEMENT_BYTES} are possible")
         }
         Ok(Datatype::Text(size))
     }
@@ -324,11 +327,11 @@ impl Datatype {
     }
 
     /// Returns the name for `lib.getType`: `float`, `string`, `compound`, …
-    pub fn told_name(&self) -> &'static str {
+    pub fn type_name_for_lib(&self) -> &'static str {
         match self {
             Datatype::Text(_) | Datatype::Utf8(_) | Datatype::Pointer => "string",
             Datatype::Compound(_) => "compound",
-            Datatype::Array(base, _) => base.told_name(),
+            Datatype::Array(base, _) => base.type_name_for_lib(),
             _ => self.number().map_or("", ElementType::name),
         }
     }

@@ -49,7 +49,7 @@ pub struct Error(Box<Inner>);
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Returns advice about an exceeded limit of the process.
-fn way_out(source: &std::io::Error) -> &'static str {
+fn limit_advice(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => {
             "; this process has as many open files as it may (`ulimit -n`), and a worker takes about 20 more: close some, or raise the limit"
@@ -68,7 +68,7 @@ impl Error {
 
     /// Creates an error of the operating system during `what`.
     pub fn io(what: impl fmt::Display, source: &std::io::Error) -> Self {
-        Error::new(ErrorKind::Io, format!("{what}: {source}{}", way_out(source)))
+        Error::new(ErrorKind::Io, format!("{what}: {source}{}", limit_advice(source)))
     }
 
     /// Creates an error from the last one of the operating system in this thread.

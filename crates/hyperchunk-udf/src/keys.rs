@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 const PRIVATE: &str = "hyperchunk-private-key-v1";
 const PUBLIC: &str = "hyperchunk-public-key-v1";
-const MAX_KEY_FILE: u64 = 4096;
+const MAX_KEY_FILE_BYTES: u64 = 4096;
 /// Maximum number of entries read from a folder.
-const MAX_LISTED: usize = 100_000;
+const MAX_FOLDER_ENTRIES: usize = 100_000;
 
 /// Returns whether this is a set-uid or set-gid program, whose environment and home belong to another user.
 pub fn is_set_uid() -> bool {
@@ -175,7 +175,7 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
         Err(e) => return Err(Error::io(about(), &e)),
     };
     let meta = file.metadata().map_err(|e| Error::io(about(), &e))?;
-    if !meta.is_file() || meta.len() > MAX_KEY_FILE.max(1 << 16) {
+    if !meta.is_file() || meta.len() > MAX_KEY_FILE_BYTES.max(1 << 16) {
         return Err(Error::new(ErrorKind::Key, "is not a small regular file").about(about()));
     }
     // SAFETY: geteuid has no preconditions.
@@ -243,7 +243,7 @@ pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
         Err(e) => return Err(Error::io(dir.display(), &e)),
     };
     let mut names = Vec::new();
-    for entry in entries.take(MAX_LISTED) {
+    for entry in entries.take(MAX_FOLDER_ENTRIES) {
         let entry = entry.map_err(|e| Error::io(dir.display(), &e))?;
         // Our files have only UTF-8 names.
         names.extend(entry.file_name().into_string());

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::keys::PublicKey;
 use crate::profile::{Grants, Profile};
-use crate::record::{Compiled, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Needs, Record, Slot};
+use crate::record::{CompiledForm, MAX_COMPILED_BYTES, MAX_RECORD_BYTES, MAX_SLOTS, Needs, Record, Slot};
 use crate::signature::Fingerprint;
 use crate::stub::{LiveId, RecordDigest};
 use base64::Engine as _;
@@ -22,11 +22,11 @@ use serde::Deserialize;
 use std::fmt;
 
 /// Size of the signature that precedes the signed bytes.
-const SIGNATURE: usize = 64;
+const SIGNATURE_BYTES: usize = 64;
 
 /// Header and content of a dataset of HDF5-UDF.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Legacy {
+pub struct LegacyDataset {
     /// Language: `LuaJIT`, `CPython`, `C++` or `CUDA`.
     pub backend: String,
     /// Name of the dataset in the source.
@@ -103,14 +103,14 @@ pub fn public_key(text: &str) -> Option<PublicKey> {
     serde_json::from_str::<SignatureHeader>(text).ok()?.key()
 }
 
-impl Legacy {
+impl LegacyDataset {
     /// Parses the chunk of a dataset.
     ///
     /// # Errors
     /// `Invalid` when it is damaged, `Limit` when it is too large.
     pub fn parse(chunk: &[u8]) -> Result<Self> {
-        if chunk.len() > MAX_RECORD {
-            fail!(Limit, "a dataset of HDF5-UDF of {} bytes; the limit is {MAX_RECORD}", chunk.len())
+        if chunk.len() > MAX_RECORD_BYTES {
+            fail!(Limit, "a dataset of HDF5-UDF of {} bytes; the limit is {MAX_RECORD_BYTES}", chunk.len())
         }
         let damaged = |what: &str| {
             Error::new(ErrorKind::Invalid, format!("a dataset of HDF5-UDF that is damaged: {what}"))
@@ -128,9 +128,11 @@ impl Legacy {
             .ok_or_else(|| damaged("its compiled form is cut short"))?;
         let (signer, code) = match header.signature {
             None => (Signer::Nobody, compiled),
-            Some(signature) => (signature.check(compiled), compiled.get(SIGNATURE..).unwrap_or_default()),
+            Some(signature) => {
+                (signature.check(compiled), compiled.get(SIGNATURE_BYTES..).unwrap_or_default())
+            }
         };
-        Ok(Legacy {
+        Ok(LegacyDataset {
             backend: header.backend,
             output: header.output_dataset,
             dims: header.output_resolution,
@@ -142,7 +144,7 @@ impl Legacy {
             header: text.to_owned(),
             code: code.to_vec(),
             signer,
-            digest: RecordDigest::of(chunk),
+            digest: RecordDigest::compute(chunk),
         })
     }
 
@@ -154,7 +156,7 @@ impl Legacy {
     /// Returns the signer's key, if the signature is valid.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         match &self.signer {
-            Signer::Known(key) => Some(Fingerprint::of(&key.key)),
+            Signer::Known(key) => Some(Fingerprint::from_public_key(&key.key)),
             _ => None,
         }
     }
@@ -171,7 +173,7 @@ impl Legacy {
                 Unsupported,
                 "it was written by HDF5-UDF in {}, which is not run here. {}",
                 escape(&self.backend, 20),
-                self.way_out()
+                self.conversion_advice()
             ),
         }
     }
@@ -187,9 +189,9 @@ impl Legacy {
     /// `Invalid` when the signature is invalid, `Refused` with the way out.
     pub fn profile(&self) -> Result<Profile> {
         let backend = self.language()?;
-        let way = self.way_out();
+        let way = self.conversion_advice();
         let fingerprint = match &self.signer {
-            Signer::Known(key) => Fingerprint::of(&key.key),
+            Signer::Known(key) => Fingerprint::from_public_key(&key.key),
             Signer::Broken => {
                 fail!(Invalid, "its signature (of HDF5-UDF) does not hold: the compiled form was changed")
             }
@@ -198,7 +200,7 @@ impl Legacy {
                 "refused to run: it was written by HDF5-UDF and nobody signed it; compiled forms run only if you listed their signer. {way}"
             ),
         };
-        let mut profile = Profile::of(Some(fingerprint))?;
+        let mut profile = Profile::for_signer(Some(fingerprint))?;
         if profile.name == "untrusted" {
             fail!(
                 Refused,
@@ -217,7 +219,7 @@ impl Legacy {
     }
 
     /// Returns instructions to convert it to a live dataset.
-    pub fn way_out(&self) -> &'static str {
+    pub fn conversion_advice(&self) -> &'static str {
         match self.source {
             Some(_) => {
                 "Its source is stored: look at it (hyperchunk udf show --source FILE:/DATASET), then: hyperchunk udf convert FILE:/DATASET"
@@ -299,7 +301,7 @@ impl Legacy {
             analysis: None,
             created: String::new(),
             source: String::new(),
-            compiled: Some(Compiled { target: TARGET.into(), object: self.program(backend)? }),
+            compiled: Some(CompiledForm { target: TARGET.into(), object: self.program(backend)? }),
             signature: None,
         })
     }
@@ -309,7 +311,7 @@ impl Legacy {
         let wrong = |what: &str| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("its compiled form (of HDF5-UDF) is {what}. {}", self.way_out()),
+                format!("its compiled form (of HDF5-UDF) is {what}. {}", self.conversion_advice()),
             )
         };
         match backend {
@@ -337,8 +339,8 @@ fn inflate(code: &[u8]) -> Result<Vec<u8>> {
     let damaged = || Error::new(ErrorKind::Invalid, "its compiled form (of HDF5-UDF) is damaged");
     let (packed, size) = code.split_last_chunk::<8>().ok_or_else(damaged)?;
     let size = u64::from_le_bytes(*size);
-    let Some(limit) = usize::try_from(size).ok().filter(|&n| n <= MAX_COMPILED) else {
-        fail!(Limit, "a compiled form of {size} bytes; the limit is {MAX_COMPILED}")
+    let Some(limit) = usize::try_from(size).ok().filter(|&n| n <= MAX_COMPILED_BYTES) else {
+        fail!(Limit, "a compiled form of {size} bytes; the limit is {MAX_COMPILED_BYTES}")
     };
     let object =
         miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, limit).map_err(|_| damaged())?;
@@ -353,7 +355,7 @@ impl SignatureHeader {
 
     fn check(self, compiled: &[u8]) -> Signer {
         let holds = || {
-            let (value, signed) = compiled.split_first_chunk::<SIGNATURE>()?;
+            let (value, signed) = compiled.split_first_chunk::<SIGNATURE_BYTES>()?;
             let public = self.key()?;
             let key = VerifyingKey::from_bytes(&public.key).ok().filter(|key| !key.is_weak())?;
             key.verify_strict(signed, &Signature::from_bytes(value)).ok()?;
@@ -363,7 +365,7 @@ impl SignatureHeader {
     }
 }
 
-impl fmt::Display for Legacy {
+impl fmt::Display for LegacyDataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {:?}", escape(&self.backend, 20), escape(&self.output, 80))?;
         match &self.signer {
@@ -407,11 +409,11 @@ mod tests {
     fn what_it_says_of_itself() {
         let bytes = file(|_| {});
         assert!(is_legacy(&bytes));
-        let legacy = Legacy::parse(&bytes).unwrap();
+        let legacy = LegacyDataset::parse(&bytes).unwrap();
         assert_eq!(legacy.inputs, ["Red", "NIR"]);
         assert!(matches!(&legacy.signer, Signer::Known(key) if key.name == "A B"), "{legacy:?}");
         assert_eq!(legacy.to_string(), r#"LuaJIT for "NDVI", signed by A B <a@b.c>, without its source"#);
-        let unsigned = Legacy::parse(&file(|h| h["signature"] = serde_json::Value::Null)).unwrap();
+        let unsigned = LegacyDataset::parse(&file(|h| h["signature"] = serde_json::Value::Null)).unwrap();
         assert_eq!(unsigned.signer, Signer::Nobody);
     }
 
@@ -419,10 +421,10 @@ mod tests {
     fn what_was_changed_is_seen() {
         let mut bytes = file(|_| {});
         *bytes.last_mut().unwrap() ^= 1;
-        assert_eq!(Legacy::parse(&bytes).unwrap().signer, Signer::Broken);
+        assert_eq!(LegacyDataset::parse(&bytes).unwrap().signer, Signer::Broken);
         for key in ["", "AAAA", "not base64"] {
             let bytes = file(|h| h["signature"]["public_key"] = key.into());
-            assert_eq!(Legacy::parse(&bytes).unwrap().signer, Signer::Broken);
+            assert_eq!(LegacyDataset::parse(&bytes).unwrap().signer, Signer::Broken);
         }
     }
 
@@ -431,12 +433,12 @@ mod tests {
         let whole = file(|_| {});
         let end = whole.iter().position(|&b| b == 0).unwrap();
         for cut in 0..=end {
-            assert!(Legacy::parse(&whole[..cut]).is_err(), "{cut}");
+            assert!(LegacyDataset::parse(&whole[..cut]).is_err(), "{cut}");
         }
         for size in [u64::MAX, 1 << 40, whole.len() as u64] {
-            assert!(Legacy::parse(&file(|h| h["bytecode_size"] = size.into())).is_err(), "{size}");
+            assert!(LegacyDataset::parse(&file(|h| h["bytecode_size"] = size.into())).is_err(), "{size}");
         }
-        assert_eq!(Legacy::parse(b"{}\0").unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(Legacy::parse(b"{").unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(LegacyDataset::parse(b"{}\0").unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(LegacyDataset::parse(b"{").unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

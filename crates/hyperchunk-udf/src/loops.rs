@@ -22,11 +22,11 @@ use std::ops::Range;
 use syntax::{NumericLoop, Structure, Variable};
 
 /// Minimum number of iterations for which a rewritten loop pays off where LuaJIT compiles.
-pub const LEAST: u32 = 3072;
+pub const MIN_ITERATIONS: u32 = 3072;
 /// Maximum number of rewritten loops in a source.
 const MAX_LOOPS: usize = 1000;
 /// Maximum number of names tried to find one that is unused in a source.
-const MAX_TRIES: usize = 20;
+const MAX_ATTEMPTS: usize = 20;
 
 /// Source with rewritten loops.
 ///
@@ -34,11 +34,11 @@ const MAX_TRIES: usize = 20;
 /// returns false, `is_long(first, last)`, which must be true before `ask` is called, and, for arrays that Lua
 /// will read, `is_odd()` and `readable(number, array)`.
 #[derive(Debug)]
-pub struct Rewritten {
+pub struct RewrittenSource {
     /// Text.
     pub text: String,
     /// Rewritten loops, by number.
-    pub loops: Vec<Asking>,
+    pub loops: Vec<RewrittenLoop>,
     /// Datasets of the arrays that have to be made readable for Lua, by number, counted from 1: only
     /// rewritten loops access their elements, in place in memory.
     pub lying: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Rewritten {
 
 /// Rewritten loop.
 #[derive(Debug)]
-pub struct Asking {
+pub struct RewrittenLoop {
     /// Line of its start, counted from 1.
     pub line: u32,
     /// Computation.
@@ -61,7 +61,7 @@ struct Edit {
 
 /// Rewrites a source, or returns `None` if it has no suitable loop. Loops with a known number of iterations
 /// below `least` are not rewritten.
-pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
+pub fn rewrite(source: &str, least: u32) -> Option<RewrittenSource> {
     // LuaJIT skips such a line or mark only at the very start.
     if !source.contains("for") || source.starts_with(['#', '\u{feff}']) {
         return None;
@@ -83,7 +83,7 @@ pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
     if found.is_empty() {
         return None;
     }
-    let hidden = (0..MAX_TRIES).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
+    let hidden = (0..MAX_ATTEMPTS).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
     let sites = sites(&tokens, &structure, &found);
     let mut edits: Vec<Edit> = vec![Edit {
         at: 0..0,
@@ -99,17 +99,18 @@ pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
             }
         }
         edits.extend(loop_edits(&tokens, place, &computes, &hidden, number, &readable.join(" ")));
-        loops.push(Asking { line: tokens.line(place.for_at), computes });
+        loops.push(RewrittenLoop { line: tokens.line(place.for_at), computes });
     }
     for site in sites.values() {
         edits.push(Edit { at: site.closes..site.closes, by: format!(", {hidden}") });
     }
-    Some(Rewritten { text: apply(source, edits)?, loops, lying })
+    Some(RewrittenSource { text: apply(source, edits)?, loops, lying })
 }
 
 /// Returns the lines of the loops of a source that can be vectorised.
 pub fn lines(source: &str) -> Vec<u32> {
-    rewrite(source, LEAST).map_or_else(Vec::new, |found| found.loops.iter().map(|each| each.line).collect())
+    rewrite(source, MIN_ITERATIONS)
+        .map_or_else(Vec::new, |found| found.loops.iter().map(|each| each.line).collect())
 }
 
 fn can_be_rewritten(tokens: &Tokens<'_>, each: &NumericLoop, least: u32) -> bool {

@@ -201,15 +201,15 @@ impl Map {
     /// Returns whether `bytes` bytes from `offset` on are resident in memory, as reported by the kernel;
     /// `None` if it does not report. The query costs a thirtieth of [`populate`](Map::populate).
     ///
-    /// For a file that this process may not write the kernel always says yes (see [`tells_residency`]), and
+    /// For a file that this process may not write the kernel always says yes (see [`reports_residency`]), and
     /// possibly also for pages past the end of the file.
     pub fn is_resident(&self, offset: u64, bytes: u64) -> Option<bool> {
         /// Number of pages queried at a time.
-        const PAGES: usize = 1024;
+        const BATCH_PAGES: usize = 1024;
         let (mut start, mut left) = self.pages(offset, bytes)?;
-        let mut told = [0_u8; PAGES];
+        let mut told = [0_u8; BATCH_PAGES];
         while left > 0 {
-            let length = left.min(PAGES * page());
+            let length = left.min(BATCH_PAGES * page());
             let told = told.get_mut(..length.div_ceil(page()))?;
             // SAFETY: pages of this map, and a byte for each of them.
             if unsafe { libc::mincore(start, length, told.as_mut_ptr()) } != 0 {
@@ -257,9 +257,9 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
 
 /// Returns whether the kernel reports to this process correctly which pages of a file of `size` bytes are
 /// resident. Otherwise it reports all as resident, even far past the end of the file.
-pub fn tells_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
-    const FAR: u64 = 1 << 30;
-    let behind = size.checked_next_multiple_of(FAR).and_then(|end| end.checked_add(FAR));
+pub fn reports_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
+    const FAR_PAST_END: u64 = 1 << 30;
+    let behind = size.checked_next_multiple_of(FAR_PAST_END).and_then(|end| end.checked_add(FAR_PAST_END));
     behind
         .and_then(|behind| Map::window(fd, behind, page() as u64).ok())
         .is_some_and(|map| map.is_resident(0, page() as u64) == Some(false))
@@ -418,7 +418,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("hyperchunk-resident-{}", std::process::id()));
         std::fs::write(&path, vec![7; usize::try_from(bytes).unwrap()]).unwrap();
         let file = std::fs::File::open(&path).unwrap();
-        assert!(tells_residency(file.as_fd(), bytes));
+        assert!(reports_residency(file.as_fd(), bytes));
         let map = Map::window(file.as_fd(), 3, bytes - 3).unwrap();
         assert!(map.populate(0, bytes - 3));
         assert_eq!(map.is_resident(0, bytes - 3), Some(true));
@@ -432,7 +432,7 @@ mod tests {
         if unsafe { libc::geteuid() } != 0
             && let Ok(file) = std::fs::File::open("/etc/passwd")
         {
-            assert!(!tells_residency(file.as_fd(), file.metadata().unwrap().len()));
+            assert!(!reports_residency(file.as_fd(), file.metadata().unwrap().len()));
         }
     }
 }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub(crate) use file::FileLimits;
 pub(crate) use grants::open;
 pub use grants::{Grants, LANDLOCK_FOR_FILES};
-pub use import::{Imported, ImportedFile, import, import_file};
+pub use import::{ImportedFile, ImportedProfile, import, import_file};
 
 /// Limits on one evaluation (one chunk of a blockwise function, the whole array otherwise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +139,10 @@ impl Profile {
     /// # Errors
     /// `Refused` when the key was revoked; `Key` when a relevant file is unsafe or malformed, or when two
     /// profiles list the key: no function runs then.
-    pub fn of(signer: Option<Fingerprint>) -> Result<Self> {
+    pub fn for_signer(signer: Option<Fingerprint>) -> Result<Self> {
         let name = match signer {
             None => "untrusted".to_owned(),
-            Some(fingerprint) => trust::profile_of(&fingerprint)?,
+            Some(fingerprint) => trust::profile_name(&fingerprint)?,
         };
         Profile::named(&name)
     }

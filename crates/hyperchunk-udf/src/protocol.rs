@@ -7,22 +7,22 @@ use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::network::Endpoint;
 use crate::profile::Grants;
-use crate::stored::Decodes;
+use crate::stored::DecodeSupport;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Idle time after which a worker exits, and cached state for it is dropped.
-pub const IDLE: Duration = Duration::from_secs(30);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Version of the protocol; a worker of another version is refused.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL_VERSION: u32 = 11;
 /// Maximum size of a message.
-pub const MAX_MESSAGE: usize = 64 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Size of the pieces in which a module's machine code is sent.
-pub const CODE_PIECE: usize = MAX_MESSAGE - 4;
+pub const CODE_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES - 4;
 /// Maximum length of an error text.
-pub const MAX_TEXT: usize = 4096;
+pub const MAX_TEXT_BYTES: usize = 4096;
 /// Size of the first page of the arena, with the reason for a stop, and the [doorbell](Doorbell).
 pub const STATUS_BYTES: usize = 4096;
 /// Offset of the doorbell in the first page.
@@ -58,7 +58,7 @@ impl Doorbell {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// [`PROTOCOL`].
+    /// [`PROTOCOL_VERSION`].
     pub protocol: u32,
     /// JSON name of the back end.
     pub backend: String,
@@ -97,12 +97,12 @@ pub struct Setup {
     /// Folder for relative paths, if files are granted.
     pub folder: Option<PathBuf>,
     /// Set if Python lacks some modules that functions may import: one that fails [is tried
-    /// again](LACKS_MODULES).
+    /// again](LACKS_MODULES_EXIT).
     pub partial: bool,
 }
 
 /// Exit status of a Python worker whose function failed and may have lacked a module.
-pub const LACKS_MODULES: i32 = 118;
+pub const LACKS_MODULES_EXIT: i32 = 118;
 
 /// Task of a worker for its compiled form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ pub struct Segment {
 
 /// Location of a slot's data in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SlotLocation {
     /// Number of the segment.
     pub segment: u32,
     /// Byte offset in the segment.
@@ -159,7 +159,7 @@ pub struct Place {
 
 /// Message from the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     /// Locked down: the layers reached and the Landlock version.
     Ready {
         /// Set of layers, as bits.
@@ -170,14 +170,14 @@ pub enum Answer {
         /// elements.
         inputs_at: u64,
         /// Stored forms that it can decode.
-        decodes: Decodes,
+        decodes: DecodeSupport,
     },
-    /// Before [`Answer::Ready`]: the process with this pid has taken over, without the threads that libraries
+    /// Before [`Reply::Ready`]: the process with this pid has taken over, without the threads that libraries
     /// had started.
     Moved(i32),
     /// The source is loaded. For [`Task::Compile`]: all of the code was sent.
     Loaded,
-    /// Before [`Answer::Loaded`]: the given machine code is not usable here.
+    /// Before [`Reply::Loaded`]: the given machine code is not usable here.
     Useless,
     /// Piece of the machine code.
     Code(Vec<u8>),
@@ -189,13 +189,13 @@ pub enum Answer {
     Connect(String),
     /// Call `seq` was not made: an input in stored form could not be decoded.
     Undecoded(u32),
-    /// Answer to [`Asked::Lend`] and [`Asked::TakeBack`]: done, or the reason why not.
+    /// Answer to [`Request::Lend`] and [`Request::TakeBack`]: done, or the reason why not.
     Lent(Option<String>),
 }
 
 /// Message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// Call of this number, with its places decoded separately.
     Call(u32),
     /// Lend device memory of this size in bytes: its descriptor comes with the next packet. The function's
@@ -226,7 +226,7 @@ const CONNECTED: u32 = 3;
 /// To the worker: there is no connection, for the following reason.
 const NOT_CONNECTED: u32 = 4;
 
-/// Encodes the reply to [`Answer::Connect`]: the descriptor is sent with it, or the text is the reason why
+/// Encodes the reply to [`Reply::Connect`]: the descriptor is sent with it, or the text is the reason why
 /// there is none.
 pub fn encode_connection(refused: Option<&str>) -> Vec<u8> {
     match refused {
@@ -250,7 +250,7 @@ pub fn decode_connection(bytes: &[u8]) -> Result<Option<String>> {
 
 /// Cuts a text to the size of a message.
 fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT);
+    let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -258,7 +258,7 @@ fn cut(text: &str) -> &str {
 }
 
 /// Encodes call number `seq` with a place for each slot.
-pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
+pub fn encode_call(seq: u32, places: &[SlotLocation], out: &mut Vec<u8>) {
     out.clear();
     let mut word = |w: u32| out.extend_from_slice(&w.to_le_bytes());
     word(CALL);
@@ -276,11 +276,11 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
 }
 
 /// Encodes a request other than a call.
-pub fn encode_asked(asked: Asked) -> Vec<u8> {
+pub fn encode_request(asked: Request) -> Vec<u8> {
     match asked {
-        Asked::Lend(bytes) => [&LEND.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
-        Asked::Look => LOOK.to_le_bytes().to_vec(),
-        Asked::TakeBack | Asked::Call(_) => TAKE_BACK.to_le_bytes().to_vec(),
+        Request::Lend(bytes) => [&LEND.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
+        Request::Look => LOOK.to_le_bytes().to_vec(),
+        Request::TakeBack | Request::Call(_) => TAKE_BACK.to_le_bytes().to_vec(),
     }
 }
 
@@ -288,23 +288,23 @@ pub fn encode_asked(asked: Asked) -> Vec<u8> {
 ///
 /// # Errors
 /// `Worker` when it is invalid.
-pub fn decode_asked(bytes: &[u8], places: &mut Vec<Place>) -> Result<Asked> {
+pub fn decode_request(bytes: &[u8], places: &mut Vec<SlotLocation>) -> Result<Request> {
     let mut c = Cursor(bytes);
     match c.word() {
-        Some(CALL) => return decode_call(c, places).map(Asked::Call),
+        Some(CALL) => return decode_call(c, places).map(Request::Call),
         Some(LEND) => {
             if let (Some(bytes), true) = (c.long(), c.0.is_empty()) {
-                return Ok(Asked::Lend(bytes));
+                return Ok(Request::Lend(bytes));
             }
         }
-        Some(TAKE_BACK) if c.0.is_empty() => return Ok(Asked::TakeBack),
-        Some(LOOK) if c.0.is_empty() => return Ok(Asked::Look),
+        Some(TAKE_BACK) if c.0.is_empty() => return Ok(Request::TakeBack),
+        Some(LOOK) if c.0.is_empty() => return Ok(Request::Look),
         _ => {}
     }
     fail!(Worker, "a message that makes no sense ({} bytes)", bytes.len())
 }
 
-fn decode_call(mut c: Cursor<'_>, places: &mut Vec<Place>) -> Result<u32> {
+fn decode_call(mut c: Cursor<'_>, places: &mut Vec<SlotLocation>) -> Result<u32> {
     let (Some(seq), Some(n)) = (c.word(), c.word()) else { fail!(Worker, "a damaged call") };
     places.clear();
     for _ in 0..n {
@@ -315,7 +315,7 @@ fn decode_call(mut c: Cursor<'_>, places: &mut Vec<Place>) -> Result<u32> {
         };
         let mut longs = || (0..rank).map(|_| c.long()).collect();
         let (Some(dims), Some(start)) = (longs(), longs()) else { fail!(Worker, "a damaged call") };
-        places.push(Place { segment, offset, dims, start, stored });
+        places.push(SlotLocation { segment, offset, dims, start, stored });
     }
     if !c.0.is_empty() {
         fail!(Worker, "a damaged call")
@@ -324,28 +324,28 @@ fn decode_call(mut c: Cursor<'_>, places: &mut Vec<Place>) -> Result<u32> {
 }
 
 /// Encodes an answer.
-pub fn encode_answer(answer: &Answer) -> Vec<u8> {
+pub fn encode_reply(answer: &Reply) -> Vec<u8> {
     let words = |list: &[u32]| list.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     match answer {
-        Answer::Ready { layers, landlock_abi, inputs_at, decodes } => [
+        Reply::Ready { layers, landlock_abi, inputs_at, decodes } => [
             words(&[READY, *layers, *landlock_abi]),
             inputs_at.to_le_bytes().to_vec(),
             words(&[decodes.number()]),
         ]
         .concat(),
-        Answer::Moved(pid) => words(&[MOVED, pid.cast_unsigned()]),
-        Answer::Loaded => words(&[LOADED]),
-        Answer::Useless => words(&[USELESS]),
-        Answer::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
-        Answer::Done(seq) => words(&[DONE, *seq]),
-        Answer::Undecoded(seq) => words(&[UNDECODED, *seq]),
-        Answer::Lent(why) => {
+        Reply::Moved(pid) => words(&[MOVED, pid.cast_unsigned()]),
+        Reply::Loaded => words(&[LOADED]),
+        Reply::Useless => words(&[USELESS]),
+        Reply::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
+        Reply::Done(seq) => words(&[DONE, *seq]),
+        Reply::Undecoded(seq) => words(&[UNDECODED, *seq]),
+        Reply::Lent(why) => {
             let why =
                 why.as_ref().map_or(&b""[..], |why| cut(if why.is_empty() { "?" } else { why }).as_bytes());
             [&LENT.to_le_bytes()[..], why].concat()
         }
-        Answer::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
-        Answer::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
+        Reply::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
+        Reply::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
     }
 }
 
@@ -353,31 +353,31 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
 ///
 /// # Errors
 /// `Worker` when it is invalid.
-pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
+pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
     let mut c = Cursor(bytes);
     let answer = match c.word() {
-        Some(READY) => match (c.word(), c.word(), c.long(), c.word().and_then(Decodes::of_number)) {
+        Some(READY) => match (c.word(), c.word(), c.long(), c.word().and_then(DecodeSupport::from_number)) {
             (Some(layers), Some(landlock_abi), Some(inputs_at), Some(decodes)) => {
-                Some(Answer::Ready { layers, landlock_abi, inputs_at, decodes })
+                Some(Reply::Ready { layers, landlock_abi, inputs_at, decodes })
             }
             _ => None,
         },
-        Some(MOVED) => c.word().map(|pid| Answer::Moved(pid.cast_signed())),
-        Some(LOADED) => Some(Answer::Loaded),
-        Some(USELESS) => Some(Answer::Useless),
-        Some(CODE) => Some(Answer::Code(std::mem::take(&mut c.0).to_vec())),
-        Some(DONE) => c.word().map(Answer::Done),
-        Some(UNDECODED) => c.word().map(Answer::Undecoded),
-        Some(LENT) if c.0.len() <= MAX_TEXT => {
+        Some(MOVED) => c.word().map(|pid| Reply::Moved(pid.cast_signed())),
+        Some(LOADED) => Some(Reply::Loaded),
+        Some(USELESS) => Some(Reply::Useless),
+        Some(CODE) => Some(Reply::Code(std::mem::take(&mut c.0).to_vec())),
+        Some(DONE) => c.word().map(Reply::Done),
+        Some(UNDECODED) => c.word().map(Reply::Undecoded),
+        Some(LENT) if c.0.len() <= MAX_TEXT_BYTES => {
             let why = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
-            Some(Answer::Lent(Some(why).filter(|why| !why.is_empty())))
+            Some(Reply::Lent(Some(why).filter(|why| !why.is_empty())))
         }
-        Some(FAILED) if c.0.len() <= MAX_TEXT => {
+        Some(FAILED) if c.0.len() <= MAX_TEXT_BYTES => {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
-            Some(Answer::Failed(text))
+            Some(Reply::Failed(text))
         }
         Some(CONNECT) if c.0.len() <= Endpoint::MAX_TEXT => {
-            String::from_utf8(std::mem::take(&mut c.0).to_vec()).ok().map(Answer::Connect)
+            String::from_utf8(std::mem::take(&mut c.0).to_vec()).ok().map(Reply::Connect)
         }
         _ => None,
     };
@@ -416,43 +416,43 @@ mod tests {
     #[test]
     fn calls_round_trip_and_damage_is_seen() {
         let places = vec![
-            Place { segment: 0, offset: 4096, dims: vec![16, 4000], start: vec![32, 0], stored: 0 },
-            Place { segment: 2, offset: 1 << 40, dims: vec![], start: vec![], stored: 77 },
+            SlotLocation { segment: 0, offset: 4096, dims: vec![16, 4000], start: vec![32, 0], stored: 0 },
+            SlotLocation { segment: 2, offset: 1 << 40, dims: vec![], start: vec![], stored: 77 },
         ];
         let (mut bytes, mut back) = (Vec::new(), Vec::new());
         encode_call(7, &places, &mut bytes);
-        assert_eq!(decode_asked(&bytes, &mut back).unwrap(), Asked::Call(7));
+        assert_eq!(decode_request(&bytes, &mut back).unwrap(), Request::Call(7));
         assert_eq!(back, places);
         for cut in 0..bytes.len() {
-            assert!(decode_asked(&bytes[..cut], &mut back).is_err());
+            assert!(decode_request(&bytes[..cut], &mut back).is_err());
         }
         bytes.push(0);
-        assert!(decode_asked(&bytes, &mut back).is_err());
-        for asked in [Asked::Lend(1 << 40), Asked::TakeBack] {
-            let mut bytes = encode_asked(asked);
-            assert_eq!(decode_asked(&bytes, &mut back).unwrap(), asked);
+        assert!(decode_request(&bytes, &mut back).is_err());
+        for asked in [Request::Lend(1 << 40), Request::TakeBack] {
+            let mut bytes = encode_request(asked);
+            assert_eq!(decode_request(&bytes, &mut back).unwrap(), asked);
             bytes.push(0);
-            assert!(decode_asked(&bytes, &mut back).is_err());
-            assert!(decode_asked(&bytes[..3], &mut back).is_err());
+            assert!(decode_request(&bytes, &mut back).is_err());
+            assert!(decode_request(&bytes[..3], &mut back).is_err());
         }
     }
 
     #[test]
     fn answers_round_trip_and_junk_is_refused() {
         for answer in [
-            Answer::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46, decodes: Decodes::Plain },
-            Answer::Undecoded(4),
-            Answer::Lent(None),
-            Answer::Lent(Some("no such memory".into())),
-            Answer::Moved(4711),
-            Answer::Loaded,
-            Answer::Useless,
-            Answer::Code(vec![7; CODE_PIECE]),
-            Answer::Done(9),
-            Answer::Failed("ü".repeat(10)),
-            Answer::Connect("example.org:443".into()),
+            Reply::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46, decodes: DecodeSupport::Plain },
+            Reply::Undecoded(4),
+            Reply::Lent(None),
+            Reply::Lent(Some("no such memory".into())),
+            Reply::Moved(4711),
+            Reply::Loaded,
+            Reply::Useless,
+            Reply::Code(vec![7; CODE_MESSAGE_BYTES]),
+            Reply::Done(9),
+            Reply::Failed("ü".repeat(10)),
+            Reply::Connect("example.org:443".into()),
         ] {
-            assert_eq!(decode_answer(&encode_answer(&answer)).unwrap(), answer);
+            assert_eq!(decode_reply(&encode_reply(&answer)).unwrap(), answer);
         }
         for junk in [
             &b""[..],
@@ -464,14 +464,14 @@ mod tests {
             b"\x85\0\0\0\xff",
             &[0x85; 300],
         ] {
-            assert!(decode_answer(junk).is_err(), "{junk:?}");
+            assert!(decode_reply(junk).is_err(), "{junk:?}");
         }
-        let long = decode_answer(&encode_answer(&Answer::Failed("é".repeat(MAX_TEXT)))).unwrap();
-        assert!(matches!(long, Answer::Failed(text) if text.len() <= MAX_TEXT));
-        let mut long = encode_answer(&Answer::Connect("a".repeat(Endpoint::MAX_TEXT)));
-        assert!(decode_answer(&long).is_ok());
+        let long = decode_reply(&encode_reply(&Reply::Failed("é".repeat(MAX_TEXT_BYTES)))).unwrap();
+        assert!(matches!(long, Reply::Failed(text) if text.len() <= MAX_TEXT_BYTES));
+        let mut long = encode_reply(&Reply::Connect("a".repeat(Endpoint::MAX_TEXT)));
+        assert!(decode_reply(&long).is_ok());
         long.push(b'a');
-        assert!(decode_answer(&long).is_err());
+        assert!(decode_reply(&long).is_err());
         assert_eq!(decode_connection(&encode_connection(None)).unwrap(), None);
         assert_eq!(decode_connection(&encode_connection(Some("no"))).unwrap().unwrap(), "no");
         assert!(decode_connection(b"\x03\0\0\0x").is_err() && decode_connection(b"").is_err());

@@ -39,14 +39,14 @@ pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// Identifier of our filter, HDF5-UDF's.
 pub const FILTER_ID: i32 = 31300;
 /// Maximum size of a record in bytes.
-pub const MAX_RECORD: usize = 64 << 20;
+pub const MAX_RECORD_BYTES: usize = 64 << 20;
 /// Maximum number of a function's inputs and outputs together.
 pub const MAX_SLOTS: usize = 128;
 /// Maximum unpacked size of a compiled form in bytes.
-pub const MAX_COMPILED: usize = 64 << 20;
+pub const MAX_COMPILED_BYTES: usize = 64 << 20;
 
 /// Maximum size of an attribute as an input in bytes.
-pub const MAX_ATTRIBUTE: u64 = 64 << 10;
+pub const MAX_ATTRIBUTE_BYTES: u64 = 64 << 10;
 
 /// Size of an unlimited dimension, as in HDF5.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -65,7 +65,7 @@ pub struct Slot {
 impl Slot {
     /// Returns the size of the whole dataset in memory in bytes.
     pub fn bytes(&self) -> u64 {
-        bytes_of(&self.dims, &self.datatype)
+        byte_size(&self.dims, &self.datatype)
     }
 
     /// Returns the byte offset of the block at `offset` in the row-major array.
@@ -77,13 +77,13 @@ impl Slot {
 }
 
 /// Returns the size of `dims` elements in bytes; shapes of records are checked not to overflow.
-pub fn bytes_of(dims: &[u64], datatype: &Datatype) -> u64 {
+pub fn byte_size(dims: &[u64], datatype: &Datatype) -> u64 {
     dims.iter().fold(datatype.size() as u64, |a, &d| a.saturating_mul(d))
 }
 
 /// Compiled form, stored with the source as a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compiled {
+pub struct CompiledForm {
     /// Platform, such as `x86_64-linux-gnu`.
     pub target: String,
     /// Shared object.
@@ -141,7 +141,7 @@ pub struct Record {
     /// Source.
     pub source: String,
     /// Compiled form of exactly this source.
-    pub compiled: Option<Compiled>,
+    pub compiled: Option<CompiledForm>,
     /// Signature, if it is signed.
     pub signature: Option<Signature>,
 }
@@ -209,7 +209,7 @@ impl Record {
     /// Encodes the record for storage.
     ///
     /// # Errors
-    /// `Limit` when it is larger than [`MAX_RECORD`].
+    /// `Limit` when it is larger than [`MAX_RECORD_BYTES`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let slots = |s: &[Slot]| {
             s.iter().map(|s| SlotHeader { datatype: s.datatype.name(), resolution: s.dims.clone() }).collect()
@@ -252,8 +252,8 @@ impl Record {
         };
         let bytes = serde_json::to_vec(&header)
             .map_err(|e| Error::new(ErrorKind::Invalid, format!("the record cannot be written: {e}")))?;
-        if bytes.len() > MAX_RECORD {
-            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
+        if bytes.len() > MAX_RECORD_BYTES {
+            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD_BYTES}", bytes.len())
         }
         Ok(bytes)
     }
@@ -285,8 +285,8 @@ impl Record {
     }
 
     fn parse_any(bytes: &[u8]) -> Result<Self> {
-        if bytes.len() > MAX_RECORD {
-            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
+        if bytes.len() > MAX_RECORD_BYTES {
+            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD_BYTES}", bytes.len())
         }
         check_version(bytes)?;
         let h: Header = serde_json::from_slice(bytes).map_err(|e| damaged(&e))?;
@@ -351,7 +351,7 @@ impl Record {
     }
 
     /// Returns the object and the attribute of an input that is an attribute.
-    pub fn attribute_of(&self, input: &Slot) -> Option<(&str, &str)> {
+    pub fn find_attribute(&self, input: &Slot) -> Option<(&str, &str)> {
         let (label, name) = self.attributes.get_key_value(&input.name)?;
         let object = label.strip_suffix(name.as_str())?.strip_suffix('@')?;
         Some((object, name))
@@ -363,10 +363,10 @@ impl Record {
             let Some(input) = self.inputs.iter().find(|input| input.name == *label) else {
                 fail!(Invalid, "the record says that {shown:?} is an attribute, which is no input")
             };
-            if name.is_empty() || self.attribute_of(input).is_none_or(|(object, _)| object.is_empty()) {
+            if name.is_empty() || self.find_attribute(input).is_none_or(|(object, _)| object.is_empty()) {
                 fail!(Invalid, "the record has an attribute {shown:?}, which names no object and attribute")
             }
-            if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE || input.bytes() == 0 {
+            if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE_BYTES || input.bytes() == 0 {
                 fail!(Invalid, "the record has an attribute {shown:?} of an impossible type or shape")
             }
             if self.backend == Backend::Expression && !crate::spec::is_single(&input.dims) {
@@ -400,7 +400,7 @@ impl Record {
         if rank == 0 || self.chunk.len() != rank || self.chunk.contains(&0) {
             fail!(Invalid, "the record's chunk shape {:?} does not fit {:?}", self.chunk, self.output.dims)
         }
-        if bytes_of(&self.chunk, &self.output.datatype) >= 1 << 32 {
+        if byte_size(&self.chunk, &self.output.datatype) >= 1 << 32 {
             fail!(Limit, "a chunk of {:?} is 4 GiB or more", self.chunk)
         }
         if !self.blockwise && self.chunk != self.output.dims {
@@ -493,8 +493,8 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
     Ok(Slot { name, datatype, dims })
 }
 
-fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
-    let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED);
+fn unpack(header: &CompiledHeader, size: u64) -> Result<CompiledForm> {
+    let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED_BYTES);
     let packed =
         BASE64.decode(&header.deflate).map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
     let object = miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)
@@ -502,7 +502,7 @@ fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
     if object.len() as u64 != size {
         fail!(Invalid, "the compiled form has {} bytes and bytecode_size says {size}", object.len())
     }
-    Ok(Compiled { target: header.target.clone(), object })
+    Ok(CompiledForm { target: header.target.clone(), object })
 }
 
 fn signature(h: SignatureHeader) -> Result<Signature> {

@@ -22,7 +22,7 @@ pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
     /// Computes the fingerprint of a public key.
-    pub fn of(public_key: &[u8; 32]) -> Self {
+    pub fn from_public_key(public_key: &[u8; 32]) -> Self {
         Fingerprint(Sha256::digest(public_key).into())
     }
 
@@ -82,7 +82,7 @@ impl SigningKey {
 
     /// Returns the fingerprint of the public key.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(&self.public_key())
+        Fingerprint::from_public_key(&self.public_key())
     }
 
     /// Signs `record`, replacing any signature it has.
@@ -117,7 +117,7 @@ pub fn verify(record: &Record) -> Result<Option<Fingerprint>> {
     }
     let value = ed25519_dalek::Signature::from_bytes(&signature.value);
     key.verify_strict(&signed_bytes(record, signature), &value).map_err(|_| bad())?;
-    Ok(Some(Fingerprint::of(&signature.public_key)))
+    Ok(Some(Fingerprint::from_public_key(&signature.public_key)))
 }
 
 struct Text(Vec<u8>);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, fail};
 use crate::host::interrupt;
-use crate::protocol::MAX_MESSAGE;
+use crate::protocol::MAX_MESSAGE_BYTES;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], flags
 
 /// Result of a receive.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Received {
+pub enum ReceiveResult {
     /// A packet of this size in bytes.
     Packet(usize),
     /// The other side has closed the socket.
@@ -131,19 +131,19 @@ pub enum Received {
 ///
 /// # Errors
 /// `Io`; `Worker` when the packet is longer than `buffer`.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<ReceiveResult> {
     // MSG_TRUNC returns the real length. A plain recv discards descriptors.
     // SAFETY: the buffer is live and has that size.
     let n =
         unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC) };
     match usize::try_from(n) {
-        Ok(0) => Ok(Received::Closed),
-        Ok(n) if n <= buffer.len() => Ok(Received::Packet(n)),
+        Ok(0) => Ok(ReceiveResult::Closed),
+        Ok(n) if n <= buffer.len() => Ok(ReceiveResult::Packet(n)),
         Ok(n) => fail!(Worker, "a message of {n} bytes, over the limit of {}", buffer.len()),
         Err(_) => match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::EINTR) => Ok(Received::Interrupted),
-            Some(libc::EAGAIN) => Ok(Received::TimedOut),
-            Some(libc::ECONNRESET | libc::EPIPE) => Ok(Received::Closed),
+            Some(libc::EINTR) => Ok(ReceiveResult::Interrupted),
+            Some(libc::EAGAIN) => Ok(ReceiveResult::TimedOut),
+            Some(libc::ECONNRESET | libc::EPIPE) => Ok(ReceiveResult::Closed),
             _ => Err(Error::last_os("receiving from the worker")),
         },
     }
@@ -159,18 +159,18 @@ pub fn receive_within(
     buffer: &mut [u8],
     limit: Duration,
     own: Duration,
-) -> Result<Received> {
+) -> Result<ReceiveResult> {
     let wait = interrupt::Wait::begin();
     loop {
         let left = limit.saturating_sub(wait.elapsed());
         if left < own && !readable_within(socket, left)? {
-            return Ok(Received::TimedOut);
+            return Ok(ReceiveResult::TimedOut);
         }
         match receive(socket, buffer)? {
-            Received::Interrupted | Received::TimedOut if wait.is_unwanted() => {
-                return Ok(Received::Interrupted);
+            ReceiveResult::Interrupted | ReceiveResult::TimedOut if wait.is_unwanted() => {
+                return Ok(ReceiveResult::Interrupted);
             }
-            Received::Interrupted | Received::TimedOut => {}
+            ReceiveResult::Interrupted | ReceiveResult::TimedOut => {}
             other => return Ok(other),
         }
     }
@@ -204,7 +204,7 @@ pub fn readable_within(socket: BorrowedFd<'_>, limit: Duration) -> Result<bool> 
 /// # Errors
 /// `Io`; `Worker` when it is truncated.
 pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; MAX_MESSAGE];
+    let mut bytes = vec![0; MAX_MESSAGE_BYTES];
     let mut control = [0u64; CONTROL_WORDS];
     let mut io = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: all-zero is a valid msghdr.
@@ -255,9 +255,9 @@ mod tests {
         send(a.as_fd(), &[1; 9], &[]).unwrap();
         assert!(receive(b.as_fd(), &mut buffer).is_err());
         set_timeout(b.as_fd(), Duration::from_millis(1)).unwrap();
-        assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), Received::TimedOut);
+        assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), ReceiveResult::TimedOut);
         drop(a);
-        assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), Received::Closed);
+        assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), ReceiveResult::Closed);
         assert!(send(b.as_fd(), b"x", &[]).is_err());
     }
 
@@ -274,9 +274,9 @@ mod tests {
         let own = Duration::from_secs(20);
         set_timeout(b.as_fd(), own).unwrap();
         let (mut buffer, limit, start) = ([0; 8], Duration::from_millis(30), Instant::now());
-        assert_eq!(receive_within(b.as_fd(), &mut buffer, limit, own).unwrap(), Received::TimedOut);
+        assert_eq!(receive_within(b.as_fd(), &mut buffer, limit, own).unwrap(), ReceiveResult::TimedOut);
         assert!((limit..own / 2).contains(&start.elapsed()));
         send(a.as_fd(), b"abc", &[]).unwrap();
-        assert_eq!(receive_within(b.as_fd(), &mut buffer, limit, own).unwrap(), Received::Packet(3));
+        assert_eq!(receive_within(b.as_fd(), &mut buffer, limit, own).unwrap(), ReceiveResult::Packet(3));
     }
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
 /// Maximum number of sources listed by name in a record; more are replaced by one entry with their digest.
-const MAX_LISTED: usize = 64;
+const MAX_LISTED_SOURCES: usize = 64;
 /// Maximum number of soft links on one path.
 const MAX_LINKS: usize = 64;
 
@@ -52,7 +52,7 @@ impl Sources {
     /// Returns the list for a record.
     #[must_use]
     pub fn listed(&self) -> Vec<Source> {
-        if self.0.len() <= MAX_LISTED {
+        if self.0.len() <= MAX_LISTED_SOURCES {
             return self.0.iter().cloned().collect();
         }
         let mut digest = Sha256::new();

@@ -9,7 +9,7 @@ mod similar;
 mod tests;
 
 pub use resolve::is_single;
-pub use resolve::{ExpressionInput, InputInfo, Resolved, ResolvedOutput, resolve, resolve_expression};
+pub use resolve::{ExpressionInput, FunctionDatasets, InputInfo, OutputInfo, resolve, resolve_expression};
 pub use similar::check_undescribed;
 
 use crate::datatype::Datatype;
@@ -61,14 +61,14 @@ fn parse(text: &str) -> Result<OutputSpec> {
     if let Some((name, members, resolution)) = split_compound(text) {
         check_name(name)?;
         let dims = dimensions(resolution)?;
-        return described(name, dims, &format!("{{{members}}}"));
+        return parse_description(name, dims, &format!("{{{members}}}"));
     }
     let mut parts = text.rsplitn(3, ':');
     let (last, middle, name) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     match (name, middle) {
         (Some(name), Some(resolution)) if looks_like_resolution(resolution) => {
             check_name(name)?;
-            described(name, dimensions(resolution)?, last)
+            parse_description(name, dimensions(resolution)?, last)
         }
         (Some(_), Some(datatype)) if is_type(datatype) && looks_like_resolution(last) => {
             fail!(Syntax, "the resolution {last:?} comes before the type {datatype:?}")
@@ -93,7 +93,7 @@ fn split_compound(text: &str) -> Option<(&str, &str, &str)> {
     Some((name, members, resolution))
 }
 
-fn described(name: &str, dims: Vec<u64>, datatype: &str) -> Result<OutputSpec> {
+fn parse_description(name: &str, dims: Vec<u64>, datatype: &str) -> Result<OutputSpec> {
     let datatype = Datatype::parse(datatype)?;
     if dims.contains(&0) {
         fail!(Syntax, "a dimension is 0; the smallest is 1")

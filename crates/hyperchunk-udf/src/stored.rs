@@ -16,7 +16,7 @@ const MAX_PARAMETERS: usize = 256;
 
 /// Stored forms that a worker can decode, in addition to elements. Each includes the preceding ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decodes {
+pub enum DecodeSupport {
     /// None: it gets elements.
     #[default]
     Nothing,
@@ -26,14 +26,16 @@ pub enum Decodes {
     Compressed,
 }
 
-impl Decodes {
+impl DecodeSupport {
     /// Returns its number in messages.
     pub(crate) fn number(self) -> u32 {
         self as u32
     }
 
-    pub(crate) fn of_number(number: u32) -> Option<Self> {
-        [Decodes::Nothing, Decodes::Plain, Decodes::Compressed].get(usize::try_from(number).ok()?).copied()
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
+        [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed]
+            .get(usize::try_from(number).ok()?)
+            .copied()
     }
 
     /// Returns the capability required for chunks with these filters, in the order in which a writer applies
@@ -44,7 +46,7 @@ impl Decodes {
         // Deflate, Snappy, LZ4 and Zstandard.
         const COMPRESSORS: [u16; 4] = [1, 32003, 32004, 32015];
         // Each of the three kinds once, in this order.
-        let (mut reached, mut needed) = (0, Decodes::Plain);
+        let (mut reached, mut needed) = (0, DecodeSupport::Plain);
         for filter in filters {
             let kind = match filter {
                 SHUFFLE => 1,
@@ -57,7 +59,7 @@ impl Decodes {
             }
             reached = kind;
             if kind == 2 {
-                needed = Decodes::Compressed;
+                needed = DecodeSupport::Compressed;
             }
         }
         Some(needed)
@@ -75,7 +77,7 @@ pub struct Filter {
 
 /// Part of a chunk, and its location in the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct StoredChunk {
     /// Byte range in the memory; `None` for an unwritten chunk, whose elements are the fill value.
     pub bytes: Option<Range<u64>>,
     /// Bit mask of skipped filters.
@@ -90,7 +92,7 @@ pub struct Piece {
 
 /// Block of an input in stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredBlock {
     /// Extent of the chunks.
     pub chunk: Vec<u64>,
     /// Filters, in the order in which a writer applies them.
@@ -100,25 +102,25 @@ pub struct Stored {
     /// Fill value.
     pub fill: Vec<u8>,
     /// Pieces, which cover the whole block.
-    pub pieces: Vec<Piece>,
+    pub chunks: Vec<StoredChunk>,
 }
 
-impl Stored {
+impl StoredBlock {
     /// Returns the additional bytes needed for a block of `bytes` bytes, so that incompressible chunks fit
     /// together with their table.
     pub(crate) fn room(bytes: u64) -> u64 {
         (bytes / 64).saturating_add(1 << 14)
     }
 
-    /// Assigns each piece with bytes its location after the table; `sizes` are the sizes of all pieces, in
-    /// their order. Returns the size of table and pieces together.
+    /// Assigns each chunk with bytes its location after the table; `sizes` are the sizes of all chunks, in
+    /// their order. Returns the size of table and chunks together.
     pub fn place(&mut self, sizes: &[u64]) -> Option<u64> {
         let mut end = self.table_bytes();
-        if sizes.len() != self.pieces.len() {
+        if sizes.len() != self.chunks.len() {
             return None;
         }
-        for (piece, size) in self.pieces.iter_mut().zip(sizes) {
-            if let Some(bytes) = &mut piece.bytes {
+        for (stored_chunk, size) in self.chunks.iter_mut().zip(sizes) {
+            if let Some(bytes) = &mut stored_chunk.bytes {
                 let start = end;
                 end = start.checked_add(*size)?;
                 *bytes = start..end;
@@ -131,8 +133,8 @@ impl Stored {
         let filters: usize = self.filters.iter().map(|filter| 2 + filter.parameters.len()).sum();
         let words = 4 + filters + self.fill.len().div_ceil(4);
         let rank = self.chunk.len() as u64;
-        let piece = 20 + 24 * rank;
-        words as u64 * 4 + 8 + rank * 8 + (self.pieces.len() as u64).saturating_mul(piece)
+        let chunk_bytes = 20 + 24 * rank;
+        words as u64 * 4 + 8 + rank * 8 + (self.chunks.len() as u64).saturating_mul(chunk_bytes)
     }
 
     /// Writes the table to the start of the memory. `None` if that is too small.
@@ -142,14 +144,14 @@ impl Stored {
         Some(())
     }
 
-    /// Returns the memory for the pieces' bytes, in their order, each with the piece's number. `None` if the
+    /// Returns the memory for the chunks' bytes, in their order, each with the chunk's number. `None` if the
     /// memory is too small.
     pub fn places<'a>(&self, to: &'a mut [u8]) -> Option<Vec<(usize, &'a mut [u8])>> {
         let mut at = self.table_bytes();
         let (_, mut rest) = to.split_at_mut_checked(usize::try_from(at).ok()?)?;
-        let mut places = Vec::with_capacity(self.pieces.len());
-        for (number, piece) in self.pieces.iter().enumerate() {
-            let Some(range) = &piece.bytes else { continue };
+        let mut places = Vec::with_capacity(self.chunks.len());
+        for (number, stored_chunk) in self.chunks.iter().enumerate() {
+            let Some(range) = &stored_chunk.bytes else { continue };
             let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
             if range.start != at {
                 return None;
@@ -168,7 +170,7 @@ impl Stored {
         word(&mut out, self.swap);
         word(&mut out, count(self.fill.len()));
         word(&mut out, count(self.filters.len()));
-        long(&mut out, self.pieces.len() as u64);
+        long(&mut out, self.chunks.len() as u64);
         self.chunk.iter().for_each(|extent| long(&mut out, *extent));
         for filter in &self.filters {
             word(&mut out, u32::from(filter.id));
@@ -177,12 +179,12 @@ impl Stored {
         }
         out.extend_from_slice(&self.fill);
         out.resize(out.len() + self.fill.len().div_ceil(4) * 4 - self.fill.len(), 0);
-        for piece in &self.pieces {
-            let bytes = piece.bytes.clone().unwrap_or(0..0);
+        for stored_chunk in &self.chunks {
+            let bytes = stored_chunk.bytes.clone().unwrap_or(0..0);
             long(&mut out, bytes.start);
             long(&mut out, bytes.end);
-            word(&mut out, piece.mask);
-            for place in piece.from.iter().chain(&piece.to).chain(&piece.count) {
+            word(&mut out, stored_chunk.mask);
+            for place in stored_chunk.from.iter().chain(&stored_chunk.to).chain(&stored_chunk.count) {
                 long(&mut out, *place);
             }
         }
@@ -226,13 +228,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
+fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<StoredBlock> {
     let mut c = Cursor(memory);
     let rank = c.count(MAX_RANK).filter(|rank| *rank == dims.len())?;
     let swap = c.word().filter(|swap| matches!(swap, 1 | 2 | 4 | 8))?;
     let fill_bytes = c.count(memory.len()).filter(|bytes| *bytes == size)?;
     let filters = c.count(MAX_FILTERS)?;
-    let pieces = usize::try_from(c.long()?).ok().filter(|count| *count <= memory.len() / 20)?;
+    let chunks = usize::try_from(c.long()?).ok().filter(|count| *count <= memory.len() / 20)?;
     let chunk = c.longs(rank)?;
     let filters = (0..filters).map(|_| {
         let id = u16::try_from(c.word()?).ok()?;
@@ -244,7 +246,7 @@ fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
     let fill = c.bytes(fill_bytes)?.to_vec();
     c.bytes(fill_bytes.div_ceil(4) * 4 - fill_bytes)?;
     let mut elements = 0_u64;
-    let pieces = (0..pieces).map(|_| {
+    let chunks = (0..chunks).map(|_| {
         let (start, end) = (c.long()?, c.long()?);
         let bytes = match (start, end) {
             (0, 0) => None,
@@ -262,27 +264,23 @@ fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
         }
         let product = count.iter().try_fold(1_u64, |all, count| all.checked_mul(*count))?;
         elements = elements.checked_add(product)?;
-        Some(Piece { bytes, mask, from, to, count })
+        Some(StoredChunk { bytes, mask, from, to, count })
     });
-    let pieces = pieces.collect::<Option<Vec<_>>>()?;
+    let chunks = chunks.collect::<Option<Vec<_>>>()?;
     // Pieces do not overlap, so if the number of their elements is right, they cover the block.
     let whole = dims.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent))?;
-    (elements == whole).then_some(Stored { chunk, filters, swap, fill, pieces })
+    (elements == whole).then_some(StoredBlock { chunk, filters, swap, fill, chunks })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn example() -> (Stored, Vec<u8>) {
-        let piece = |bytes: Option<Range<u64>>, from: [u64; 2], to: [u64; 2], count: [u64; 2]| Piece {
-            bytes,
-            mask: 2,
-            from: from.to_vec(),
-            to: to.to_vec(),
-            count: count.to_vec(),
+    fn example() -> (StoredBlock, Vec<u8>) {
+        let stored_chunk = |bytes: Option<Range<u64>>, from: [u64; 2], to: [u64; 2], count: [u64; 2]| {
+            StoredChunk { bytes, mask: 2, from: from.to_vec(), to: to.to_vec(), count: count.to_vec() }
         };
-        let mut stored = Stored {
+        let mut stored = StoredBlock {
             chunk: vec![4, 8],
             filters: vec![
                 Filter { id: 2, parameters: vec![6] },
@@ -290,10 +288,10 @@ mod tests {
             ],
             swap: 2,
             fill: b"abcdef".to_vec(),
-            pieces: vec![
-                piece(Some(0..0), [1, 0], [0, 0], [3, 5]),
-                piece(None, [0, 0], [3, 0], [1, 5]),
-                piece(Some(0..0), [0, 3], [0, 5], [4, 2]),
+            chunks: vec![
+                stored_chunk(Some(0..0), [1, 0], [0, 0], [3, 5]),
+                stored_chunk(None, [0, 0], [3, 0], [1, 5]),
+                stored_chunk(Some(0..0), [0, 3], [0, 5], [4, 2]),
             ],
         };
         let total = stored.place(&[10, 99, 20]).unwrap();
@@ -311,10 +309,10 @@ mod tests {
     #[test]
     fn tables_round_trip_and_damage_is_seen() {
         let (stored, memory) = example();
-        let read = |memory: &[u8], dims: &[u64], size| Stored::parse(memory, dims, size);
+        let read = |memory: &[u8], dims: &[u64], size| StoredBlock::parse(memory, dims, size);
         assert_eq!(read(&memory, &[4, 7], 6).unwrap(), stored);
-        let bytes = |piece: usize| {
-            let range = stored.pieces[piece].bytes.clone().unwrap();
+        let bytes = |number: usize| {
+            let range = stored.chunks[number].bytes.clone().unwrap();
             &memory[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
         };
         assert_eq!((bytes(0), bytes(2)), (&[0; 10][..], &[2; 20][..]));
@@ -333,12 +331,12 @@ mod tests {
             for flip in [1_u8, 0x80, 0xff] {
                 let mut changed = memory.clone();
                 changed[at] ^= flip;
-                let Ok(found) = Stored::parse(&changed, &[4, 7], 6) else { continue };
-                for piece in &found.pieces {
-                    assert!(piece.bytes.as_ref().is_none_or(|bytes| bytes.end <= memory.len() as u64));
+                let Ok(found) = StoredBlock::parse(&changed, &[4, 7], 6) else { continue };
+                for stored_chunk in &found.chunks {
+                    assert!(stored_chunk.bytes.as_ref().is_none_or(|bytes| bytes.end <= memory.len() as u64));
                     for axis in 0..2 {
-                        assert!(piece.to[axis] + piece.count[axis] <= [4, 7][axis]);
-                        assert!(piece.from[axis] + piece.count[axis] <= found.chunk[axis]);
+                        assert!(stored_chunk.to[axis] + stored_chunk.count[axis] <= [4, 7][axis]);
+                        assert!(stored_chunk.from[axis] + stored_chunk.count[axis] <= found.chunk[axis]);
                     }
                 }
             }
@@ -361,24 +359,24 @@ mod tests {
     #[test]
     fn which_filters_a_gpu_undoes() {
         for (filters, expected) in [
-            (&[][..], Some(Decodes::Plain)),
-            (&[2], Some(Decodes::Plain)),
-            (&[2, 3], Some(Decodes::Plain)),
-            (&[1], Some(Decodes::Compressed)),
-            (&[2, 1, 3], Some(Decodes::Compressed)),
-            (&[32003], Some(Decodes::Compressed)),
-            (&[2, 32015], Some(Decodes::Compressed)),
+            (&[][..], Some(DecodeSupport::Plain)),
+            (&[2], Some(DecodeSupport::Plain)),
+            (&[2, 3], Some(DecodeSupport::Plain)),
+            (&[1], Some(DecodeSupport::Compressed)),
+            (&[2, 1, 3], Some(DecodeSupport::Compressed)),
+            (&[32003], Some(DecodeSupport::Compressed)),
+            (&[2, 32015], Some(DecodeSupport::Compressed)),
             (&[1, 2], None),
             (&[1, 1], None),
             (&[3, 1], None),
             (&[32000], None),
             (&[31300], None),
         ] {
-            assert_eq!(Decodes::needed(filters.iter().copied()), expected, "{filters:?}");
+            assert_eq!(DecodeSupport::needed(filters.iter().copied()), expected, "{filters:?}");
         }
-        for decodes in [Decodes::Nothing, Decodes::Plain, Decodes::Compressed] {
-            assert_eq!(Decodes::of_number(decodes.number()), Some(decodes));
+        for decodes in [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed] {
+            assert_eq!(DecodeSupport::from_number(decodes.number()), Some(decodes));
         }
-        assert_eq!(Decodes::of_number(3), None);
+        assert_eq!(DecodeSupport::from_number(3), None);
     }
 }

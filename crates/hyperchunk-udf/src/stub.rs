@@ -18,10 +18,10 @@ use crate::legacy;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 4] = b"HCLD";
-const FIXED: usize = 40;
-const CHECK: usize = 4;
+const FIXED_BYTES: usize = 40;
+const CHECKSUM_BYTES: usize = 4;
 /// Maximum size of a stub.
-pub const MAX_STUB: usize = 128;
+pub const MAX_STUB_BYTES: usize = 128;
 /// HDF5's own limit on the rank of a dataspace.
 pub const MAX_RANK: usize = 32;
 
@@ -35,7 +35,7 @@ pub struct RecordDigest(pub [u8; 16]);
 
 impl RecordDigest {
     /// Computes the digest of a record as stored in the file.
-    pub fn of(record: &[u8]) -> Self {
+    pub fn compute(record: &[u8]) -> Self {
         RecordDigest(head(&Sha256::digest(record)))
     }
 }
@@ -78,28 +78,32 @@ impl LiveId {
 
 /// Location of a live dataset's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RecordLocation {
     /// Attribute of the dataset.
     Attribute,
     /// First chunk, after its stub.
     Chunk,
 }
 
-impl Place {
+impl RecordLocation {
     /// Returns the location of a record of `record` bytes, of a dataset of shape `dims` with chunks of shape
     /// `chunk`: in the first chunk, if there is one and HDF5 can encode its size there, for which the
     /// smallest chunks have two bytes.
-    pub fn of(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
+    pub fn choose(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
         let elements = chunk.iter().fold(1u64, |product, &length| product.saturating_mul(length)).max(1);
         let noted = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
-        let bytes = record as u64 + MAX_STUB as u64;
-        if dims.contains(&0) || bytes >= 1 << noted { Place::Attribute } else { Place::Chunk }
+        let bytes = record as u64 + MAX_STUB_BYTES as u64;
+        if dims.contains(&0) || bytes >= 1 << noted {
+            RecordLocation::Attribute
+        } else {
+            RecordLocation::Chunk
+        }
     }
 
     fn version(self) -> u8 {
         match self {
-            Place::Attribute => 1,
-            Place::Chunk => 2,
+            RecordLocation::Attribute => 1,
+            RecordLocation::Chunk => 2,
         }
     }
 }
@@ -112,7 +116,7 @@ pub struct Stub {
     /// Digest of its record.
     pub record: RecordDigest,
     /// Location of the record.
-    pub place: Place,
+    pub place: RecordLocation,
     /// Number of the chunk along each dimension (its offset divided by the chunk's shape).
     pub chunk: Vec<u64>,
 }
@@ -121,7 +125,7 @@ impl Stub {
     /// Encodes the stub.
     ///
     /// # Errors
-    /// `Limit` when it is longer than [`MAX_STUB`].
+    /// `Limit` when it is longer than [`MAX_STUB_BYTES`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let Ok(rank) = u8::try_from(self.chunk.len()) else {
             fail!(Limit, "rank {} is over 32", self.chunk.len())
@@ -134,12 +138,12 @@ impl Stub {
         for &n in &self.chunk {
             leb128(n, &mut out);
         }
-        let check: [u8; CHECK] = head(&Sha256::digest(&out));
+        let check: [u8; CHECKSUM_BYTES] = head(&Sha256::digest(&out));
         out.extend_from_slice(&check);
-        if out.len() > MAX_STUB {
+        if out.len() > MAX_STUB_BYTES {
             fail!(
                 Limit,
-                "the stub of chunk {:?} needs {} bytes, over the limit of {MAX_STUB}",
+                "the stub of chunk {:?} needs {} bytes, over the limit of {MAX_STUB_BYTES}",
                 self.chunk,
                 out.len()
             )
@@ -170,8 +174,8 @@ impl Stub {
             || Error::new(ErrorKind::Invalid, format!("the stub is cut short: {} bytes", bytes.len()));
         let (&[version, rank, r0, r1], _) = rest.split_first_chunk::<4>().ok_or_else(cut_short)?;
         let place = match version {
-            1 => Place::Attribute,
-            2 => Place::Chunk,
+            1 => RecordLocation::Attribute,
+            2 => RecordLocation::Chunk,
             _ => fail!(Unsupported, "stub version {version} is newer than this version of hyperchunk"),
         };
         if usize::from(rank) > MAX_RANK || (r0, r1) != (0, 0) {
@@ -179,8 +183,8 @@ impl Stub {
         }
         let (Some(id), Some(record), Some(mut numbers)) = (
             bytes.get(8..24).and_then(|b| b.first_chunk()),
-            bytes.get(24..FIXED).and_then(|b| b.first_chunk()),
-            bytes.get(FIXED..),
+            bytes.get(24..FIXED_BYTES).and_then(|b| b.first_chunk()),
+            bytes.get(FIXED_BYTES..),
         ) else {
             return Err(cut_short());
         };
@@ -192,14 +196,14 @@ impl Stub {
             chunk.push(n);
         }
         let body = bytes.get(..bytes.len() - numbers.len()).unwrap_or_default();
-        let (check, behind) = numbers.split_first_chunk::<CHECK>().ok_or_else(cut_short)?;
-        if body.len() + CHECK > MAX_STUB {
+        let (check, behind) = numbers.split_first_chunk::<CHECKSUM_BYTES>().ok_or_else(cut_short)?;
+        if body.len() + CHECKSUM_BYTES > MAX_STUB_BYTES {
             fail!(Invalid, "the stub is damaged")
         }
-        if *check != head::<CHECK>(&Sha256::digest(body)) {
+        if *check != head::<CHECKSUM_BYTES>(&Sha256::digest(body)) {
             fail!(Invalid, "the stub is damaged: its checksum does not match")
         }
-        let holds_record = place == Place::Chunk && chunk.iter().all(|&n| n == 0);
+        let holds_record = place == RecordLocation::Chunk && chunk.iter().all(|&n| n == 0);
         if !behind.is_empty() && !holds_record {
             fail!(Invalid, "the stub has {} bytes too many", behind.len())
         }
@@ -249,14 +253,14 @@ fn take_leb128(bytes: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn stub(place: Place, chunk: &[u64]) -> Stub {
-        Stub { id: LiveId([7; 16]), record: RecordDigest::of(b"{}"), place, chunk: chunk.to_vec() }
+    fn stub(place: RecordLocation, chunk: &[u64]) -> Stub {
+        Stub { id: LiveId([7; 16]), record: RecordDigest::compute(b"{}"), place, chunk: chunk.to_vec() }
     }
 
-    fn check(place: Place, chunk: &[u64]) {
+    fn check(place: RecordLocation, chunk: &[u64]) {
         let stub = stub(place, chunk);
         let bytes = stub.encode().unwrap();
-        assert!(bytes.len() <= MAX_STUB);
+        assert!(bytes.len() <= MAX_STUB_BYTES);
         assert_eq!(Stub::parse(&bytes).unwrap(), stub);
         for cut in 0..bytes.len() {
             assert!(Stub::parse(&bytes[..cut]).is_err(), "cut at {cut}");
@@ -273,8 +277,8 @@ mod tests {
     #[test]
     fn every_flipped_bit_and_every_cut_is_seen() {
         for chunk in [&[][..], &[0], &[0, 249], &[u64::MAX, 1 << 40], &[100; 32]] {
-            check(Place::Attribute, chunk);
-            check(Place::Chunk, chunk);
+            check(RecordLocation::Attribute, chunk);
+            check(RecordLocation::Chunk, chunk);
         }
     }
 
@@ -282,26 +286,26 @@ mod tests {
     fn a_record_lies_behind_the_stub_of_the_first_chunk_alone() {
         let with_record =
             |place, chunk: &[u64]| [stub(place, chunk).encode().unwrap(), b"{}".to_vec()].concat();
-        let bytes = with_record(Place::Chunk, &[0, 0]);
-        assert_eq!(Stub::split(&bytes).unwrap(), (stub(Place::Chunk, &[0, 0]), Some(&b"{}"[..])));
-        for (place, chunk) in [(Place::Chunk, [0, 1]), (Place::Attribute, [0, 0])] {
+        let bytes = with_record(RecordLocation::Chunk, &[0, 0]);
+        assert_eq!(Stub::split(&bytes).unwrap(), (stub(RecordLocation::Chunk, &[0, 0]), Some(&b"{}"[..])));
+        for (place, chunk) in [(RecordLocation::Chunk, [0, 1]), (RecordLocation::Attribute, [0, 0])] {
             assert_eq!(Stub::split(&with_record(place, &chunk)).unwrap_err().kind(), ErrorKind::Invalid);
         }
     }
 
     #[test]
     fn where_records_fit() {
-        assert_eq!(Place::of(6000, &[4], &[4]), Place::Chunk);
-        assert_eq!(Place::of(6000, &[0, 4], &[1, 4]), Place::Attribute);
-        assert_eq!(Place::of(65_536, &[4], &[4]), Place::Attribute);
-        assert_eq!(Place::of(65_536, &[256], &[256]), Place::Chunk);
-        assert_eq!(Place::of(64 << 20, &[1 << 16], &[1 << 16]), Place::Chunk);
-        assert_eq!(Place::of(64 << 20, &[1 << 30], &[1 << 30]), Place::Chunk);
+        assert_eq!(RecordLocation::choose(6000, &[4], &[4]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(6000, &[0, 4], &[1, 4]), RecordLocation::Attribute);
+        assert_eq!(RecordLocation::choose(65_536, &[4], &[4]), RecordLocation::Attribute);
+        assert_eq!(RecordLocation::choose(65_536, &[256], &[256]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(64 << 20, &[1 << 16], &[1 << 16]), RecordLocation::Chunk);
+        assert_eq!(RecordLocation::choose(64 << 20, &[1 << 30], &[1 << 30]), RecordLocation::Chunk);
     }
 
     #[test]
     fn too_many_large_numbers_are_refused() {
-        let stub = stub(Place::Attribute, &[u64::MAX; 32]);
+        let stub = stub(RecordLocation::Attribute, &[u64::MAX; 32]);
         assert_eq!(stub.encode().unwrap_err().kind(), ErrorKind::Limit);
     }
 

@@ -21,7 +21,7 @@ const REVOKED: &str = "hyperchunk-revoked-key-v1";
 
 /// Known key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct KnownKey {
     /// Fingerprint.
     pub fingerprint: Fingerprint,
     /// Key, unless only its fingerprint was given.
@@ -31,29 +31,29 @@ pub struct Listed {
     /// Label for display.
     pub email: String,
     /// Profile that lists it, or the time of its revocation.
-    pub place: Place,
+    pub place: KeyList,
     /// Set if the administrator listed it, for all users.
     pub shared: bool,
 }
 
 /// List that contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum KeyList {
     /// Profile of this name.
     Profile(String),
     /// Revoked keys, with the time of revocation.
     Revoked(String),
 }
 
-impl Listed {
+impl KnownKey {
     /// Makes the entry of a key in `profile`.
     pub fn new(key: &PublicKey, profile: &str) -> Self {
-        Listed {
-            fingerprint: Fingerprint::of(&key.key),
+        KnownKey {
+            fingerprint: Fingerprint::from_public_key(&key.key),
             key: Some(key.key),
             name: key.name.clone(),
             email: key.email.clone(),
-            place: Place::Profile(profile.to_owned()),
+            place: KeyList::Profile(profile.to_owned()),
             shared: false,
         }
     }
@@ -61,21 +61,21 @@ impl Listed {
     /// Returns the profile that lists it; `None` for a revoked key.
     pub fn profile(&self) -> Option<&str> {
         match &self.place {
-            Place::Profile(profile) => Some(profile),
-            Place::Revoked(_) => None,
+            KeyList::Profile(profile) => Some(profile),
+            KeyList::Revoked(_) => None,
         }
     }
 
     /// Returns the time of revocation, if it is revoked.
     pub fn revoked(&self) -> Option<&str> {
         match &self.place {
-            Place::Profile(_) => None,
-            Place::Revoked(since) => Some(since),
+            KeyList::Profile(_) => None,
+            KeyList::Revoked(since) => Some(since),
         }
     }
 
     fn to_text(&self) -> String {
-        let Listed { fingerprint, name, email, .. } = self;
+        let KnownKey { fingerprint, name, email, .. } = self;
         match self.key {
             Some(key) => PublicKey { key, name: name.clone(), email: email.clone() }.to_text(),
             None => format!("{FINGERPRINT}\nfingerprint {fingerprint}\nname {name}\nemail {email}\n"),
@@ -84,18 +84,18 @@ impl Listed {
 
     fn from_text(text: &str, profile: &str) -> Result<Self> {
         if text.lines().next() != Some(FINGERPRINT) {
-            return PublicKey::from_text(text).map(|key| Listed::new(&key, profile));
+            return PublicKey::from_text(text).map(|key| KnownKey::new(&key, profile));
         }
         let field = |label: &str| {
             let line = text.lines().find_map(|l| l.strip_prefix(label)?.strip_prefix(' '));
             line.unwrap_or_default().to_owned()
         };
-        Ok(Listed {
+        Ok(KnownKey {
             fingerprint: Fingerprint::parse(&field("fingerprint"))?,
             key: None,
             name: field("name"),
             email: field("email"),
-            place: Place::Profile(profile.to_owned()),
+            place: KeyList::Profile(profile.to_owned()),
             shared: false,
         })
     }
@@ -149,7 +149,7 @@ impl Lists {
     }
 
     /// Returns the one profile that lists this key.
-    fn profile_of(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
+    fn find_profile(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
         let mut found = Vec::new();
         for profile in keys::list_folder(&self.folder.join("profiles"))? {
             if is_name(&profile) && self.lists(&profile, fingerprint)? == Some(true) {
@@ -176,7 +176,7 @@ impl Lists {
 ///
 /// # Errors
 /// `Refused` when it was revoked; `Key` when a relevant file is unsafe, or two profiles list it.
-pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
+pub(crate) fn profile_name(fingerprint: &Fingerprint) -> Result<String> {
     let policy = Policy::load()?;
     check_revoked(fingerprint)?;
     let all = Lists::all();
@@ -187,7 +187,7 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
         }
     }
     for lists in all.iter().filter(|l| l.shared || policy.user_profiles) {
-        if let Some(profile) = lists.profile_of(fingerprint)? {
+        if let Some(profile) = lists.find_profile(fingerprint)? {
             return Ok(profile);
         }
     }
@@ -196,7 +196,7 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
         return Ok("untrusted".into());
     }
     match keys::own_public_key()? {
-        Some(own) if Fingerprint::of(&own.key) == *fingerprint => Ok("self".into()),
+        Some(own) if Fingerprint::from_public_key(&own.key) == *fingerprint => Ok("self".into()),
         _ => Ok("untrusted".into()),
     }
 }
@@ -250,8 +250,8 @@ fn revocation(lists: &Lists, fingerprint: &Fingerprint) -> Option<(String, Strin
     Some((field("name"), field("since")))
 }
 
-fn read_listed(text: &str, profile: &str, path: &Path, fingerprint: &Fingerprint) -> Result<Listed> {
-    let listed = Listed::from_text(text, profile).map_err(|e| e.about(path.display().to_string()))?;
+fn read_listed(text: &str, profile: &str, path: &Path, fingerprint: &Fingerprint) -> Result<KnownKey> {
+    let listed = KnownKey::from_text(text, profile).map_err(|e| e.about(path.display().to_string()))?;
     if listed.fingerprint != *fingerprint {
         fail!(Key, "{} does not hold the key that it is named after", path.display())
     }
@@ -262,7 +262,7 @@ fn read_listed(text: &str, profile: &str, path: &Path, fingerprint: &Fingerprint
 ///
 /// # Errors
 /// The errors of [`keys::config_dir`], and `Io`.
-pub fn list() -> Result<Vec<Result<Listed>>> {
+pub fn list() -> Result<Vec<Result<KnownKey>>> {
     let mut found = Vec::new();
     for lists in [Lists::own()?, Lists::shared()] {
         let mut profiles = keys::list_folder(&lists.folder.join("profiles"))?;
@@ -279,7 +279,7 @@ pub fn list() -> Result<Vec<Result<Listed>>> {
                     match lists.read(&path)? {
                         Some(text) => {
                             let listed = read_listed(&text, &profile, &path, &fingerprint)?;
-                            Ok(Listed { shared: lists.shared, ..listed })
+                            Ok(KnownKey { shared: lists.shared, ..listed })
                         }
                         None => fail!(Key, "{} cannot be read", path.display()),
                     }
@@ -291,8 +291,8 @@ pub fn list() -> Result<Vec<Result<Listed>>> {
         for stem in revoked {
             found.push(Fingerprint::parse(&stem).map(|fingerprint| {
                 let (name, since) = revocation(&lists, &fingerprint).unwrap_or_default();
-                let place = Place::Revoked(since);
-                Listed { fingerprint, key: None, name, email: String::new(), place, shared: lists.shared }
+                let place = KeyList::Revoked(since);
+                KnownKey { fingerprint, key: None, name, email: String::new(), place, shared: lists.shared }
             }));
         }
     }
@@ -304,8 +304,8 @@ pub fn list() -> Result<Vec<Result<Listed>>> {
 ///
 /// # Errors
 /// The errors of [`list`].
-pub fn known() -> Result<(Vec<Listed>, Option<String>)> {
-    let mut known = Vec::from_iter(keys::own_public_key()?.map(|own| Listed::new(&own, "self")));
+pub fn known() -> Result<(Vec<KnownKey>, Option<String>)> {
+    let mut known = Vec::from_iter(keys::own_public_key()?.map(|own| KnownKey::new(&own, "self")));
     let mut bad = Vec::new();
     for listed in list()? {
         match listed {
@@ -322,8 +322,8 @@ pub fn known() -> Result<(Vec<Listed>, Option<String>)> {
 ///
 /// # Errors
 /// The errors of [`list`].
-pub fn find(fingerprint: &Fingerprint) -> Result<Option<Listed>> {
-    let in_profile = |l: &Listed| l.fingerprint == *fingerprint && matches!(l.place, Place::Profile(_));
+pub fn find(fingerprint: &Fingerprint) -> Result<Option<KnownKey>> {
+    let in_profile = |l: &KnownKey| l.fingerprint == *fingerprint && matches!(l.place, KeyList::Profile(_));
     Ok(list()?.into_iter().flatten().find(in_profile))
 }
 
@@ -332,8 +332,8 @@ pub fn find(fingerprint: &Fingerprint) -> Result<Option<Listed>> {
 /// # Errors
 /// `Refused` when it was revoked, unless `even_if_revoked`; `NotFound` when there is no such profile; `Key`
 /// for invalid labels; `Io`.
-pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
-    let Place::Profile(profile) = &listed.place else { fail!(Key, "a revoked key is in no profile") };
+pub fn add(listed: &KnownKey, even_if_revoked: bool) -> Result<()> {
+    let KeyList::Profile(profile) = &listed.place else { fail!(Key, "a revoked key is in no profile") };
     if profile != "untrusted" && !Policy::load()?.user_profiles {
         fail!(
             Refused,
@@ -382,7 +382,7 @@ pub fn revoke(fingerprint: &Fingerprint, name: &str, now: &str) -> Result<()> {
 /// # Errors
 /// `Io`.
 pub fn remove(fingerprint: &Fingerprint) -> Result<bool> {
-    let in_profile = |l: &Listed| l.fingerprint == *fingerprint && matches!(l.place, Place::Profile(_));
+    let in_profile = |l: &KnownKey| l.fingerprint == *fingerprint && matches!(l.place, KeyList::Profile(_));
     let known = list()?.into_iter().flatten().any(|l| in_profile(&l) && !l.shared);
     unlist(fingerprint, None)?;
     Ok(known)
@@ -392,11 +392,11 @@ pub fn remove(fingerprint: &Fingerprint) -> Result<bool> {
 ///
 /// # Errors
 /// `NotFound` when it is in none, and the errors of [`add`].
-pub fn move_to(fingerprint: &Fingerprint, profile: &str) -> Result<Listed> {
+pub fn move_to(fingerprint: &Fingerprint, profile: &str) -> Result<KnownKey> {
     let Some(known) = find(fingerprint)? else {
         fail!(NotFound, "{fingerprint} is in no profile: hyperchunk trust add")
     };
-    let listed = Listed { place: Place::Profile(profile.to_owned()), shared: false, ..known };
+    let listed = KnownKey { place: KeyList::Profile(profile.to_owned()), shared: false, ..known };
     add(&listed, false)?;
     Ok(listed)
 }

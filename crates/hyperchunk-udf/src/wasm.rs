@@ -17,15 +17,15 @@ pub const TARGET_CPP: &str = "wasm32/c++";
 /// Custom section with the names of the datasets, one a line.
 pub const DATASETS: &str = "hyperchunk.datasets";
 /// Maximum size of a module in bytes.
-pub const MAX_MODULE: usize = 16 << 20;
+pub const MAX_MODULE_BYTES: usize = 16 << 20;
 /// Maximum number of functions in a module. Like the next two, bounds the cost of compilation.
 pub const MAX_FUNCTIONS: u32 = 20_000;
 /// Maximum size of a function in bytes.
-pub const MAX_FUNCTION: u32 = 512 << 10;
+pub const MAX_FUNCTION_BYTES: u32 = 512 << 10;
 /// Maximum size of a module's code in bytes.
-pub const MAX_CODE: u32 = 8 << 20;
+pub const MAX_TOTAL_CODE_BYTES: u32 = 8 << 20;
 /// Maximum initial memory of a module in bytes. Inputs and outputs follow it.
-pub const LOW_MEMORY: u64 = 64 << 20;
+pub const MAX_INITIAL_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Properties of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub fn check(bytes: &[u8]) -> Result<Module> {
         }
         _ => fail!(Syntax, "it is no WebAssembly module"),
     }
-    if bytes.len() > MAX_MODULE {
-        fail!(Limit, "the module has more than {} MiB", MAX_MODULE >> 20)
+    if bytes.len() > MAX_MODULE_BYTES {
+        fail!(Limit, "the module has more than {} MiB", MAX_MODULE_BYTES >> 20)
     }
     let mut module = Module::default();
     let mut rest = Cursor(sections);
@@ -177,24 +177,24 @@ fn memories(mut content: Cursor<'_>) -> Result<bool> {
             "its memory is shared between threads, or has 64-bit addresses; neither is possible here"
         )
     }
-    if u64::from(pages) << 16 > LOW_MEMORY {
+    if u64::from(pages) << 16 > MAX_INITIAL_MEMORY_BYTES {
         fail!(
             Limit,
             "its memory begins with {} MiB, and at most {} MiB are possible; let it grow instead",
             u64::from(pages) >> 4,
-            LOW_MEMORY >> 20
+            MAX_INITIAL_MEMORY_BYTES >> 20
         )
     }
     Ok(true)
 }
 
 fn functions(mut content: Cursor<'_>) -> Result<bool> {
-    if content.0.len() > MAX_CODE as usize {
+    if content.0.len() > MAX_TOTAL_CODE_BYTES as usize {
         fail!(
             Limit,
             "its code has {} KiB; at most {} KiB are compiled",
             content.0.len() >> 10,
-            MAX_CODE >> 10
+            MAX_TOTAL_CODE_BYTES >> 10
         )
     }
     let Some(count) = content.number() else { return Ok(false) };
@@ -203,12 +203,12 @@ fn functions(mut content: Cursor<'_>) -> Result<bool> {
     }
     for n in 0..count {
         let Some(size) = content.number() else { return Ok(false) };
-        if size > MAX_FUNCTION {
+        if size > MAX_FUNCTION_BYTES {
             fail!(
                 Limit,
                 "function {n} of its code has {} KiB; at most {} KiB are compiled",
                 size >> 10,
-                MAX_FUNCTION >> 10
+                MAX_FUNCTION_BYTES >> 10
             )
         }
         if content.take(size).is_none() {

@@ -9,7 +9,7 @@ use crate::fail;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::memory::Map;
 use hyperchunk_udf::protocol::{STATUS_BYTES, Setup};
-use hyperchunk_udf::wasm::LOW_MEMORY;
+use hyperchunk_udf::wasm::MAX_INITIAL_MEMORY_BYTES;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ impl Reservation {
         }
         let mut reservation = Reservation {
             base: base as usize,
-            size: LOW_MEMORY,
+            size: MAX_INITIAL_MEMORY_BYTES,
             segments: Vec::with_capacity(fds.len()),
             taken: AtomicBool::new(false),
         };
@@ -67,7 +67,7 @@ impl Reservation {
             };
             reservation.place(segment, hidden, bytes, fd)?;
         }
-        reservation.protect(0..LOW_MEMORY)?;
+        reservation.protect(0..MAX_INITIAL_MEMORY_BYTES)?;
         Ok(reservation)
     }
 
@@ -167,7 +167,9 @@ unsafe impl MemoryCreator for Creator {
         reserved: Option<usize>,
         guard: usize,
     ) -> std::result::Result<Box<dyn LinearMemory>, String> {
-        let fits = reserved.is_some_and(|r| r <= RESERVED) && guard <= GUARD && minimum as u64 <= LOW_MEMORY;
+        let fits = reserved.is_some_and(|r| r <= RESERVED)
+            && guard <= GUARD
+            && minimum as u64 <= MAX_INITIAL_MEMORY_BYTES;
         if !fits || self.0.taken.swap(true, Ordering::Relaxed) {
             return Err("there is one memory, which begins with at most 64 MiB".into());
         }

@@ -7,7 +7,7 @@ use crate::wasi;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::host::code::MAX_CODE;
+use hyperchunk_udf::host::code::MAX_CODE_BYTES;
 use hyperchunk_udf::protocol::{Setup, block_bytes};
 use hyperchunk_udf::record::RandomBytes;
 use hyperchunk_udf::wasm;
@@ -57,7 +57,7 @@ impl WasmRuntime {
         for slot in &setup.slots {
             datasets.push(Dataset {
                 name: slot.name.trim_start_matches('/').to_owned(),
-                type_name: Datatype::parse(&slot.datatype)?.told_name(),
+                type_name: Datatype::parse(&slot.datatype)?.type_name_for_lib(),
                 address: 0,
                 dims: Vec::new(),
                 start: Vec::new(),
@@ -67,7 +67,7 @@ impl WasmRuntime {
     }
 
     fn module(&self, given: OwnedFd) -> Result<Module> {
-        let bytes = read(given, wasm::MAX_MODULE)?;
+        let bytes = read(given, wasm::MAX_MODULE_BYTES)?;
         wasm::check(&bytes)?;
         Module::from_binary(&self.engine, &bytes).map_err(|e| {
             Error::new(ErrorKind::Failed, format!("the module does not compile: {}", escape(&chain(&e), 400)))
@@ -197,11 +197,11 @@ impl Runtime for WasmRuntime {
     fn compile(&mut self, compiled: OwnedFd) -> Result<Vec<u8>> {
         let code = self.module(compiled)?.serialize();
         let code = code.map_err(|e| Error::new(ErrorKind::Worker, format!("WebAssembly: {e:#}")))?;
-        Ok(if code.len() > MAX_CODE { Vec::new() } else { code })
+        Ok(if code.len() > MAX_CODE_BYTES { Vec::new() } else { code })
     }
 
     fn take_code(&mut self, code: OwnedFd) -> Result<bool> {
-        let bytes = read(code, MAX_CODE)?;
+        let bytes = read(code, MAX_CODE_BYTES)?;
         // SAFETY: the host has kept code produced by a worker of this build, unchanged according to its
         // digest. If that worker lied, or the user's own files do, only this locked-down process is the
         // victim: the code that runs here could be native as well.

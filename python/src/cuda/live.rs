@@ -3,7 +3,7 @@
 use super::errors::Failure;
 use super::read::Wanted;
 use hyperchunk::StoredPiece;
-use hyperchunk_cuda::ingest::{Placed, Placing, Report};
+use hyperchunk_cuda::ingest::{BlockCopier, BlockPart, Report};
 use hyperchunk_cuda::{Context, DeviceMemory, ErrorKind};
 use hyperchunk_live::device::{Computed, Device, compute};
 use std::os::fd::OwnedFd;
@@ -49,7 +49,7 @@ struct Array<'a> {
     context: &'a Arc<Context>,
     memory: &'a DeviceMemory,
     /// Memory of the worker, and the kernel that copies from it.
-    lent: Option<(DeviceMemory, Placing)>,
+    lent: Option<(DeviceMemory, BlockCopier)>,
 }
 
 impl Array<'_> {
@@ -75,7 +75,7 @@ impl Device for Array<'_> {
             Err(error) => return Err(error.within(format_args!("{}: a block of it", self.name())).into()),
         };
         let bytes = lent.bytes() as u64;
-        self.lent = Some((lent, Placing::new(self.context)?));
+        self.lent = Some((lent, BlockCopier::new(self.context)?));
         Ok(Ok((descriptor, bytes)))
     }
 
@@ -85,7 +85,7 @@ impl Device for Array<'_> {
             return Err(hyperchunk::Error::invalid("a block without memory").into());
         };
         let shape = self.wanted.choice.shape(self.wanted.dataset.dims());
-        let part = Placed {
+        let part = BlockPart {
             block,
             from: &piece.from,
             dims: &shape,

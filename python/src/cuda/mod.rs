@@ -28,7 +28,7 @@ pub(crate) struct DeviceArray {
     shape: Vec<i64>,
     element: Element,
     report: Option<Report>,
-    through_host: Option<String>,
+    host_fallback_reason: Option<String>,
 }
 
 #[pymethods]
@@ -74,8 +74,8 @@ impl DeviceArray {
 
     /// Reason why the elements passed through host memory, if they did.
     #[getter]
-    fn through_host(&self) -> Option<&str> {
-        self.through_host.as_deref()
+    fn host_fallback_reason(&self) -> Option<&str> {
+        self.host_fallback_reason.as_deref()
     }
 
     /// Copies the array into host memory of exactly its size.
@@ -132,8 +132,8 @@ pub(crate) fn read_to_device(
         read::read(&wanted, device)
     });
     match found {
-        Ok(read::Arrived { memory, report, through_host }) => {
-            Ok(DeviceArray { memory: Arc::new(memory), shape, element, report, through_host })
+        Ok(read::Arrived { memory, report, host_fallback_reason }) => {
+            Ok(DeviceArray { memory: Arc::new(memory), shape, element, report, host_fallback_reason })
         }
         Err(Failure::Read(error)) => Err(to_python(py, &error)),
         Err(Failure::Cuda(error)) => Err(cuda_error(py, &error)),

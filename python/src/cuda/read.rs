@@ -8,7 +8,7 @@ use hyperchunk::model::{ByteOrder, Class, Datatype};
 use hyperchunk::slabs::{Steps, slabs_of};
 use hyperchunk::{Dataset, StoredBox, select};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
-use hyperchunk_cuda::ingest::{Input, Options, Part, Report, Request, Stored, ingest};
+use hyperchunk_cuda::ingest::{ChunkBytes, Input, Options, Part, Report, Request, ingest};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Context, DeviceMemory, Stream};
 use hyperchunk_udf::host::Programs;
@@ -36,16 +36,16 @@ pub(super) struct Arrived {
     pub(super) memory: DeviceMemory,
     pub(super) report: Option<Report>,
     /// Reason why the elements passed through host memory, if they did.
-    pub(super) through_host: Option<String>,
+    pub(super) host_fallback_reason: Option<String>,
 }
 
 /// Reads to memory on a GPU. The GPU decodes stored chunks if it can, results of kernels stay
 /// there, and everything else is decoded by the processor.
 pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure> {
-    let context = Context::of(device)?;
+    let context = Context::for_device(device)?;
     let name = || wanted.dataset.object().path().unwrap_or("(no name)").to_owned();
     let memory = DeviceMemory::alloc(&context, wanted.bytes).map_err(|error| error.within(name()))?;
-    let whole = |memory, report| Ok(Arrived { memory, report, through_host: None });
+    let whole = |memory, report| Ok(Arrived { memory, report, host_fallback_reason: None });
     if wanted.bytes == 0 {
         return whole(memory, None);
     }
@@ -59,7 +59,7 @@ pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure>
     let stream = Stream::new(&context)?;
     decoded_here(wanted, &stream, &memory)?;
     stream.synchronize()?;
-    Ok(Arrived { memory, report: None, through_host: Some(why) })
+    Ok(Arrived { memory, report: None, host_fallback_reason: Some(why) })
 }
 
 /// Copies the chunks as they are stored and decodes them on the GPU, if possible.
@@ -114,8 +114,8 @@ impl StoredAs<'_> {
         let pieces = self.found.pieces.get(pieces).unwrap_or_default().iter();
         let parts = pieces.map(|piece| Part {
             stored: match &piece.range {
-                Some(range) => Stored::At { offset: range.start, bytes: range.end - range.start },
-                None => Stored::Fill(fill),
+                Some(range) => ChunkBytes::At { offset: range.start, bytes: range.end - range.start },
+                None => ChunkBytes::Fill(fill),
             },
             mask: piece.mask,
             from: piece.from.clone(),

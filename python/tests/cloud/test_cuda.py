@@ -137,5 +137,5 @@ def test_kernels_of_live_datasets(
     file = open_s3("live.h5")
     for selection in (..., np.s_[3:20, 5:]):
         found = file["NDVI"].cuda(selection)
-        assert (found.through_host, found.report is None) == (None, False)
+        assert (found.host_fallback_reason, found.report is None) == (None, False)
         assert found.to_numpy().tobytes() == file["NDVI"][selection].tobytes()

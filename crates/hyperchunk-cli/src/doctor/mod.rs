@@ -7,13 +7,13 @@ use hyperchunk_h5abi::Library;
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::host::results::Results;
-use hyperchunk_udf::host::{Kept, code};
-use hyperchunk_udf::host::{Probed, Programs, probe};
+use hyperchunk_udf::host::{DiskCache, code};
+use hyperchunk_udf::host::{ProbeResult, Programs, probe};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
 use hyperchunk_udf::system;
-use hyperchunk_udf::trust::{self, Listed, Place};
+use hyperchunk_udf::trust::{self, KeyList, KnownKey};
 use hyperchunk_udf::worker::lockdown::Layers;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     say!("python     {}", found(programs.python()));
     gpu::print(&programs);
     match keys::own_public_key() {
-        Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
+        Ok(Some(key)) => say!("key        {}", Fingerprint::from_public_key(&key.key)),
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),
         Err(error) => say!("key        not usable: {error}"),
     }
@@ -69,7 +69,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
                 Ok(Probed { layers: Layers::NONE, .. }) => {
                     "runs, without a sandbox: this build is for measurements".to_owned()
                 }
-                Ok(Probed { layers, landlock_abi, start }) => {
+                Ok(ProbeResult { layers, landlock_abi, start }) => {
                     let time = start.map(|t| format!("; a worker starts in {:.1} ms", 1e3 * t.as_secs_f64()));
                     format!(
                         "runs, contained by {layers} (Landlock {landlock_abi}){}",
@@ -125,7 +125,7 @@ fn print_keys() -> usize {
     let mut bad = 0;
     for one in listed {
         match one {
-            Ok(Listed { place: Place::Profile(profile), .. }) => {
+            Ok(KnownKey { place: KeyList::Profile(profile), .. }) => {
                 *places.entry(format!("in {profile}")).or_default() += 1;
             }
             Ok(_) => *places.entry("revoked".into()).or_default() += 1,

@@ -1,6 +1,6 @@
 //! Evaluation of instructions on values. Integers wrap, floats round to nearest.
 
-use super::instruction::{Compare, Kind, Operation, Towards, Type};
+use super::instruction::{Compare, Kind, Operation, RoundingDirection, Type};
 
 /// Zero-extends the lowest `bits` bits.
 pub(super) fn unsigned(value: u64, bits: u32) -> u64 {
@@ -39,7 +39,7 @@ pub(super) fn compute(operation: Operation, ty: Type, from: [u64; 4], flush: boo
     match (ty.kind, ty.bits) {
         (Kind::Float, 32) => {
             let [a, b, c, _] = from.map(|value| flushed(float32(value), flush));
-            match of_floats(operation, f64::from(a), f64::from(b), c.into(), true) {
+            match compute_floats(operation, f64::from(a), f64::from(b), c.into(), true) {
                 Float::Value32(value) => {
                     let value = flushed(value, flush);
                     let value = if saturate {
@@ -49,22 +49,22 @@ pub(super) fn compute(operation: Operation, ty: Type, from: [u64; 4], flush: boo
                     };
                     bits32(value)
                 }
-                Float::Value64(_) | Float::Bits => of_bits(operation, ty, from),
+                Float::Value64(_) | Float::Bits => compute_bits(operation, ty, from),
             }
         }
         (Kind::Float, 64) => {
             let [a, b, c, _] = from.map(f64::from_bits);
-            match of_floats(operation, a, b, c, false) {
+            match compute_floats(operation, a, b, c, false) {
                 Float::Value64(value) => if saturate { value.clamp(0.0, 1.0) } else { value }.to_bits(),
-                Float::Value32(_) | Float::Bits => of_bits(operation, ty, from),
+                Float::Value32(_) | Float::Bits => compute_bits(operation, ty, from),
             }
         }
-        _ => of_bits(operation, ty, from),
+        _ => compute_bits(operation, ty, from),
     }
 }
 
 /// Computes a sum or product with directed rounding. The nearest value and its error are known exactly.
-pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: [u64; 3]) -> u64 {
+pub(super) fn directed(operation: Operation, bits: u32, towards: RoundingDirection, from: [u64; 3]) -> u64 {
     let sum = |a: f64, b: f64| {
         let s = a + b;
         let back = s - a;
@@ -82,7 +82,7 @@ pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: 
         let nearest = value as f32;
         let more = value - f64::from(nearest);
         let more = if more == 0.0 { lacks } else { more };
-        let up = towards == Towards::Up || (towards == Towards::Zero && value < 0.0);
+        let up = towards == RoundingDirection::Up || (towards == RoundingDirection::Zero && value < 0.0);
         return bits32(match more.partial_cmp(&0.0) {
             Some(order) if order.is_gt() && up => nearest.next_up(),
             Some(order) if order.is_lt() && !up => nearest.next_down(),
@@ -95,7 +95,7 @@ pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: 
         Operation::Sub => sum(a, -b),
         _ => (a * b, a.mul_add(b, -(a * b))),
     };
-    let up = towards == Towards::Up || (towards == Towards::Zero && nearest < 0.0);
+    let up = towards == RoundingDirection::Up || (towards == RoundingDirection::Zero && nearest < 0.0);
     match more.partial_cmp(&0.0) {
         Some(order) if order.is_gt() && up => nearest.next_up(),
         Some(order) if order.is_lt() && !up => nearest.next_down(),
@@ -135,7 +135,7 @@ enum Float {
 }
 
 /// Computes operations on floats: in 32 bits for values of that type, so that each rounds once.
-fn of_floats(operation: Operation, a: f64, b: f64, c: f64, narrow: bool) -> Float {
+fn compute_floats(operation: Operation, a: f64, b: f64, c: f64, narrow: bool) -> Float {
     macro_rules! each {
         ($single:expr, $double:expr) => {
             if narrow {
@@ -212,7 +212,7 @@ fn of_floats(operation: Operation, a: f64, b: f64, c: f64, narrow: bool) -> Floa
 }
 
 /// Computes operations on integers and on bits.
-fn of_bits(operation: Operation, ty: Type, from: [u64; 4]) -> u64 {
+fn compute_bits(operation: Operation, ty: Type, from: [u64; 4]) -> u64 {
     let [a, b, c, d] = from;
     let bits = ty.bits;
     let whole = |value: u64| integer(value, ty);

@@ -1,10 +1,10 @@
 //! Decoding of one statement to one instruction.
 
 use super::instruction::{
-    Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, Space, Special, Together, Towards,
-    Type,
+    Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, RoundingDirection, Space, Special,
+    Type, WarpOperation,
 };
-use super::parse::{Body, Parser, Raw, Result, immediate};
+use super::parse::{Body, Parser, RawOperand, Result, immediate};
 
 /// The parts of an opcode after its name: types, and the rest.
 struct Parts<'a> {
@@ -13,12 +13,12 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(opcode: &'a str) -> (&'a str, Parts<'a>) {
+    fn parse(opcode: &'a str) -> (&'a str, Parts<'a>) {
         let mut words = opcode.split('.');
         let name = words.next().unwrap_or_default();
         let mut parts = Parts { types: Vec::new(), others: Vec::new() };
         for word in words {
-            match Type::of(word) {
+            match Type::parse(word) {
                 Some(ty) => parts.types.push(ty),
                 None => parts.others.push(word),
             }
@@ -34,7 +34,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Removes one of several words.
-    fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Option<T> {
+    fn take_word<T: Copy>(&mut self, words: &[(&str, T)]) -> Option<T> {
         words.iter().find(|(word, _)| self.take(word)).map(|(_, value)| *value)
     }
 }
@@ -100,21 +100,26 @@ const ZERO: Operand = Operand::Immediate(0);
 
 impl<'a> Parser<'a> {
     /// Decodes an opcode with its operands.
-    pub(super) fn decode(&self, body: &mut Body<'a>, opcode: &'a str, raw: Vec<Raw<'a>>) -> Result<Action> {
-        let (name, mut parts) = Parts::of(opcode);
+    pub(super) fn decode(
+        &self,
+        body: &mut Body<'a>,
+        opcode: &'a str,
+        raw: Vec<RawOperand<'a>>,
+    ) -> Result<Action> {
+        let (name, mut parts) = Parts::parse(opcode);
         let unknown = |body: &Body<'a>| body.wrong(format!("the instruction {opcode} is not known"));
         match name {
             "bra" => {
-                let [Raw::Word(target)] = raw[..] else { return body.wrong("bra without a label") };
+                let [RawOperand::Word(target)] = raw[..] else { return body.wrong("bra without a label") };
                 body.branch(target);
                 return Ok(Action::Nothing);
             }
             "brx" => {
-                let [Raw::Word(index), Raw::Word(table)] = raw[..] else {
+                let [RawOperand::Word(index), RawOperand::Word(table)] = raw[..] else {
                     return body.wrong("brx without a table");
                 };
                 body.indexed(table);
-                let index = self.value(body, &Raw::Word(index), B32)?;
+                let index = self.value(body, &RawOperand::Word(index), B32)?;
                 return Ok(Action::BranchIndexed { index, targets: Vec::new() });
             }
             "call" => return self.call(body, &raw),
@@ -129,13 +134,13 @@ impl<'a> Parser<'a> {
                 let [mask] = &raw[..] else { return unknown(body) };
                 let mask = self.value(body, mask, B32)?;
                 let (to, within, from) = (None, None, [ZERO; 3]);
-                return Ok(Action::Warp { what: Together::Wait, to, within, from, mask });
+                return Ok(Action::Warp { what: WarpOperation::Wait, to, within, from, mask });
             }
             "bar" | "barrier" => {
                 let plain = parts.take("sync");
                 parts.take("cta");
                 parts.take("aligned");
-                let whole = matches!(raw[..], [Raw::Word("0")]);
+                let whole = matches!(raw[..], [RawOperand::Word("0")]);
                 if !plain || !parts.others.is_empty() || !whole {
                     return unknown(body);
                 }
@@ -178,7 +183,11 @@ impl<'a> Parser<'a> {
         }
         let saturate = parts.take("sat");
         let flush = parts.take("ftz");
-        let towards = parts.one_of(&[("rz", Towards::Zero), ("rm", Towards::Down), ("rp", Towards::Up)]);
+        let towards = parts.take_word(&[
+            ("rz", RoundingDirection::Zero),
+            ("rm", RoundingDirection::Down),
+            ("rp", RoundingDirection::Up),
+        ]);
         let Some((operation, inputs)) = arithmetic(name, &mut parts) else { return unknown(body) };
         let Some(ty) = parts.types.first().copied().or((name == "prmt").then_some(B32)) else {
             return unknown(body);
@@ -192,9 +201,9 @@ impl<'a> Parser<'a> {
         {
             return unknown(body);
         }
-        let of_floats = matches!(operation, Operation::Fma | Operation::Sqrt | Operation::Reciprocal)
+        let needs_floats = matches!(operation, Operation::Fma | Operation::Sqrt | Operation::Reciprocal)
             || APPROXIMATE.iter().any(|(_, of)| *of == operation);
-        if of_floats && ty.kind != Kind::Float {
+        if needs_floats && ty.kind != Kind::Float {
             return unknown(body);
         }
         if let Some(towards) = towards {
@@ -211,7 +220,7 @@ impl<'a> Parser<'a> {
             return Ok(Action::Directed { operation, bits: ty.bits, towards, to, from: [a, b, c] });
         }
         if let Operation::Lookup(_) = operation {
-            let Some(Raw::Word(table)) = raw.get(4) else { return unknown(body) };
+            let Some(RawOperand::Word(table)) = raw.get(4) else { return unknown(body) };
             let Some(table) = super::parse::integer(table).and_then(|table| u8::try_from(table).ok()) else {
                 return unknown(body);
             };
@@ -229,7 +238,7 @@ impl<'a> Parser<'a> {
         body: &Body<'a>,
         operation: Operation,
         ty: Type,
-        raw: &[Raw<'a>],
+        raw: &[RawOperand<'a>],
         inputs: usize,
     ) -> Result<Action> {
         if raw.len() != inputs + 1 {
@@ -262,36 +271,37 @@ impl<'a> Parser<'a> {
         body: &Body<'a>,
         name: &str,
         parts: &mut Parts<'a>,
-        raw: &[Raw<'a>],
+        raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         if !parts.take("sync") {
             return Ok(None);
         }
         let what = match name {
-            "shfl" => parts.one_of(&[
-                ("up", Together::Up),
-                ("down", Together::Down),
-                ("bfly", Together::Butterfly),
-                ("idx", Together::Index),
+            "shfl" => parts.take_word(&[
+                ("up", WarpOperation::Up),
+                ("down", WarpOperation::Down),
+                ("bfly", WarpOperation::Butterfly),
+                ("idx", WarpOperation::Index),
             ]),
-            _ => parts.one_of(&[
-                ("all", Together::All),
-                ("any", Together::Any),
-                ("uni", Together::Uniform),
-                ("ballot", Together::Ballot),
+            _ => parts.take_word(&[
+                ("all", WarpOperation::All),
+                ("any", WarpOperation::Any),
+                ("uni", WarpOperation::Uniform),
+                ("ballot", WarpOperation::Ballot),
             ]),
         };
         let (Some(what), true, [ty]) = (what, parts.others.is_empty(), &parts.types[..]) else {
             return Ok(None);
         };
         let fits = match what {
-            Together::All | Together::Any | Together::Uniform => ty.kind == Kind::Predicate,
+            WarpOperation::All | WarpOperation::Any | WarpOperation::Uniform => ty.kind == Kind::Predicate,
             _ => *ty == B32,
         };
         let (to, within) = match raw.first() {
-            Some(Raw::Pair(to, within)) if name == "shfl" => {
-                (self.register(body, &Raw::Word(to))?, Some(self.register(body, &Raw::Word(within))?))
-            }
+            Some(RawOperand::Pair(to, within)) if name == "shfl" => (
+                self.register(body, &RawOperand::Word(to))?,
+                Some(self.register(body, &RawOperand::Word(within))?),
+            ),
             Some(to) => (self.register(body, to)?, None),
             None => return Ok(None),
         };
@@ -312,7 +322,7 @@ impl<'a> Parser<'a> {
         body: &Body<'a>,
         name: &str,
         parts: &mut Parts<'a>,
-        raw: &[Raw<'a>],
+        raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         let (plain, takes) = match name {
             "addc" => ("add", true),
@@ -328,7 +338,7 @@ impl<'a> Parser<'a> {
         let operation = match plain {
             "add" => Operation::Add,
             "sub" => Operation::Sub,
-            "mad" => match parts.one_of(&[("lo", Operation::MadLow), ("hi", Operation::MadHigh)]) {
+            "mad" => match parts.take_word(&[("lo", Operation::MadLow), ("hi", Operation::MadHigh)]) {
                 Some(operation) => operation,
                 None => return Ok(None),
             },
@@ -345,16 +355,21 @@ impl<'a> Parser<'a> {
     }
 
     /// Decodes moves between a value and registers for its parts.
-    fn move_vector(&self, body: &Body<'a>, parts: &Parts<'a>, raw: &[Raw<'a>]) -> Result<Option<Action>> {
+    fn move_vector(
+        &self,
+        body: &Body<'a>,
+        parts: &Parts<'a>,
+        raw: &[RawOperand<'a>],
+    ) -> Result<Option<Action>> {
         let Some(ty) = parts.types.first() else { return Ok(None) };
         Ok(match raw {
-            [to, Raw::Vector(from)] if !from.is_empty() => {
+            [to, RawOperand::Vector(from)] if !from.is_empty() => {
                 let bits = ty.bits / u32::try_from(from.len()).unwrap_or(1);
                 let part = Type { kind: Kind::Bits, bits };
                 let from = from.iter().map(|raw| self.value(body, raw, part)).collect::<Result<_>>()?;
                 Some(Action::Pack { bits, to: self.register(body, to)?, from })
             }
-            [Raw::Vector(to), from] if !to.is_empty() => {
+            [RawOperand::Vector(to), from] if !to.is_empty() => {
                 let bits = ty.bits / u32::try_from(to.len()).unwrap_or(1);
                 let to = self.targets(body, to)?;
                 Some(Action::Unpack { bits, to, from: self.value(body, from, *ty)? })
@@ -363,9 +378,13 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn targets(&self, body: &Body<'a>, raw: &[Raw<'a>]) -> Result<Vec<Option<usize>>> {
+    fn targets(&self, body: &Body<'a>, raw: &[RawOperand<'a>]) -> Result<Vec<Option<usize>>> {
         raw.iter()
-            .map(|raw| if *raw == Raw::Word("_") { Ok(None) } else { self.register(body, raw).map(Some) })
+            .map(
+                |raw| {
+                    if *raw == RawOperand::Word("_") { Ok(None) } else { self.register(body, raw).map(Some) }
+                },
+            )
             .collect()
     }
 
@@ -374,11 +393,11 @@ impl<'a> Parser<'a> {
         body: &Body<'a>,
         name: &str,
         parts: &mut Parts<'a>,
-        raw: &[Raw<'a>],
+        raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         parts.others.retain(|other| !ORDERS.contains(other) && !other.contains("::"));
-        let space = parts.one_of(&SPACES).unwrap_or(Space::Generic);
-        let count = parts.one_of(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
+        let space = parts.take_word(&SPACES).unwrap_or(Space::Generic);
+        let count = parts.take_word(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
         let (Some(ty), true, [first, second]) = (parts.types.first().copied(), parts.others.is_empty(), raw)
         else {
             return Ok(None);
@@ -386,7 +405,7 @@ impl<'a> Parser<'a> {
         let (memory, values) = if name == "st" { (first, second) } else { (second, first) };
         let address = self.address(body, memory)?;
         let values = match values {
-            Raw::Vector(values) => &values[..],
+            RawOperand::Vector(values) => &values[..],
             one => std::slice::from_ref(one),
         };
         if values.len() != count {
@@ -405,11 +424,11 @@ impl<'a> Parser<'a> {
         body: &Body<'a>,
         name: &str,
         parts: &mut Parts<'a>,
-        raw: &[Raw<'a>],
+        raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         parts.others.retain(|other| !ORDERS.contains(other));
-        let space = parts.one_of(&SPACES).unwrap_or(Space::Generic);
-        let atomic = parts.one_of(&[
+        let space = parts.take_word(&SPACES).unwrap_or(Space::Generic);
+        let atomic = parts.take_word(&[
             ("add", Atomic::Alu(Operation::Add)),
             ("min", Atomic::Alu(Operation::Min)),
             ("max", Atomic::Alu(Operation::Max)),
@@ -426,7 +445,7 @@ impl<'a> Parser<'a> {
             return Ok(None);
         };
         let (to, rest) = match raw {
-            [Raw::Word("_"), rest @ ..] if name == "atom" => (None, rest),
+            [RawOperand::Word("_"), rest @ ..] if name == "atom" => (None, rest),
             [to, rest @ ..] if name == "atom" => (Some(self.register(body, to)?), rest),
             _ => (None, raw),
         };
@@ -446,11 +465,11 @@ impl<'a> Parser<'a> {
         body: &Body<'a>,
         name: &str,
         parts: &mut Parts<'a>,
-        raw: &[Raw<'a>],
+        raw: &[RawOperand<'a>],
     ) -> Result<Option<Action>> {
         parts.take("ftz");
         let combine =
-            parts.one_of(&[("and", Operation::And), ("or", Operation::Or), ("xor", Operation::Xor)]);
+            parts.take_word(&[("and", Operation::And), ("or", Operation::Or), ("xor", Operation::Xor)]);
         let [word] = parts.others[..] else { return Ok(None) };
         let plain = match word {
             "lo" => "lt",
@@ -482,9 +501,10 @@ impl<'a> Parser<'a> {
             _ => return Ok(None),
         };
         let (to, opposite) = match &raw[0] {
-            Raw::Pair(to, opposite) => {
-                (self.register(body, &Raw::Word(to))?, Some(self.register(body, &Raw::Word(opposite))?))
-            }
+            RawOperand::Pair(to, opposite) => (
+                self.register(body, &RawOperand::Word(to))?,
+                Some(self.register(body, &RawOperand::Word(opposite))?),
+            ),
             one => (self.register(body, one)?, None),
         };
         let from = [self.value(body, &raw[1], ty)?, self.value(body, &raw[2], ty)?];
@@ -492,9 +512,14 @@ impl<'a> Parser<'a> {
         Ok(Some(Action::Compare { compare, unordered, ty, to, opposite, from, with, full }))
     }
 
-    fn conversion(&self, body: &Body<'a>, parts: &mut Parts<'a>, raw: &[Raw<'a>]) -> Result<Option<Action>> {
+    fn conversion(
+        &self,
+        body: &Body<'a>,
+        parts: &mut Parts<'a>,
+        raw: &[RawOperand<'a>],
+    ) -> Result<Option<Action>> {
         let (saturate, flush) = (parts.take("sat"), parts.take("ftz"));
-        let rounding = parts.one_of(&[
+        let rounding = parts.take_word(&[
             ("rn", Rounding::Nearest),
             ("rni", Rounding::IntegralNearest),
             ("rzi", Rounding::IntegralZero),
@@ -516,20 +541,20 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    fn call(&self, body: &Body<'a>, raw: &[Raw<'a>]) -> Result<Action> {
+    fn call(&self, body: &Body<'a>, raw: &[RawOperand<'a>]) -> Result<Action> {
         let (results, function, arguments) = match raw {
-            [Raw::Word(function)] => (&[][..], *function, &[][..]),
-            [Raw::Word(function), Raw::List(arguments)] => (&[][..], *function, &arguments[..]),
-            [Raw::List(results), Raw::Word(function)] => (&results[..], *function, &[][..]),
-            [Raw::List(results), Raw::Word(function), Raw::List(arguments)] => {
+            [RawOperand::Word(function)] => (&[][..], *function, &[][..]),
+            [RawOperand::Word(function), RawOperand::List(arguments)] => (&[][..], *function, &arguments[..]),
+            [RawOperand::List(results), RawOperand::Word(function)] => (&results[..], *function, &[][..]),
+            [RawOperand::List(results), RawOperand::Word(function), RawOperand::List(arguments)] => {
                 (&results[..], *function, &arguments[..])
             }
             _ => return body.wrong("a call through a pointer"),
         };
-        let places = |raw: &[Raw<'a>]| {
+        let places = |raw: &[RawOperand<'a>]| {
             raw.iter()
                 .map(|raw| match raw {
-                    Raw::Word(name) => match body.look_up(name, self.globals()) {
+                    RawOperand::Word(name) => match body.look_up(name, self.globals()) {
                         Some(Operand::Place(Space::Param, offset)) => Ok(offset),
                         _ => body.wrong(format!("{name} is no parameter of a call")),
                     },
@@ -544,8 +569,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn register(&self, body: &Body<'a>, raw: &Raw<'a>) -> Result<usize> {
-        if let Raw::Word(name) = raw
+    fn register(&self, body: &Body<'a>, raw: &RawOperand<'a>) -> Result<usize> {
+        if let RawOperand::Word(name) = raw
             && let Some(Operand::Register(register)) = body.look_up(name, self.globals())
         {
             return Ok(register);
@@ -553,9 +578,9 @@ impl<'a> Parser<'a> {
         body.wrong(format!("{raw:?} is no register"))
     }
 
-    fn value(&self, body: &Body<'a>, raw: &Raw<'a>, ty: Type) -> Result<Operand> {
+    fn value(&self, body: &Body<'a>, raw: &RawOperand<'a>, ty: Type) -> Result<Operand> {
         match raw {
-            Raw::Word(word) => {
+            RawOperand::Word(word) => {
                 if let Some(value) = immediate(word, ty) {
                     return Ok(Operand::Immediate(value));
                 }
@@ -564,12 +589,12 @@ impl<'a> Parser<'a> {
                     None => body.wrong(format!("{word} is neither declared nor known")),
                 }
             }
-            Raw::Negative(word) => match immediate(word, ty) {
+            RawOperand::Negative(word) => match immediate(word, ty) {
                 Some(value) if ty.kind == Kind::Float => Ok(Operand::Immediate(value ^ 1 << (ty.bits - 1))),
                 Some(value) => Ok(Operand::Immediate(value.wrapping_neg())),
                 None => body.wrong(format!("-{word} is no number")),
             },
-            Raw::Not(word) => match body.look_up(word, self.globals()) {
+            RawOperand::Not(word) => match body.look_up(word, self.globals()) {
                 Some(Operand::Register(register)) => Ok(Operand::Not(register)),
                 _ => body.wrong(format!("{word} is no predicate")),
             },
@@ -577,9 +602,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn address(&self, body: &Body<'a>, raw: &Raw<'a>) -> Result<Address> {
-        let Raw::Memory(base, offset) = raw else { return body.wrong(format!("{raw:?} is no address")) };
-        let base = self.value(body, &Raw::Word(base), Type { kind: Kind::Unsigned, bits: 64 })?;
+    fn address(&self, body: &Body<'a>, raw: &RawOperand<'a>) -> Result<Address> {
+        let RawOperand::Memory(base, offset) = raw else {
+            return body.wrong(format!("{raw:?} is no address"));
+        };
+        let base = self.value(body, &RawOperand::Word(base), Type { kind: Kind::Unsigned, bits: 64 })?;
         Ok(Address { base, offset: *offset })
     }
 }
@@ -590,7 +617,7 @@ fn arithmetic(name: &str, parts: &mut Parts<'_>) -> Option<(Operation, usize)> {
     let nearest = parts.take("rn");
     let approximate = parts.take("approx") || parts.take("full");
     let product = |parts: &mut Parts<'_>, of: [Operation; 3]| {
-        parts.one_of(&[("lo", of[0]), ("hi", of[1]), ("wide", of[2])]).unwrap_or(of[0])
+        parts.take_word(&[("lo", of[0]), ("hi", of[1]), ("wide", of[2])]).unwrap_or(of[0])
     };
     let is_float = parts.types.first().is_some_and(|ty| ty.kind == Kind::Float);
     Some(match name {
@@ -603,8 +630,8 @@ fn arithmetic(name: &str, parts: &mut Parts<'_>) -> Option<(Operation, usize)> {
         "prmt" => (Operation::Permute, 3),
         "lop3" => (Operation::Lookup(0), 3),
         "shf" => {
-            let clamp = parts.one_of(&[("clamp", true), ("wrap", false)])?;
-            let operation = match (parts.one_of(&[("l", true), ("r", false)])?, clamp) {
+            let clamp = parts.take_word(&[("clamp", true), ("wrap", false)])?;
+            let operation = match (parts.take_word(&[("l", true), ("r", false)])?, clamp) {
                 (true, false) => Operation::FunnelLeft,
                 (true, true) => Operation::FunnelLeftClamp,
                 (false, false) => Operation::FunnelRight,

@@ -21,7 +21,7 @@ pub(crate) struct Type {
 
 impl Type {
     /// Parses a type name without the dot.
-    pub(super) fn of(name: &str) -> Option<Type> {
+    pub(super) fn parse(name: &str) -> Option<Type> {
         let (kind, bits) = match name.as_bytes().first()? {
             _ if name == "pred" => return Some(Type { kind: Kind::Predicate, bits: 1 }),
             b'b' => (Kind::Bits, &name[1..]),
@@ -167,7 +167,7 @@ pub(crate) enum Rounding {
 
 /// The direction of rounding of sums and products of floats, if not to nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Towards {
+pub(crate) enum RoundingDirection {
     Zero,
     Down,
     Up,
@@ -192,7 +192,7 @@ pub(crate) struct Address {
 
 /// An operation of the lanes of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Together {
+pub(crate) enum WarpOperation {
     /// The lanes wait for each other.
     Wait,
     /// A value from the lane at a distance before.
@@ -230,7 +230,7 @@ pub(crate) enum Action {
     Directed {
         operation: Operation,
         bits: u32,
-        towards: Towards,
+        towards: RoundingDirection,
         to: usize,
         from: [Operand; 3],
     },
@@ -302,7 +302,7 @@ pub(crate) enum Action {
     /// With the lanes of `mask`: a lane's result, and whether its source was within bounds; two or three
     /// values of its own.
     Warp {
-        what: Together,
+        what: WarpOperation,
         to: Option<usize>,
         within: Option<usize>,
         from: [Operand; 3],

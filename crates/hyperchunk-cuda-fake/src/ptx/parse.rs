@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 /// An error, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct ParseError {
     pub(crate) line: usize,
     pub(crate) text: String,
 }
 
-pub(super) type Result<T> = std::result::Result<T, Wrong>;
+pub(super) type Result<T> = std::result::Result<T, ParseError>;
 
 /// Placeholder address of the dynamic shared memory of a launch.
 pub(super) const DYNAMIC: u64 = u64::MAX;
@@ -27,14 +27,14 @@ pub(crate) fn parse(text: &str) -> Result<Program> {
 
 /// An operand before resolving names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Raw<'a> {
+pub(super) enum RawOperand<'a> {
     Word(&'a str),
     Negative(&'a str),
     Not(&'a str),
     Pair(&'a str, &'a str),
     Memory(&'a str, i64),
-    Vector(Vec<Raw<'a>>),
-    List(Vec<Raw<'a>>),
+    Vector(Vec<RawOperand<'a>>),
+    List(Vec<RawOperand<'a>>),
 }
 
 pub(super) struct Parser<'a> {
@@ -80,7 +80,7 @@ impl<'a> Body<'a> {
     }
 
     pub(super) fn wrong<T>(&self, text: impl Into<String>) -> Result<T> {
-        Err(Wrong { line: self.line, text: text.into() })
+        Err(ParseError { line: self.line, text: text.into() })
     }
 
     pub(super) fn branch(&mut self, to: &'a str) {
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
     }
 
     fn wrong<T>(&self, text: impl Into<String>) -> Result<T> {
-        Err(Wrong { line: self.line(), text: text.into() })
+        Err(ParseError { line: self.line(), text: text.into() })
     }
 
     fn peek(&self) -> Option<Token<'a>> {
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
                 ".align" => align = self.number()?,
                 ".v2" => each = 2,
                 ".v4" => each = 4,
-                _ if word.starts_with('.') => match Type::of(&word[1..]) {
+                _ if word.starts_with('.') => match Type::parse(&word[1..]) {
                     Some(found) => ty = Some(found),
                     None => return self.wrong(format!("a variable of type {word} is not known")),
                 },
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
                 match word {
                     ".align" => align = self.number()?,
                     ".ptr" | ".global" | ".const" | ".shared" | ".local" => {}
-                    _ if word.starts_with('.') => match Type::of(&word[1..]) {
+                    _ if word.starts_with('.') => match Type::parse(&word[1..]) {
                         Some(found) => ty = Some(found),
                         None => return self.wrong(format!("a parameter of type {word} is not known")),
                     },
@@ -437,7 +437,7 @@ impl<'a> Parser<'a> {
     fn registers(&mut self, body: &mut Body<'a>) -> Result<()> {
         self.at += 1;
         let ty = self.word()?;
-        if Type::of(ty.trim_start_matches('.')).is_none() {
+        if Type::parse(ty.trim_start_matches('.')).is_none() {
             return self.wrong(format!("registers of type {ty} are not known"));
         }
         loop {
@@ -479,12 +479,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn operand(&mut self) -> Result<Raw<'a>> {
+    fn operand(&mut self) -> Result<RawOperand<'a>> {
         match self.next() {
-            Some(Token::Sign('-')) => Ok(Raw::Negative(self.word()?)),
-            Some(Token::Sign('!')) => Ok(Raw::Not(self.word()?)),
-            Some(Token::Sign('{')) => Ok(Raw::Vector(self.list('}')?)),
-            Some(Token::Sign('(')) => Ok(Raw::List(self.list(')')?)),
+            Some(Token::Sign('-')) => Ok(RawOperand::Negative(self.word()?)),
+            Some(Token::Sign('!')) => Ok(RawOperand::Not(self.word()?)),
+            Some(Token::Sign('{')) => Ok(RawOperand::Vector(self.list('}')?)),
+            Some(Token::Sign('(')) => Ok(RawOperand::List(self.list(')')?)),
             Some(Token::Sign('[')) => {
                 let base = self.word()?;
                 let mut offset = 0;
@@ -497,10 +497,10 @@ impl<'a> Parser<'a> {
                     offset = if negative { -value } else { value };
                 }
                 self.sign(']')?;
-                Ok(Raw::Memory(base, offset))
+                Ok(RawOperand::Memory(base, offset))
             }
-            Some(Token::Word(word)) if self.take('|') => Ok(Raw::Pair(word, self.word()?)),
-            Some(Token::Word(word)) => Ok(Raw::Word(word)),
+            Some(Token::Word(word)) if self.take('|') => Ok(RawOperand::Pair(word, self.word()?)),
+            Some(Token::Word(word)) => Ok(RawOperand::Word(word)),
             other => {
                 self.at -= 1;
                 self.wrong(format!("{other:?} is no operand"))
@@ -508,7 +508,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn list(&mut self, end: char) -> Result<Vec<Raw<'a>>> {
+    fn list(&mut self, end: char) -> Result<Vec<RawOperand<'a>>> {
         let mut list = Vec::new();
         while !self.take(end) {
             list.push(self.operand()?);
@@ -533,14 +533,14 @@ impl<'a> Body<'a> {
     fn finish(&mut self) -> Result<()> {
         let target = |name: &str, line: usize| match self.labels.get(name) {
             Some(target) => Ok(*target),
-            None => Err(Wrong { line, text: format!("there is no label {name}") }),
+            None => Err(ParseError { line, text: format!("there is no label {name}") }),
         };
         for (at, names, line) in &self.branches {
             self.function.code[*at].action = Action::Branch(target(names[0], *line)?);
         }
         for (at, table, line) in &self.indexed {
             let Some(names) = self.tables.get(table) else {
-                return Err(Wrong { line: *line, text: format!("there is no table {table}") });
+                return Err(ParseError { line: *line, text: format!("there is no table {table}") });
             };
             let found = names.iter().map(|name| target(name, *line)).collect::<Result<Vec<_>>>()?;
             if let Action::BranchIndexed { targets, .. } = &mut self.function.code[*at].action {

@@ -3,20 +3,20 @@
 use super::arithmetic::{carry, compare, compute, directed, unsigned};
 use super::convert::convert;
 use super::instruction::{
-    Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special,
-    Together, Type,
+    Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special, Type,
+    WarpOperation,
 };
 use super::parse::DYNAMIC;
 
 /// The first addresses of the memories of blocks, threads and calls. The GPU's own memory begins above all of
 /// them.
-const SHARED: u64 = 0x0100_0000;
-const LOCAL: u64 = 0x1_0000_0000;
-const PARAM: u64 = 0x2_0000_0000;
+const SHARED_BASE: u64 = 0x0100_0000;
+const LOCAL_BASE: u64 = 0x1_0000_0000;
+const PARAM_BASE: u64 = 0x2_0000_0000;
 /// Maximum depth of nested calls.
-const MOST_CALLS: usize = 64;
+const MAX_CALL_DEPTH: usize = 64;
 /// Maximum number of instructions: more than any test needs, so that an endless kernel is stopped.
-const MOST_STEPS: u64 = 2_000_000_000;
+const MAX_INSTRUCTIONS: u64 = 2_000_000_000;
 
 /// The reason for which a kernel was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,17 +190,17 @@ impl<'p> Block<'p, '_> {
                 let (last, segment) = ((bounds & 31).cast_signed(), (bounds >> 8 & 31).cast_signed());
                 let (low, high) = (number & segment, (number & segment) | (last & !segment));
                 let (source, inside) = match what {
-                    Together::Up => (number - by, number - by >= high),
-                    Together::Down => (number + by, number + by <= high),
-                    Together::Butterfly => (number ^ by, number ^ by <= high),
+                    WarpOperation::Up => (number - by, number - by >= high),
+                    WarpOperation::Down => (number + by, number + by <= high),
+                    WarpOperation::Butterfly => (number ^ by, number ^ by <= high),
                     _ => (low | (by & !segment), low | (by & !segment) <= high),
                 };
                 let value = match what {
-                    Together::Wait => 0,
-                    Together::All => u64::from(all),
-                    Together::Any => u64::from(!none),
-                    Together::Uniform => u64::from(all || none),
-                    Together::Ballot => ballot,
+                    WarpOperation::Wait => 0,
+                    WarpOperation::All => u64::from(all),
+                    WarpOperation::Any => u64::from(!none),
+                    WarpOperation::Uniform => u64::from(all || none),
+                    WarpOperation::Ballot => ballot,
                     _ if !inside => unsigned(*own, 32),
                     _ => match group.iter().position(|lane| *lane as i64 == source) {
                         Some(place) => unsigned(values[place][0], 32),
@@ -240,9 +240,9 @@ impl<'p> Block<'p, '_> {
                 continue;
             }
             self.steps += 1;
-            if self.steps > MOST_STEPS {
+            if self.steps > MAX_INSTRUCTIONS {
                 return Err(Fault::Timeout(format!(
-                    "{}: more than {MOST_STEPS} instructions",
+                    "{}: more than {MAX_INSTRUCTIONS} instructions",
                     function.name
                 )));
             }
@@ -421,8 +421,8 @@ impl<'p> Block<'p, '_> {
                         "a call of {function} with other parameters than it has"
                     )));
                 }
-                if thread.frames.len() >= MOST_CALLS {
-                    return Err(Fault::Trap(format!("more than {MOST_CALLS} calls in each other")));
+                if thread.frames.len() >= MAX_CALL_DEPTH {
+                    return Err(Fault::Trap(format!("more than {MAX_CALL_DEPTH} calls in each other")));
                 }
                 let mut passed = Vec::new();
                 for (offset, slot) in arguments.iter().zip(&callee.parameters) {
@@ -457,12 +457,12 @@ impl<'p> Block<'p, '_> {
             Operand::Immediate(value) => value,
             Operand::Global(number) => self.globals[number],
             Operand::Place(Space::Shared, DYNAMIC) => {
-                SHARED + self.program.shared_bytes.next_multiple_of(16) as u64
+                SHARED_BASE + self.program.shared_bytes.next_multiple_of(16) as u64
             }
-            Operand::Place(Space::Shared, offset) => SHARED + offset,
-            Operand::Place(Space::Param, offset) => PARAM + offset,
+            Operand::Place(Space::Shared, offset) => SHARED_BASE + offset,
+            Operand::Place(Space::Param, offset) => PARAM_BASE + offset,
             Operand::Place(_, offset) => {
-                LOCAL + thread.frames.last().map_or(0, |frame| frame.local as u64) + offset
+                LOCAL_BASE + thread.frames.last().map_or(0, |frame| frame.local as u64) + offset
             }
             Operand::Special(special) => u64::from(match special {
                 Special::Thread(axis) => thread.index[axis],
@@ -535,9 +535,9 @@ impl<'p> Block<'p, '_> {
     /// space.
     fn place(&self, _thread: &Thread<'p>, space: Space, address: u64) -> Option<(Space, usize)> {
         let (found, base) = match address {
-            SHARED..LOCAL => (Space::Shared, SHARED),
-            LOCAL..PARAM => (Space::Local, LOCAL),
-            PARAM..0x3_0000_0000 => (Space::Param, PARAM),
+            SHARED_BASE..LOCAL_BASE => (Space::Shared, SHARED_BASE),
+            LOCAL_BASE..PARAM_BASE => (Space::Local, LOCAL_BASE),
+            PARAM_BASE..0x3_0000_0000 => (Space::Param, PARAM_BASE),
             _ => (Space::Global, 0),
         };
         let fits = match space {

@@ -1,18 +1,18 @@
 use super::*;
 
 /// Memory of a GPU at one address.
-struct Plain(Vec<u8>);
+struct TestMemory(Vec<u8>);
 
-const AT: u64 = 0x7_0000_0000_0000;
+const BASE_ADDRESS: u64 = 0x7_0000_0000_0000;
 
-impl Memory for Plain {
+impl Memory for TestMemory {
     fn read(&self, address: u64, bytes: usize) -> Option<&[u8]> {
-        let start = usize::try_from(address.checked_sub(AT)?).ok()?;
+        let start = usize::try_from(address.checked_sub(BASE_ADDRESS)?).ok()?;
         self.0.get(start..start.checked_add(bytes)?)
     }
 
     fn write(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
-        let start = usize::try_from(address.checked_sub(AT)?).ok()?;
+        let start = usize::try_from(address.checked_sub(BASE_ADDRESS)?).ok()?;
         self.0.get_mut(start..start.checked_add(bytes)?)
     }
 }
@@ -28,11 +28,11 @@ fn check(body: &str, words: &[u64], threads: u32) -> Result<Vec<u64>, String> {
         ret; }}"
     );
     let program = parse(&text).map_err(|wrong| format!("line {}: {}", wrong.line, wrong.text))?;
-    let mut memory = Plain(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+    let mut memory = TestMemory(words.iter().flat_map(|word| word.to_le_bytes()).collect());
     memory.0.extend([1, 2, 3, 4, 0, 0, 0, 0]);
-    let globals = [AT + words.len() as u64 * 8];
+    let globals = [BASE_ADDRESS + words.len() as u64 * 8];
     let grid = Grid { blocks: [1, 1, 1], threads: [threads, 1, 1], shared: 0 };
-    run(&program, &program.functions["k"], &globals, grid, &AT.to_le_bytes(), &mut memory)
+    run(&program, &program.functions["k"], &globals, grid, &BASE_ADDRESS.to_le_bytes(), &mut memory)
         .map_err(|fault| format!("{fault:?}"))?;
     let words = memory.0[..words.len() * 8].chunks(8);
     Ok(words.map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect())
@@ -223,8 +223,8 @@ fn a_function_of_the_module_is_called() {
             st.global.u32 [%rd1], %r1; ret; }";
     let program = parse(text).unwrap();
     let grid = Grid { blocks: [1, 1, 1], threads: [1, 1, 1], shared: 0 };
-    let mut memory = Plain(vec![0; 4]);
-    run(&program, &program.functions["k"], &[], grid, &AT.to_le_bytes(), &mut memory).unwrap();
+    let mut memory = TestMemory(vec![0; 4]);
+    run(&program, &program.functions["k"], &[], grid, &BASE_ADDRESS.to_le_bytes(), &mut memory).unwrap();
     assert_eq!(memory.0, 42_u32.to_le_bytes());
 }
 

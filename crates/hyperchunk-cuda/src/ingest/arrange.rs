@@ -1,47 +1,47 @@
 //! Launches of our kernels for a batch: checksums, unshuffling, and copies of boxes into the array.
 
 use super::geometry::Copy;
-use super::plan::{How, Task};
-use super::prepare::Prepared;
-use super::slot::{Pending, Place, Slot, room};
+use super::plan::{Conversion, Task};
+use super::prepare::PreparedTask;
+use super::slot::{PendingChecks, Slot, TaskOffsets, room};
 use super::tables::Tables;
 use crate::error::fail;
 use crate::kernels::Kernels;
 use crate::{Argument, DeviceMemory, Function, Launch, Result, Stream};
 use std::collections::BTreeMap;
 
-const THREADS: u32 = 256;
+const BLOCK_THREADS: u32 = 256;
 /// Approximate maximum number of blocks in a grid: each thread loops until its box is done.
-const MOST_BLOCKS: u64 = 1 << 17;
+const MAX_GRID_BLOCKS: u64 = 1 << 17;
 /// Maximum number of rows in a grid.
-const MOST_ROWS: usize = 32 << 10;
+const MAX_GRID_ROWS: usize = 32 << 10;
 
 impl<'a> Slot<'a> {
     /// Starts the steps after decompression.
     pub(super) fn arrange(
         &mut self,
         tasks: &'a [Task<'a>],
-        places: &[Place],
-        prepared: &[Prepared],
+        places: &[TaskOffsets],
+        prepared: &[PreparedTask],
         [stored, raw, plain]: [u64; 3],
-        pending: &Pending<'a>,
+        pending: &PendingChecks<'a>,
     ) -> Result<()> {
         let mut tables = Tables::default();
         // Checksums of decompressed data come first.
         let sums = tables.begin();
         for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if prepared.adler32.is_some() && !prepared.is_odd {
+            if prepared.adler32.is_some() && !prepared.needs_host {
                 tables.piece(raw + place.raw as u64, 0, task.raw);
             }
         }
         let mut shuffled: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
         let mut boxes: BTreeMap<u64, Vec<(&Copy, u64)>> = BTreeMap::new();
         for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if place.direct || prepared.is_odd {
+            if place.direct || prepared.needs_host {
                 continue;
             }
             let mut source = stored + place.at as u64;
-            if let How::Gpu { algorithm, shuffle, .. } = task.how {
+            if let Conversion::Gpu { algorithm, shuffle, .. } = task.how {
                 if algorithm.is_some() {
                     source = raw + place.raw as u64;
                 }
@@ -57,7 +57,7 @@ impl<'a> Slot<'a> {
         }
         let mut unshuffles = Vec::new();
         for (size, pieces) in &shuffled {
-            for pieces in pieces.chunks(MOST_ROWS) {
+            for pieces in pieces.chunks(MAX_GRID_ROWS) {
                 let at = tables.begin();
                 pieces.iter().for_each(|(from, to, bytes)| tables.piece(*from, *to, *bytes));
                 let most =
@@ -65,7 +65,7 @@ impl<'a> Slot<'a> {
                 unshuffles.push((*size, at, pieces.len(), most));
             }
         }
-        let scatters = self.tabled(&boxes, &mut tables);
+        let scatters = self.append_boxes(&boxes, &mut tables);
         if tables.bytes().is_empty() {
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl<'a> Slot<'a> {
             let blocks = u32::try_from(pending.checked.len()).unwrap_or(u32::MAX);
             let arguments =
                 [Argument::Address(table + sums as u64), Argument::Address(results + pending.sums as u64)];
-            self.kernels.adler32.launch(&self.stream, &Launch::linear(blocks, THREADS), &arguments)?;
+            self.kernels.adler32.launch(&self.stream, &Launch::linear(blocks, BLOCK_THREADS), &arguments)?;
         }
         for (size, at, rows, most) in unshuffles {
             let pieces = Argument::Address(table + at as u64);
@@ -109,12 +109,12 @@ impl<'a> Slot<'a> {
         Ok(swap)
     }
 
-    pub(super) fn tabled(
+    pub(super) fn append_boxes(
         &self,
         boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
         tables: &mut Tables,
     ) -> Vec<Scatter> {
-        tabled(boxes, self.array, tables)
+        append_boxes(boxes, self.array, tables)
     }
 
     pub(super) fn scatter(&self, launches: &[Scatter], table: u64) -> Result<()> {
@@ -150,14 +150,14 @@ pub(super) struct Scatter {
 }
 
 /// Appends boxes, each with its source address, to tables.
-pub(super) fn tabled(
+pub(super) fn append_boxes(
     boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
     array: u64,
     tables: &mut Tables,
 ) -> Vec<Scatter> {
     let mut launches = Vec::new();
     for (unit, copies) in boxes {
-        for copies in copies.chunks(MOST_ROWS) {
+        for copies in copies.chunks(MAX_GRID_ROWS) {
             let at = tables.begin();
             let mut most = 0;
             for (copy, source) in copies {
@@ -187,8 +187,8 @@ pub(super) fn scatter(
 
 /// Returns a grid with enough blocks for the largest row, and the given number of rows.
 fn grid(most: u64, rows: usize) -> Launch {
-    let most_blocks = (MOST_BLOCKS / (rows as u64).max(1)).max(1);
-    let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, most_blocks);
+    let most_blocks = (MAX_GRID_BLOCKS / (rows as u64).max(1)).max(1);
+    let blocks = most.div_ceil(u64::from(BLOCK_THREADS)).clamp(1, most_blocks);
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    Launch { grid: [number(blocks), number(rows as u64), 1], block: [THREADS, 1, 1], shared: 0 }
+    Launch { grid: [number(blocks), number(rows as u64), 1], block: [BLOCK_THREADS, 1, 1], shared: 0 }
 }

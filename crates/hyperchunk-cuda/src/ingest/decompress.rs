@@ -1,8 +1,8 @@
 //! Decompression of a batch with nvCOMP.
 
-use super::plan::{How, Task};
-use super::prepare::Prepared;
-use super::slot::{Pending, Place, Slot, room};
+use super::plan::{Conversion, Task};
+use super::prepare::PreparedTask;
+use super::slot::{PendingChecks, Slot, TaskOffsets, room};
 use super::tables::Tables;
 use crate::Result;
 use crate::error::fail;
@@ -13,17 +13,17 @@ impl<'a> Slot<'a> {
     pub(super) fn decompress(
         &mut self,
         tasks: &'a [Task<'a>],
-        places: &[Place],
-        prepared: &[Prepared],
+        places: &[TaskOffsets],
+        prepared: &[PreparedTask],
         [stored, raw]: [u64; 2],
-        pending: &mut Pending<'a>,
+        pending: &mut PendingChecks<'a>,
     ) -> Result<()> {
         let mut tables = Tables::default();
         let mut batches = Vec::new();
         for algorithm in Algorithm::ALL {
             let mut items = Vec::new();
             for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-                if matches!(task.how, How::Gpu { algorithm: Some(of), .. } if of == algorithm) {
+                if matches!(task.how, Conversion::Gpu { algorithm: Some(of), .. } if of == algorithm) {
                     items.extend(prepared.items.iter().map(|item| (task, *place, *item)));
                 }
             }
@@ -47,7 +47,7 @@ impl<'a> Slot<'a> {
                     self.stream.copy(stored, place.at + item.from, raw, place.raw + item.to, item.bytes)?;
                 }
             }
-            if let (Some(sum), false) = (prepared.adler32, prepared.is_odd) {
+            if let (Some(sum), false) = (prepared.adler32, prepared.needs_host) {
                 pending.checked.push((task, sum));
             }
         }

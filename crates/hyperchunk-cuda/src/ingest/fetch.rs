@@ -1,10 +1,10 @@
 //! Reading a batch with several threads.
 
-use super::Stored;
-use super::plan::{How, Task};
-use super::prepare::{Prepared, is_for_cufile, prepare};
-use super::slot::{Place, Slot};
-use crate::cufile::Registered;
+use super::ChunkBytes;
+use super::plan::{Conversion, Task};
+use super::prepare::{PreparedTask, is_for_cufile, prepare};
+use super::slot::{Slot, TaskOffsets};
+use crate::cufile::RegisteredFile;
 use crate::error::fail;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::Decoder;
@@ -15,9 +15,9 @@ impl<'a> Slot<'a> {
     pub(super) fn read(
         &mut self,
         tasks: &'a [Task<'a>],
-        places: &[Place],
-        registered: Option<&Registered<'_>>,
-    ) -> Result<Vec<Prepared>> {
+        places: &[TaskOffsets],
+        registered: Option<&RegisteredFile<'_>>,
+    ) -> Result<Vec<PreparedTask>> {
         let Some(pinned) = &mut self.pinned else { fail!(Failed, "no page-locked memory") };
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|number| places[*number].at);
@@ -40,7 +40,7 @@ impl<'a> Slot<'a> {
         let (request, array, stored) = (self.request, self.array, self.stored.as_ref());
         let context = &self.context;
         let work = Mutex::new(work.into_iter().enumerate());
-        let one = || -> Result<Vec<(usize, Prepared)>, (usize, Error)> {
+        let one = || -> Result<Vec<(usize, PreparedTask)>, (usize, Error)> {
             let (mut decoder, mut scratch) = (Decoder::default(), Vec::new());
             let mut done = Vec::new();
             loop {
@@ -48,7 +48,7 @@ impl<'a> Slot<'a> {
                 let Some((turn, (number, to))) = next else { return Ok(done) };
                 let task = &tasks[number];
                 let read = match (registered, task.stored, stored) {
-                    (Some(file), Stored::At { offset, .. }, Some(stored)) if is_for_cufile(task) => {
+                    (Some(file), ChunkBytes::At { offset, .. }, Some(stored)) if is_for_cufile(task) => {
                         if places[number].direct {
                             // Within the array: `Copy::new` checked that.
                             file.read_at(context, array + task.copies[0].to, 0, task.bytes(), offset)
@@ -61,8 +61,9 @@ impl<'a> Slot<'a> {
                 };
                 let prepared = match read {
                     Ok(true) => {
-                        let is_odd = matches!(task.how, How::Gpu { .. }) && task.bytes() < task.raw;
-                        Prepared { by_cufile: true, is_odd, ..Prepared::default() }
+                        let needs_host =
+                            matches!(task.how, Conversion::Gpu { .. }) && task.bytes() < task.raw;
+                        PreparedTask { by_cufile: true, needs_host, ..PreparedTask::default() }
                     }
                     // If cuFile cannot read it, read it without cuFile, which reports the same errors of the
                     // file.
@@ -72,7 +73,7 @@ impl<'a> Slot<'a> {
                 done.push((number, prepared));
             }
         };
-        let mut all = vec![Prepared::default(); tasks.len()];
+        let mut all = vec![PreparedTask::default(); tasks.len()];
         let found = if count == 1 {
             vec![one()]
         } else {

@@ -11,11 +11,11 @@
 //! the error, or accepts the chunk as libhdf5 would.
 
 mod arrange;
+mod block_copier;
+mod buffer_cache;
 mod decompress;
 mod fetch;
 mod geometry;
-mod kept;
-mod place;
 mod plan;
 mod prepare;
 mod slot;
@@ -27,9 +27,9 @@ use crate::error::fail;
 use crate::kernels::Kernels;
 use crate::nvcomp::Nvcomp;
 use crate::{DeviceMemory, Result};
+pub use block_copier::{BlockCopier, BlockPart};
+pub use buffer_cache::BufferCache;
 pub use hyperchunk_format::model::Filter;
-pub use kept::Kept;
-pub use place::{Placed, Placing};
 use slot::Slot;
 use std::fs::File;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Input<'_> {
 
 /// The location of a chunk's bytes.
 #[derive(Clone, Copy, Debug)]
-pub enum Stored<'a> {
+pub enum ChunkBytes<'a> {
     /// In the input.
     At {
         /// The offset of the first one.
@@ -73,7 +73,7 @@ pub enum Stored<'a> {
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     /// The chunk's bytes.
-    pub stored: Stored<'a>,
+    pub stored: ChunkBytes<'a>,
     /// The chunk's filter mask: a bit for each filter that was skipped.
     pub mask: u32,
     /// The first element of the part, in the chunk.
@@ -115,7 +115,7 @@ pub struct Options<'a> {
     /// Approximate number of stored bytes in a batch: there are two batches.
     pub batch: usize,
     /// The cache of GPU memory for batches; without it, memory is allocated and freed by each call.
-    pub kept: Option<&'a Kept>,
+    pub kept: Option<&'a BufferCache>,
 }
 
 impl Default for Options<'_> {
@@ -212,7 +212,7 @@ pub fn ingest(
         fail!(Invalid, "an array that begins at byte {offset} cannot have units of {} bytes", request.swap)
     }
     let context = to.context();
-    let kernels = Kernels::of(context)?;
+    let kernels = Kernels::for_context(context)?;
     let tasks = plan::tasks(request, options)?;
     let batches = plan::batches(&tasks, options.batch);
     let registered = prepare::register(request, options);

@@ -1,19 +1,19 @@
 //! Planning of a read: the method for each chunk, and the division into batches.
 
 use super::geometry::{Copy, MAX_RANK};
-use super::{Options, Request, Stored};
+use super::{ChunkBytes, Options, Request};
 use crate::error::fail;
 use crate::nvcomp::Algorithm;
 use crate::{Error, Result};
 use std::ops::Range;
 
 /// Size of the pieces in which plain data are read, in bytes.
-const PIECE: u64 = 2 << 20;
+const READ_BYTES: u64 = 2 << 20;
 /// Maximum number of chunks in a batch, below the maximum number of rows of blocks in a grid.
-const MOST_TASKS: usize = 4096;
+const MAX_BATCH_CHUNKS: usize = 4096;
 /// Maximum number of bytes by which a stored chunk may exceed its elements: filters that gain nothing add
 /// headers.
-const SLACK: u64 = 1 << 16;
+const MAX_FILTER_OVERHEAD_BYTES: u64 = 1 << 16;
 
 const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
@@ -24,7 +24,7 @@ const ZSTD: u16 = 32015;
 
 /// The method of converting a chunk's bytes to elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Conversion {
     /// None: they are elements already.
     Plain,
     /// One value for all elements.
@@ -39,9 +39,9 @@ pub(super) enum How {
 #[derive(Clone, Debug)]
 pub(super) struct Task<'a> {
     /// The location of the bytes; for a part of plain data, only of its own bytes.
-    pub(super) stored: Stored<'a>,
+    pub(super) stored: ChunkBytes<'a>,
     pub(super) mask: u32,
-    pub(super) how: How,
+    pub(super) how: Conversion,
     /// The size of all elements of the chunk, or of the piece, in bytes.
     pub(super) raw: usize,
     /// The copies, relative to the first byte that is read, or of the chunk.
@@ -52,30 +52,30 @@ impl Task<'_> {
     /// Returns the number of stored bytes.
     pub(super) fn bytes(&self) -> usize {
         match self.stored {
-            Stored::At { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
-            Stored::Bytes(bytes) | Stored::Fill(bytes) => bytes.len(),
+            ChunkBytes::At { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
+            ChunkBytes::Bytes(bytes) | ChunkBytes::Fill(bytes) => bytes.len(),
         }
     }
 
     /// Returns the number of bytes of page-locked memory that it needs.
     pub(super) fn room(&self) -> usize {
         match self.how {
-            How::Cpu => self.raw,
+            Conversion::Cpu => self.raw,
             _ => self.bytes(),
         }
     }
 
     /// Returns whether it is copied directly to its place.
     pub(super) fn is_direct(&self, swap: usize) -> bool {
-        self.how == How::Plain && swap <= 1 && self.copies.len() == 1 && self.copies[0].is_plain()
+        self.how == Conversion::Plain && swap <= 1 && self.copies.len() == 1 && self.copies[0].is_plain()
     }
 
     /// Returns its name for messages.
     pub(super) fn place(&self) -> String {
         match self.stored {
-            Stored::At { offset, .. } => format!("the chunk at byte {offset}"),
-            Stored::Bytes(_) => "a chunk".to_owned(),
-            Stored::Fill(_) => "a chunk that is not stored".to_owned(),
+            ChunkBytes::At { offset, .. } => format!("the chunk at byte {offset}"),
+            ChunkBytes::Bytes(_) => "a chunk".to_owned(),
+            ChunkBytes::Fill(_) => "a chunk that is not stored".to_owned(),
         }
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
     let Some(chunk_bytes) = elements else { fail!(Limit, "chunks of {:?} elements", request.chunk) };
     let mut tasks = Vec::with_capacity(request.parts.len());
     for part in &request.parts {
-        if let Stored::Fill(value) = part.stored {
+        if let ChunkBytes::Fill(value) = part.stored {
             if value.len() != request.element {
                 fail!(Invalid, "a fill value of {} bytes for elements of {}", value.len(), request.element)
             }
@@ -97,7 +97,7 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
                 tasks.push(Task {
                     stored: part.stored,
                     mask: 0,
-                    how: How::Fill,
+                    how: Conversion::Fill,
                     raw: request.element,
                     copies,
                 });
@@ -108,28 +108,28 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
         if copy.bytes() == 0 {
             continue;
         }
-        let how = how(request, part.mask, chunk_bytes, options);
+        let how = conversion(request, part.mask, chunk_bytes, options);
         let stored_bytes = match part.stored {
-            Stored::At { bytes, .. } => bytes,
-            Stored::Bytes(bytes) | Stored::Fill(bytes) => bytes.len() as u64,
+            ChunkBytes::At { bytes, .. } => bytes,
+            ChunkBytes::Bytes(bytes) | ChunkBytes::Fill(bytes) => bytes.len() as u64,
         };
-        if how == How::Plain {
+        if how == Conversion::Plain {
             if stored_bytes < chunk_bytes {
-                return Err(short(&part.stored, stored_bytes, chunk_bytes));
+                return Err(too_short(&part.stored, stored_bytes, chunk_bytes));
             }
             let mut pieces = Vec::new();
-            copy.cut(PIECE, &mut pieces);
+            copy.cut(READ_BYTES, &mut pieces);
             for mut piece in pieces {
                 let (start, span) = (piece.from, piece.span());
                 piece.from = 0;
-                let stored = within(&part.stored, start, span)?;
+                let stored = slice_stored(&part.stored, start, span)?;
                 let copies = piece.with_rank(MAX_RANK);
                 let raw = usize::try_from(span).unwrap_or(usize::MAX);
                 tasks.push(Task { stored, mask: part.mask, how, raw, copies });
             }
             continue;
         }
-        if stored_bytes > chunk_bytes.saturating_mul(4).saturating_add(SLACK) {
+        if stored_bytes > chunk_bytes.saturating_mul(4).saturating_add(MAX_FILTER_OVERHEAD_BYTES) {
             fail!(Damaged, "a chunk of {stored_bytes} stored bytes for {chunk_bytes} of elements")
         }
         let Ok(raw) = usize::try_from(chunk_bytes) else { fail!(Limit, "a chunk of {chunk_bytes} bytes") };
@@ -140,9 +140,9 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
 }
 
 #[cold]
-fn short(stored: &Stored<'_>, bytes: u64, wanted: u64) -> Error {
+fn too_short(stored: &ChunkBytes<'_>, bytes: u64, wanted: u64) -> Error {
     let place = match stored {
-        Stored::At { offset, .. } => format!("at byte {offset}: "),
+        ChunkBytes::At { offset, .. } => format!("at byte {offset}: "),
         _ => String::new(),
     };
     let text = format!("{place}{bytes} bytes are stored for elements of {wanted}");
@@ -150,24 +150,24 @@ fn short(stored: &Stored<'_>, bytes: u64, wanted: u64) -> Error {
 }
 
 /// Returns a part of the stored bytes.
-fn within<'a>(stored: &Stored<'a>, start: u64, bytes: u64) -> Result<Stored<'a>> {
+fn slice_stored<'a>(stored: &ChunkBytes<'a>, start: u64, bytes: u64) -> Result<ChunkBytes<'a>> {
     match stored {
-        Stored::At { offset, .. } => match offset.checked_add(start) {
-            Some(offset) => Ok(Stored::At { offset, bytes }),
+        ChunkBytes::At { offset, .. } => match offset.checked_add(start) {
+            Some(offset) => Ok(ChunkBytes::At { offset, bytes }),
             None => fail!(Damaged, "data at byte {offset}, beyond every file"),
         },
-        Stored::Bytes(all) | Stored::Fill(all) => {
+        ChunkBytes::Bytes(all) | ChunkBytes::Fill(all) => {
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             match all.get(place(start)..place(start.saturating_add(bytes))) {
-                Some(found) => Ok(Stored::Bytes(found)),
-                None => Err(short(stored, all.len() as u64, start.saturating_add(bytes))),
+                Some(found) => Ok(ChunkBytes::Bytes(found)),
+                None => Err(too_short(stored, all.len() as u64, start.saturating_add(bytes))),
             }
         }
     }
 }
 
 /// Returns the decoding method for chunks with a mask.
-fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>) -> How {
+fn conversion(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>) -> Conversion {
     let applied =
         request.filters.iter().enumerate().filter(|(number, _)| {
             mask & 1_u32.unbounded_shl(u32::try_from(*number).unwrap_or(u32::MAX)) == 0
@@ -196,19 +196,19 @@ fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>
                 };
                 algorithm.is_some_and(|algorithm| {
                     let known = options.nvcomp.is_some_and(|nvcomp| nvcomp.decompresses(algorithm));
-                    known && chunk_bytes <= algorithm.most()
+                    known && chunk_bytes <= algorithm.max_decompressed_bytes()
                 })
             }
             _ => false,
         };
         if !found {
-            return How::Cpu;
+            return Conversion::Cpu;
         }
     }
     if !any {
-        return How::Plain;
+        return Conversion::Plain;
     }
-    How::Gpu { algorithm, shuffle: shuffle.filter(|size| *size > 1), fletcher32 }
+    Conversion::Gpu { algorithm, shuffle: shuffle.filter(|size| *size > 1), fletcher32 }
 }
 
 /// Divides the tasks into batches, in their order.
@@ -218,8 +218,9 @@ pub(super) fn batches(tasks: &[Task<'_>], bytes: usize) -> Vec<Range<usize>> {
     let (mut start, mut stored, mut raw, mut copies) = (0, 0_usize, 0_usize, 0);
     for (number, task) in tasks.iter().enumerate() {
         let (more_stored, more_raw) = (stored.saturating_add(task.room()), raw.saturating_add(task.raw));
-        let full = more_stored > bytes || more_raw > bytes.saturating_mul(2) || number - start >= MOST_TASKS;
-        if number > start && (full || copies + task.copies.len() > 2 * MOST_TASKS) {
+        let full =
+            more_stored > bytes || more_raw > bytes.saturating_mul(2) || number - start >= MAX_BATCH_CHUNKS;
+        if number > start && (full || copies + task.copies.len() > 2 * MAX_BATCH_CHUNKS) {
             batches.push(start..number);
             (start, stored, raw, copies) = (number, 0, 0, 0);
         }

@@ -1,9 +1,9 @@
 //! The processor's part: reads stored bytes into page-locked memory, checks headers and checksums of
 //! compressed data, and decodes chunks that the GPU cannot.
 
-use super::plan::{How, Task};
-use super::{Input, Options, Request, Stored};
-use crate::cufile::Registered;
+use super::plan::{Conversion, Task};
+use super::{ChunkBytes, Input, Options, Request};
+use crate::cufile::RegisteredFile;
 use crate::error::fail;
 use crate::nvcomp::Algorithm;
 use crate::{Error, ErrorKind, Result};
@@ -12,11 +12,11 @@ use std::os::unix::fs::FileExt as _;
 
 const FLETCHER32: u16 = 3;
 /// Sizes of zlib's header and checksum.
-const ZLIB_HEADER: usize = 2;
-const ZLIB_CHECKSUM: usize = 4;
+const ZLIB_HEADER_BYTES: usize = 2;
+const ZLIB_CHECKSUM_BYTES: usize = 4;
 /// The LZ4 filter's header: the total size and the block size; before each block, its stored size.
-const LZ4_HEADER: usize = 12;
-const LZ4_SIZE: usize = 4;
+const LZ4_HEADER_BYTES: usize = 12;
+const LZ4_SIZE_BYTES: usize = 4;
 
 /// A piece of compressed data: its place in the task's memory, and its destination in the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Item {
 
 /// The result of preparing a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Prepared {
+pub(super) struct PreparedTask {
     /// Pieces to decompress.
     pub(super) items: Vec<Item>,
     /// Pieces to copy into the chunk unchanged.
@@ -39,11 +39,11 @@ pub(super) struct Prepared {
     /// True if cuFile read it, so that it is on the GPU.
     pub(super) by_cufile: bool,
     /// True if the GPU should not try it: the processor decodes it again, and reports the error.
-    pub(super) is_odd: bool,
+    pub(super) needs_host: bool,
 }
 
 /// Registers the file with cuFile, if that is used and supports the file.
-pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Option<Registered<'a>> {
+pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Option<RegisteredFile<'a>> {
     match (options.cufile, request.input) {
         (Some(cufile), Input::File(file)) => cufile.register(file).ok(),
         _ => None,
@@ -53,18 +53,18 @@ pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Opti
 /// Returns whether the processor need not examine the data, so that cuFile may read them.
 pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
     let plain = match task.how {
-        How::Plain => true,
-        How::Gpu { algorithm, fletcher32, .. } => !fletcher32 && algorithm.is_none(),
-        How::Fill | How::Cpu => false,
+        Conversion::Plain => true,
+        Conversion::Gpu { algorithm, fletcher32, .. } => !fletcher32 && algorithm.is_none(),
+        Conversion::Fill | Conversion::Cpu => false,
     };
-    plain && matches!(task.stored, Stored::At { .. })
+    plain && matches!(task.stored, ChunkBytes::At { .. })
 }
 
 /// Returns the distance of a task's start from the next multiple of 16, chosen so that compressed data are
 /// aligned.
-pub(super) fn lead(task: &Task<'_>) -> usize {
+pub(super) fn alignment_offset(task: &Task<'_>) -> usize {
     match task.how {
-        How::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER,
+        Conversion::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER_BYTES,
         _ => 0,
     }
 }
@@ -76,36 +76,36 @@ pub(super) fn prepare(
     to: &mut [u8],
     decoder: &mut Decoder,
     scratch: &mut Vec<u8>,
-) -> Result<Prepared> {
+) -> Result<PreparedTask> {
     match task.how {
-        How::Cpu => {
+        Conversion::Cpu => {
             let decoded = decode(task, request, decoder, scratch)?;
             to.copy_from_slice(decoded);
-            Ok(Prepared::default())
+            Ok(PreparedTask::default())
         }
-        How::Plain | How::Fill => read(task, request, to).map(|()| Prepared::default()),
-        How::Gpu { algorithm, fletcher32, .. } => {
+        Conversion::Plain | Conversion::Fill => read(task, request, to).map(|()| PreparedTask::default()),
+        Conversion::Gpu { algorithm, fletcher32, .. } => {
             read(task, request, to)?;
-            let odd = Prepared { is_odd: true, ..Prepared::default() };
+            let on_host = PreparedTask { needs_host: true, ..PreparedTask::default() };
             let length = if fletcher32 {
                 let context = Context { parameters: &[], expected: None, limit: usize::MAX };
                 let kept = lookup(FLETCHER32, |codec| codec.map(|codec| codec.kept(to, &context)));
                 match kept {
                     Some(Ok(Some(kept))) if kept <= to.len() => kept,
-                    _ => return Ok(odd),
+                    _ => return Ok(on_host),
                 }
             } else {
                 to.len()
             };
             let stored = &mut to[..length];
             let prepared = match algorithm {
-                None => (length >= task.raw).then(Prepared::default),
+                None => (length >= task.raw).then(PreparedTask::default),
                 Some(Algorithm::Snappy) => snappy(stored, task),
                 Some(Algorithm::Zstd) => zstd(stored, task),
                 Some(Algorithm::Deflate) => zlib(stored, task),
                 Some(Algorithm::Lz4) => lz4(stored, task),
             };
-            Ok(prepared.unwrap_or(odd))
+            Ok(prepared.unwrap_or(on_host))
         }
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn decode<'a>(
     scratch: &'a mut Vec<u8>,
 ) -> Result<&'a [u8]> {
     let stored = match task.stored {
-        Stored::Bytes(bytes) => bytes,
+        ChunkBytes::Bytes(bytes) => bytes,
         _ => {
             scratch.clear();
             if scratch.try_reserve(task.bytes()).is_err() {
@@ -136,42 +136,44 @@ pub(super) fn decode<'a>(
 /// Reads a task's stored bytes.
 fn read(task: &Task<'_>, request: &Request<'_>, to: &mut [u8]) -> Result<()> {
     match (task.stored, request.input) {
-        (Stored::Bytes(bytes) | Stored::Fill(bytes), _) => {
+        (ChunkBytes::Bytes(bytes) | ChunkBytes::Fill(bytes), _) => {
             to.copy_from_slice(bytes);
             Ok(())
         }
-        (Stored::At { offset, .. }, Input::Reader(reader)) => {
+        (ChunkBytes::At { offset, .. }, Input::Reader(reader)) => {
             reader(offset, to).map_err(|error| error.within(task.place()))
         }
-        (Stored::At { offset, .. }, Input::File(file)) => file.read_exact_at(to, offset).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => ErrorKind::Damaged,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("{}: {} bytes: {error}", task.place(), to.len()))
-        }),
+        (ChunkBytes::At { offset, .. }, Input::File(file)) => {
+            file.read_exact_at(to, offset).map_err(|error| {
+                let kind = match error.kind() {
+                    std::io::ErrorKind::UnexpectedEof => ErrorKind::Damaged,
+                    _ => ErrorKind::Io,
+                };
+                Error::new(kind, format!("{}: {} bytes: {error}", task.place(), to.len()))
+            })
+        }
     }
 }
 
 /// Prepares a frame of Zstandard (RFC 8878). A frame with a checksum is left to the processor: nvCOMP does
 /// not verify it.
-fn zstd(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
+fn zstd(stored: &[u8], task: &Task<'_>) -> Option<PreparedTask> {
     let [0x28, 0xb5, 0x2f, 0xfd, descriptor, ..] = stored else { return None };
     if descriptor & 4 != 0 {
         return None;
     }
     let item = Item { from: 0, bytes: stored.len(), to: 0, room: task.raw };
-    Some(Prepared { items: vec![item], ..Prepared::default() })
+    Some(PreparedTask { items: vec![item], ..PreparedTask::default() })
 }
 
 /// Prepares the blocks of the Snappy filter: each stored size is replaced by the preamble of raw Snappy.
-fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
+fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<PreparedTask> {
     let blocks = SnappyBlocks::new(stored).ok()?;
     if u64::from(blocks.size()) != task.raw as u64 {
         return None;
     }
     let blocks = blocks.collect::<hyperchunk_format::Result<Vec<_>>>().ok()?;
-    let (mut prepared, mut to) = (Prepared::default(), 0);
+    let (mut prepared, mut to) = (PreparedTask::default(), 0);
     for block in blocks {
         let (preamble, length) = block.preamble()?;
         let start = block.stored.start.checked_sub(preamble.len())?;
@@ -184,31 +186,31 @@ fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
 }
 
 /// Prepares the data between the header and the checksum of a zlib stream (RFC 1950).
-fn zlib(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
-    let end = stored.len().checked_sub(ZLIB_CHECKSUM).filter(|end| *end > ZLIB_HEADER)?;
+fn zlib(stored: &[u8], task: &Task<'_>) -> Option<PreparedTask> {
+    let end = stored.len().checked_sub(ZLIB_CHECKSUM_BYTES).filter(|end| *end > ZLIB_HEADER_BYTES)?;
     let header = u16::from_be_bytes([stored[0], stored[1]]);
     let (method, has_dictionary) = (stored[0] & 15, stored[1] & 0x20 != 0);
     if method != 8 || has_dictionary || !header.is_multiple_of(31) {
         return None;
     }
     let checksum = stored[end..].try_into().ok().map(u32::from_be_bytes)?;
-    let item = Item { from: ZLIB_HEADER, bytes: end - ZLIB_HEADER, to: 0, room: task.raw };
-    Some(Prepared { items: vec![item], adler32: Some(checksum), ..Prepared::default() })
+    let item = Item { from: ZLIB_HEADER_BYTES, bytes: end - ZLIB_HEADER_BYTES, to: 0, room: task.raw };
+    Some(PreparedTask { items: vec![item], adler32: Some(checksum), ..PreparedTask::default() })
 }
 
 /// Prepares the blocks of the LZ4 filter, moved so that each begins at a multiple of four.
-fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
+fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<PreparedTask> {
     let size = u64::from_be_bytes(stored.get(..8)?.try_into().ok()?);
-    let block = u32::from_be_bytes(stored.get(8..LZ4_HEADER)?.try_into().ok()?) as usize;
+    let block = u32::from_be_bytes(stored.get(8..LZ4_HEADER_BYTES)?.try_into().ok()?) as usize;
     if size != task.raw as u64 || block == 0 || (!block.is_multiple_of(8) && block < task.raw) {
         return None;
     }
-    let mut prepared = Prepared::default();
-    let (mut at, mut free) = (LZ4_HEADER, 0_usize);
+    let mut prepared = PreparedTask::default();
+    let (mut at, mut free) = (LZ4_HEADER_BYTES, 0_usize);
     for to in (0..task.raw).step_by(block) {
         let room = block.min(task.raw - to);
-        let bytes = u32::from_be_bytes(stored.get(at..at + LZ4_SIZE)?.try_into().ok()?) as usize;
-        at += LZ4_SIZE;
+        let bytes = u32::from_be_bytes(stored.get(at..at + LZ4_SIZE_BYTES)?.try_into().ok()?) as usize;
+        at += LZ4_SIZE_BYTES;
         let end = at.checked_add(bytes).filter(|end| *end <= stored.len())?;
         // Blocks only move forward in memory: the four bytes before each are dropped, and at most three are
         // added.
@@ -233,8 +235,8 @@ mod tests {
     use hyperchunk_format::codec::{Codec as _, EncodeContext, Encoded, Snappy};
 
     fn task(raw: usize) -> Task<'static> {
-        let how = How::Gpu { algorithm: None, shuffle: None, fletcher32: false };
-        Task { stored: Stored::Bytes(&[]), mask: 0, how, raw, copies: Vec::<Copy>::new() }
+        let how = Conversion::Gpu { algorithm: None, shuffle: None, fletcher32: false };
+        Task { stored: ChunkBytes::Bytes(&[]), mask: 0, how, raw, copies: Vec::<Copy>::new() }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! One of the two buffers: a batch is read into it and processed by the GPU while the other one is filled.
 
+use super::buffer_cache::Buffers;
 use super::geometry::Copy;
-use super::kept::Buffers;
-use super::plan::{How, Task};
-use super::prepare::{Prepared, decode, lead};
+use super::plan::{Conversion, Task};
+use super::prepare::{PreparedTask, alignment_offset, decode};
 use super::tables::Tables;
-use super::{Options, Report, Request, Stored};
-use crate::cufile::Registered;
+use super::{ChunkBytes, Options, Report, Request};
+use crate::cufile::RegisteredFile;
 use crate::error::fail;
 use crate::kernels::Kernels;
 use crate::{Context, DeviceMemory, Event, PinnedMemory, Result, Stream};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// The location of a task's bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct TaskOffsets {
     /// In the page-locked memory and, unless copied directly to the array, in its copy on the GPU.
     pub(super) at: usize,
     /// In the memories for decompressed and for unshuffled bytes.
@@ -27,9 +27,9 @@ pub(super) struct Place {
 
 /// State for checking the results of the GPU.
 #[derive(Debug, Default)]
-pub(super) struct Pending<'a> {
+pub(super) struct PendingChecks<'a> {
     /// Chunks that failed on the GPU, or were not tried there.
-    pub(super) odd: Vec<&'a Task<'a>>,
+    pub(super) host_tasks: Vec<&'a Task<'a>>,
     /// For each piece: the task, and the expected number of output bytes.
     pub(super) pieces: Vec<(&'a Task<'a>, usize)>,
     /// The offsets of the pieces' sizes, statuses and chunks' checksums in the results.
@@ -57,7 +57,7 @@ pub(super) struct Slot<'a> {
     pub(super) results: Option<DeviceMemory>,
     pub(super) temp: Option<DeviceMemory>,
     pub(super) events: [Event; 4],
-    pub(super) pending: Option<Pending<'a>>,
+    pub(super) pending: Option<PendingChecks<'a>>,
 }
 
 /// Returns the memory, reallocated if it is too small.
@@ -73,14 +73,14 @@ pub(super) fn room(of: &mut Option<DeviceMemory>, context: &Arc<Context>, bytes:
 }
 
 /// Cache of page-locked memory for the next call: locking takes about as long as filling it.
-static WAITING: Mutex<Vec<PinnedMemory>> = Mutex::new(Vec::new());
+static CACHED_BUFFERS: Mutex<Vec<PinnedMemory>> = Mutex::new(Vec::new());
 /// Maximum number of cached pieces, and their maximum size.
-const MOST_WAITING: usize = 2;
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const MAX_CACHED_BUFFERS: usize = 2;
+const MAX_CACHED_BYTES: usize = 64 << 20;
 
 /// Returns page-locked memory of at least `bytes` bytes, from the cache or new.
 fn page_locked(context: &Arc<Context>, bytes: usize) -> Result<PinnedMemory> {
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut waiting = CACHED_BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(place) = waiting.iter().position(|memory| memory.bytes() >= bytes) {
         return Ok(waiting.swap_remove(place));
     }
@@ -100,10 +100,10 @@ impl Drop for Slot<'_> {
             let [tables, results, temp] = [self.tables.take(), self.results.take(), self.temp.take()];
             kept.put(Buffers([stored, raw, plain, tables, results, temp]));
         }
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = CACHED_BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = self.pinned.take()
-            && waiting.len() < MOST_WAITING
-            && memory.bytes() <= MOST_WAITING_BYTES
+            && waiting.len() < MAX_CACHED_BUFFERS
+            && memory.bytes() <= MAX_CACHED_BYTES
         {
             waiting.push(memory);
         }
@@ -144,7 +144,7 @@ impl<'a> Slot<'a> {
     pub(super) fn fill(
         &mut self,
         tasks: &'a [Task<'a>],
-        registered: Option<&Registered<'_>>,
+        registered: Option<&RegisteredFile<'_>>,
         report: &mut Report,
     ) -> Result<()> {
         let (places, mirrored, pinned, raw) = self.places(tasks)?;
@@ -154,7 +154,7 @@ impl<'a> Slot<'a> {
         }
         let stored = room(&mut self.stored, &self.context, mirrored)?;
         let raw = room(&mut self.raw, &self.context, raw)?;
-        let shuffled = tasks.iter().any(|task| matches!(task.how, How::Gpu { shuffle: Some(_), .. }));
+        let shuffled = tasks.iter().any(|task| matches!(task.how, Conversion::Gpu { shuffle: Some(_), .. }));
         let bytes = if shuffled { self.raw.as_ref().map_or(0, DeviceMemory::bytes) } else { 0 };
         let plain = room(&mut self.plain, &self.context, bytes)?;
         let start = Instant::now();
@@ -163,18 +163,18 @@ impl<'a> Slot<'a> {
         self.events[0].record(&self.stream)?;
         self.upload(tasks, &places, &prepared, report)?;
         self.events[1].record(&self.stream)?;
-        let mut pending = Pending::default();
+        let mut pending = PendingChecks::default();
         self.decompress(tasks, &places, &prepared, [stored, raw], &mut pending)?;
         self.events[2].record(&self.stream)?;
         self.arrange(tasks, &places, &prepared, [stored, raw, plain], &pending)?;
         self.events[3].record(&self.stream)?;
         for (task, prepared) in tasks.iter().zip(&prepared) {
-            report.stored += if matches!(task.stored, Stored::Fill(_)) { 0 } else { task.bytes() as u64 };
+            report.stored += if matches!(task.stored, ChunkBytes::Fill(_)) { 0 } else { task.bytes() as u64 };
             match task.how {
-                How::Gpu { .. } if prepared.is_odd => pending.odd.push(task),
-                How::Gpu { .. } => report.on_gpu += 1,
-                How::Cpu => report.on_cpu += 1,
-                How::Plain | How::Fill => {}
+                Conversion::Gpu { .. } if prepared.needs_host => pending.host_tasks.push(task),
+                Conversion::Gpu { .. } => report.on_gpu += 1,
+                Conversion::Cpu => report.on_cpu += 1,
+                Conversion::Plain | Conversion::Fill => {}
             }
         }
         self.pending = Some(pending);
@@ -183,22 +183,22 @@ impl<'a> Slot<'a> {
 
     /// Assigns the places; tasks that are copied directly to the array come last. Also returns the number of
     /// bytes that are mirrored on the GPU, page-locked, and decompressed.
-    fn places(&self, tasks: &'a [Task<'a>]) -> Result<(Vec<Place>, usize, usize, usize)> {
-        let mut places = vec![Place::default(); tasks.len()];
+    fn places(&self, tasks: &'a [Task<'a>]) -> Result<(Vec<TaskOffsets>, usize, usize, usize)> {
+        let mut places = vec![TaskOffsets::default(); tasks.len()];
         let (mut at, mut raw, mut mirrored) = (0_usize, 0_usize, 0);
         for direct in [false, true] {
             for (task, place) in tasks.iter().zip(&mut places) {
                 if task.is_direct(self.request.swap) != direct {
                     continue;
                 }
-                let start = at.next_multiple_of(16) + lead(task);
-                *place = Place { at: start, raw, direct };
+                let start = at.next_multiple_of(16) + alignment_offset(task);
+                *place = TaskOffsets { at: start, raw, direct };
                 let Some(end) = start.checked_add(task.room()).filter(|end| *end < isize::MAX as usize / 2)
                 else {
                     fail!(Limit, "{}: {} bytes", task.place(), task.room())
                 };
                 at = end;
-                if matches!(task.how, How::Gpu { .. }) {
+                if matches!(task.how, Conversion::Gpu { .. }) {
                     raw = raw.saturating_add(task.raw.next_multiple_of(16));
                 }
             }
@@ -213,8 +213,8 @@ impl<'a> Slot<'a> {
     fn upload(
         &self,
         tasks: &'a [Task<'a>],
-        places: &[Place],
-        prepared: &[Prepared],
+        places: &[TaskOffsets],
+        prepared: &[PreparedTask],
         report: &mut Report,
     ) -> Result<()> {
         let (Some(pinned), Some(stored)) = (&self.pinned, &self.stored) else { return Ok(()) };
@@ -292,8 +292,8 @@ impl<'a> Slot<'a> {
             }
         }
         report.on_gpu -= again.len() as u64;
-        for task in pending.odd.iter().chain(&again) {
-            self.again(task)?;
+        for task in pending.host_tasks.iter().chain(&again) {
+            self.decode_on_host(task)?;
             report.on_cpu += 1;
             report.again += 1;
         }
@@ -301,7 +301,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Decodes a chunk with the processor, and copies it to its place.
-    fn again(&mut self, task: &Task<'a>) -> Result<()> {
+    fn decode_on_host(&mut self, task: &Task<'a>) -> Result<()> {
         let (mut decoder, mut scratch) = (Decoder::default(), Vec::new());
         let decoded = decode(task, self.request, &mut decoder, &mut scratch)?;
         let memory = DeviceMemory::alloc(&self.context, decoded.len())?;
@@ -311,7 +311,7 @@ impl<'a> Slot<'a> {
             boxes.entry(self.unit(copy, memory.address())?).or_default().push((copy, memory.address()));
         }
         let mut tables = Tables::default();
-        let launches = self.tabled(&boxes, &mut tables);
+        let launches = self.append_boxes(&boxes, &mut tables);
         let table = self.send(&tables, 0)?;
         self.scatter(&launches, table)?;
         self.stream.synchronize()

@@ -68,18 +68,18 @@ mod tests {
     use super::*;
 
     /// The sizes of a kernel's `Piece` and `Box`.
-    const PIECE: usize = 24;
-    const BOX: usize = 32 + 3 * 8 * MAX_RANK;
+    const PIECE_BYTES: usize = 24;
+    const BOX_BYTES: usize = 32 + 3 * 8 * MAX_RANK;
 
     #[test]
     fn structures_have_the_kernels_sizes() {
         let mut tables = Tables::default();
         tables.piece(1, 2, 3);
-        assert_eq!(tables.bytes().len(), PIECE);
+        assert_eq!(tables.bytes().len(), PIECE_BYTES);
         assert_eq!(tables.begin(), 32);
         let axes = vec![Axis { size: 16, from: 1, to: 1 }, Axis { size: 3, from: 64, to: 32 }];
         let count = tables.copy(&Copy { from: 5, to: 6, axes }, 1000, 2000, 8);
-        assert_eq!(tables.bytes().len(), 32 + BOX);
+        assert_eq!(tables.bytes().len(), 32 + BOX_BYTES);
         assert_eq!(count, 6);
         let words: Vec<u64> =
             tables.bytes()[32..].chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();

@@ -11,7 +11,7 @@ use super::list::names;
 use super::open::open;
 use super::record_file;
 use super::source;
-use crate::errors::{Quiet, failure};
+use crate::errors::{ErrorStackGuard, failure};
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::live::{CLIENT_DATA_VERSION, absolute, attributes, sources};
@@ -26,10 +26,10 @@ use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{Compiled, FILTER_ID, MAX_SEED, Needs, Record, Slot};
+use hyperchunk_udf::record::{CompiledForm, FILTER_ID, MAX_SEED, Needs, Record, Slot};
 use hyperchunk_udf::scan::{self, Scan};
 use hyperchunk_udf::signature::SigningKey;
-use hyperchunk_udf::spec::{self, ExpressionInput, InputInfo, OutputSpec, Resolved, ResolvedOutput};
+use hyperchunk_udf::spec::{self, ExpressionInput, FunctionDatasets, InputInfo, OutputInfo, OutputSpec};
 use hyperchunk_udf::stub::LiveId;
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm;
@@ -74,7 +74,7 @@ pub struct Options {
 
 /// The result of attaching one output.
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedDataset {
     /// The record.
     pub record: Record,
     /// The record as it is stored.
@@ -94,7 +94,7 @@ pub fn attach(
     program: Program<'_>,
     outputs: &[String],
     options: &Options,
-) -> Result<Vec<Attached>> {
+) -> Result<Vec<AttachedDataset>> {
     let program = source::read(program, options.backend)?;
     if program.module.is_none() && !options.inputs.is_empty() {
         fail!(Syntax, "inputs are given for WebAssembly modules only; of a source they are found")
@@ -123,7 +123,7 @@ pub(super) fn attach_source(
     program: SourceText,
     specs: &[OutputSpec],
     options: &Options,
-) -> Result<Vec<Attached>> {
+) -> Result<Vec<AttachedDataset>> {
     let SourceText { backend, text: source, module, shown, keep_attributes } = program;
     let chosen = options.chunking.clone().unwrap_or(match backend {
         Backend::Expression => Chunking::Auto,
@@ -174,7 +174,7 @@ pub(super) fn attach_source(
         Backend::Wasm => {
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
             let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
-            let language = Language::of(Path::new(&shown));
+            let language = Language::from_path(Path::new(&shown));
             Some(
                 source::compile(module, language, &source, outputs.chain(inputs), &programs)
                     .map_err(in_source)?,
@@ -214,16 +214,20 @@ pub(super) fn attach_source(
         let chunk = chosen.shape(&output.dims, bounds, &output.datatype, &chunks)?;
         let halo = chunking::halo(&options.halo, &chosen, backend, &output.dims, &resolved.inputs)
             .map_err(|e| e.about("--halo"))?;
-        let blocks = Blocks { chunk, blockwise: chosen.blockwise(), halo, maximum };
-        let made = Made { backend, source: &source, compiled: compiled.as_ref(), needs };
+        let blocks = BlockShape { chunk, blockwise: chosen.blockwise(), halo, maximum };
+        let made = ProgramForm { backend, source: &source, compiled: compiled.as_ref(), needs };
         let record = record((library, file.handle.id), made, &resolved, output, blocks, key.as_ref())?;
         if backend == Backend::Cuda {
             cuda::check_record(&record).map_err(in_source)?;
         }
         let like = resolved.inputs.iter().filter(|i| i.dims == output.dims && i.attribute.is_none());
-        let scales =
-            dimensions::of_inputs(library, file.handle.id, like.map(|i| i.name.as_str()), output.dims.len())
-                .map_err(|e| e.about(path.display().to_string()))?;
+        let scales = dimensions::input_scales(
+            library,
+            file.handle.id,
+            like.map(|i| i.name.as_str()),
+            output.dims.len(),
+        )
+        .map_err(|e| e.about(path.display().to_string()))?;
         let one = store(library, file.handle.id, record, options, scales, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
@@ -232,7 +236,7 @@ pub(super) fn attach_source(
 }
 
 /// The storage layout of an input.
-pub(super) struct Stored {
+pub(super) struct InputLayout {
     /// The shape of its chunks, if it has any.
     chunk: Option<Vec<u64>>,
     /// Its maximum shape.
@@ -244,7 +248,7 @@ pub(super) fn look_up(
     file: Hid,
     backend: Backend,
     name: &str,
-    stored: &mut HashMap<String, Stored>,
+    stored: &mut HashMap<String, InputLayout>,
 ) -> Result<Option<ExpressionInput>> {
     let path = c_name(&absolute(name))?;
     let about =
@@ -257,7 +261,7 @@ pub(super) fn look_up(
     let file_type = library.dataset_type(dataset.id)?;
     let (_, datatype, kind) = library.input_type(backend, file_type.id).map_err(about)?;
     let chunk = library.chunk_shape(library.create_plist(dataset.id)?.id);
-    stored.insert(name.to_owned(), Stored { chunk, largest });
+    stored.insert(name.to_owned(), InputLayout { chunk, largest });
     let as_in_file = library.stored_type(file_type.id).unwrap_or_else(|| datatype.clone());
     let info = InputInfo { name: name.to_owned(), dims, datatype, stored: as_in_file, attribute: None };
     Ok(Some(ExpressionInput { info, kind }))
@@ -311,9 +315,9 @@ fn exists(library: &'static Library, file: Hid, path: &str) -> bool {
 fn try_source(
     backend: Backend,
     source: &str,
-    compiled: Option<&Compiled>,
+    compiled: Option<&CompiledForm>,
     needs: Needs,
-    resolved: &Resolved,
+    resolved: &FunctionDatasets,
     programs: &Programs,
 ) -> Result<()> {
     let slot = |name: &str, datatype: &Datatype, source| JobSlot {
@@ -337,7 +341,7 @@ fn try_source(
 }
 
 /// The division of a dataset into blocks.
-struct Blocks {
+struct BlockShape {
     chunk: Vec<u64>,
     blockwise: bool,
     halo: Vec<u64>,
@@ -345,7 +349,7 @@ struct Blocks {
 }
 
 /// Returns a function's needs beyond its inputs, from the calls in its source or the imports of its module.
-fn needs(backend: Backend, scan: &Scan, compiled: Option<&Compiled>, seed: Option<u64>) -> Result<Needs> {
+fn needs(backend: Backend, scan: &Scan, compiled: Option<&CompiledForm>, seed: Option<u64>) -> Result<Needs> {
     if let Some(seed) = seed
         && (!backend.has_worker() || backend == Backend::Cuda || seed > MAX_SEED)
     {
@@ -367,26 +371,23 @@ fn needs(backend: Backend, scan: &Scan, compiled: Option<&Compiled>, seed: Optio
 
 /// A program in the form in which its records store it.
 #[derive(Clone, Copy)]
-struct Made<'a> {
+struct ProgramForm<'a> {
     backend: Backend,
     source: &'a str,
-    compiled: Option<&'a Compiled>,
+    compiled: Option<&'a CompiledForm>,
     needs: Needs,
 }
 
 fn record(
     (library, file): (&'static Library, Hid),
-    made: Made<'_>,
-    resolved: &Resolved,
-    output: &ResolvedOutput,
-    blocks: Blocks,
+    made: ProgramForm<'_>,
+    resolved: &FunctionDatasets,
+    output: &OutputInfo,
+    blocks: BlockShape,
     key: Option<&SigningKey>,
 ) -> Result<Record> {
-    let slot = |o: &ResolvedOutput| Slot {
-        name: o.name.clone(),
-        datatype: o.datatype.clone(),
-        dims: o.dims.clone(),
-    };
+    let slot =
+        |o: &OutputInfo| Slot { name: o.name.clone(), datatype: o.datatype.clone(), dims: o.dims.clone() };
     let mut record = Record {
         id: LiveId::random()?,
         backend: made.backend,
@@ -431,7 +432,7 @@ fn store(
     options: &Options,
     scales: Option<Scales>,
     keep_attributes: bool,
-) -> Result<Attached> {
+) -> Result<AttachedDataset> {
     let bytes = record.encode()?;
     let path = absolute(&record.output.name);
     let name = c_name(&path)?;
@@ -445,7 +446,7 @@ fn store(
     let json = String::from_utf8_lossy(&bytes).into_owned();
     if !options.dry_run {
         let dataset = filter::editing(library, || create(library, file, &record))?;
-        let held = Held::new(library, &dataset)?;
+        let header = HeaderReference::new(library, &dataset)?;
         record_file::write(library, dataset.id, &record, &bytes)?;
         attributes_given::write(library, dataset.id, &options.attributes)?;
         if let Some(scales) = &scales {
@@ -455,13 +456,13 @@ fn store(
             forget(library, file, &name, keep_attributes.then_some(dataset.id))?;
         }
         link(library, file, &dataset, &name, taken)?;
-        drop(held);
+        drop(header);
         // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
         if unsafe { (library.f.file_flush)(file, 1) } < 0 {
             return Err(failure(library, "cannot write the file"));
         }
     }
-    Ok(Attached { record, json, chunks })
+    Ok(AttachedDataset { record, json, chunks })
 }
 
 /// Guard that keeps an anonymous dataset from being freed.
@@ -469,22 +470,22 @@ fn store(
 /// If the dataset's header is evicted from HDF5's cache, as it is when there are many chunks, HDF5 forgets
 /// that the dataset was linked later, and frees it when it is closed. A reference count of its own prevents
 /// that.
-struct Held<'a> {
+struct HeaderReference<'a> {
     library: &'static Library,
     dataset: &'a Handle,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeaderReference<'a> {
     fn new(library: &'static Library, dataset: &'a Handle) -> Result<Self> {
         // SAFETY: an open dataset.
         if unsafe { (library.f.object_hold)(dataset.id) } < 0 {
             return Err(failure(library, "cannot make the dataset"));
         }
-        Ok(Held { library, dataset })
+        Ok(HeaderReference { library, dataset })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeaderReference<'_> {
     fn drop(&mut self) {
         // SAFETY: an open dataset, whose count is one too large. Without a name it is freed when it is closed.
         unsafe { (self.library.f.object_release)(self.dataset.id) };
@@ -520,7 +521,7 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
 /// Copies the attributes of the dataset to be replaced to its replacement `keep`, and removes that dataset
 /// from its dimension scales. Does nothing if the object to be replaced is no dataset.
 fn forget(library: &'static Library, file: Hid, name: &std::ffi::CStr, keep: Option<Hid>) -> Result<()> {
-    let _quiet = Quiet::new(library);
+    let _quiet = ErrorStackGuard::new(library);
     let Ok(replaced) = library.open_dataset(file, name) else { return Ok(()) };
     if let Some(dataset) = keep {
         copy_attributes(library, replaced.id, dataset)?;

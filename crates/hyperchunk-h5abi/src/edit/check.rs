@@ -12,12 +12,12 @@ use hyperchunk_udf::keys::PublicKey;
 use hyperchunk_udf::legacy::{self, Signer};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
-use hyperchunk_udf::trust::{self, Listed, Place};
+use hyperchunk_udf::trust::{self, KeyList, KnownKey};
 use std::path::Path;
 
 /// The result of a check.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckResult {
     /// The number of chunks, if the signature is valid and each chunk holds its stub.
     pub chunks: Result<u64>,
     /// The profile and the sandbox that it would run in.
@@ -25,7 +25,7 @@ pub struct Checked {
 }
 
 /// Checks a live dataset of the file at `path`.
-pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> Checked {
+pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> CheckResult {
     let chunks = match (&entry.legacy, &entry.record) {
         (Some(legacy), _) if legacy.signer == Signer::Broken => {
             Err(Error::new(ErrorKind::Invalid, "it was written by HDF5-UDF, and its signature does not hold"))
@@ -38,7 +38,7 @@ pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> Checked {
         Ok(_) => runs_here(library, path, entry),
         Err(error) => Err(error.clone()),
     };
-    Checked { chunks, runs }
+    CheckResult { chunks, runs }
 }
 
 /// Returns the profile and the sandbox that it would run in.
@@ -76,18 +76,18 @@ pub fn named_key(
     key: &str,
     profile: &str,
     library: impl FnOnce() -> Result<&'static Library>,
-) -> Result<Listed> {
+) -> Result<KnownKey> {
     if Path::new(key).is_file() {
         let text = std::fs::read_to_string(key).map_err(|e| Error::io(escape(key, 300), &e))?;
         let public = match legacy::public_key(&text) {
             Some(public) => public,
             None => PublicKey::from_text(&text).map_err(|e| e.about(key))?,
         };
-        return Ok(Listed::new(&public, profile));
+        return Ok(KnownKey::new(&public, profile));
     }
     if let Ok((file, dataset)) = split_target(key) {
         return match find(library()?, Path::new(file), dataset)?.key()? {
-            Some(public) => Ok(Listed::new(&public, profile)),
+            Some(public) => Ok(KnownKey::new(&public, profile)),
             None => Err(Error::new(ErrorKind::NotFound, "nobody signed it").about(key)),
         };
     }
@@ -95,8 +95,8 @@ pub fn named_key(
         fail!(Syntax, "{:?} is neither a key file, nor a fingerprint, nor FILE:/DATASET", escape(key, 300))
     };
     let known = trust::find(&fingerprint)?;
-    let place = Place::Profile(profile.to_owned());
-    Ok(known.map(|l| Listed { place: place.clone(), shared: false, ..l }).unwrap_or(Listed {
+    let place = KeyList::Profile(profile.to_owned());
+    Ok(known.map(|l| KnownKey { place: place.clone(), shared: false, ..l }).unwrap_or(KnownKey {
         fingerprint,
         key: None,
         name: String::new(),

@@ -1,6 +1,6 @@
 //! Conversion of datasets that HDF5-UDF wrote, with their source, to live datasets.
 
-use super::attach::{Attached, Options, SourceText, attach_source};
+use super::attach::{AttachedDataset, Options, SourceText, attach_source};
 use super::list::find;
 use super::open::open;
 use crate::errors::failure;
@@ -9,7 +9,7 @@ use crate::library::Library;
 use crate::symbols::{Hid, SPACE_NULL};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::legacy::Legacy;
+use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::record::ATTRIBUTE;
 use hyperchunk_udf::spec::OutputSpec;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -26,7 +26,7 @@ pub fn convert(
     path: &Path,
     dataset: &str,
     options: &Options,
-) -> Result<Vec<Attached>> {
+) -> Result<Vec<AttachedDataset>> {
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
     let first = legacy(library, path, dataset).map_err(about)?;
     let text = first.own_source().map_err(about)?.to_owned();
@@ -65,7 +65,7 @@ pub fn convert(
     attach_source(library, path, program, &specs, &Options { overwrite: true, ..options.clone() })
 }
 
-fn legacy(library: &'static Library, path: &Path, dataset: &str) -> Result<Legacy> {
+fn legacy(library: &'static Library, path: &Path, dataset: &str) -> Result<LegacyDataset> {
     match find(library, path, dataset)?.legacy {
         Some(legacy) => Ok(legacy),
         None => {
@@ -84,7 +84,7 @@ fn described(library: &'static Library, path: &Path, dataset: &str) -> Result<Ou
 }
 
 /// Maximum size of an attribute, in bytes.
-const ATTRIBUTE_LIMIT: usize = 64 << 20;
+const MAX_ATTRIBUTE_VALUE_BYTES: usize = 64 << 20;
 
 /// `H5Aiterate2`.
 type Iterate = unsafe extern "C" fn(Hid, c_int, c_int, *mut u64, Visitor, *mut c_void) -> c_int;
@@ -145,8 +145,10 @@ fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) ->
     };
     // SAFETY: an open type.
     let size = unsafe { (library.f.type_size)(datatype.id) };
-    let bytes =
-        usize::try_from(elements).ok().and_then(|n| n.checked_mul(size)).filter(|&n| n <= ATTRIBUTE_LIMIT);
+    let bytes = usize::try_from(elements)
+        .ok()
+        .and_then(|n| n.checked_mul(size))
+        .filter(|&n| n <= MAX_ATTRIBUTE_VALUE_BYTES);
     let Some(bytes) = bytes else { fail!(Limit, "it has {elements} elements") };
     let mut buffer = vec![0u8; bytes];
     // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists. The buffer has room for the

@@ -21,7 +21,7 @@ const CLASS_SEQUENCE: c_int = 9;
 /// `H5R_OBJECT`.
 const OBJECT: c_int = 0;
 /// Maximum number of entries in one list.
-const MOST: u64 = 1 << 20;
+const MAX_REFERENCES: u64 = 1 << 20;
 
 /// `hobj_ref_t`.
 type Reference = u64;
@@ -56,7 +56,7 @@ struct Functions {
 }
 
 impl Functions {
-    fn of(library: &'static Library) -> Result<Self> {
+    fn load(library: &'static Library) -> Result<Self> {
         let find = |name: &CStr| match library.optional(name) {
             pointer if pointer.is_null() => {
                 fail!(Unsupported, "this libhdf5 has no {}", name.to_string_lossy())
@@ -127,7 +127,7 @@ fn open(library: &'static Library, object: Hid, name: &CStr) -> Result<(Handle, 
 }
 
 /// Returns the scales of the first of these datasets that has any.
-pub(super) fn of_inputs<'a>(
+pub(super) fn input_scales<'a>(
     library: &'static Library,
     file: Hid,
     names: impl Iterator<Item = &'a str>,
@@ -136,19 +136,19 @@ pub(super) fn of_inputs<'a>(
     for name in names {
         let dataset = library.open_dataset(file, &c_name(&absolute(name))?)?;
         // References point to objects of their own file.
-        let elsewhere = library.instance(&library.file_of(dataset.id)?)? != {
-            let root = library.file_of(file)?;
+        let elsewhere = library.instance(&library.object_file(dataset.id)?)? != {
+            let root = library.object_file(file)?;
             library.instance(&root)?
         };
         if elsewhere {
             continue;
         }
-        if let Some(scales) = of(library, dataset.id)?.filter(|scales| scales.len() == rank) {
+        if let Some(scales) = read_scales(library, dataset.id)?.filter(|scales| scales.len() == rank) {
             return Ok(Some(scales));
         }
         if rank == 1 && has(library, dataset.id, CLASS) {
             // The dataset is itself a scale.
-            let reference = Functions::of(library)?.reference_to(library, dataset.id)?;
+            let reference = Functions::load(library)?.reference_to(library, dataset.id)?;
             return Ok(Some(vec![vec![reference]]));
         }
     }
@@ -156,7 +156,7 @@ pub(super) fn of_inputs<'a>(
 }
 
 /// Reads the scales of a dataset.
-fn of(library: &'static Library, dataset: Hid) -> Result<Option<Scales>> {
+fn read_scales(library: &'static Library, dataset: Hid) -> Result<Option<Scales>> {
     if !has(library, dataset, LIST) {
         return Ok(None);
     }
@@ -195,7 +195,7 @@ fn of(library: &'static Library, dataset: Hid) -> Result<Option<Scales>> {
 
 /// Attaches scales to a dataset.
 pub(super) fn attach(library: &'static Library, file: Hid, dataset: Hid, scales: &Scales) -> Result<()> {
-    let functions = Functions::of(library)?;
+    let functions = Functions::load(library)?;
     // SAFETY: an open type, and one that is closed by its handle.
     let datatype =
         library.wrap_type(unsafe { (functions.sequence_of)(functions.reference) }, "a type of ours")?;
@@ -223,8 +223,8 @@ pub(super) fn attach(library: &'static Library, file: Hid, dataset: Hid, scales:
 
 /// Removes a dataset from the lists of its scales, before it is deleted.
 pub(super) fn forget(library: &'static Library, file: Hid, dataset: Hid) -> Result<()> {
-    let Some(scales) = of(library, dataset)? else { return Ok(()) };
-    let functions = Functions::of(library)?;
+    let Some(scales) = read_scales(library, dataset)? else { return Ok(()) };
+    let functions = Functions::load(library)?;
     let own = functions.reference_to(library, dataset)?;
     for scale in scales.iter().flatten() {
         change(library, &functions, file, *scale, |users| users.retain(|user| user.dataset != own))?;
@@ -248,7 +248,7 @@ fn change(
     let there = has(library, scale.id, USERS);
     if there {
         let (attribute, _, elements) = open(library, scale.id, USERS)?;
-        let Some(count) = usize::try_from(elements).ok().filter(|_| elements <= MOST) else {
+        let Some(count) = usize::try_from(elements).ok().filter(|_| elements <= MAX_REFERENCES) else {
             fail!(Limit, "a dimension scale of {elements} datasets")
         };
         users.resize(count, User::default());

@@ -12,13 +12,13 @@ use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::Record;
 use hyperchunk_udf::spec::resolution;
-use hyperchunk_udf::stub::{Place, RecordDigest};
+use hyperchunk_udf::stub::{RecordDigest, RecordLocation};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// The result of growing a live dataset.
 #[derive(Debug)]
-pub struct Extended {
+pub struct ExtendedDataset {
     /// Its new shape.
     pub dims: Vec<u64>,
     /// The number of chunks added.
@@ -30,11 +30,16 @@ pub struct Extended {
 ///
 /// # Errors
 /// `Invalid` for a dataset that cannot grow, or not to that shape; `NotFound`, `Io`.
-pub fn extend(library: &'static Library, path: &Path, dataset: &str, to: Option<&[u64]>) -> Result<Extended> {
+pub fn extend(
+    library: &'static Library,
+    path: &Path,
+    dataset: &str,
+    to: Option<&[u64]>,
+) -> Result<ExtendedDataset> {
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;
     let (record, _) = entry.record.map_err(about)?;
-    let digest = RecordDigest::of(entry.json.as_bytes());
+    let digest = RecordDigest::compute(entry.json.as_bytes());
     grow(library, path, dataset, &record, (digest, entry.place), to).map_err(about)
 }
 
@@ -43,9 +48,9 @@ fn grow(
     path: &Path,
     dataset: &str,
     record: &Record,
-    (digest, place): (RecordDigest, Place),
+    (digest, place): (RecordDigest, RecordLocation),
     to: Option<&[u64]>,
-) -> Result<Extended> {
+) -> Result<ExtendedDataset> {
     if record.maximum.is_empty() {
         fail!(Invalid, "it does not grow; attach it with --maxshape for one that does")
     }
@@ -85,7 +90,7 @@ fn grow(
             return Err(failure(library, "cannot write the file"));
         }
     }
-    Ok(Extended { dims, new_chunks: new.len() as u64 })
+    Ok(ExtendedDataset { dims, new_chunks: new.len() as u64 })
 }
 
 /// Returns the largest shape for which all inputs of the dataset's shape have enough elements.

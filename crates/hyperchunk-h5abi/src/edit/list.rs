@@ -7,15 +7,15 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::live::is_computed;
 use crate::live::legacy::payload;
-use crate::live::record::{Verified, read};
+use crate::live::record::{VerifiedRecord, read};
 use crate::symbols::{Hid, ID_DATASET};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::keys::PublicKey;
-use hyperchunk_udf::legacy::{Legacy, Signer};
+use hyperchunk_udf::legacy::{LegacyDataset, Signer};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, Record};
 use hyperchunk_udf::signature::Fingerprint;
-use hyperchunk_udf::stub::Place;
+use hyperchunk_udf::stub::RecordLocation;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
@@ -29,13 +29,13 @@ pub struct Entry {
     /// Size of its record, in bytes.
     pub record_bytes: u64,
     /// The location of its record.
-    pub place: Place,
+    pub place: RecordLocation,
     /// The record as it is stored.
     pub json: String,
     /// The record and its signer, or the reason for which it is invalid.
     pub record: Result<(Record, Option<Fingerprint>)>,
     /// The parsed dataset, if HDF5-UDF wrote it. There is no record then.
-    pub legacy: Option<Legacy>,
+    pub legacy: Option<LegacyDataset>,
     /// The profile that it would run in here.
     pub profile: Result<Profile>,
 }
@@ -66,7 +66,7 @@ impl Entry {
                 name: signature.name.clone(),
                 email: signature.email.clone(),
             })),
-            (Err(_), Some(Legacy { signer: Signer::Known(key), .. })) => Ok(Some(key.clone())),
+            (Err(_), Some(LegacyDataset { signer: Signer::Known(key), .. })) => Ok(Some(key.clone())),
             (Err(_), Some(_)) => Ok(None),
             (Err(error), None) => Err(error.clone()),
         }
@@ -167,23 +167,23 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     if let Ok(None) = &stored
         && let Some(chunk) = payload(library, object.id).ok().flatten()
     {
-        return Ok(Some(of_legacy(path, stub_bytes, &chunk)));
+        return Ok(Some(legacy_entry(path, stub_bytes, &chunk)));
     }
     let (bytes, place) = match stored.and_then(|b| b.ok_or_else(missing)) {
         Ok((bytes, place)) => (Ok(bytes), place),
-        Err(error) => (Err(error), Place::Attribute),
+        Err(error) => (Err(error), RecordLocation::Attribute),
     };
     let json = bytes.as_deref().map_or_else(|_| String::new(), |b| String::from_utf8_lossy(b).into_owned());
-    if place == Place::Chunk {
+    if place == RecordLocation::Chunk {
         stub_bytes = stub_bytes.saturating_sub(json.len() as u64);
     }
-    let grown = |mut v: Verified| {
+    let grown = |mut v: VerifiedRecord| {
         v.record = v.record.grown(&library.dims(library.dataset_space(object.id)?.id)?)?;
         Ok(v)
     };
-    let verified = bytes.as_deref().map_err(Clone::clone).and_then(Verified::new).and_then(grown);
+    let verified = bytes.as_deref().map_err(Clone::clone).and_then(VerifiedRecord::new).and_then(grown);
     let profile = match &verified {
-        Ok(v) => Profile::of(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
+        Ok(v) => Profile::for_signer(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
         Err(e) => Err(e.clone()),
     };
     Ok(Some(Entry {
@@ -199,9 +199,9 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
 }
 
 /// Makes an entry from the data that HDF5-UDF wrote into a dataset's only chunk.
-fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
-    let parsed = Legacy::parse(chunk);
-    let profile = parsed.as_ref().map_err(Clone::clone).and_then(Legacy::profile);
+fn legacy_entry(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
+    let parsed = LegacyDataset::parse(chunk);
+    let profile = parsed.as_ref().map_err(Clone::clone).and_then(LegacyDataset::profile);
     let error = match &parsed {
         Ok(legacy) => Error::new(ErrorKind::Unsupported, format!("it was written by HDF5-UDF ({legacy})")),
         Err(error) => error.clone(),
@@ -211,7 +211,7 @@ fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
         path,
         stub_bytes,
         record_bytes: json.len() as u64,
-        place: Place::Chunk,
+        place: RecordLocation::Chunk,
         json,
         record: Err(error),
         legacy: parsed.ok(),

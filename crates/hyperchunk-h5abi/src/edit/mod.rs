@@ -13,10 +13,10 @@ mod record_file;
 mod source;
 mod verify;
 
-pub use attach::{Attached, Options, Program, attach};
+pub use attach::{AttachedDataset, Options, Program, attach};
 pub use attributes::{Value, parse as parse_attribute};
-pub use check::{Checked, check, named_key, runs_here};
+pub use check::{CheckResult, check, named_key, runs_here};
 pub use convert::convert;
-pub use extend::{Extended, extend};
+pub use extend::{ExtendedDataset, extend};
 pub use list::{Entry, find, list, remove, split_target};
 pub use rebuild::rebuild;

@@ -1,6 +1,6 @@
 //! Opening files for the command, with error messages that name them.
 
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::ACC_RDWR;
@@ -10,13 +10,13 @@ use std::path::Path;
 /// An open file; HDF5's own error printing is off while it exists.
 pub(super) struct OpenFile {
     pub(super) handle: Handle,
-    _quiet: Quiet,
+    _quiet: ErrorStackGuard,
 }
 
 /// Opens `path` for reading, or for editing when `write`.
 pub(super) fn open(library: &'static Library, path: &Path, write: bool) -> Result<OpenFile> {
     let about = |e: Error| e.about(path.display().to_string());
-    let quiet = Quiet::new(library);
+    let quiet = ErrorStackGuard::new(library);
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => {}
         Ok(_) => return Err(about(Error::new(ErrorKind::Io, "is not a file"))),

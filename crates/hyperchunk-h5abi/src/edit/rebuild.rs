@@ -1,6 +1,6 @@
 //! Recompiling and re-signing a live dataset from its stored source.
 
-use super::attach::Attached;
+use super::attach::AttachedDataset;
 use super::list::find;
 use super::open::open;
 use super::record_file;
@@ -30,7 +30,12 @@ use std::path::Path;
 /// `Refused` for a dataset not signed with the user's key without `take_over`; `Invalid` for an invalid
 /// record; errors of compiling and signing. If interrupted, the dataset is unreadable until this has run
 /// again or it is attached again.
-pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over: bool) -> Result<Attached> {
+pub fn rebuild(
+    library: &'static Library,
+    path: &Path,
+    dataset: &str,
+    take_over: bool,
+) -> Result<AttachedDataset> {
     let about = |e: crate::Error| e.about(format!("{}:{dataset}", path.display()));
     let entry = find(library, path, dataset)?;
     let (mut record, signer) = entry.record.map_err(about)?;
@@ -93,7 +98,7 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
     Record::parse(&bytes)?;
     write(library, path, dataset, &record, &bytes).map_err(about)?;
     let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
-    Ok(Attached { json: String::from_utf8_lossy(&bytes).into_owned(), record, chunks })
+    Ok(AttachedDataset { json: String::from_utf8_lossy(&bytes).into_owned(), record, chunks })
 }
 
 /// Loads the source in the sandbox, so that a mistake shows before anything is written.

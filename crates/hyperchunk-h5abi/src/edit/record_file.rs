@@ -7,27 +7,27 @@ use crate::library::Library;
 use crate::symbols::Hid;
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::record::{ATTRIBUTE, Record};
-use hyperchunk_udf::stub::{Place, RecordDigest, Stub};
+use hyperchunk_udf::stub::{RecordDigest, RecordLocation, Stub};
 
 /// Maximum size in bytes of a record stored as a fixed string in the object header; a larger one is stored in
 /// the file's heap.
-const COMPACT: usize = 60_000;
+const MAX_COMPACT_BYTES: usize = 60_000;
 
 /// Writes the stubs of a live dataset and its record, whose bytes are `bytes`, replacing existing ones.
 ///
 /// The old record is removed first and the new one written last: in between, the stubs belong to no record,
 /// and reading them is an error.
 pub(super) fn write(library: &'static Library, dataset: Hid, record: &Record, bytes: &[u8]) -> Result<()> {
-    let digest = RecordDigest::of(bytes);
-    let place = Place::of(bytes.len(), &record.output.dims, &record.chunk);
+    let digest = RecordDigest::compute(bytes);
+    let place = RecordLocation::choose(bytes.len(), &record.output.dims, &record.chunk);
     remove_attribute(library, dataset)?;
     let chunks = chunk_numbers(&record.output.dims, &record.chunk);
     match place {
-        Place::Attribute => {
+        RecordLocation::Attribute => {
             write_chunks(library, dataset, record, digest, place, chunks)?;
             write_attribute(library, dataset, bytes)
         }
-        Place::Chunk => {
+        RecordLocation::Chunk => {
             let others = chunks.filter(|chunk| chunk.iter().any(|&n| n != 0));
             write_chunks(library, dataset, record, digest, place, others)?;
             let chunk = vec![0; record.chunk.len()];
@@ -54,7 +54,7 @@ pub(super) fn write_chunks(
     dataset: Hid,
     record: &Record,
     digest: RecordDigest,
-    place: Place,
+    place: RecordLocation,
     chunks: impl Iterator<Item = Vec<u64>>,
 ) -> Result<()> {
     for chunk in chunks {
@@ -84,7 +84,7 @@ fn write_attribute(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Res
     const VARIABLE: usize = usize::MAX;
     const UTF8: i32 = 1;
     const NULL_PADDED: i32 = 1;
-    let compact = bytes.len() <= COMPACT;
+    let compact = bytes.len() <= MAX_COMPACT_BYTES;
     let text = c_name(&String::from_utf8_lossy(bytes))?;
     // SAFETY: a copy of a constant type, then closed by its handle.
     let datatype = library

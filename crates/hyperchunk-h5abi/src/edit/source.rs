@@ -7,14 +7,14 @@ use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::host::{Programs, compile_wasm};
-use hyperchunk_udf::record::Compiled;
+use hyperchunk_udf::record::CompiledForm;
 use hyperchunk_udf::scan::Scan;
-use hyperchunk_udf::spec::{OutputSpec, Resolved, normal_name};
+use hyperchunk_udf::spec::{FunctionDatasets, OutputSpec, normal_name};
 use hyperchunk_udf::wasm;
 use std::path::Path;
 
 /// Maximum size of a source, in bytes.
-const MAX_SOURCE: u64 = 16 << 20;
+const MAX_SOURCE_BYTES: u64 = 16 << 20;
 
 /// Reads the program. `wanted` is the back end that the user asked for.
 pub(super) fn read(program: Program<'_>, wanted: Option<Backend>) -> Result<SourceText> {
@@ -81,16 +81,16 @@ pub(super) fn compile<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     match module {
-        Some(object) => Ok(Compiled { target: wasm::TARGET.into(), object }),
+        Some(object) => Ok(CompiledForm { target: wasm::TARGET.into(), object }),
         None => Ok(compile_wasm(language, source, slots, programs)?),
     }
 }
 
 /// Checks that the datasets match a CUDA source's parameters. Runs before compiling, so that messages speak
 /// of the file.
-pub(super) fn check_cuda(source: &str, resolved: &Resolved) -> Result<()> {
+pub(super) fn check_cuda(source: &str, resolved: &FunctionDatasets) -> Result<()> {
     let dataset = |name, datatype, dims, output| cuda::Dataset { name, datatype, dims, start: &[], output };
     let outputs = resolved.outputs.iter().map(|o| dataset(&o.name, &o.datatype, &o.dims, true));
     let inputs = resolved.inputs.iter().map(|i| dataset(&i.name, &i.datatype, &i.dims, false));
@@ -106,8 +106,8 @@ fn read_file(path: &Path) -> Result<Vec<u8>> {
         }
         _ => Error::io(about(), &e),
     })?;
-    if meta.len() > MAX_SOURCE {
-        let text = format!("the source has more than {} MiB", MAX_SOURCE >> 20);
+    if meta.len() > MAX_SOURCE_BYTES {
+        let text = format!("the source has more than {} MiB", MAX_SOURCE_BYTES >> 20);
         return Err(Error::new(ErrorKind::Limit, text).about(about()));
     }
     std::fs::read(path).map_err(|e| Error::io(about(), &e))

@@ -13,10 +13,10 @@ use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::legacy::Legacy;
-use hyperchunk_udf::record::{MAX_RECORD, Record};
+use hyperchunk_udf::legacy::LegacyDataset;
+use hyperchunk_udf::record::{MAX_RECORD_BYTES, Record};
 use hyperchunk_udf::spec::ExpressionInput;
-use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
+use hyperchunk_udf::stub::{MAX_STUB_BYTES, RecordDigest, Stub};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) fn verify_stubs(
 ) -> Result<u64> {
     let file = open(library, path, false)?;
     let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
-    let digest = RecordDigest::of(json.as_bytes());
+    let digest = RecordDigest::compute(json.as_bytes());
     let mut count = 0;
     for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
         let wrong = |e: Error| Error::new(ErrorKind::Invalid, format!("chunk {chunk:?}: {e}"));
@@ -66,7 +66,7 @@ pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Reco
         let about = |text: String| {
             Error::new(ErrorKind::Invalid, format!("input {:?} {text}", escape(&input.name, 80)))
         };
-        if record.attribute_of(input).is_some() {
+        if record.find_attribute(input).is_some() {
             attributes::check(library, record, file.handle.id, input)
                 .map_err(|e| Error::new(e.kind(), format!("input {:?}: {e}", escape(&input.name, 80))))?;
             continue;
@@ -97,7 +97,7 @@ pub(super) fn check_legacy(
     library: &'static Library,
     path: &Path,
     dataset: &str,
-    legacy: &Legacy,
+    legacy: &LegacyDataset,
 ) -> Result<Record> {
     let file = open(library, path, false)?;
     let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
@@ -114,7 +114,8 @@ fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64])
     if unsafe { (library.f.dataset_chunk_size)(dataset, offset.as_ptr(), &raw mut size) } < 0 {
         return Err(failure(library, "its size"));
     }
-    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD + MAX_STUB) else {
+    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD_BYTES + MAX_STUB_BYTES)
+    else {
         fail!(Invalid, "it has {size} bytes, which is no stub")
     };
     let mut buffer = vec![0u8; bytes];

@@ -1,21 +1,21 @@
 //! Attributes as inputs of functions: small, and read whole, by value.
 
 use super::plan::{Plan, absolute};
-use crate::errors::{Quiet, failure};
+use crate::errors::{ErrorStackGuard, failure};
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid, NULL_TERMINATED, SPACE_NULL};
 use crate::{Result, fail};
-use hyperchunk_udf::attribute::{place_texts, text_of};
+use hyperchunk_udf::attribute::{place_texts, text_datatype};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Kind;
-use hyperchunk_udf::record::{MAX_ATTRIBUTE, Record, Slot, bytes_of};
+use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, byte_size};
 use std::ffi::{CStr, c_char};
 
 /// The shape and type of an attribute that is an input.
-pub(crate) struct Found {
+pub(crate) struct AttributeInfo {
     pub(crate) dims: Vec<u64>,
     pub(crate) datatype: Datatype,
     /// Its kind in an expression.
@@ -24,7 +24,7 @@ pub(crate) struct Found {
 
 /// Fails if an attribute that is an input is in a file that inputs may not come from.
 pub(super) fn check_place(library: &'static Library, plan: &Plan, file: &Handle, slot: &Slot) -> Result<()> {
-    let Some((object, _)) = plan.verified.record.attribute_of(slot) else { return Ok(()) };
+    let Some((object, _)) = plan.verified.record.find_attribute(slot) else { return Ok(()) };
     let path = c_name(&absolute(object))?;
     // SAFETY: a NUL-terminated name; 0 is the default access list.
     let object =
@@ -42,7 +42,7 @@ struct Attribute {
 impl Attribute {
     /// Returns `None` if there is no such object, or it has no such attribute.
     fn open(library: &'static Library, file: Hid, object: &str, name: &str) -> Result<Option<Self>> {
-        let _quiet = Quiet::new(library);
+        let _quiet = ErrorStackGuard::new(library);
         let (path, name) = (c_name(&absolute(object))?, c_name(name)?);
         // SAFETY: a NUL-terminated name; 0 is the default access list.
         let object = unsafe { (library.f.object_open)(file, path.as_ptr(), 0) };
@@ -74,7 +74,8 @@ impl Attribute {
 
     fn elements(&self) -> Result<usize> {
         let elements = self.dims.iter().try_fold(1u64, |n, &dim| n.checked_mul(dim));
-        match elements.filter(|n| (1..=MAX_ATTRIBUTE).contains(n)).and_then(|n| usize::try_from(n).ok()) {
+        match elements.filter(|n| (1..=MAX_ATTRIBUTE_BYTES).contains(n)).and_then(|n| usize::try_from(n).ok())
+        {
             Some(elements) => Ok(elements),
             None => fail!(Unsupported, "it has {:?} elements; attributes are inputs up to 64 KiB", self.dims),
         }
@@ -107,7 +108,7 @@ impl Attribute {
             return Ok(texts);
         }
         let room = size.saturating_add(1);
-        let bytes = room.checked_mul(elements).filter(|&bytes| bytes as u64 <= 2 * MAX_ATTRIBUTE);
+        let bytes = room.checked_mul(elements).filter(|&bytes| bytes as u64 <= 2 * MAX_ATTRIBUTE_BYTES);
         let Some(bytes) = bytes else {
             fail!(Unsupported, "it is larger than 64 KiB, the most that an attribute is as an input")
         };
@@ -135,19 +136,19 @@ pub(crate) fn find(
     file: Hid,
     object: &str,
     name: &str,
-) -> Result<Option<Found>> {
+) -> Result<Option<AttributeInfo>> {
     let Some(attribute) = Attribute::open(library, file, object, name)? else { return Ok(None) };
     let (datatype, kind) = if attribute.is_text(library) {
-        (text_of(&attribute.texts(library)?)?, None)
+        (text_datatype(&attribute.texts(library)?)?, None)
     } else {
         let (_, datatype, kind) = library.input_type(backend, attribute.file_type.id)?;
         (datatype, kind)
     };
     attribute.elements()?;
-    if datatype.has_pointers() || bytes_of(&attribute.dims, &datatype) > MAX_ATTRIBUTE {
+    if datatype.has_pointers() || byte_size(&attribute.dims, &datatype) > MAX_ATTRIBUTE_BYTES {
         fail!(Unsupported, "it is {}, and attributes are inputs up to 64 KiB", escape(&datatype.name(), 80))
     }
-    Ok(Some(Found { dims: attribute.dims, datatype, kind }))
+    Ok(Some(AttributeInfo { dims: attribute.dims, datatype, kind }))
 }
 
 /// Checks an input that is an attribute against its record; returns its kind in an expression.
@@ -157,7 +158,7 @@ pub(crate) fn check(
     file: Hid,
     input: &Slot,
 ) -> Result<Option<Kind>> {
-    let Some((object, name)) = record.attribute_of(input) else { fail!(Invalid, "it is no attribute") };
+    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is no attribute") };
     let Some(found) = find(library, record.backend, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")
     };
@@ -184,7 +185,7 @@ pub(super) fn read(
     input: &Slot,
     to: &mut [u8],
 ) -> Result<()> {
-    let Some((object, name)) = record.attribute_of(input) else { fail!(Invalid, "it is no attribute") };
+    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is no attribute") };
     check(library, record, file, input)?;
     let Some(attribute) = Attribute::open(library, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")

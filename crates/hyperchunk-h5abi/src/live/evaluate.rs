@@ -1,23 +1,23 @@
 //! Computation of one chunk.
 
-use super::locate::{Target, is_client_data_of, locate};
+use super::locate::{Target, is_client_data_for, locate};
 use super::plan::{Plan, absolute};
 use super::stored;
-use super::texts::Texts;
-use super::{attributes, budget, circle, legacy};
-use crate::errors::{PREFIX, Quiet, failure};
+use super::vlen_strings::VlenStrings;
+use super::{attributes, budget, cycle_check, legacy};
+use crate::errors::{ErrorStackGuard, PREFIX, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, Result, fail};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::host::texts::too_large;
-use hyperchunk_udf::host::{Active, Calls, Owner, Reader, Session, SessionKey, Strings};
+use hyperchunk_udf::host::vlen_strings::too_large;
+use hyperchunk_udf::host::{ActiveEvaluation, BlockContext, Owner, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::is_legacy;
-use hyperchunk_udf::record::{Block, Slot, bytes_of};
-use hyperchunk_udf::stored::Decodes;
-use hyperchunk_udf::stub::{Place, Stub};
+use hyperchunk_udf::record::{Block, Slot, byte_size};
+use hyperchunk_udf::stored::DecodeSupport;
+use hyperchunk_udf::stub::{RecordLocation, Stub};
 use std::sync::Arc;
 
 /// Computes the bytes of the chunk that `stub` stands for.
@@ -34,22 +34,22 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
         let legacy = legacy::parse(library, stub)?;
         let targets = legacy::locate(library, &legacy, stub)?;
         let chunk = vec![0; legacy.dims.len()];
-        let stub = Stub { id: legacy.id(), record: legacy.digest, place: Place::Chunk, chunk };
-        return of_targets(library, &stub, &targets);
+        let stub = Stub { id: legacy.id(), record: legacy.digest, place: RecordLocation::Chunk, chunk };
+        return compute_targets(library, &stub, &targets);
     }
     let stub = Stub::parse(stub)?;
-    if !is_client_data_of(client, stub.id) {
+    if !is_client_data_for(client, stub.id) {
         fail!(Invalid, "the chunk holds the stub of another live dataset than the one that is read")
     }
     let targets = locate(library, &stub)?;
-    of_targets(library, &stub, &targets)
+    compute_targets(library, &stub, &targets)
 }
 
 /// Computes the chunk for each of these datasets, whose results must agree.
-fn of_targets(library: &'static Library, stub: &Stub, targets: &[Target]) -> Result<ChunkBuffer> {
+fn compute_targets(library: &'static Library, stub: &Stub, targets: &[Target]) -> Result<ChunkBuffer> {
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
     budget::check(&first.profile).map_err(|e| first.explain(&e))?;
-    let _active = Active::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
+    let _active = ActiveEvaluation::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
     let mut chunk = compute_and_note(library, stub, *dataset, first)?;
     for (dataset, other) in others {
         // Copies of one file are open together, and HDF5 does not tell which is read. If they agree, it does
@@ -94,7 +94,7 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
     }
     let bytes = record.chunk_bytes();
     let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
-    let calls = Calls {
+    let calls = BlockContext {
         record,
         digest: plan.verified.digest,
         key: &plan.key,
@@ -127,19 +127,19 @@ impl Reader for Inputs<'_> {
         read_input(self.library, self.dataset, self.plan, slot, (offset, shape), to)
     }
 
-    fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64> {
+    fn stored(&self, slot: &Slot, part: &Block, decodes: DecodeSupport, to: &mut [u8]) -> Result<u64> {
         let Inputs { library, dataset, plan } = *self;
         let stored = stored::read(library, dataset, &plan.verified.record, slot, part, decodes, to);
-        stored.map_err(|e| of_input(&e, plan, slot))
+        stored.map_err(|e| input_error(&e, plan, slot))
     }
 
     fn strings(&self, slot: &Slot, (offset, shape): &Block, left: u64) -> Result<Box<dyn Strings>> {
         let Inputs { library, dataset, plan } = *self;
-        let (bytes, over) = (bytes_of(shape, &slot.datatype), || too_large(&plan.profile));
-        let texts = Texts::read(library, &slot.datatype, bytes, left, over, |to, transfer| {
+        let (bytes, over) = (byte_size(shape, &slot.datatype), || too_large(&plan.profile));
+        let texts = VlenStrings::read(library, &slot.datatype, bytes, left, over, |to, transfer| {
             read_block(library, dataset, plan, slot, (offset, shape), to, transfer)
         });
-        Ok(Box::new(texts.map_err(|e| of_input(&e, plan, slot))?))
+        Ok(Box::new(texts.map_err(|e| input_error(&e, plan, slot))?))
     }
 }
 
@@ -153,21 +153,21 @@ pub(super) fn read_input(
     block: (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    if plan.verified.record.attribute_of(slot).is_some() {
-        let _quiet = Quiet::new(library);
-        let file = library.file_of(live)?;
+    if plan.verified.record.find_attribute(slot).is_some() {
+        let _quiet = ErrorStackGuard::new(library);
+        let file = library.object_file(live)?;
         let read = attributes::check_place(library, plan, &file, slot)
             .and_then(|()| attributes::read(library, &plan.verified.record, file.id, slot, to));
-        return read.map_err(|e| of_input(&e, plan, slot));
+        return read.map_err(|e| input_error(&e, plan, slot));
     }
     if plan.read_by_engine(library, live, slot, block, to) {
         return Ok(());
     }
-    read_block(library, live, plan, slot, block, to, 0).map_err(|e| of_input(&e, plan, slot))
+    read_block(library, live, plan, slot, block, to, 0).map_err(|e| input_error(&e, plan, slot))
 }
 
 /// Wraps an error of reading an input, which may itself be live.
-fn of_input(error: &Error, plan: &Plan, slot: &Slot) -> Error {
+fn input_error(error: &Error, plan: &Plan, slot: &Slot) -> Error {
     match error.message().rsplit_once(PREFIX) {
         // Keep only the reason of the innermost live dataset in the chain.
         Some((_, reason)) => Error::new(error.kind(), format!("an input failed: {PREFIX}{reason}"))
@@ -189,18 +189,18 @@ fn read_block(
     transfer: Hid,
 ) -> Result<()> {
     let record = &plan.verified.record;
-    let _quiet = Quiet::new(library);
+    let _quiet = ErrorStackGuard::new(library);
     let name = c_name(&absolute(&slot.name))?;
-    let file = library.file_of(live)?;
+    let file = library.object_file(live)?;
     let dataset = library.open_dataset(file.id, &name)?;
     // HDF5 does not support reading a dataset while it is being read, so check for a cycle first.
-    circle::check(&plan.live_in(library, &file, (dataset.id, &slot.name))?)?;
+    cycle_check::check(&plan.live_in(library, &file, (dataset.id, &slot.name))?)?;
     let (native, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
     if datatype != slot.datatype || !record.fits(slot, &library.dims(space.id)?) {
         fail!(Invalid, "it changed while it was read")
     }
-    if bytes_of(shape, &datatype) > to.len() as u64 {
+    if byte_size(shape, &datatype) > to.len() as u64 {
         fail!(Worker, "no room for a block of {shape:?}")
     }
     // The memory space has the rank of the selection: HDF5 is far slower otherwise.

@@ -6,16 +6,16 @@ use crate::filter::ChunkBuffer;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};
-use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_room, check_data};
+use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_output_bytes, check_data};
 use hyperchunk_udf::host::in_time;
-use hyperchunk_udf::host::mapped::{Window, mapped};
-use hyperchunk_udf::record::bytes_of;
+use hyperchunk_udf::host::mapped::{MappedInput, mapped};
+use hyperchunk_udf::record::byte_size;
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 /// Maximum number of bytes that a thread keeps between two chunks.
-const MAX_KEPT: usize = 32 << 20;
+const MAX_CACHED_BYTES: usize = 32 << 20;
 
 thread_local! {
     /// Buffers for blocks and inputs, reused from chunk to chunk. Taken out while in use, since an input may
@@ -44,7 +44,7 @@ pub(super) fn compute(
     let Ok(total) = usize::try_from(total) else { fail!(Limit, "a chunk of {total} bytes") };
     let mut memory = MEMORY.try_with(RefCell::take).unwrap_or_default();
     let maps = mapped(&plan.key, || {
-        let disk = on_disk(library, &library.file_of(dataset).ok()?)?;
+        let disk = on_disk(library, &library.object_file(dataset).ok()?)?;
         Some((disk.file, (disk.identity, disk.version)))
     });
     let windows = maps.as_deref().map(Vec::as_slice);
@@ -56,15 +56,17 @@ pub(super) fn compute(
             run(plan, program, &inputs, to, &mut memory.scratch)?;
             return Ok(chunk);
         }
-        let bytes = usize::try_from(bytes_of(shape, &record.output.datatype)).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(byte_size(shape, &record.output.datatype)).unwrap_or(usize::MAX);
         resize(&mut memory.block, bytes)?;
-        run(plan, program, &inputs, as_room(&mut memory.block), &mut memory.scratch)?;
+        run(plan, program, &inputs, as_output_bytes(&mut memory.block), &mut memory.scratch)?;
         record.place_bytes(shape, &memory.block, to)?;
         Ok(chunk)
     })();
-    memory.inputs.iter_mut().chain([&mut memory.block]).filter(|m| m.capacity() > MAX_KEPT).for_each(|m| {
-        *m = Vec::new();
-    });
+    memory.inputs.iter_mut().chain([&mut memory.block]).filter(|m| m.capacity() > MAX_CACHED_BYTES).for_each(
+        |m| {
+            *m = Vec::new();
+        },
+    );
     // At exit it may be destroyed already.
     drop(MEMORY.try_with(|kept| kept.replace(memory)));
     outcome
@@ -86,7 +88,7 @@ fn gather<'a>(
     library: &'static Library,
     dataset: Hid,
     plan: &Plan,
-    maps: Option<&'a [Option<Window>]>,
+    maps: Option<&'a [Option<MappedInput>]>,
     (offset, shape): (&[u64], &[u64]),
     buffers: &'a mut Vec<Vec<u8>>,
 ) -> Result<Vec<InputBytes<'a>>> {
@@ -103,7 +105,7 @@ fn gather<'a>(
         let bytes = match window.and_then(|w| w.part(slot, offset, shape)) {
             Some(bytes) => bytes,
             None => {
-                let length = usize::try_from(bytes_of(shape, &slot.datatype)).unwrap_or(usize::MAX);
+                let length = usize::try_from(byte_size(shape, &slot.datatype)).unwrap_or(usize::MAX);
                 resize(buffer, length)?;
                 read_input(library, dataset, plan, slot, (offset, shape), buffer)?;
                 buffer.as_slice()

@@ -3,10 +3,10 @@
 //! Their filter has no client data, so nothing in the dataset's header identifies them; they are recognised
 //! by the contents of their chunk.
 
-use super::locate::{Target, not_none, target};
+use super::locate::{Target, require_targets, target};
 use super::plan::absolute;
-use super::record::{Verified, first_chunk};
-use crate::errors::Quiet;
+use super::record::{VerifiedRecord, first_chunk};
+use crate::errors::ErrorStackGuard;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{ALL_FILES, Hid, OBJ_DATASET};
@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::legacy::{Legacy, is_legacy};
+use hyperchunk_udf::legacy::{LegacyDataset, is_legacy};
 use hyperchunk_udf::record::Slot;
 use std::sync::Arc;
 
@@ -31,36 +31,40 @@ pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<
 }
 
 /// Parses the chunk of an open dataset.
-pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
-    Legacy::parse(bytes).map_err(|error| {
-        let _quiet = Quiet::new(library);
+pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<LegacyDataset> {
+    LegacyDataset::parse(bytes).map_err(|error| {
+        let _quiet = ErrorStackGuard::new(library);
         let holds = |&dataset: &Hid| payload(library, dataset).ok().flatten().is_some_and(|b| b == bytes);
         let Some(dataset) = library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().find(holds) else {
             return error;
         };
-        let path = library.file_of(dataset).map(|file| library.name_of(file.id, library.f.file_name));
-        error.about(format!("{}:{}", path.unwrap_or_default(), library.name_of(dataset, library.f.id_name)))
+        let path = library.object_file(dataset).map(|file| library.object_name(file.id, library.f.file_name));
+        error.about(format!(
+            "{}:{}",
+            path.unwrap_or_default(),
+            library.object_name(dataset, library.f.id_name)
+        ))
     })
 }
 
 /// Finds the open datasets that hold `bytes`, with their plans: one for each file, as
 /// [`locate`](super::locate::locate) does.
-pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -> Result<Vec<Target>> {
-    let _quiet = Quiet::new(library);
+pub(super) fn locate(library: &'static Library, legacy: &LegacyDataset, bytes: &[u8]) -> Result<Vec<Target>> {
+    let _quiet = ErrorStackGuard::new(library);
     let mut targets: Vec<Target> = Vec::new();
     for dataset in library.open_ids(ALL_FILES, OBJ_DATASET) {
         if payload(library, dataset).ok().flatten().is_none_or(|other| other != bytes) {
             continue;
         }
-        let file = library.file_of(dataset)?;
+        let file = library.object_file(dataset)?;
         let instance = library.instance(&file)?;
         if targets.iter().any(|(_, plan)| plan.instance == instance) {
             continue;
         }
         targets.push(target(library, dataset, &file, instance, legacy.digest, || {
             verified(library, &file, dataset, legacy).map(Arc::new).map_err(|error| {
-                let path = library.name_of(file.id, library.f.file_name);
-                let name = library.name_of(dataset, library.f.id_name);
+                let path = library.object_name(file.id, library.f.file_name);
+                let name = library.object_name(dataset, library.f.id_name);
                 audit::note(&audit::Event {
                     file: &path,
                     dataset: &name,
@@ -75,7 +79,7 @@ pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -
             })
         })?);
     }
-    not_none(targets)
+    require_targets(targets)
 }
 
 /// Makes the record of a dataset of HDF5-UDF.
@@ -83,8 +87,8 @@ pub(crate) fn verified(
     library: &'static Library,
     file: &Handle,
     dataset: Hid,
-    legacy: &Legacy,
-) -> Result<Verified> {
+    legacy: &LegacyDataset,
+) -> Result<VerifiedRecord> {
     // Nothing else in the file is examined before its signer is known to be trusted.
     legacy.profile()?;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
@@ -96,7 +100,7 @@ pub(crate) fn verified(
     };
     let record = legacy.record(dims, datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;
     let signer = legacy.fingerprint();
-    Ok(Verified { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
+    Ok(VerifiedRecord { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
 }
 
 /// Makes a slot from the present state of a dataset named in the header, which does not record it.

@@ -6,8 +6,8 @@
 //! all must agree.
 
 use super::plan::{Plan, check_shape};
-use super::record::{self, Verified};
-use crate::errors::Quiet;
+use super::record::{self, VerifiedRecord};
+use crate::errors::ErrorStackGuard;
 use crate::filter::OPTIONAL;
 use crate::handles::Handle;
 use crate::library::Library;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) const CLIENT_DATA_VERSION: u32 = 1;
 
 /// A cached result, valid while the same datasets are open: identifiers are never reused.
-struct Found {
+struct CachedTargets {
     library: usize,
     open: Vec<Hid>,
     id: LiveId,
@@ -40,16 +40,16 @@ pub(crate) type Target = (Hid, Arc<Plan>);
 static PLANS: Mutex<Vec<(usize, Arc<Plan>)>> = Mutex::new(Vec::new());
 const MAX_PLANS: usize = 32;
 
-static LAST: Mutex<Vec<Found>> = Mutex::new(Vec::new());
+static LAST: Mutex<Vec<CachedTargets>> = Mutex::new(Vec::new());
 /// Number of cached results: live datasets that read each other are looked up alternately.
-const MAX_KEPT: usize = 8;
+const MAX_CACHED_RESULTS: usize = 8;
 
 /// Returns the datasets that `stub` can belong to, with their plans: usually one, or one for each open copy
 /// of the file.
 pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Target>> {
     let open = library.open_ids(ALL_FILES, OBJ_DATASET);
     let trusted = trust::stamp();
-    let hit = |f: &Found| {
+    let hit = |f: &CachedTargets| {
         f.library == library.base()
             && (f.id, f.record, f.trust) == (stub.id, stub.record, trusted)
             && f.open == open
@@ -58,10 +58,10 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     {
         return Ok(found);
     }
-    let _quiet = Quiet::new(library);
+    let _quiet = ErrorStackGuard::new(library);
     let mut candidates: Vec<(Hid, Handle, u64)> = Vec::new();
     for dataset in live(library, &open, stub.id) {
-        let file = library.file_of(dataset)?;
+        let file = library.object_file(dataset)?;
         let instance = library.instance(&file)?;
         if candidates.iter().all(|(_, _, other)| *other != instance) {
             candidates.push((dataset, file, instance));
@@ -72,8 +72,8 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         let (dataset, instance) = (*dataset, *instance);
         // One of several copies may have been rebuilt or changed. HDF5 does not tell which is read, so none
         // is computed.
-        if candidates.len() > 1 && !record::is_of(library, dataset, stub.record) {
-            let name = library.name_of(file.id, library.f.file_name);
+        if candidates.len() > 1 && !record::has_digest(library, dataset, stub.record) {
+            let name = library.object_name(file.id, library.f.file_name);
             fail!(
                 Unsupported,
                 "{} and another file that is open hold the same live dataset with different records: one of them was rebuilt, or changed. HDF5 does not tell which of them is read. Close one",
@@ -82,12 +82,12 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         }
         targets.push(target(library, dataset, file, instance, stub.record, || {
             let about = |error: Error| {
-                let path = library.name_of(file.id, library.f.file_name);
-                error.about(format!("{path}:{}", library.name_of(dataset, library.f.id_name)))
+                let path = library.object_name(file.id, library.f.file_name);
+                error.about(format!("{path}:{}", library.object_name(dataset, library.f.id_name)))
             };
             let verified = record::verified(library, dataset, stub.record).map_err(|error| {
-                let path = library.name_of(file.id, library.f.file_name);
-                let name = library.name_of(dataset, library.f.id_name);
+                let path = library.object_name(file.id, library.f.file_name);
+                let name = library.object_name(dataset, library.f.id_name);
                 audit::note(&audit::Event::invalid(&path, &name, stub.record, &error));
                 about(error)
             })?;
@@ -95,17 +95,17 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
             verified.grown(&dims).map_err(about)
         })?);
     }
-    let targets = not_none(targets)?;
+    let targets = require_targets(targets)?;
     // In a writable file, inputs can change between two chunks, so nothing is cached.
     if targets.iter().all(|(_, p)| p.read_only)
         && let Some(mut last) = cache(&LAST)
     {
         last.retain(|f| f.trust == trusted && (f.library != library.base() || f.open == open));
-        if last.len() >= MAX_KEPT {
+        if last.len() >= MAX_CACHED_RESULTS {
             last.remove(0);
         }
         let (id, record) = (stub.id, stub.record);
-        last.push(Found {
+        last.push(CachedTargets {
             library: library.base(),
             open,
             id,
@@ -124,7 +124,7 @@ pub(super) fn target(
     file: &Handle,
     instance: u64,
     record: RecordDigest,
-    verified: impl FnOnce() -> Result<Arc<Verified>>,
+    verified: impl FnOnce() -> Result<Arc<VerifiedRecord>>,
 ) -> Result<Target> {
     let plan = match known_plan(library, instance, record) {
         Some(plan) => plan,
@@ -139,7 +139,7 @@ pub(super) fn target(
 }
 
 /// Returns `targets`, or an error if it is empty.
-pub(super) fn not_none(targets: Vec<Target>) -> Result<Vec<Target>> {
+pub(super) fn require_targets(targets: Vec<Target>) -> Result<Vec<Target>> {
     if targets.is_empty() {
         fail!(
             Unsupported,
@@ -176,7 +176,7 @@ fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     let (mut computed, mut others) = (Vec::new(), Vec::new());
     for &dataset in open {
         let Ok(plist) = library.create_plist(dataset) else { continue };
-        if library.live_filter(plist.id).is_some_and(|words| is_client_data_of(&words, id)) {
+        if library.live_filter(plist.id).is_some_and(|words| is_client_data_for(&words, id)) {
             let list = if is_computed(library, dataset, plist.id) { &mut computed } else { &mut others };
             list.push(dataset);
         }
@@ -199,7 +199,7 @@ pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -
 pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
     let Some(filter) = library.live_filter_of_copy(plist) else { return false };
     library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().any(|dataset| {
-        let writable = library.file_of(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
+        let writable = library.object_file(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
         writable
             && library.create_plist(dataset).is_ok_and(|p| {
                 library.live_filter_of_copy(p.id).as_ref() == Some(&filter)
@@ -209,6 +209,6 @@ pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
 }
 
 /// Returns whether the client data of a filter belong to the live dataset `id`.
-pub(crate) fn is_client_data_of(words: &[u32], id: LiveId) -> bool {
+pub(crate) fn is_client_data_for(words: &[u32], id: LiveId) -> bool {
     words.first() == Some(&CLIENT_DATA_VERSION) && words.get(1..) == Some(&id.to_words()[..])
 }

@@ -3,21 +3,21 @@
 //! stub → the open dataset that it belongs to → its record, verified → plan → worker → the chunk's bytes.
 //! Expressions need no worker: they are computed here.
 
-mod ahead;
 pub(crate) mod attributes;
 mod budget;
-mod circle;
+mod cycle_check;
 mod evaluate;
 mod expression;
+mod external_inputs;
 pub(crate) mod legacy;
 mod locate;
 mod number;
-mod outside;
 mod plan;
+mod readahead;
 pub(crate) mod record;
 pub(crate) mod sources;
 mod stored;
-mod texts;
+mod vlen_strings;
 
 pub(crate) use budget::Computation;
 pub(crate) use evaluate::evaluate;

@@ -1,12 +1,12 @@
 //! The plan by which the chunks of one open live dataset are computed: checked once, used for each chunk.
 
-use super::ahead::Engine;
 use super::attributes;
-use super::circle::{self, Live};
-use super::outside::Outside;
-use super::record::Verified;
+use super::cycle_check::{self, LiveDataset};
+use super::external_inputs::ExternalInputs;
+use super::readahead::Engine;
+use super::record::VerifiedRecord;
 use super::sources;
-use super::stored::Form;
+use super::stored::StorageForm;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CHUNKED, LAYOUT_CONTIGUOUS};
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub(crate) read_only: bool,
     /// True if inputs that are read whole are in the same file, so that they cannot change.
     pub(crate) constant: bool,
-    pub(crate) verified: Arc<Verified>,
+    pub(crate) verified: Arc<VerifiedRecord>,
     pub(crate) profile: Profile,
     /// The path of the dataset, for messages.
     pub(crate) name: String,
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     /// The cache of results, if enabled.
     pub(crate) results: Option<Results>,
     /// By input name, the live datasets that it is made of; filled only if they cannot change.
-    made_of: Mutex<BTreeMap<String, Arc<[Live]>>>,
+    made_of: Mutex<BTreeMap<String, Arc<[LiveDataset]>>>,
     /// True if there may be inputs that the engine can read.
     chunked: bool,
     engine: OnceLock<Option<Engine>>,
@@ -72,7 +72,7 @@ impl Plan {
         let record = &self.verified.record;
         let state = (self.key.file, self.key.version);
         let disk = || {
-            let disk = on_disk(library, &library.file_of(live).ok()?)?;
+            let disk = on_disk(library, &library.object_file(live).ok()?)?;
             ((disk.identity, disk.version) == state).then_some(disk)
         };
         let engine =
@@ -81,8 +81,8 @@ impl Plan {
     }
 
     /// Returns the files that inputs may come from; `file` contains the live dataset.
-    pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<Outside> {
-        Outside::new(library, file, self.profile.inputs)
+    pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<ExternalInputs> {
+        ExternalInputs::new(library, file, self.profile.inputs)
     }
 
     /// Returns the live datasets that an open input is made of. Fails if it comes from files that inputs may
@@ -92,11 +92,12 @@ impl Plan {
         library: &'static Library,
         file: &Handle,
         (input, name): (Hid, &str),
-    ) -> Result<Arc<[Live]>> {
+    ) -> Result<Arc<[LiveDataset]>> {
         if let Some(known) = cache(&self.made_of).and_then(|made_of| made_of.get(name).map(Arc::clone)) {
             return Ok(known);
         }
-        let found: Arc<[Live]> = circle::live_in(library, input, &self.outside(library, file)?)?.into();
+        let found: Arc<[LiveDataset]> =
+            cycle_check::live_in(library, input, &self.outside(library, file)?)?.into();
         if self.read_only
             && let Some(mut made_of) = cache(&self.made_of)
         {
@@ -111,11 +112,11 @@ impl Plan {
         dataset: Hid,
         file: &Handle,
         instance: u64,
-        verified: Arc<Verified>,
+        verified: Arc<VerifiedRecord>,
     ) -> Result<Self> {
         let trusted = trust::stamp();
-        let name = library.name_of(dataset, library.f.id_name);
-        let file_path = library.name_of(file.id, library.f.file_name);
+        let name = library.object_name(dataset, library.f.id_name);
+        let file_path = library.object_name(file.id, library.f.file_name);
         let profile = verified.profile().map_err(|e| {
             verified.note(&file_path, &name, None, Some(&e));
             let text = format!("({}): {e}", verified.describe(None));
@@ -144,12 +145,14 @@ impl Plan {
         // A reader of a file that is being written (SWMR) sees it change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
         // The cache key of a result contains the bytes of its inputs, so these are read and not mapped.
-        let results = Results::of(&verified.record, &profile);
+        let results = Results::for_record(&verified.record, &profile);
         inputs.mappable = on_disk.as_ref().filter(|_| read_only && results.is_none()).map(|d| d.version.0);
         inputs.storable = results.is_none();
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let program = match verified.record.backend {
-            Backend::Expression => Some(Program::of_record(&verified.record, &inputs.kinds).map_err(about)?),
+            Backend::Expression => {
+                Some(Program::from_record(&verified.record, &inputs.kinds).map_err(about)?)
+            }
             _ => None,
         };
         let key = Arc::new(SessionKey {
@@ -211,7 +214,7 @@ impl Plan {
                 .map(|c| Arc::new(c.object.clone())),
         };
         let mapped = self.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
-        let disk = if mapped { on_disk(library, &library.file_of(dataset)?) } else { None };
+        let disk = if mapped { on_disk(library, &library.object_file(dataset)?) } else { None };
         if mapped && disk.as_ref().map(|d| d.identity) != Some(self.key.file) {
             fail!(Io, "the file on disk is not the one that was opened")
         }
@@ -241,7 +244,7 @@ impl Plan {
 }
 
 /// Checks the dataset's shape, type and chunks against its record.
-pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
+pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &VerifiedRecord) -> Result<()> {
     let record = &verified.record;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     let file_type = library.dataset_type(dataset)?;
@@ -341,7 +344,7 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    fn job_slots(&mut self, verified: &Verified) -> Result<Vec<JobSlot>> {
+    fn job_slots(&mut self, verified: &VerifiedRecord) -> Result<Vec<JobSlot>> {
         let record = &verified.record;
         let mut slots = Vec::new();
         let output = |s: &Slot| JobSlot {
@@ -362,10 +365,10 @@ impl Inputs<'_> {
     }
 
     /// Checks an input; returns the place where a worker can map it, if it can.
-    fn source(&mut self, verified: &Verified, input: &Slot) -> Result<Option<Source>> {
+    fn source(&mut self, verified: &VerifiedRecord, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
         sources::check(library, self.file.id, &verified.record, input)?;
-        if verified.record.attribute_of(input).is_some() {
+        if verified.record.find_attribute(input).is_some() {
             self.kinds.extend(attributes::check(library, &verified.record, self.file.id, input)?);
             return Ok(None);
         }
@@ -387,7 +390,7 @@ impl Inputs<'_> {
             )
         }
         // An offset in another file is meaningless in this one.
-        if library.instance(&library.file_of(dataset.id)?)? != self.instance {
+        if library.instance(&library.object_file(dataset.id)?)? != self.instance {
             self.elsewhere = true;
             return Ok(None);
         }
@@ -402,7 +405,7 @@ impl Inputs<'_> {
         self.made_elsewhere |= is_made && !record.is_cut(input);
         let stored = || {
             let may = record.backend == Backend::Cuda && self.storable && !datatype.has_pointers();
-            let form = if may { Form::of(library, &dataset)? } else { None };
+            let form = if may { StorageForm::from_dataset(library, &dataset)? } else { None };
             Ok(form.map(|_| Source::Stored(record.part_bytes(input, true))))
         };
         let Some(size) = self.mappable else { return stored() };

@@ -1,44 +1,44 @@
 //! The record of a live dataset: in its first chunk, or in an attribute.
 
-use crate::errors::{Quiet, failure};
+use crate::errors::{ErrorStackGuard, failure};
 use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
-use hyperchunk_udf::legacy::Legacy;
+use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
+use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD_BYTES, Record};
 use hyperchunk_udf::signature::{self, Fingerprint};
-use hyperchunk_udf::stub::{MAX_STUB, Place, RecordDigest, Stub};
+use hyperchunk_udf::stub::{MAX_STUB_BYTES, RecordDigest, RecordLocation, Stub};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
 
 /// A record with a valid signature, or without one.
 #[derive(Debug)]
-pub(crate) struct Verified {
+pub(crate) struct VerifiedRecord {
     pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     pub(crate) signer: Option<Fingerprint>,
     /// The parsed data of HDF5-UDF that the record was made from, if it wrote the dataset.
-    pub(crate) legacy: Option<Legacy>,
+    pub(crate) legacy: Option<LegacyDataset>,
 }
 
-impl Verified {
+impl VerifiedRecord {
     /// Parses and verifies the bytes of a record.
     pub(crate) fn new(bytes: &[u8]) -> Result<Self> {
         let record = Record::parse(bytes)?;
         let signer = signature::verify(&record)?;
-        Ok(Verified { digest: RecordDigest::of(bytes), record, signer, legacy: None })
+        Ok(VerifiedRecord { digest: RecordDigest::compute(bytes), record, signer, legacy: None })
     }
 
     /// Returns the profile that applies to it on this machine.
     pub(crate) fn profile(&self) -> Result<Profile> {
         match &self.legacy {
             Some(legacy) => legacy.profile(),
-            None => Profile::of(self.signer),
+            None => Profile::for_signer(self.signer),
         }
     }
 
@@ -49,7 +49,7 @@ impl Verified {
             return Ok(self);
         }
         let record = self.record.grown(dims)?;
-        Ok(Arc::new(Verified { digest: self.digest, record, signer: self.signer, legacy: None }))
+        Ok(Arc::new(VerifiedRecord { digest: self.digest, record, signer: self.signer, legacy: None }))
     }
 
     /// Writes the outcome of using it in this file to the audit log, if there is one.
@@ -74,16 +74,17 @@ impl Verified {
 }
 
 /// Cache of verified records, keyed by digest, so an entry can never be out of date.
-static VERIFIED: Mutex<VecDeque<Arc<Verified>>> = Mutex::new(VecDeque::new());
-const MAX_VERIFIED: usize = 64;
+static VERIFIED: Mutex<VecDeque<Arc<VerifiedRecord>>> = Mutex::new(VecDeque::new());
+const MAX_CACHED_RECORDS: usize = 64;
 
 /// Returns the record with this digest, from the dataset that should have it.
 pub(crate) fn verified(
     library: &'static Library,
     dataset: Hid,
     digest: RecordDigest,
-) -> Result<Arc<Verified>> {
-    let known = |list: &VecDeque<Arc<Verified>>| list.iter().find(|v| v.digest == digest).map(Arc::clone);
+) -> Result<Arc<VerifiedRecord>> {
+    let known =
+        |list: &VecDeque<Arc<VerifiedRecord>>| list.iter().find(|v| v.digest == digest).map(Arc::clone);
     if let Some(found) = cache(&VERIFIED).and_then(|list| known(&list)) {
         return Ok(found);
     }
@@ -93,12 +94,12 @@ pub(crate) fn verified(
             "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
         )
     };
-    if RecordDigest::of(&bytes) != digest {
+    if RecordDigest::compute(&bytes) != digest {
         fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
     }
-    let new = Arc::new(Verified::new(&bytes)?);
+    let new = Arc::new(VerifiedRecord::new(&bytes)?);
     if let Some(mut list) = cache(&VERIFIED) {
-        if list.len() >= MAX_VERIFIED {
+        if list.len() >= MAX_CACHED_RECORDS {
             list.pop_front();
         }
         list.push_back(Arc::clone(&new));
@@ -107,18 +108,18 @@ pub(crate) fn verified(
 }
 
 /// Returns whether the dataset has the record with this digest.
-pub(crate) fn is_of(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
-    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::of(&b) == digest))
+pub(crate) fn has_digest(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
+    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::compute(&b) == digest))
 }
 
 /// Reads the bytes of a dataset's record, and their location; `None` when it has none.
-pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Vec<u8>, Place)>> {
+pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Vec<u8>, RecordLocation)>> {
     if let Some(chunk) = first_chunk(library, dataset)?
-        && let Ok((Stub { place: Place::Chunk, .. }, record)) = Stub::split(&chunk)
+        && let Ok((Stub { place: RecordLocation::Chunk, .. }, record)) = Stub::split(&chunk)
     {
-        return Ok(record.map(|record| (record.to_vec(), Place::Chunk)));
+        return Ok(record.map(|record| (record.to_vec(), RecordLocation::Chunk)));
     }
-    Ok(attribute(library, dataset)?.map(|bytes| (bytes, Place::Attribute)))
+    Ok(attribute(library, dataset)?.map(|bytes| (bytes, RecordLocation::Attribute)))
 }
 
 /// Returns the stored bytes of a dataset's first chunk; `None` when there is no chunk, or no filter was
@@ -131,14 +132,16 @@ pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Opt
     let origin = vec![0; dims.len()];
     let mut size = 0;
     // For the size of a missing chunk, some library versions return 0, and others fail.
-    let quiet = Quiet::new(library);
+    let quiet = ErrorStackGuard::new(library);
     // SAFETY: the offset has the dataset's rank; one live integer.
     let there = unsafe { (library.f.dataset_chunk_size)(dataset, origin.as_ptr(), &raw mut size) } >= 0;
     drop(quiet);
     if !there {
         return Ok(None);
     }
-    let Some(length) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD + MAX_STUB) else {
+    let Some(length) =
+        usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD_BYTES + MAX_STUB_BYTES)
+    else {
         return Ok(None);
     };
     let mut bytes = Vec::new();
@@ -182,7 +185,7 @@ fn attribute(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>>
         (library.f.space_close)(space);
         rank
     };
-    if class != CLASS_STRING || rank != 0 || (variable <= 0 && size > MAX_RECORD) {
+    if class != CLASS_STRING || rank != 0 || (variable <= 0 && size > MAX_RECORD_BYTES) {
         fail!(Invalid, "its record (attribute {ATTRIBUTE}) is not a string")
     }
     if variable > 0 {
@@ -211,7 +214,7 @@ fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) ->
     }
     // SAFETY: HDF5 terminates the strings that it reads.
     let length = unsafe { CStr::from_ptr(text) }.to_bytes().len();
-    let bytes = if length <= MAX_RECORD {
+    let bytes = if length <= MAX_RECORD_BYTES {
         // SAFETY: that many bytes are live.
         Ok(unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) }.to_vec())
     } else {

@@ -1,7 +1,7 @@
 //! The files that an input comes from, other than its own, through libhdf5.
 
-use super::circle::{named, unescaped};
-use super::outside;
+use super::cycle_check::{named, unescaped};
+use super::external_inputs;
 use super::plan::absolute;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
@@ -14,35 +14,35 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Maximum nesting depth of virtual datasets.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of sources examined for one input.
-const MOST: usize = 1 << 16;
+const MAX_SOURCES: usize = 1 << 16;
 /// The longest value of a link, in bytes: HDF5 stores its length in 16 bits.
-const LONGEST_LINK: usize = 1 << 16;
+const MAX_LINK_BYTES: usize = 1 << 16;
 
 type Info = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, Hid) -> c_int;
 type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -> c_int;
 
 /// Returns the sources of the object with this name in an open file: a dataset, including its virtual
 /// sources, or an object with an attribute.
-pub(crate) fn of(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
-    let mut walk = Walk { library, file, found: Sources::default(), left: MOST };
+pub(crate) fn find(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
+    let mut walk = Walk { library, file, found: Sources::default(), left: MAX_SOURCES };
     walk.object(absolute(name).as_bytes(), 0)?;
     Ok(walk.found)
 }
 
 /// Fails if an input comes from other files than its record says.
 pub(crate) fn check(library: &'static Library, file: Hid, record: &Record, input: &Slot) -> Result<()> {
-    let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
-    hyperchunk_udf::sources::check(record, input, &of(library, file, name)?)
+    let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
+    hyperchunk_udf::sources::check(record, input, &find(library, file, name)?)
 }
 
 /// Adds the sources of all inputs to the record.
 pub(crate) fn add(library: &'static Library, file: Hid, record: &mut Record) -> Result<()> {
     record.sources.clear();
     for input in &record.inputs {
-        let name = record.attribute_of(input).map_or(input.name.as_str(), |(object, _)| object);
-        let found = of(library, file, name)?;
+        let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
+        let found = find(library, file, name)?;
         if !found.is_empty() {
             record.sources.insert(input.name.clone(), found.listed());
         }
@@ -62,7 +62,7 @@ impl Walk {
         let library = self.library;
         let Ok(name) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
         // Before anything is opened: opening something other than a file may block for ever.
-        let links = Links::of(library);
+        let links = Links::load(library);
         if let Some(links) = &links {
             let mut found = std::mem::take(&mut self.found);
             let followed = found.follow(path, |at| links.target(self.file, at));
@@ -75,7 +75,8 @@ impl Walk {
         let object = unsafe { (library.f.object_open)(self.file, name.as_ptr(), 0) };
         // A missing object has no values.
         let Ok(object) = library.wrap_object(object, "the object") else { return Ok(()) };
-        let (own, other) = (library.instance(&library.file_of(self.file)?)?, library.file_of(object.id)?);
+        let (own, other) =
+            (library.instance(&library.object_file(self.file)?)?, library.object_file(object.id)?);
         if library.instance(&other)? != own {
             if links.is_none() {
                 fail!(
@@ -87,8 +88,8 @@ impl Walk {
             return Ok(());
         }
         let Ok(plist) = library.create_plist(object.id) else { return Ok(()) };
-        for raw in outside::raw_names(library, plist.id)? {
-            if !outside::is_of_store(library, object.id, &raw) {
+        for raw in external_inputs::raw_names(library, plist.id)? {
+            if !external_inputs::is_of_store(library, object.id, &raw) {
                 self.found.add(raw.as_bytes(), b"");
             }
         }
@@ -96,8 +97,8 @@ impl Walk {
         if unsafe { (library.f.plist_layout)(plist.id) } != VIRTUAL {
             return Ok(());
         }
-        if depth >= DEPTH {
-            fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
+        if depth >= MAX_DEPTH {
+            fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
         }
         for (file, source) in named(library, plist.id, &mut self.left)? {
             // The name of a numbered source is listed as stored.
@@ -123,7 +124,7 @@ struct Links {
 
 impl Links {
     /// Returns `None` in a program that has libhdf5 inside without these functions.
-    fn of(library: &'static Library) -> Option<Self> {
+    fn load(library: &'static Library) -> Option<Self> {
         let symbol = |names: &[&CStr]| {
             let mut found = names.iter().map(|name| library.optional(name));
             found.find(|symbol| !symbol.is_null() && !is_absent(symbol.cast_const()))
@@ -151,9 +152,9 @@ impl Links {
         if rc < 0 || (kind != SOFT && kind != EXTERNAL) {
             return Ok(Target::Here);
         }
-        let mut bytes = vec![0_u8; LONGEST_LINK + 1];
+        let mut bytes = vec![0_u8; MAX_LINK_BYTES + 1];
         // SAFETY: as above, and a buffer of the size that is passed.
-        let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), LONGEST_LINK, 0) };
+        let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), MAX_LINK_BYTES, 0) };
         if rc < 0 {
             fail!(Invalid, "a link on its path does not tell where it leads")
         }
@@ -164,7 +165,7 @@ impl Links {
         if kind == SOFT {
             return Ok(Target::Soft(first));
         }
-        outside::check_is_file(self.library, file, OsStr::from_bytes(&first))?;
+        external_inputs::check_is_file(self.library, file, OsStr::from_bytes(&first))?;
         Ok(Target::External { file: first, path: texts.next().unwrap_or_default().to_vec() })
     }
 }

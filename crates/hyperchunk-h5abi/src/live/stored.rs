@@ -4,13 +4,13 @@
 
 use super::plan::absolute;
 use crate::Result;
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, Hid};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::record::{Block, Record, Slot};
-use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
+use hyperchunk_udf::stored::{DecodeSupport, Filter, StoredBlock, StoredChunk};
 
 /// Maximum number of client data words of a filter; the filters that workers can decode have a few.
 const MAX_WORDS: usize = 16;
@@ -19,24 +19,24 @@ const LITTLE: i32 = 0;
 const BIG: i32 = 1;
 
 /// The storage form of a dataset's chunks, if a worker can decode them.
-pub(super) struct Form {
+pub(super) struct StorageForm {
     chunk: Vec<u64>,
     filters: Vec<Filter>,
     /// Size in bytes of the units whose byte order is reversed; 1 for none.
     swap: u32,
-    needed: Decodes,
+    needed: DecodeSupport,
 }
 
-impl Form {
+impl StorageForm {
     /// Returns `None` if a worker cannot decode the chunks.
-    pub(super) fn of(library: &'static Library, dataset: &Handle) -> Result<Option<Form>> {
+    pub(super) fn from_dataset(library: &'static Library, dataset: &Handle) -> Result<Option<StorageForm>> {
         let plist = library.create_plist(dataset.id)?;
         let (Some(chunk), Some(filters)) = (library.chunk_shape(plist.id), filters(library, plist.id)) else {
             return Ok(None);
         };
-        let needed = Decodes::needed(filters.iter().map(|filter| filter.id));
+        let needed = DecodeSupport::needed(filters.iter().map(|filter| filter.id));
         let swap = reversed(library, dataset)?;
-        Ok(needed.zip(swap).map(|(needed, swap)| Form { chunk, filters, swap, needed }))
+        Ok(needed.zip(swap).map(|(needed, swap)| StorageForm { chunk, filters, swap, needed }))
     }
 }
 
@@ -103,15 +103,15 @@ pub(super) fn read(
     record: &Record,
     slot: &Slot,
     (offset, shape): &Block,
-    decodes: Decodes,
+    decodes: DecodeSupport,
     to: &mut [u8],
 ) -> Result<u64> {
-    let _quiet = Quiet::new(library);
-    let file = library.file_of(live)?;
+    let _quiet = ErrorStackGuard::new(library);
+    let file = library.object_file(live)?;
     let dataset = library.open_dataset(file.id, &c_name(&absolute(&slot.name))?)?;
     let (_, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
-    let form = Form::of(library, &dataset)?.filter(|form| form.needed <= decodes);
+    let form = StorageForm::from_dataset(library, &dataset)?.filter(|form| form.needed <= decodes);
     let Some(form) = form.filter(|_| datatype == slot.datatype && record.fits(slot, &dims)) else {
         return Ok(0);
     };
@@ -121,20 +121,20 @@ pub(super) fn read(
 fn filled(
     library: &Library,
     dataset: Hid,
-    form: &Form,
+    form: &StorageForm,
     (dims, offset, shape): (&[u64], &[u64], &[u64]),
     element: usize,
     to: &mut [u8],
 ) -> Option<u64> {
     let chunk_bytes =
         form.chunk.iter().try_fold(element as u64, |bytes, extent| bytes.checked_mul(*extent))?;
-    let (pieces, starts) = pieces(&form.chunk, offset, shape, to.len())?;
-    let mut stored = Stored {
+    let (chunks, starts) = chunks(&form.chunk, offset, shape, to.len())?;
+    let mut stored = StoredBlock {
         chunk: form.chunk.clone(),
         filters: form.filters.clone(),
         swap: form.swap,
         fill: vec![0; element],
-        pieces,
+        chunks,
     };
     let mut sizes = Vec::with_capacity(starts.len());
     for start in &starts {
@@ -164,8 +164,8 @@ fn filled(
         let unclear = past && mask == 0 && !form.filters.is_empty() && place.len() as u64 == chunk_bytes;
         masks.push(Some(mask).filter(|_| read >= 0 && !unclear)?);
     }
-    for (piece, mask) in stored.pieces.iter_mut().zip(masks) {
-        piece.mask = mask;
+    for (stored_chunk, mask) in stored.chunks.iter_mut().zip(masks) {
+        stored_chunk.mask = mask;
     }
     stored.write(to)?;
     Some(bytes)
@@ -173,7 +173,12 @@ fn filled(
 
 /// Returns the parts of chunks that make up a block, and the first element of each chunk. `None` if their
 /// table needs more than `room` bytes, or there are no elements.
-fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(Vec<Piece>, Vec<Vec<u64>>)> {
+fn chunks(
+    chunk: &[u64],
+    offset: &[u64],
+    shape: &[u64],
+    room: usize,
+) -> Option<(Vec<StoredChunk>, Vec<Vec<u64>>)> {
     let rank = chunk.len();
     if offset.len() != rank || shape.len() != rank || chunk.contains(&0) || shape.contains(&0) {
         return None;
@@ -185,23 +190,23 @@ fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(
     if count.checked_mul(20 + 24 * rank as u64)? > room as u64 {
         return None;
     }
-    let (mut pieces, mut starts) = (Vec::new(), Vec::new());
+    let (mut chunks, mut starts) = (Vec::new(), Vec::new());
     let mut place = first.clone();
     loop {
         let start: Vec<u64> = place.iter().zip(chunk).map(|(p, c)| p * c).collect();
-        let mut piece =
-            Piece { bytes: Some(0..0), mask: 0, from: Vec::new(), to: Vec::new(), count: Vec::new() };
+        let mut stored_chunk =
+            StoredChunk { bytes: Some(0..0), mask: 0, from: Vec::new(), to: Vec::new(), count: Vec::new() };
         for (axis, at) in start.iter().enumerate() {
             let low = (*at).max(offset[axis]);
             let high = at.saturating_add(chunk[axis]).min(ends[axis]);
-            piece.from.push(low - at);
-            piece.to.push(low - offset[axis]);
-            piece.count.push(high - low);
+            stored_chunk.from.push(low - at);
+            stored_chunk.to.push(low - offset[axis]);
+            stored_chunk.count.push(high - low);
         }
-        pieces.push(piece);
+        chunks.push(stored_chunk);
         starts.push(start);
         let Some(axis) = (0..rank).rev().find(|axis| place[*axis] < last[*axis]) else {
-            return Some((pieces, starts));
+            return Some((chunks, starts));
         };
         place[axis] += 1;
         place[axis + 1..].copy_from_slice(&first[axis + 1..]);
@@ -213,21 +218,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_make_the_block() {
+    fn test_chunks_cover_the_block() {
         let check = |chunk: &[u64], offset: &[u64], shape: &[u64], count: usize| {
-            let (pieces, starts) = pieces(chunk, offset, shape, 1 << 20).unwrap();
-            assert_eq!((pieces.len(), starts.len()), (count, count));
+            let (chunks, starts) = chunks(chunk, offset, shape, 1 << 20).unwrap();
+            assert_eq!((chunks.len(), starts.len()), (count, count));
             let mut seen = vec![false; usize::try_from(shape.iter().product::<u64>()).unwrap()];
-            for (piece, start) in pieces.iter().zip(&starts) {
-                for n in 0..piece.count.iter().product() {
+            for (stored_chunk, start) in chunks.iter().zip(&starts) {
+                for n in 0..stored_chunk.count.iter().product() {
                     let (mut rest, mut at, mut step) = (n, 0, 1);
                     for axis in (0..chunk.len()).rev() {
-                        let inside = rest % piece.count[axis];
-                        rest /= piece.count[axis];
-                        assert!(piece.from[axis] + inside < chunk[axis]);
-                        let global = start[axis] + piece.from[axis] + inside;
-                        assert_eq!(global, offset[axis] + piece.to[axis] + inside);
-                        at += (piece.to[axis] + inside) * step;
+                        let inside = rest % stored_chunk.count[axis];
+                        rest /= stored_chunk.count[axis];
+                        assert!(stored_chunk.from[axis] + inside < chunk[axis]);
+                        let global = start[axis] + stored_chunk.from[axis] + inside;
+                        assert_eq!(global, offset[axis] + stored_chunk.to[axis] + inside);
+                        at += (stored_chunk.to[axis] + inside) * step;
                         step *= shape[axis];
                     }
                     let seen = &mut seen[usize::try_from(at).unwrap()];
@@ -240,8 +245,8 @@ mod tests {
         check(&[10], &[9], &[12], 3);
         check(&[4, 5], &[3, 4], &[5, 6], 4);
         check(&[4, 5, 1], &[0, 0, 7], &[9, 5, 2], 6);
-        assert!(pieces(&[1], &[0], &[1000], 1000).is_none());
-        assert!(pieces(&[4, 4], &[0, 0], &[0, 4], 1000).is_none());
-        assert!(pieces(&[4], &[u64::MAX], &[2], 1000).is_none());
+        assert!(chunks(&[1], &[0], &[1000], 1000).is_none());
+        assert!(chunks(&[4, 4], &[0, 0], &[0, 4], 1000).is_none());
+        assert!(chunks(&[4], &[u64::MAX], &[2], 1000).is_none());
     }
 }

@@ -1,7 +1,9 @@
 //! The client of a relay, in the reading program: starts a relay and sends it requests. Every wait has a
 //! deadline.
 
-use super::{CLOSE, END, ERROR, HELLO, Header, LONGEST_TEXT, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::{
+    CLOSE, DATA, END, ERROR, HELLO, Header, MAX_TEXT_BYTES, OPEN, OPENED, READ, VERSION, truncate_text,
+};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write};
@@ -14,17 +16,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Time limit for a relay's hello.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for an answer. The relay's own limit is shorter, so that it can report the reason.
-const PATIENCE: Duration = Duration::from_secs(180);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time limit for an unneeded relay to end; after that it is left alone.
-const FAREWELL: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Environment variable that makes the relay's standard error visible.
 const VERBOSE: &str = "HYPERCHUNK_RELAY_STDERR";
 
 /// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ReadPurpose {
     Structure,
     Data,
 }
@@ -42,7 +44,7 @@ impl Failure {
     }
 
     /// Adds the range that was read.
-    pub(crate) fn of(mut self, offset: u64, length: usize) -> Self {
+    pub(crate) fn with_range(mut self, offset: u64, length: usize) -> Self {
         self.message = format!("{length} bytes at {offset}: {}", self.message);
         self
     }
@@ -74,12 +76,12 @@ pub(crate) struct Relay {
     pub(crate) size: u64,
     /// Identifies the version of the file: empty if that is unknown.
     pub(crate) identity: String,
-    place: Mutex<Place>,
+    place: Mutex<FileLocation>,
 }
 
 /// The location of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct FileLocation {
     /// The serial number of the relay within its [`Shared`].
     relay: u64,
     /// The file's number in that relay.
@@ -120,9 +122,9 @@ struct Link {
 }
 
 /// Writes to a socket without SIGPIPE, which would end a program whose relay is gone.
-struct Unsignalled<'a>(&'a UnixStream);
+struct SignalFreeSocket<'a>(&'a UnixStream);
 
-impl Write for Unsignalled<'_> {
+impl Write for SignalFreeSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: a live descriptor and as many bytes.
         let sent =
@@ -145,7 +147,7 @@ impl Drop for Link {
         let Some(child) = &mut self.child else { return };
         let started = Instant::now();
         let mut pause = Duration::from_micros(200);
-        while matches!(child.try_wait(), Ok(None)) && started.elapsed() < FAREWELL {
+        while matches!(child.try_wait(), Ok(None)) && started.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(pause);
             pause = pause.saturating_mul(2).min(Duration::from_millis(20));
         }
@@ -169,52 +171,57 @@ impl Link {
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        let mut link = Self::over(ours, Some(child)).map_err(failed)?;
+        let mut link = Self::from_stream(ours, Some(child)).map_err(failed)?;
         let wrong = |why: &dyn fmt::Display| {
             Failure::new(format!(
                 "{} is no relay for files over a network ({why}): name the command of this release in HYPERCHUNK_COMMAND, or as `command=…` behind the connector's name",
                 command.display()
             ))
         };
-        let hello = Header::receive(&mut link.stream).map_err(|error| wrong(&silence(&error, START)))?;
+        let hello = Header::receive(&mut link.stream)
+            .map_err(|error| wrong(&timeout_message(&error, START_TIMEOUT)))?;
         if hello.kind != HELLO || hello.offset != VERSION {
             return Err(wrong(&format_args!(
                 "it speaks version {} of the protocol, not {VERSION}",
                 hello.offset
             )));
         }
-        link.stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        link.stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
         Ok(link)
     }
 
-    fn over(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
-        stream.set_read_timeout(Some(START))?;
-        stream.set_write_timeout(Some(START))?;
+    fn from_stream(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
+        stream.set_read_timeout(Some(START_TIMEOUT))?;
+        stream.set_write_timeout(Some(START_TIMEOUT))?;
         Ok(Self { stream, child, process: std::process::id(), requests: 0, files: 0 })
     }
 
     /// Opens a file: returns its number, size and identity. The outer error means that the relay cannot be
     /// used any more.
     fn open(&mut self, url: &str) -> Result<Result<(u64, u64, String), Failure>, Failure> {
-        if url.len() as u64 > LONGEST_TEXT {
+        if url.len() as u64 > MAX_TEXT_BYTES {
             return Ok(Err(Failure::new("the URL is too long")));
         }
         self.requests = self.requests.wrapping_add(1);
         self.files = self.files.wrapping_add(1);
-        let (length, text) = text_of(url);
+        let (length, text) = truncate_text(url);
         let (id, file) = (self.requests, self.files);
         let asked = Header { file, length, ..Header::new(OPEN, id) };
-        asked.send(&mut Unsignalled(&self.stream), text).map_err(|error| gone(&error))?;
-        let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
+        asked.send(&mut SignalFreeSocket(&self.stream), text).map_err(|error| disconnected(&error))?;
+        let answer = Header::receive(&mut self.stream).map_err(|error| disconnected(&error))?;
         if answer.id != id {
-            return Err(nonsense());
+            return Err(protocol_error());
         }
         match answer.kind {
             OPENED | ERROR => {}
-            _ => return Err(nonsense()),
+            _ => return Err(protocol_error()),
         }
-        let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
-        Ok(if answer.kind == OPENED { Ok((file, answer.offset, text)) } else { Err(told(&answer, text)) })
+        let text = answer.text(&mut self.stream).map_err(|error| disconnected(&error))?;
+        Ok(if answer.kind == OPENED {
+            Ok((file, answer.offset, text))
+        } else {
+            Err(remote_failure(&answer, text))
+        })
     }
 
     /// Fills a buffer. The outer error means that the relay cannot be used any more.
@@ -223,50 +230,50 @@ impl Link {
         file: u64,
         offset: u64,
         buffer: &mut [u8],
-        what: Use,
+        what: ReadPurpose,
     ) -> Result<Result<(), Failure>, Failure> {
         self.requests = self.requests.wrapping_add(1);
         let id = self.requests;
         let length = buffer.len() as u64;
-        let detail = u32::from(what == Use::Data);
+        let detail = u32::from(what == ReadPurpose::Data);
         let asked = Header { detail, file, offset, length, ..Header::new(READ, id) };
-        asked.send(&mut Unsignalled(&self.stream), &[]).map_err(|error| gone(&error))?;
+        asked.send(&mut SignalFreeSocket(&self.stream), &[]).map_err(|error| disconnected(&error))?;
         let mut came = 0_u64;
         loop {
-            let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
+            let answer = Header::receive(&mut self.stream).map_err(|error| disconnected(&error))?;
             if answer.id != id {
-                return Err(nonsense());
+                return Err(protocol_error());
             }
             match answer.kind {
-                PIECE => {
+                DATA => {
                     let place = answer.offset.checked_sub(offset).and_then(|from| {
                         let from = usize::try_from(from).ok()?;
                         buffer.get_mut(from..from.checked_add(usize::try_from(answer.length).ok()?)?)
                     });
-                    let Some(place) = place else { return Err(nonsense()) };
-                    self.stream.read_exact(place).map_err(|error| gone(&error))?;
+                    let Some(place) = place else { return Err(protocol_error()) };
+                    self.stream.read_exact(place).map_err(|error| disconnected(&error))?;
                     came = came.saturating_add(answer.length);
                 }
                 END if came == length => return Ok(Ok(())),
                 ERROR => {
-                    let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
-                    return Ok(Err(told(&answer, text)));
+                    let text = answer.text(&mut self.stream).map_err(|error| disconnected(&error))?;
+                    return Ok(Err(remote_failure(&answer, text)));
                 }
-                _ => return Err(nonsense()),
+                _ => return Err(protocol_error()),
             }
         }
     }
 }
 
-fn told(answer: &Header, message: String) -> Failure {
+fn remote_failure(answer: &Header, message: String) -> Failure {
     Failure { message, number: i32::try_from(answer.detail).unwrap_or(0) }
 }
 
-fn nonsense() -> Failure {
+fn protocol_error() -> Failure {
     Failure::new("the relay's answer makes no sense")
 }
 
-fn silence(error: &io::Error, limit: Duration) -> String {
+fn timeout_message(error: &io::Error, limit: Duration) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "it ended".into(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -276,20 +283,20 @@ fn silence(error: &io::Error, limit: Duration) -> String {
     }
 }
 
-fn gone(error: &io::Error) -> Failure {
-    Failure::new(format!("the relay does not answer: {}", silence(error, PATIENCE)))
+fn disconnected(error: &io::Error) -> Failure {
+    Failure::new(format!("the relay does not answer: {}", timeout_message(error, REPLY_TIMEOUT)))
 }
 
 impl Shared {
     /// Returns the shared state of a command in the present environment.
-    fn of(command: &Path) -> Arc<Self> {
-        let shared = Self::found_or_made(command);
+    fn for_command(command: &Path) -> Arc<Self> {
+        let shared = Self::find_or_create(command);
         let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&shared));
         drop(last);
         shared
     }
 
-    fn found_or_made(command: &Path) -> Arc<Self> {
+    fn find_or_create(command: &Path) -> Arc<Self> {
         let mut hasher = DefaultHasher::new();
         std::env::vars_os().for_each(|variable| variable.hash(&mut hasher));
         let environment = hasher.finish();
@@ -329,7 +336,7 @@ impl Shared {
                 Ok(outcome) => return outcome,
                 Err(failure) => {
                     state.link = None;
-                    if fresh || started.elapsed() >= PATIENCE {
+                    if fresh || started.elapsed() >= REPLY_TIMEOUT {
                         return Err(failure);
                     }
                 }
@@ -341,23 +348,23 @@ impl Shared {
 impl Relay {
     /// Opens a URL.
     pub(crate) fn open(command: &Path, url: &str) -> Result<Self, Failure> {
-        let shared = Shared::of(command);
+        let shared = Shared::for_command(command);
         let (place, size, identity) = shared.with(|link, relay| {
             let opened = link.open(url)?;
-            Ok(opened.map(|(file, size, identity)| (Place { relay, file }, size, identity)))
+            Ok(opened.map(|(file, size, identity)| (FileLocation { relay, file }, size, identity)))
         })?;
         Ok(Self { shared, url: url.to_owned(), size, identity, place: Mutex::new(place) })
     }
 
     /// Fills a buffer with the bytes from `offset` on, which must be inside the file. A replaced relay must
     /// have the same version of the file.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: ReadPurpose) -> Result<(), Failure> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.with(|link, relay| {
             if place.relay != relay {
                 match link.open(&self.url)? {
                     Ok((file, size, identity)) if self.is_this(size, &identity) => {
-                        *place = Place { relay, file }
+                        *place = FileLocation { relay, file }
                     }
                     Ok(_) => {
                         let message = "the file is not the one that was opened: it was written in between";
@@ -391,7 +398,7 @@ impl Drop for Relay {
         {
             let header = Header { file: place.file, ..Header::new(CLOSE, 0) };
             // A relay that is gone has closed the file already.
-            drop(header.send(&mut Unsignalled(&link.stream), &[]));
+            drop(header.send(&mut SignalFreeSocket(&link.stream), &[]));
         }
     }
 }
@@ -414,14 +421,14 @@ mod tests {
     /// Returns the result of a read if the relay answers with these frames.
     fn read_from(frames: &[(Header, &[u8])]) -> Result<Result<(), Failure>, Failure> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut link = Link::over(ours, None).unwrap();
+        let mut link = Link::from_stream(ours, None).unwrap();
         for (header, body) in frames {
             header.send(&mut theirs, body).unwrap();
         }
         theirs.flush().unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         let mut buffer = [0; 4];
-        let outcome = link.read(1, 100, &mut buffer, Use::Data);
+        let outcome = link.read(1, 100, &mut buffer, ReadPurpose::Data);
         if matches!(outcome, Ok(Ok(()))) {
             assert_eq!(&buffer, b"abcd");
         }
@@ -430,7 +437,7 @@ mod tests {
 
     #[test]
     fn answers_are_whole_or_errors() {
-        let piece = |offset, length| Header { offset, length, ..Header::new(PIECE, 1) };
+        let piece = |offset, length| Header { offset, length, ..Header::new(DATA, 1) };
         let end = (Header::new(END, 1), &[][..]);
         let whole = [(piece(102, 2), &b"cd"[..]), (piece(100, 2), b"ab"), end];
         assert!(matches!(read_from(&whole), Ok(Ok(()))));

@@ -4,14 +4,14 @@
 //! Both ends send a [`Header`], followed by `length` bytes for the kinds that have a body. The relay sends
 //! [`HELLO`] at once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered
 //! with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of which is answered with any number of
-//! [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
+//! [`DATA`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
 //! relay.
 
-mod ahead;
 mod client;
+mod readahead;
 mod serve;
 
-pub(crate) use client::{Failure, Relay, Use};
+pub(crate) use client::{Failure, ReadPurpose, Relay};
 pub use serve::serve;
 
 use std::io::{self, Read, Write};
@@ -44,7 +44,7 @@ const OPENED: u32 = 3;
 /// To the relay.
 const READ: u32 = 4;
 /// From the relay: bytes of the range follow.
-const PIECE: u32 = 5;
+const DATA: u32 = 5;
 /// From the relay: all pieces were sent.
 const END: u32 = 6;
 /// From the relay: a message follows.
@@ -54,17 +54,17 @@ const ERROR: u32 = 7;
 const CLOSE: u32 = 8;
 
 /// Maximum length of a URL, identity or message, in bytes.
-const LONGEST_TEXT: u64 = 64 << 10;
+const MAX_TEXT_BYTES: u64 = 64 << 10;
 
 impl Header {
-    const SIZE: usize = 40;
+    const BYTES: usize = 40;
 
     fn new(kind: u32, id: u64) -> Self {
         Self { kind, detail: 0, id, file: 0, offset: 0, length: 0 }
     }
 
-    fn to_bytes(self) -> [u8; Self::SIZE] {
-        let mut bytes = [0; Self::SIZE];
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
         let parts = [
             u64::from(self.kind) | (u64::from(self.detail) << 32),
             self.id,
@@ -78,7 +78,7 @@ impl Header {
         bytes
     }
 
-    fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let mut parts = bytes
             .chunks_exact(8)
             .map(|part| part.iter().rev().fold(0, |n, byte| (n << 8) | u64::from(*byte)));
@@ -114,14 +114,14 @@ impl Header {
     }
 
     fn receive(from: &mut impl Read) -> io::Result<Self> {
-        let mut bytes = [0; Self::SIZE];
+        let mut bytes = [0; Self::BYTES];
         from.read_exact(&mut bytes)?;
         Ok(Self::from_bytes(bytes))
     }
 
     /// Reads the text that follows.
     fn text(&self, from: &mut impl Read) -> io::Result<String> {
-        if self.length > LONGEST_TEXT {
+        if self.length > MAX_TEXT_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a text that is too long"));
         }
         let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(0)];
@@ -131,9 +131,9 @@ impl Header {
 }
 
 /// Returns a text with its length, truncated if it is too long.
-fn text_of(text: &str) -> (u64, &[u8]) {
+fn truncate_text(text: &str) -> (u64, &[u8]) {
     let bytes = text.as_bytes();
-    let bytes = bytes.get(..usize::try_from(LONGEST_TEXT).unwrap_or(0)).unwrap_or(bytes);
+    let bytes = bytes.get(..usize::try_from(MAX_TEXT_BYTES).unwrap_or(0)).unwrap_or(bytes);
     (bytes.len() as u64, bytes)
 }
 
@@ -146,11 +146,11 @@ mod tests {
         let header = Header { kind: READ, detail: 7, id: u64::MAX, file: 9, offset: 1 << 40, length: 3 };
         let mut sent = Vec::new();
         header.send(&mut sent, b"abc").unwrap();
-        assert_eq!(sent.len(), Header::SIZE + 3);
+        assert_eq!(sent.len(), Header::BYTES + 3);
         let mut from = sent.as_slice();
         assert_eq!(Header::receive(&mut from).unwrap(), header);
         assert_eq!(header.text(&mut from).unwrap(), "abc");
-        let huge = Header { length: LONGEST_TEXT + 1, ..header };
+        let huge = Header { length: MAX_TEXT_BYTES + 1, ..header };
         assert!(huge.text(&mut io::repeat(0)).is_err());
         assert!(Header::receive(&mut &sent[..39]).is_err());
     }

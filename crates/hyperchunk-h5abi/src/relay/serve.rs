@@ -1,7 +1,7 @@
 //! The relay process: `hyperchunk relay`.
 
-use super::ahead::Reader;
-use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::readahead::Reader;
+use super::{CLOSE, DATA, END, ERROR, HELLO, Header, OPEN, OPENED, READ, VERSION, truncate_text};
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -20,11 +20,11 @@ enum Request {
 }
 
 /// Maximum size of the caches of all files together, in bytes.
-const KEPT: u64 = 256 << 20;
+const MAX_CACHED_BYTES: u64 = 256 << 20;
 /// A relay without an open file ends after this time.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of queued requests.
-const WAITING: usize = 16;
+const MAX_QUEUED_REQUESTS: usize = 16;
 
 /// Serves files over the socket that is the process's standard input. Ends the process when the other end
 /// closes it, even in the middle of a request.
@@ -42,7 +42,7 @@ pub fn serve() -> std::result::Result<(), String> {
     let mut stream = UnixStream::from(input);
     stream.peer_addr().map_err(no_socket)?;
     let requests = stream.try_clone().map_err(no_socket)?;
-    let (to, from) = sync_channel(WAITING);
+    let (to, from) = sync_channel(MAX_QUEUED_REQUESTS);
     std::thread::spawn(move || {
         let status = receive(requests, &to);
         // SAFETY: ends the process at once; there is nothing to be flushed.
@@ -90,7 +90,7 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
             // No request is queued: prefetch.
             Err(TryRecvError::Empty) if files.look_ahead() => continue,
             Err(TryRecvError::Empty) => {
-                let patience = if files.all.is_empty() { IDLE } else { Duration::MAX };
+                let patience = if files.all.is_empty() { IDLE_TIMEOUT } else { Duration::MAX };
                 let Ok(request) = requests.recv_timeout(patience) else { return Ok(()) };
                 request
             }
@@ -100,7 +100,7 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
             Request::Open(asked, url) => match hyperchunk::io::open(&url, &RemoteOptions::default()) {
                 Ok(source) => {
                     let identity = identity(&source);
-                    let (length, text) = text_of(&identity);
+                    let (length, text) = truncate_text(&identity);
                     let header = Header { offset: source.size(), length, ..Header::new(OPENED, asked.id) };
                     header.send(stream, text)?;
                     files.all.insert(asked.file, Reader::new(source));
@@ -130,7 +130,7 @@ impl Files {
     fn trim(&mut self) {
         let mut total = self.all.values().fold(0_u64, |total, reader| total.saturating_add(reader.total()));
         for (number, reader) in &mut self.all {
-            if total <= KEPT {
+            if total <= MAX_CACHED_BYTES {
                 return;
             }
             if *number != self.last {
@@ -156,7 +156,7 @@ fn refuse(stream: &mut UnixStream, id: u64, error: &Error) -> io::Result<()> {
         _ => 0,
     };
     let message = error.to_string();
-    let (length, message) = text_of(&message);
+    let (length, message) = truncate_text(&message);
     let detail = u32::try_from(number).unwrap_or(0);
     Header { detail, length, ..Header::new(ERROR, id) }.send(stream, message)
 }
@@ -165,7 +165,7 @@ fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result
     files.last = asked.file;
     let outcome = ranges(files.all.get_mut(&asked.file), asked, &mut |offset, bytes| {
         let length = bytes.len() as u64;
-        let header = Header { offset, length, ..Header::new(PIECE, asked.id) };
+        let header = Header { offset, length, ..Header::new(DATA, asked.id) };
         header.send(stream, bytes).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
     });
     files.trim();
@@ -175,7 +175,7 @@ fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result
     }
 }
 
-fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::ahead::Send<'_>) -> Result<()> {
+fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::readahead::Send<'_>) -> Result<()> {
     let Some(reader) = reader else { return Err(Error::invalid("no file of this number is open")) };
     let size = reader.source().size();
     let end = asked.offset.checked_add(asked.length).filter(|end| *end <= size);

@@ -13,7 +13,7 @@ type Transfer =
     unsafe extern "C" fn(usize, *const P, Hid, *const Hid, *const Hid, *const Hid, Hid, *const P, P) -> Herr;
 
 /// Number of datasets up to which a transfer needs no allocation; nearly every call has fewer.
-const FEW: usize = 8;
+const INLINE_DATASETS: usize = 8;
 
 /// Transfers `count` datasets: one by one if any belongs to a store, else in one call of the connector below.
 ///
@@ -34,7 +34,7 @@ unsafe fn transfer_all(
     let (mut any, mut gathers, mut ranks) = (false, false, None);
     for number in 0..count {
         // SAFETY: by this function's contract.
-        let ours = unsafe { Object::of(*datasets.add(number)) };
+        let ours = unsafe { Object::from_pointer(*datasets.add(number)) };
         any |= ours.dataset.is_some();
         ranks = ranks.or(ours.file.as_ref().filter(|file| file.has_ranks()));
         if let Some(sources) = &ours.sources {
@@ -45,12 +45,12 @@ unsafe fn transfer_all(
     let independent = ranks.map(|file| file.independent(dxpl)).transpose()?.flatten();
     let dxpl = independent.unwrap_or(dxpl);
     if let Some(file) = ranks.filter(|_| !writes && independent.is_some()) {
-        file.meet()?;
+        file.wait_for_flushes()?;
     }
     if !writes && ranks.is_some() {
         for number in 0..count {
             // SAFETY: by this function's contract.
-            let ours = unsafe { Object::of(*datasets.add(number)) };
+            let ours = unsafe { Object::from_pointer(*datasets.add(number)) };
             if let (Some(file), None) = (&ours.file, &ours.dataset) {
                 file.check_own(ours.under, ours.vol)?;
             }
@@ -65,7 +65,7 @@ unsafe fn transfer_all(
     for number in 0..count {
         // SAFETY: by this function's contract.
         unsafe {
-            let ours = Object::of(*datasets.add(number));
+            let ours = Object::from_pointer(*datasets.add(number));
             let (kind, space, file_space, buffer) =
                 (*types.add(number), *spaces.add(number), *file_spaces.add(number), *buffers.add(number));
             match &ours.dataset {
@@ -85,15 +85,15 @@ unsafe fn transfer_all(
         }
     }
     if let Some(file) = ranks.filter(|_| writes) {
-        file.hand_on()?;
+        file.publish()?;
     }
     if gathers { slot.reached(0) } else { Ok(0) }
 }
 
 /// Makes a change to a dataset visible to other ranks, if they have the file open together.
-fn hand_on(ours: &Object) -> Outcome<()> {
+fn publish(ours: &Object) -> Outcome<()> {
     match &ours.file {
-        Some(file) if file.has_ranks() => file.hand_on(),
+        Some(file) if file.has_ranks() => file.publish(),
         _ => Ok(()),
     }
 }
@@ -124,11 +124,11 @@ unsafe fn transfer(
     }
     // SAFETY: by this function's contract.
     let ours = unsafe { std::slice::from_raw_parts(datasets, count) };
-    let (mut few, many): ([P; FEW], Vec<P>);
+    let (mut few, many): ([P; INLINE_DATASETS], Vec<P>);
     // SAFETY: by this function's contract each is an object of ours.
-    let below = ours.iter().map(|&object| unsafe { Object::of(object) }.under);
-    let under = if count <= FEW {
-        few = [null_mut(); FEW];
+    let below = ours.iter().map(|&object| unsafe { Object::from_pointer(object) }.under);
+    let under = if count <= INLINE_DATASETS {
+        few = [null_mut(); INLINE_DATASETS];
         few.iter_mut().zip(below).for_each(|(to, from)| *to = from);
         few.as_ptr()
     } else {
@@ -137,7 +137,7 @@ unsafe fn transfer(
     };
     // SAFETY: as many lower objects; the other arguments are passed on unchanged.
     unsafe {
-        let vol = Object::of(*datasets).vol;
+        let vol = Object::from_pointer(*datasets).vol;
         call(count, under, vol, types, spaces, file_spaces, dxpl, buffers, NO_REQUEST)
     }
 }
@@ -188,7 +188,7 @@ pub(super) unsafe extern "C" fn dataset_create<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         let creation = store::Creation { at, name, lcpl, kind, space, dcpl, dapl, dxpl };
         // SAFETY: a callback's arguments.
         unsafe { store::create_dataset(slot, ours, creation) }
@@ -205,7 +205,7 @@ pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: the arguments are passed on unchanged.
         let under =
             unsafe { (slot.api.dataset_open)(ours.under, at, ours.vol, name, dapl, dxpl, NO_REQUEST) };
@@ -216,7 +216,7 @@ pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
 pub(super) unsafe extern "C" fn dataset_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         if let Some(dataset) = &ours.dataset
             // SAFETY: a callback's arguments.
             && let Some(status) = unsafe { store::get(slot, dataset, args) }?
@@ -238,12 +238,12 @@ pub(super) unsafe extern "C" fn dataset_specific<const L: usize>(
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         if let Some(dataset) = &ours.dataset
             // SAFETY: a callback's arguments.
             && let Some(status) = unsafe { store::specific(dataset, args) }?
         {
-            hand_on(ours)?;
+            publish(ours)?;
             return Ok(status);
         }
         // SAFETY: the arguments are passed on unchanged.
@@ -259,11 +259,11 @@ pub(super) unsafe extern "C" fn dataset_optional<const L: usize>(
 ) -> Herr {
     enter::<L, c_int>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         if let Some(dataset) = &ours.dataset {
             // SAFETY: a callback's arguments.
             let status = unsafe { store::optional(slot, dataset, args) }?;
-            hand_on(ours)?;
+            publish(ours)?;
             return Ok(status);
         }
         // SAFETY: the arguments are passed on unchanged.

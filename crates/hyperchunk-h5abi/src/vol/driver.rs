@@ -3,12 +3,12 @@
 //! libhdf5 does everything else as for a local file. `H5FD_class_t` and `H5FD_t` are the same in HDF5 1.14
 //! and 2.x.
 
-use super::failure::{Outcome, TOLD};
+use super::failure::{ON_ERROR_STACK, Outcome};
 use super::remote;
 use super::slot::{Slot, slot};
 use crate::errors::Area;
 use crate::guard::guard_within;
-use crate::relay::{Failure, Relay, Use};
+use crate::relay::{Failure, ReadPurpose, Relay};
 use crate::symbols::{Herr, Hid};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
@@ -26,18 +26,18 @@ const CLOSE_WEAK: c_int = 1;
 /// `H5FD_MEM_DRAW`.
 const RAW: c_int = 3;
 /// `H5FD_MEM_NTYPES`, and `H5FD_MEM_DEFAULT` for each of them.
-const KINDS: usize = 7;
+const MEMORY_TYPE_COUNT: usize = 7;
 /// `H5FD_FEAT_ACCUMULATE_METADATA_READ`, `H5FD_FEAT_DATA_SIEVE`, `H5FD_FEAT_DEFAULT_VFD_COMPATIBLE`.
 const FEATURES: c_ulong = 0x4 | 0x8 | 0x8000;
 /// The largest address.
-const LARGEST: u64 = i64::MAX as u64;
+const MAX_ADDRESS: u64 = i64::MAX as u64;
 /// `HADDR_UNDEF`.
 const UNDEFINED: u64 = u64::MAX;
 
 /// Size in bytes of a cached block. Smaller reads go through the cache.
-const BLOCK: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 /// Maximum number of cached blocks for each file.
-const KEPT: usize = 64;
+const MAX_CACHED_BLOCKS: usize = 64;
 
 type Callback = *const c_void;
 /// A driver's file, as libhdf5 passes it.
@@ -63,7 +63,7 @@ struct Class {
     access: [Callback; 6],
     /// flush, truncate, lock, unlock, delete, control.
     rest: [Callback; 6],
-    lists: [c_int; KINDS],
+    lists: [c_int; MEMORY_TYPE_COUNT],
 }
 
 const _: () = assert!(std::mem::offset_of!(Class, terminate) == 32);
@@ -100,12 +100,12 @@ fn class<const L: usize>() -> Class {
         version: VERSION,
         value: VALUE,
         name: NAME.as_ptr(),
-        largest: LARGEST,
+        largest: MAX_ADDRESS,
         close_degree: CLOSE_WEAK,
         terminate: null(),
         superblock: [null(); 3],
         info_size: size_of::<Info>(),
-        info: [info_of as _, info_copy as _, info_free as _],
+        info: [file_info as _, info_copy as _, info_free as _],
         transfer_size: 0,
         transfer: [null(); 2],
         file: [
@@ -123,7 +123,7 @@ fn class<const L: usize>() -> Class {
         ],
         access: [read::<L> as _, write::<L> as _, null(), null(), null(), null()],
         rest: [null(), null(), null(), null(), null(), null()],
-        lists: [0; KINDS],
+        lists: [0; MEMORY_TYPE_COUNT],
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) fn id(slot: &'static Slot) -> Outcome<Hid> {
     // SAFETY: a live class, which the library copies.
     let id = unsafe { (slot.api.driver_register)((&raw const class).cast()) };
     if id < 0 {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     slot.set_driver(id);
     Ok(id)
@@ -163,10 +163,10 @@ unsafe extern "C" fn open<const L: usize>(name: *const c_char, flags: c_uint, fa
         let Some(info) = info else {
             return Err(Failure::new("an access list that names this driver but no file over a network"));
         };
-        let shown = remote::shown(&info.url);
+        let shown = remote::redact(&info.url);
         let url = match *name == info.url {
             true => info.url.clone(),
-            false => remote::beside(&info.url, &name).ok_or_else(|| {
+            false => remote::resolve_sibling(&info.url, &name).ok_or_else(|| {
                 Failure::new(format!(
                     "{shown} leads to {name}, which is not beside it: a file over a network leads to no others"
                 ))
@@ -237,7 +237,7 @@ unsafe extern "C" fn end_of_file(file: F, _: c_int) -> u64 {
     unsafe { (*file).relay.size }
 }
 
-unsafe extern "C" fn info_of(file: F) -> *mut Info {
+unsafe extern "C" fn file_info(file: F) -> *mut Info {
     // SAFETY: HDF5 passes a file that open() made.
     Box::into_raw(Box::new(unsafe { (*file).info.clone() }))
 }
@@ -266,12 +266,12 @@ unsafe extern "C" fn read<const L: usize>(
         let (file, buffer) = unsafe {
             (&*file, if size == 0 { &mut [] } else { std::slice::from_raw_parts_mut(buffer, size) })
         };
-        if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > LARGEST) {
+        if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > MAX_ADDRESS) {
             return Err(Failure::new(format!("an address beyond all files: {address}")));
         }
-        let what = if kind == RAW { Use::Data } else { Use::Structure };
+        let what = if kind == RAW { ReadPurpose::Data } else { ReadPurpose::Structure };
         file.read(address, buffer, what)
-            .map_err(|failure| failure.of(address, size))
+            .map_err(|failure| failure.with_range(address, size))
             .inspect_err(|failure| slot.note_unreachable(failure.to_string()))?;
         Ok(0)
     })
@@ -287,7 +287,7 @@ unsafe extern "C" fn write<const L: usize>(
 ) -> Herr {
     enter::<L, _>(-1, |_| {
         // SAFETY: HDF5 passes a file that open() made.
-        let url = unsafe { remote::shown(&(*file).info.url) };
+        let url = unsafe { remote::redact(&(*file).info.url) };
         Err(Failure::new(format!("{url} is read-only: open it with mode 'r'")))
     })
 }
@@ -295,17 +295,17 @@ unsafe extern "C" fn write<const L: usize>(
 impl File {
     /// Fills a buffer. Bytes past the end of the file read as zeros, as in files of this machine: libhdf5 has
     /// checked that the file is as long as it says.
-    fn read(&self, address: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
+    fn read(&self, address: u64, buffer: &mut [u8], what: ReadPurpose) -> Result<(), Failure> {
         let there = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
         let (buffer, behind) = buffer.split_at_mut(there.min(buffer.len()));
         behind.fill(0);
-        if buffer.len() >= BLOCK {
+        if buffer.len() >= BLOCK_BYTES {
             return self.relay.read(address, buffer, what);
         }
         let (mut at, mut left) = (address, buffer);
         while !left.is_empty() {
-            let block = self.block(at / BLOCK as u64, what)?;
-            let from = usize::try_from(at % BLOCK as u64).unwrap_or(0);
+            let block = self.block(at / BLOCK_BYTES as u64, what)?;
+            let from = usize::try_from(at % BLOCK_BYTES as u64).unwrap_or(0);
             let part = block.get(from..).unwrap_or_default();
             let part = part.get(..left.len().min(part.len())).unwrap_or_default();
             if part.is_empty() {
@@ -319,7 +319,7 @@ impl File {
         Ok(())
     }
 
-    fn block(&self, number: u64, what: Use) -> Result<Arc<[u8]>, Failure> {
+    fn block(&self, number: u64, what: ReadPurpose) -> Result<Arc<[u8]>, Failure> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         blocks.clock = blocks.clock.wrapping_add(1);
         let clock = blocks.clock;
@@ -327,11 +327,12 @@ impl File {
             *used = clock;
             return Ok(Arc::clone(block));
         }
-        let start = number.saturating_mul(BLOCK as u64);
-        let length = usize::try_from(self.relay.size.saturating_sub(start)).unwrap_or(BLOCK).min(BLOCK);
+        let start = number.saturating_mul(BLOCK_BYTES as u64);
+        let length =
+            usize::try_from(self.relay.size.saturating_sub(start)).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         let mut bytes = vec![0; length];
         self.relay.read(start, &mut bytes, what)?;
-        if blocks.kept.len() >= KEPT
+        if blocks.kept.len() >= MAX_CACHED_BLOCKS
             && let Some(oldest) =
                 blocks.kept.iter().min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number)
         {

@@ -11,7 +11,7 @@ pub(super) type Outcome<T> = Result<T, Failure>;
 pub(super) struct Failure(Option<String>);
 
 /// The failure whose reason is on libhdf5's error stack.
-pub(super) const TOLD: Failure = Failure(None);
+pub(super) const ON_ERROR_STACK: Failure = Failure(None);
 
 impl Failure {
     /// Returns the reason as text, if it is not on libhdf5's stack.
@@ -59,5 +59,5 @@ pub(super) use refuse;
 
 /// Converts HDF5's status to a result.
 pub(super) fn done(status: c_int) -> Outcome<c_int> {
-    if status < 0 { Err(TOLD) } else { Ok(status) }
+    if status < 0 { Err(ON_ERROR_STACK) } else { Ok(status) }
 }

@@ -1,9 +1,9 @@
 //! Opening and creating files, and queries about files by name.
 
 use super::api::{Name, P};
-use super::failure::{Outcome, TOLD, refuse};
+use super::failure::{ON_ERROR_STACK, Outcome, refuse};
 use super::info::Info;
-use super::object::{Object, for_itself};
+use super::object::{Object, wrap_internally};
 use super::options::Options;
 use super::remote;
 use super::slot::{NO_REQUEST, PropertyList, Slot, enter};
@@ -23,7 +23,7 @@ const DELETE: c_int = 3;
 /// `H5VL_file_specific_args_t` of the operations that name a file.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct ByName {
+struct NamedFileArguments {
     operation: c_int,
     name: Name,
     fapl: Hid,
@@ -32,7 +32,7 @@ struct ByName {
 
 /// `H5VL_file_specific_args_t` of a reopen.
 #[repr(C)]
-pub(super) struct Reopen {
+pub(super) struct ReopenArguments {
     pub(super) operation: c_int,
     pub(super) file: *mut P,
 }
@@ -55,14 +55,14 @@ const GET_NAME: c_int = 5;
 
 /// `H5VL_file_get_args_t` with an identifier or an address.
 #[repr(C)]
-struct Get {
+struct GetArguments {
     operation: c_int,
     answer: i64,
 }
 
 /// `H5VL_file_get_args_t` for a name. The fields after the operation are aligned to 8.
 #[repr(C)]
-struct GetName {
+struct GetNameArguments {
     operation: i64,
     kind: c_int,
     size: usize,
@@ -72,12 +72,12 @@ struct GetName {
 
 /// `H5VL_optional_args_t` for atomic transfers: the address of the result, or the new value.
 #[repr(C)]
-struct Atomicity {
+struct AtomicityArguments {
     operation: c_int,
     args: *mut AtomicityFlag,
 }
 
-/// See [`Atomicity`].
+/// See [`AtomicityArguments`].
 #[repr(C)]
 union AtomicityFlag {
     answer: *mut bool,
@@ -85,15 +85,15 @@ union AtomicityFlag {
 }
 
 /// Our information from an access list, and a copy of the list for the connector below.
-pub(super) struct Below {
+pub(super) struct LowerAccess {
     pub(super) fapl: PropertyList,
     pub(super) vol: Hid,
     pub(super) options: Options,
 }
 
-impl Below {
-    fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Self> {
-        let info = Info::of_list(slot, fapl);
+impl LowerAccess {
+    fn from_access_list(slot: &'static Slot, fapl: Hid) -> Outcome<Self> {
+        let info = Info::from_access_list(slot, fapl);
         let options = info.as_ref().map(|info| info.options.clone()).unwrap_or_default();
         let (vol, under_info) = match &info {
             Some(info) => (info.vol, info.under),
@@ -102,9 +102,9 @@ impl Below {
         let fapl = PropertyList::copy(slot, fapl)?;
         // SAFETY: a list of our own, and information that the connector below understands; HDF5 copies it.
         if unsafe { (slot.api.plist_set_vol)(fapl.id, vol, under_info) } < 0 {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
-        Ok(Below { fapl, vol, options })
+        Ok(LowerAccess { fapl, vol, options })
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn file_create<const L: usize>(
     _: P,
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
-        let below = Below::of(slot, fapl)?;
+        let below = LowerAccess::from_access_list(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl, dxpl };
         check_links(call.name)?;
@@ -147,7 +147,7 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
     _: P,
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
-        let below = Below::of(slot, fapl)?;
+        let below = LowerAccess::from_access_list(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
         if flags & WRITES != 0 {
@@ -174,12 +174,12 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
         if matches!(operation, IS_ACCESSIBLE | DELETE) {
             // SAFETY: arguments of an operation that names a file; DELETE's lack the last field, which is not read.
             let (name, fapl) = unsafe {
-                let named = args.cast::<ByName>();
+                let named = args.cast::<NamedFileArguments>();
                 ((*named).name, (*named).fapl)
             };
             let accessible = match operation {
                 // SAFETY: as above.
-                IS_ACCESSIBLE => unsafe { (*args.cast::<ByName>()).accessible },
+                IS_ACCESSIBLE => unsafe { (*args.cast::<NamedFileArguments>()).accessible },
                 _ => null_mut(),
             };
             if operation == IS_ACCESSIBLE && slot.is_searched() {
@@ -190,20 +190,20 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
             // After a native open that failed, HDF5 asks every connector that it finds, and reports the first
             // failure.
             return slot.keep_earlier_errors(|| {
-                let below = Below::of(slot, fapl)?;
+                let below = LowerAccess::from_access_list(slot, fapl)?;
                 // SAFETY: HDF5 passes a NUL-terminated name.
                 let given = unsafe { CStr::from_ptr(name) };
                 let remote = if operation == DELETE { None } else { remote::resolve(&below, given)? };
                 let given = remote.as_deref().unwrap_or(given);
                 remote::attach(slot, &below, given, if operation == DELETE { CREATES } else { 0 })?;
                 let name = given.as_ptr();
-                let mut named = ByName { operation, name, fapl: below.fapl.id, accessible };
+                let mut named = NamedFileArguments { operation, name, fapl: below.fapl.id, accessible };
                 // SAFETY: no object, as HDF5 itself calls it; our own live arguments.
                 Ok(unsafe { call(null_mut(), below.vol, (&raw mut named).cast(), dxpl, NO_REQUEST) })
             });
         }
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         let vol = ours.vol;
         // SAFETY: the arguments are passed on unchanged; the object of an is_equal is unwrapped already.
         let status = unsafe { call(ours.under, vol, args, dxpl, NO_REQUEST) };
@@ -216,7 +216,7 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
         if operation == REOPEN && status >= 0 {
             // SAFETY: arguments of a reopen, whose file is now one of the connector below.
             unsafe {
-                let file = (*args.cast::<Reopen>()).file;
+                let file = (*args.cast::<ReopenArguments>()).file;
                 *file = Object::wrap(*file, vol, ours.file.as_ref(), None);
             }
         }
@@ -239,25 +239,25 @@ fn claims(slot: &Slot, name: &CStr) -> bool {
 }
 
 /// Returns the kind of object whose name is requested.
-fn kind_of(args: P) -> c_int {
+fn requested_kind(args: P) -> c_int {
     // SAFETY: called with the arguments of that operation.
-    unsafe { (*args.cast::<GetName>()).kind }
+    unsafe { (*args.cast::<GetNameArguments>()).kind }
 }
 
 /// Answers queries about a store's file with the application's own name and mode, instead of the skeleton's.
 pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: every variant of the arguments begins with its operation.
         let operation = unsafe { *args.cast::<c_int>() };
         match (&ours.file, operation) {
-            (Some(file), GET_NAME) if file.is_file_of(ours.under, ours.vol, kind_of(args)) => {
+            (Some(file), GET_NAME) if file.contains_object(ours.under, ours.vol, requested_kind(args)) => {
                 let name = file.given.as_bytes();
                 // SAFETY: arguments of this operation: a buffer of the given size, or none, and an address
                 // for the length.
                 unsafe {
-                    let args = &*args.cast::<GetName>();
+                    let args = &*args.cast::<GetNameArguments>();
                     if !args.buffer.is_null() && args.size > 0 {
                         let part = name.len().min(args.size.saturating_sub(1));
                         std::ptr::copy_nonoverlapping(name.as_ptr(), args.buffer.cast(), part);
@@ -270,17 +270,17 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
                 return Ok(0);
             }
             (Some(file), GET_INTENT)
-                if file.flags & WRITES == 0 && file.is_file_of(ours.under, ours.vol, FILE) =>
+                if file.flags & WRITES == 0 && file.contains_object(ours.under, ours.vol, FILE) =>
             {
                 // SAFETY: arguments of this operation: a place for flags.
-                unsafe { *((*args.cast::<Get>()).answer as *mut c_uint) = file.flags & INTENTS };
+                unsafe { *((*args.cast::<GetArguments>()).answer as *mut c_uint) = file.flags & INTENTS };
                 return Ok(0);
             }
             // With MPI ranks, the file below has another driver.
             (Some(file), GET_FAPL) => {
                 if let Some(list) = file.list()? {
                     // SAFETY: arguments of this operation: a place for an identifier.
-                    unsafe { (*args.cast::<Get>()).answer = list.into_id() };
+                    unsafe { (*args.cast::<GetArguments>()).answer = list.into_id() };
                     return Ok(0);
                 }
             }
@@ -294,13 +294,13 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
 pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
-        let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
+        let (ours, operation) = unsafe { (Object::from_pointer(object), *args.cast::<c_int>()) };
         if matches!(operation, GET_ATOMICITY | SET_ATOMICITY)
             && ours.file.as_ref().is_some_and(|file| file.has_ranks())
         {
             // SAFETY: arguments of these operations.
             unsafe {
-                let flag = (*args.cast::<Atomicity>()).args;
+                let flag = (*args.cast::<AtomicityArguments>()).args;
                 if operation == GET_ATOMICITY {
                     *(*flag).answer = false;
                 } else if (*flag).wish {
@@ -313,6 +313,6 @@ pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P
         }
         // SAFETY: the arguments are passed on unchanged.
         let call = || unsafe { (slot.api.file_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
-        Ok(if operation == POST_OPEN { for_itself(call) } else { call() })
+        Ok(if operation == POST_OPEN { wrap_internally(call) } else { call() })
     })
 }

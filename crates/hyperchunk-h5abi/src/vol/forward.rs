@@ -14,7 +14,7 @@ macro_rules! forward {
             enter::<L, _>(-1, |slot| {
                 // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
                 Ok(unsafe {
-                    let ours = Object::of(object);
+                    let ours = Object::from_pointer(object);
                     (slot.api.$name)(ours.under, ours.vol, $($argument,)* NO_REQUEST)
                 })
             })
@@ -29,7 +29,7 @@ macro_rules! forward_at {
             enter::<L, _>(-1, |slot| {
                 // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
                 Ok(unsafe {
-                    let ours = Object::of(object);
+                    let ours = Object::from_pointer(object);
                     (slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST)
                 })
             })
@@ -43,7 +43,7 @@ macro_rules! make {
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> P {
             enter::<L, _>(null_mut(), |slot| {
                 // SAFETY: HDF5 passes an object of ours.
-                let ours = unsafe { Object::of(object) };
+                let ours = unsafe { Object::from_pointer(object) };
                 if let Some(file) = &ours.file {
                     file.check()?;
                 }
@@ -67,7 +67,7 @@ macro_rules! make_named {
         ) -> P {
             enter::<L, _>(null_mut(), |slot| {
                 // SAFETY: HDF5 passes an object of ours.
-                let ours = unsafe { Object::of(object) };
+                let ours = unsafe { Object::from_pointer(object) };
                 if let Some(file) = &ours.file {
                     file.check()?;
                 }

@@ -19,12 +19,12 @@ pub(super) struct Info {
 }
 
 /// A copy of the information in an access list, freed on drop.
-pub(super) struct Held {
+pub(super) struct InfoCopy {
     slot: &'static Slot,
     info: *mut Info,
 }
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for InfoCopy {
     type Target = Info;
     fn deref(&self) -> &Info {
         // SAFETY: made by copy() below and freed only in drop.
@@ -32,7 +32,7 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for InfoCopy {
     fn drop(&mut self) {
         // SAFETY: the pointer is not shared.
         unsafe { release(self.slot, self.info) };
@@ -42,11 +42,11 @@ impl Drop for Held {
 impl Info {
     /// Returns a copy of the information in an access list; `None` if the connector was named without
     /// information.
-    pub(super) fn of_list(slot: &'static Slot, fapl: Hid) -> Option<Held> {
+    pub(super) fn from_access_list(slot: &'static Slot, fapl: Hid) -> Option<InfoCopy> {
         let mut info = null_mut();
         // SAFETY: a live place; the library copies our information into it with copy() below.
         let status = unsafe { (slot.api.plist_vol_info)(fapl, &raw mut info) };
-        (status >= 0 && !info.is_null()).then(|| Held { slot, info: info.cast() })
+        (status >= 0 && !info.is_null()).then(|| InfoCopy { slot, info: info.cast() })
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) unsafe extern "C" fn connector_class<const L: usize>(
             return Ok(0);
         }
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: the lower object; the address is passed on unchanged.
         Ok(unsafe { (slot.api.connector_class)(ours.under, ours.vol, level, class) })
     })
@@ -61,7 +61,7 @@ macro_rules! ask {
             enter::<L, _>(-1, |slot| {
                 // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
                 Ok(unsafe {
-                    let ours = Object::of(object);
+                    let ours = Object::from_pointer(object);
                     (slot.api.$name)(ours.under, ours.vol, $($argument),*)
                 })
             })
@@ -87,7 +87,7 @@ pub(super) unsafe extern "C" fn token_to_text<const L: usize>(
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
         Ok(unsafe {
-            let ours = Object::of(object);
+            let ours = Object::from_pointer(object);
             (slot.api.token_to_text)(ours.under, kind, ours.vol, token, text)
         })
     })
@@ -102,7 +102,7 @@ pub(super) unsafe extern "C" fn token_from_text<const L: usize>(
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours; the arguments are passed on unchanged.
         Ok(unsafe {
-            let ours = Object::of(object);
+            let ours = Object::from_pointer(object);
             (slot.api.token_from_text)(ours.under, kind, ours.vol, text, token)
         })
     })

@@ -2,7 +2,7 @@
 //! kind.
 
 use super::api::{Name, P};
-use super::object::{Object, file_given};
+use super::object::{Object, set_file_requested};
 use super::slot::{NO_REQUEST, enter};
 use super::store;
 use crate::symbols::{Herr, Hid};
@@ -42,7 +42,7 @@ unsafe fn below(first: P, second: P) -> Hid {
     match if first.is_null() { second } else { first } {
         none if none.is_null() => -1,
         // SAFETY: by this function's contract.
-        object => unsafe { Object::of(object) }.vol,
+        object => unsafe { Object::from_pointer(object) }.vol,
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn link_create<const L: usize>(
                 store::check_value(ours.file.as_ref(), args.cast())?;
             }
             if !target.is_null() {
-                (*args).target = Object::of(target).under;
+                (*args).target = Object::from_pointer(target).under;
             }
             let under = Object::under(object);
             let status = (slot.api.link_create)(args.cast(), under, at, vol, lcpl, lapl, dxpl, NO_REQUEST);
@@ -118,7 +118,7 @@ pub(super) unsafe extern "C" fn group_specific<const L: usize>(
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours and live arguments; those of a mount have a second object of ours.
         Ok(unsafe {
-            let ours = Object::of(object);
+            let ours = Object::from_pointer(object);
             let call = slot.api.group_specific;
             if (*args).operation == MOUNT {
                 let mut below = MountArguments { child: Object::under((*args).child), ..*args };
@@ -139,7 +139,7 @@ pub(super) unsafe extern "C" fn object_open<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         let mut found = 0;
         // SAFETY: the arguments are passed on unchanged, except for the address of the kind.
         let under =
@@ -167,7 +167,7 @@ pub(super) unsafe extern "C" fn object_copy<const L: usize>(
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes two objects of ours, and a callback's arguments.
         unsafe {
-            let (from, to) = (Object::of(from), Object::of(to));
+            let (from, to) = (Object::from_pointer(from), Object::from_pointer(to));
             store::check_name(to.file.as_ref(), to_name)?;
             store::copy(slot, from, to, store::Copy { at, name, to_at, to_name, ocpypl, lcpl, dxpl })
         }
@@ -183,10 +183,10 @@ pub(super) unsafe extern "C" fn object_get<const L: usize>(
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
-        let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
+        let (ours, operation) = unsafe { (Object::from_pointer(object), *args.cast::<c_int>()) };
         // SAFETY: the arguments are passed on unchanged.
         let status = unsafe { (slot.api.object_get)(ours.under, at, ours.vol, args, dxpl, NO_REQUEST) };
-        file_given(operation == GET_FILE && status >= 0);
+        set_file_requested(operation == GET_FILE && status >= 0);
         Ok(status)
     })
 }

@@ -5,7 +5,7 @@
 
 use super::failure::{Failure, Outcome, done, refuse};
 use super::slot::{PropertyList, Slot};
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::symbols::{Herr, Hid, functions};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -44,9 +44,9 @@ const COLLECTIVE: c_int = 1;
 const BYTE_OF_MPICH: Word = 0x4c00_010d;
 const BYTE_OF_STANDARD: Word = 0x247;
 /// Larger than `MPI_MAX_LIBRARY_VERSION_STRING` of any implementation.
-const VERSION_SIZE: usize = 16 << 10;
+const MAX_VERSION_BYTES: usize = 16 << 10;
 /// Maximum length of a message, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// Returns the functions of a libhdf5 that was built with MPI; `None` for any other.
 pub(super) fn lists(slot: &Slot) -> Option<Lists> {
@@ -83,12 +83,12 @@ fn succeeded(call: &str, status: c_int) -> Outcome<()> {
 impl Ranks {
     /// Returns the ranks of an access list that requests MPI-IO; `None` for any other driver. Collective: all
     /// ranks call this.
-    pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
+    pub(super) fn from_access_list(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
         let Some(lists) = slot.mpi() else { return Ok(None) };
         let mut communicator = 0;
         let asked = slot.keep_errors(|| {
             // Another driver is not an error.
-            let _quiet = Quiet::new(slot.library);
+            let _quiet = ErrorStackGuard::new(slot.library);
             // SAFETY: any identifier may be asked; a live place, which the library fills with a copy that is ours.
             unsafe { (lists.get_driver)(fapl, &raw mut communicator, std::ptr::null_mut()) }
         });
@@ -163,11 +163,11 @@ impl Ranks {
     }
 
     /// Broadcasts bytes from one rank to all.
-    fn told(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
-        let bytes = bytes.get(..bytes.len().min(LONGEST)).unwrap_or_default();
+    fn broadcast_bytes(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
+        let bytes = bytes.get(..bytes.len().min(MAX_MESSAGE_BYTES)).unwrap_or_default();
         let mut length = (bytes.len() as u64).to_ne_bytes();
         self.broadcast(by, &mut length)?;
-        let length = usize::try_from(u64::from_ne_bytes(length)).unwrap_or(0).min(LONGEST);
+        let length = usize::try_from(u64::from_ne_bytes(length)).unwrap_or(0).min(MAX_MESSAGE_BYTES);
         let mut all = bytes.to_vec();
         all.resize(length, 0);
         self.broadcast(by, &mut all)?;
@@ -188,10 +188,10 @@ impl Ranks {
     }
 
     /// Runs `find` at the first rank only, and returns its result or error at all ranks.
-    pub(super) fn told_by_first(&self, find: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<Vec<u8>> {
+    pub(super) fn broadcast_from_first(&self, find: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<Vec<u8>> {
         let found = self.is_first().then(find).unwrap_or_else(|| Ok(Vec::new()));
         let found = self.agreed(found, drop)?;
-        self.told(0, &found)
+        self.broadcast_bytes(0, &found)
     }
 
     /// Returns the result if all ranks succeeded. If one failed, all return an error, and `undo` gets the
@@ -208,7 +208,7 @@ impl Ranks {
         let Some(first) = all.iter().position(|failed| *failed != 0) else { return mine };
         let first = u32::try_from(first).unwrap_or(0);
         let why = mine.as_ref().err().map(|why| why.text().unwrap_or("HDF5 says why there"));
-        let why = self.told(first, why.unwrap_or_default().as_bytes())?;
+        let why = self.broadcast_bytes(first, why.unwrap_or_default().as_bytes())?;
         match mine {
             Err(error) => Err(error),
             Ok(mine) => {
@@ -241,7 +241,7 @@ fn byte(slot: &Slot, calls: &Calls) -> Outcome<Word> {
     if !of_open_mpi.is_null() {
         return Ok(of_open_mpi as Word);
     }
-    let mut name = vec![0_u8; VERSION_SIZE];
+    let mut name = vec![0_u8; MAX_VERSION_BYTES];
     let mut length = 0;
     // SAFETY: a buffer that is longer than any version, and a live place.
     succeeded("MPI_Get_library_version", unsafe {

@@ -3,7 +3,7 @@
 use super::api::P;
 use super::failure::Outcome;
 use super::slot::{NO_REQUEST, Slot, enter, enter_within};
-use super::store::{self, Diverted, Opened, Sources};
+use super::store::{self, OpenStore, Sources, StoreDataset};
 use crate::symbols::{Herr, Hid};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -22,9 +22,9 @@ pub(super) struct Object {
     /// The connector below.
     pub(super) vol: Hid,
     /// The store that it belongs to, if any.
-    pub(super) file: Option<Arc<Opened>>,
+    pub(super) file: Option<Arc<OpenStore>>,
     /// The dataset of the store, if it is one.
-    pub(super) dataset: Option<Box<Diverted>>,
+    pub(super) dataset: Option<Box<StoreDataset>>,
     /// The locations of its sources, if it is a virtual dataset.
     pub(super) sources: Option<Sources>,
     /// True if the library calls us when it is closed. Objects that the library wraps for itself are dropped
@@ -34,21 +34,21 @@ pub(super) struct Object {
 
 thread_local! {
     /// True while the library creates an object for itself.
-    static FOR_ITSELF: Cell<bool> = const { Cell::new(false) };
+    static WRAPS_INTERNALLY: Cell<bool> = const { Cell::new(false) };
     /// True if the library was just given a file for which it will make an identifier.
-    static FILE_GIVEN: Cell<bool> = const { Cell::new(false) };
+    static FILE_REQUESTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Records whether the next file wrapped in this thread goes to the application.
-pub(super) fn file_given(given: bool) {
-    FILE_GIVEN.set(given);
+pub(super) fn set_file_requested(given: bool) {
+    FILE_REQUESTED.set(given);
 }
 
 /// Runs a call in which the library wraps a file for itself.
-pub(super) fn for_itself<T>(call: impl FnOnce() -> T) -> T {
-    FOR_ITSELF.set(true);
+pub(super) fn wrap_internally<T>(call: impl FnOnce() -> T) -> T {
+    WRAPS_INTERNALLY.set(true);
     let result = call();
-    FOR_ITSELF.set(false);
+    WRAPS_INTERNALLY.set(false);
     result
 }
 
@@ -56,7 +56,7 @@ pub(super) fn for_itself<T>(call: impl FnOnce() -> T) -> T {
 struct Context {
     vol: Hid,
     under: P,
-    file: Option<Arc<Opened>>,
+    file: Option<Arc<OpenStore>>,
 }
 
 impl Object {
@@ -64,7 +64,7 @@ impl Object {
     ///
     /// # Safety
     /// `object` was made by [`Object::wrap`] and is not closed.
-    pub(super) unsafe fn of<'a>(object: P) -> &'a Object {
+    pub(super) unsafe fn from_pointer<'a>(object: P) -> &'a Object {
         // SAFETY: by this function's contract.
         unsafe { &*object.cast::<Object>() }
     }
@@ -72,17 +72,22 @@ impl Object {
     /// Returns the object below, or null for null.
     ///
     /// # Safety
-    /// As for [`Object::of`], or null.
+    /// As for [`Object::from_pointer`], or null.
     pub(super) unsafe fn under(object: P) -> P {
         if object.is_null() {
             return object;
         }
         // SAFETY: by this function's contract.
-        unsafe { Object::of(object) }.under
+        unsafe { Object::from_pointer(object) }.under
     }
 
     /// Wraps an object of the connector below; null, which is failure, stays null.
-    pub(super) fn wrap(under: P, vol: Hid, file: Option<&Arc<Opened>>, dataset: Option<Box<Diverted>>) -> P {
+    pub(super) fn wrap(
+        under: P,
+        vol: Hid,
+        file: Option<&Arc<OpenStore>>,
+        dataset: Option<Box<StoreDataset>>,
+    ) -> P {
         if under.is_null() {
             return under;
         }
@@ -106,7 +111,7 @@ impl Object {
         slot: &'static Slot,
         under: P,
         vol: Hid,
-        file: Option<&Arc<Opened>>,
+        file: Option<&Arc<OpenStore>>,
     ) -> Outcome<P> {
         if under.is_null() {
             return Ok(under);
@@ -114,7 +119,7 @@ impl Object {
         match store::divert(slot, under, vol, file) {
             Ok(Some((file, dataset))) => Ok(Object::wrap(under, vol, Some(&file), Some(dataset))),
             Ok(None) => {
-                let sources = Sources::of(slot, under, vol);
+                let sources = Sources::from_dataset(slot, under, vol);
                 if sources.is_some() {
                     slot.reached(()).inspect_err(|_| close_dataset(slot, under, vol))?;
                 }
@@ -136,7 +141,7 @@ impl Object {
         kind: c_int,
         under: P,
         vol: Hid,
-        file: Option<&Arc<Opened>>,
+        file: Option<&Arc<OpenStore>>,
     ) -> Outcome<P> {
         if kind == DATASET {
             return Object::wrap_dataset(slot, under, vol, file);
@@ -148,10 +153,10 @@ impl Object {
     /// that fails, the application gets the error and may close again; objects that were closed stay closed.
     ///
     /// # Safety
-    /// As for [`Object::of`]; after success it is not used any more.
+    /// As for [`Object::from_pointer`]; after success it is not used any more.
     pub(super) unsafe fn close(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
         // SAFETY: by this function's contract.
-        let file = unsafe { Object::of(object) }.file.clone();
+        let file = unsafe { Object::from_pointer(object) }.file.clone();
         let mut reported = store::report_at_exit(file.as_deref());
         // SAFETY: by this function's contract.
         let outcome = unsafe { Object::close_once(object, lower) };
@@ -195,7 +200,7 @@ impl Object {
     /// Frees an object without closing the lower one.
     ///
     /// # Safety
-    /// As for [`Object::of`]; it is not used any more.
+    /// As for [`Object::from_pointer`]; it is not used any more.
     unsafe fn free(object: P) {
         // SAFETY: by this function's contract it came from Box::into_raw.
         let object = unsafe { Box::from_raw(object.cast::<Object>()) };
@@ -215,7 +220,7 @@ fn close_dataset(slot: &'static Slot, under: P, vol: Hid) {
 pub(super) unsafe extern "C" fn get_object<const L: usize>(object: P) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let object = unsafe { Object::of(object) };
+        let object = unsafe { Object::from_pointer(object) };
         // SAFETY: the lower object and its connector.
         Ok(unsafe { (slot.api.get_object)(object.under, object.vol) })
     })
@@ -224,7 +229,7 @@ pub(super) unsafe extern "C" fn get_object<const L: usize>(object: P) -> P {
 pub(super) unsafe extern "C" fn get_wrap_context<const L: usize>(object: P, context: *mut P) -> Herr {
     enter_within::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let object = unsafe { Object::of(object) };
+        let object = unsafe { Object::from_pointer(object) };
         let mut under = null_mut();
         // SAFETY: the lower object and a live place for its context.
         let status = unsafe { (slot.api.get_wrap_context)(object.under, object.vol, &raw mut under) };
@@ -241,7 +246,8 @@ pub(super) unsafe extern "C" fn wrap_object<const L: usize>(under: P, kind: c_in
         let context = unsafe { &*context.cast::<Context>() };
         // SAFETY: an object of the connector below, and its context.
         let under = unsafe { (slot.api.wrap_object)(under, kind, context.vol, context.under) };
-        let forgotten = kind == DATATYPE || (kind == FILE && !FILE_GIVEN.replace(false)) || FOR_ITSELF.get();
+        let forgotten =
+            kind == DATATYPE || (kind == FILE && !FILE_REQUESTED.replace(false)) || WRAPS_INTERNALLY.get();
         if !under.is_null() && forgotten {
             let file = context.file.clone();
             let object = Object { under, vol: context.vol, file, dataset: None, sources: None, told: false };
@@ -254,7 +260,7 @@ pub(super) unsafe extern "C" fn wrap_object<const L: usize>(under: P, kind: c_in
 pub(super) unsafe extern "C" fn unwrap_object<const L: usize>(object: P) -> P {
     enter::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes an object of ours.
-        let ours = unsafe { Object::of(object) };
+        let ours = unsafe { Object::from_pointer(object) };
         // SAFETY: the lower object and its connector.
         let under = unsafe { (slot.api.unwrap_object)(ours.under, ours.vol) };
         if !under.is_null() {

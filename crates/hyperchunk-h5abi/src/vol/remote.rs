@@ -1,8 +1,8 @@
 //! Files over a network: their names, and how libhdf5 opens them, through our file driver.
 
 use super::driver::{self, Info};
-use super::failure::{Outcome, TOLD, refuse};
-use super::file::Below;
+use super::failure::{ON_ERROR_STACK, Outcome, refuse};
+use super::file::LowerAccess;
 use super::slot::Slot;
 use super::store;
 use crate::pointer;
@@ -45,7 +45,7 @@ pub(super) fn url(name: &CStr) -> Option<&str> {
 }
 
 /// Returns a URL for messages: without the user, the password and the signature that a web URL may hold.
-pub(super) fn shown(url: &str) -> String {
+pub(super) fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://").filter(|_| is_web(url)) else { return url.to_owned() };
     let (rest, query) = match rest.split_once(['?', '#']) {
         Some((rest, _)) => (rest, "?…"),
@@ -58,7 +58,7 @@ pub(super) fn shown(url: &str) -> String {
 
 /// Returns the error for an attempt to write.
 pub(super) fn refuse_writing(url: &str) -> Outcome<()> {
-    refuse!("{} is read-only: open it with mode 'r'", shown(url))
+    refuse!("{} is read-only: open it with mode 'r'", redact(url))
 }
 
 /// Returns the target of a link file; `None` for any other file.
@@ -69,7 +69,7 @@ pub(super) fn link(name: &CStr) -> Option<String> {
 /// Returns the URL that a name stands for, if it is a file over a network: either the name itself, or the
 /// target of a link, which is followed if the connector is configured to. (Otherwise any author of a file
 /// could make this process send its token to any server.)
-pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
+pub(super) fn resolve(below: &LowerAccess, name: &CStr) -> Outcome<Option<CString>> {
     if url(name).is_some() {
         return Ok(Some(name.to_owned()));
     }
@@ -80,14 +80,14 @@ pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
         refuse!(
             "{} is a link to {}: with `links` behind the connector's name, links are followed",
             name.to_string_lossy(),
-            shown(&target.to_string_lossy())
+            redact(&target.to_string_lossy())
         )
     }
     Ok(Some(target))
 }
 
 /// Sets up the access list to read a URL, if the program requests no other driver.
-pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_uint) -> Outcome<()> {
+pub(super) fn attach(slot: &'static Slot, below: &LowerAccess, name: &CStr, flags: c_uint) -> Outcome<()> {
     let Some(url) = url(name) else { return Ok(()) };
     let list = below.fapl.id;
     // SAFETY: any identifier may be asked.
@@ -102,7 +102,7 @@ pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_u
     let driver = driver::id(slot)?;
     // SAFETY: a list of our own, our driver, and its information, which HDF5 copies.
     if unsafe { (slot.api.plist_set_driver)(list, driver, (&raw const info).cast()) } < 0 {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ fn command(option: Option<&str>) -> Outcome<PathBuf> {
         .or_else(|| std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from));
     if let Some(path) = named {
         // A bare name is looked up in the search path.
-        let found = if path.components().count() == 1 { in_path(&path) } else { Some(path.clone()) };
+        let found = if path.components().count() == 1 { find_in_path(&path) } else { Some(path.clone()) };
         let Some(found) = found.filter(|path| is_program(path)) else {
             refuse!(
                 "the command for files over a network, {}, is not there or no program: {VARIABLE}, or `command=…` behind the connector's name, names `hyperchunk` of this release",
@@ -134,7 +134,7 @@ fn command(option: Option<&str>) -> Outcome<PathBuf> {
         return Ok(found);
     }
     let own = Programs::find().ok().and_then(|programs| programs.command());
-    let Some(found) = own.or_else(|| in_path(Path::new(COMMAND))) else {
+    let Some(found) = own.or_else(|| find_in_path(Path::new(COMMAND))) else {
         refuse!(
             "files over a network need the command `{COMMAND}`, which is neither beside this plugin nor in PATH: install it (pip install hyperchunk), or name it in {VARIABLE}, or as `command=…` behind the connector's name"
         )
@@ -142,7 +142,7 @@ fn command(option: Option<&str>) -> Outcome<PathBuf> {
     Ok(found)
 }
 
-fn in_path(name: &Path) -> Option<PathBuf> {
+fn find_in_path(name: &Path) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders)
         .filter(|folder| folder.is_absolute())
@@ -157,7 +157,7 @@ fn is_program(path: &Path) -> bool {
 /// Returns the URL that libhdf5 means by the name of another file to which a file over a network points (an
 /// external link, a virtual dataset). It must be in the same folder or below it. libhdf5 takes URLs for
 /// relative paths, and also looks in other places, none of which belongs to a file over a network.
-pub(super) fn beside(base: &str, name: &str) -> Option<String> {
+pub(super) fn resolve_sibling(base: &str, name: &str) -> Option<String> {
     let end = base.find(['?', '#']).filter(|_| is_web(base)).unwrap_or(base.len());
     let folder = base.get(..base.get(..end)?.rfind('/')?.checked_add(1)?)?;
     // A server alone has no folder.
@@ -204,14 +204,14 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        assert_eq!(shown("https://me:secret@h/a@b.h5?sig=secret#x"), "https://h/a@b.h5?…");
-        assert_eq!(shown("s3://b/a?b@c"), "s3://b/a?b@c");
+        assert_eq!(redact("https://me:secret@h/a@b.h5?sig=secret#x"), "https://h/a@b.h5?…");
+        assert_eq!(redact("s3://b/a?b@c"), "s3://b/a?b@c");
     }
 
     #[test]
     fn a_file_leads_to_files_beside_it_alone() {
         let check = |base: &str, name: &str, expected: Option<&str>| {
-            assert_eq!(beside(base, name).as_deref(), expected, "{name} of {base}");
+            assert_eq!(resolve_sibling(base, name).as_deref(), expected, "{name} of {base}");
         };
         let base = "grpc://h:1/d/a.h5";
         check(base, "/x/grpc://h:1/d/b.h5", Some("grpc://h:1/d/b.h5"));

@@ -2,7 +2,7 @@
 
 use super::api::{Api, P};
 use super::class::{Class, class};
-use super::failure::{Failure, Outcome, TOLD};
+use super::failure::{Failure, ON_ERROR_STACK, Outcome};
 use super::mpi;
 use crate::errors::Area;
 use crate::guard::guard_in;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Maximum number of libhdf5 in one process that can use the connector.
-const SLOTS: usize = 4;
+const MAX_LIBRARIES: usize = 4;
 /// `H5_VOL_NATIVE`.
 pub(super) const NATIVE: c_int = 0;
 
@@ -46,7 +46,7 @@ unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
 
-static TABLE: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+static TABLE: [OnceLock<Slot>; MAX_LIBRARIES] = [const { OnceLock::new() }; MAX_LIBRARIES];
 static FILLING: Mutex<()> = Mutex::new(());
 
 /// Returns the connector class for a library, which gets a slot on the first call.
@@ -103,7 +103,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
         });
         return Ok(&raw const slot.class);
     }
-    fail!(Limit, "more than {SLOTS} different libhdf5 in one process ask for the connector")
+    fail!(Limit, "more than {MAX_LIBRARIES} different libhdf5 in one process ask for the connector")
 }
 
 /// Returns the slot of the callbacks with the constant `L`. They run only after their class was handed out.
@@ -116,7 +116,7 @@ pub(super) fn slot<const L: usize>() -> &'static Slot {
 
 /// Guard around every callback: returns `failed` when `body` fails or panics.
 pub(super) fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Outcome<T>) -> T {
-    super::object::file_given(false);
+    super::object::set_file_requested(false);
     slot::<L>().forget_unreachable();
     enter_within::<L, T>(failed, body)
 }
@@ -147,7 +147,7 @@ impl Slot {
         // SAFETY: no pointers; 0 is the default list.
         let id = unsafe { (self.api.connector_by_value)(value, 0) };
         if id < 0 {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
         if value == NATIVE {
             self.native.store(id, Ordering::Relaxed);
@@ -304,7 +304,7 @@ impl PropertyList {
     pub(super) fn copy(slot: &'static Slot, plist: Hid) -> Outcome<Self> {
         // SAFETY: any identifier may be asked for a copy.
         let id = unsafe { (slot.api.plist_copy)(plist) };
-        if id < 0 { Err(TOLD) } else { Ok(PropertyList { slot, id }) }
+        if id < 0 { Err(ON_ERROR_STACK) } else { Ok(PropertyList { slot, id }) }
     }
 }
 

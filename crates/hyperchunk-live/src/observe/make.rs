@@ -10,7 +10,7 @@ use hyperchunk_udf::host::{Job, Programs, Session, cache, compile_cpp, compile_w
 use hyperchunk_udf::keys;
 use hyperchunk_udf::observe::{self, CONTROL, DATA, RESULTS};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{Compiled, Declaration, Needs, Record, Slot};
+use hyperchunk_udf::record::{CompiledForm, Declaration, Needs, Record, Slot};
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm::TARGET_CPP;
 use std::path::Path;
@@ -114,7 +114,7 @@ fn try_source(record: &Record, programs: &Programs) -> Result<()> {
 
 /// Compiles the source, which is C++ for both backends. WebAssembly requires all names in advance, and the
 /// data may be of any type.
-fn compile(backend: Backend, source: &str, programs: &Programs) -> Result<Compiled> {
+fn compile(backend: Backend, source: &str, programs: &Programs) -> Result<CompiledForm> {
     let byte = Datatype::from(ElementType::UInt8);
     match backend {
         Backend::Wasm => {

@@ -69,15 +69,15 @@ impl Analysis {
     /// Returns the identity of the analysis with this record.
     #[must_use]
     pub fn id_of(bytes: &[u8]) -> AnalysisId {
-        AnalysisId(RecordDigest::of(bytes).0)
+        AnalysisId(RecordDigest::compute(bytes).0)
     }
 
     /// Returns the profile in which it runs here, with limits no higher than the declared ones.
     ///
     /// # Errors
-    /// `Refused` if it may not run; errors of [`Profile::of`].
+    /// `Refused` if it may not run; errors of [`Profile::for_signer`].
     pub fn profile(&self) -> Result<Profile> {
-        let mut profile = Profile::of(self.signer)?;
+        let mut profile = Profile::for_signer(self.signer)?;
         profile.allow(self.record.backend, self.signer)?;
         let (limits, declared) = (&mut profile.limits, &self.declaration);
         limits.memory = limits.memory.min(declared.memory);

@@ -73,10 +73,10 @@ fn settings() {
 #[test]
 fn one_file_writes_so_many_lines() {
     let numbers = |file: &'static str| {
-        (0..MAX_OF_FILE + 3)
+        (0..MAX_FILE_EVENTS + 3)
             .map(|n| {
                 let dataset = format!("/{file}/{n}");
-                number_of(&Event {
+                count_event(&Event {
                     file,
                     dataset: &dataset,
                     record: RecordDigest([1; 16]),
@@ -88,9 +88,9 @@ fn one_file_writes_so_many_lines() {
             })
             .collect::<Vec<_>>()
     };
-    let expected: Vec<_> = (1..=MAX_OF_FILE + 3).collect();
+    let expected: Vec<_> = (1..=MAX_FILE_EVENTS + 3).collect();
     assert_eq!(numbers("many.h5"), expected);
     // Logged events are not logged again, and another file has its own lines.
-    assert_eq!(numbers("many.h5"), vec![0; MAX_OF_FILE + 3]);
+    assert_eq!(numbers("many.h5"), vec![0; MAX_FILE_EVENTS + 3]);
     assert_eq!(numbers("other.h5"), expected);
 }

@@ -52,7 +52,7 @@ const ARGUMENTS: &[&str] = &[
 impl Language {
     /// Returns the language of a source, by its extension (`.c`, else C++).
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("c")) { Self::C } else { Self::Cpp }
     }
 
@@ -186,7 +186,7 @@ mod tests {
             assert!(crate::wasm::is_target(language.target()));
             assert_eq!(Language::with_target(language.target()), Some(language));
         }
-        assert_eq!(Language::of(Path::new("a/b.C")), Language::C);
-        assert_eq!(Language::of(Path::new("a/b.cxx")), Language::Cpp);
+        assert_eq!(Language::from_path(Path::new("a/b.C")), Language::C);
+        assert_eq!(Language::from_path(Path::new("a/b.cxx")), Language::Cpp);
     }
 }

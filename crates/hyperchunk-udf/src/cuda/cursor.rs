@@ -91,11 +91,11 @@ impl<'t, 'a> Cursor<'t, 'a> {
         if self.take(operator) {
             return Ok(());
         }
-        fail!(Syntax, "line {}: {operator} is missing before {}", self.line(), self.shown())
+        fail!(Syntax, "line {}: {operator} is missing before {}", self.line(), self.describe_next())
     }
 
     /// Returns the next token for messages.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn describe_next(&self) -> String {
         match self.peek(0) {
             None => "the end".to_owned(),
             Some(Token { kind: Kind::Text, text, .. }) => format!("{:?}", escape(text, 40)),
@@ -140,7 +140,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
             fail!(
                 Syntax,
                 "line {line}: a dataset's name has to be a string here, and not {}; names must be constants because they are recorded when the function is attached",
-                self.shown()
+                self.describe_next()
             )
         }
         if crate::spec::normal_name(&name).is_empty() || name.contains('\0') || name.len() > 4096 {
@@ -151,7 +151,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
 }
 
 /// Splits tokens at the commas outside of brackets. An empty list has no parts.
-pub(super) fn at_commas<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
+pub(super) fn split_at_commas<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let (mut parts, mut first, mut depth) = (Vec::new(), 0, 0usize);
     for (n, token) in tokens.iter().enumerate().filter(|(_, t)| t.kind == Kind::Op) {
         match token.text {

@@ -94,7 +94,7 @@ pub(super) enum VariableKind {
 
 /// Result of a call of `lib`.
 #[derive(Clone, Debug)]
-pub(super) enum Given {
+pub(super) enum LibResult {
     Data(String, Base),
     List(List),
 }
@@ -132,8 +132,8 @@ impl Expression {
 
     /// Returns its value if it depends on no datasets or variables.
     pub(super) fn constant(&self) -> Option<Value> {
-        struct Nothing;
-        impl Source for Nothing {
+        struct NoSource;
+        impl Source for NoSource {
             fn list(&self, _: &List) -> Result<&[u64]> {
                 fail!(Syntax, "not a constant")
             }
@@ -144,7 +144,7 @@ impl Expression {
                 None
             }
         }
-        self.value(&Nothing).ok()
+        self.value(&NoSource).ok()
     }
 
     /// Converts it to another type.

@@ -3,7 +3,7 @@
 mod launch;
 
 use super::cursor::Cursor;
-use super::expression::{ADVICE, Expression, Given, Scope, Variable, VariableKind, number_type};
+use super::expression::{ADVICE, Expression, LibResult, Scope, Variable, VariableKind, number_type};
 use super::kernel::{Base, Kernel, Type, parse_type};
 use super::lex::{Kind, Token};
 use super::types::Number;
@@ -146,7 +146,7 @@ impl Parser<'_> {
                 fail!(Unsupported, "line {line}: {} is not translated; {ADVICE}", escape(first.text, 80))
             }
             _ if first.kind == Kind::Word || first.kind == Kind::Unknown => self.declaration(cursor),
-            _ => fail!(Syntax, "line {line}: {} is not understood here; {ADVICE}", cursor.shown()),
+            _ => fail!(Syntax, "line {line}: {} is not understood here; {ADVICE}", cursor.describe_next()),
         }
     }
 
@@ -252,15 +252,17 @@ impl Parser<'_> {
             fail!(
                 Syntax,
                 "line {line}: an address is what lib.getData gives, and here is {}; {ADVICE}",
-                cursor.shown()
+                cursor.describe_next()
             )
         }
         match self.scope.lib(cursor)? {
-            Given::Data(name, base) => {
+            LibResult::Data(name, base) => {
                 self.host.data.push((name.clone(), base.clone(), line));
                 Ok((name, base))
             }
-            Given::List(_) => fail!(Syntax, "line {line}: an address is what lib.getData gives; {ADVICE}"),
+            LibResult::List(_) => {
+                fail!(Syntax, "line {line}: an address is what lib.getData gives; {ADVICE}")
+            }
         }
     }
 
@@ -274,12 +276,14 @@ impl Parser<'_> {
             if !is_number {
                 match self.scope.lib(cursor)? {
                     // An element of the list.
-                    Given::List(_) if cursor.is("[") || cursor.is(".") => {
+                    LibResult::List(_) if cursor.is("[") || cursor.is(".") => {
                         cursor.set(before);
                         is_number = true;
                     }
-                    Given::List(list) => drop(self.declare(name, VariableKind::List(list), true, line)?),
-                    Given::Data(dataset, base) => {
+                    LibResult::List(list) => {
+                        self.declare(name, VariableKind::List(list), true, line)?;
+                    }
+                    LibResult::Data(dataset, base) => {
                         self.host.data.push((dataset.clone(), base.clone(), line));
                         self.declare(name, VariableKind::Data(dataset, base), true, line)?;
                     }

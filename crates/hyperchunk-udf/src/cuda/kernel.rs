@@ -1,6 +1,6 @@
 //! Kernels of a source: their names and parameters.
 
-use super::cursor::{Cursor, at_commas};
+use super::cursor::{Cursor, split_at_commas};
 use super::lex::{Kind, Token};
 use super::types::Number;
 use crate::error::{Result, fail};
@@ -82,7 +82,7 @@ pub(super) struct Kernel {
 
 /// Declarations found in a source.
 #[derive(Debug, Default)]
-pub(super) struct Found<'t, 'a> {
+pub(super) struct Declarations<'t, 'a> {
     pub(super) kernels: Vec<Kernel>,
     /// Body of `dynamic_dataset`, with its braces.
     pub(super) host: Option<&'t [Token<'a>]>,
@@ -92,8 +92,8 @@ pub(super) struct Found<'t, 'a> {
 ///
 /// # Errors
 /// `Syntax`, with the line; `Limit`.
-pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Found<'t, 'a>> {
-    let mut found = Found::default();
+pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Declarations<'t, 'a>> {
+    let mut found = Declarations::default();
     let mut cursor = Cursor::new(tokens);
     // The namespaces of each open block; empty for `extern "C" {`.
     let mut open: Vec<Vec<&str>> = Vec::new();
@@ -169,7 +169,7 @@ fn host<'t, 'a>(
     cursor: &mut Cursor<'t, 'a>,
     tokens: &'t [Token<'a>],
     name: Token<'a>,
-    found: &mut Found<'t, 'a>,
+    found: &mut Declarations<'t, 'a>,
 ) -> Result<()> {
     let parameters = if cursor.is("(") { cursor.brackets()? } else { &[] };
     if !matches!(parameters, [] | [Token { text: "void", .. }]) {
@@ -238,7 +238,7 @@ fn declaration(before: &[Token<'_>], cursor: &mut Cursor<'_, '_>, prefix: &str) 
             _ => fail!(Syntax, "line {}: this kernel has no name, or one from a macro", token.line),
         }
     }
-    let list = at_commas(cursor.brackets()?);
+    let list = split_at_commas(cursor.brackets()?);
     if list.len() > MAX_PARAMETERS {
         fail!(Limit, "line {line}: the kernel has more than {MAX_PARAMETERS} parameters")
     }
@@ -270,7 +270,7 @@ fn threads(cursor: &mut Cursor<'_, '_>) -> Result<Vec<u32>> {
     if !cursor.is("(") {
         return Err(wrong());
     }
-    let parts = at_commas(cursor.brackets()?);
+    let parts = split_at_commas(cursor.brackets()?);
     let one = |part: &&[Token<'_>]| match part {
         [Token { kind: Kind::Number, text, .. }] => {
             text.parse::<u32>().ok().filter(|&n| (1..=1024).contains(&n))
@@ -310,7 +310,7 @@ fn template(cursor: &mut Cursor<'_, '_>) -> Result<Vec<TemplateParameter>> {
                     }
                 }
                 words.retain(|w| *w != "const");
-                Number::of_words(&words)
+                Number::from_words(&words)
                     .filter(|n| !n.is_float())
                     .zip(name)
                     .map(|(number, name)| TemplateParameter::Value(name.to_owned(), number))
@@ -346,7 +346,7 @@ fn parameter(tokens: &[Token<'_>], kernel: u32) -> Result<Parameter> {
         fail!(
             Syntax,
             "line {line}: a parameter of a kernel is a number, an address of elements, or a Region, and nothing follows its name: here {} does",
-            cursor.shown()
+            cursor.describe_next()
         )
     }
     Ok(Parameter { dataset, name, datatype, line })
@@ -379,11 +379,11 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
         cursor.next();
         cursor.take("::");
     }
-    let base = match (Number::of_words(&words), other) {
+    let base = match (Number::from_words(&words), other) {
         (Some(number), None) => Base::Number(number),
         (None, Some(name)) if words.is_empty() && name == "Region" => Base::Region,
         (None, Some(name)) if words.is_empty() => Base::Named(name),
-        _ => fail!(Syntax, "line {line}: a type is missing before {}", cursor.shown()),
+        _ => fail!(Syntax, "line {line}: a type is missing before {}", cursor.describe_next()),
     };
     let pointer = cursor.take("*");
     while pointer && cursor.peek(0).is_some_and(|t| t.text == "const" || QUALIFIERS.contains(&t.text)) {

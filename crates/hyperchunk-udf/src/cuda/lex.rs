@@ -77,7 +77,7 @@ pub(super) struct Token<'a> {
 
 /// Tokens of a source.
 #[derive(Debug)]
-pub(super) struct Lexed<'a> {
+pub(super) struct LexedSource<'a> {
     pub(super) tokens: Vec<Token<'a>>,
     /// Byte ranges removed for the compiler: headers of the host.
     pub(super) dropped: Vec<Range<usize>>,
@@ -93,7 +93,7 @@ struct Macro<'a> {
 ///
 /// # Errors
 /// `Syntax` for unclosed brackets, comments and strings; `Limit`.
-pub(super) fn lex(source: &str) -> Result<Lexed<'_>> {
+pub(super) fn lex(source: &str) -> Result<LexedSource<'_>> {
     let mut lexer =
         Lexer { source, at: 0, line: 1, macros: HashMap::new(), conditions: 0, dropped: Vec::new() };
     let mut raw = Vec::new();
@@ -113,7 +113,7 @@ pub(super) fn lex(source: &str) -> Result<Lexed<'_>> {
     for token in raw {
         replace(token, token, &lexer.macros, 0, &mut tokens)?;
     }
-    Ok(Lexed { tokens, dropped: lexer.dropped })
+    Ok(LexedSource { tokens, dropped: lexer.dropped })
 }
 
 fn replace<'a>(

@@ -21,7 +21,7 @@ mod types;
 mod value;
 mod version;
 
-pub use plan::{Passed, Plan, Step};
+pub use plan::{KernelArgument, Plan, Step};
 pub use ptx::{Ptx, is_target, stored, target};
 
 use crate::datatype::{Datatype, declarations};
@@ -50,7 +50,7 @@ const REGION_BYTES: usize = (1 + 2 * crate::stub::MAX_RANK) * 8;
 /// Size of a kernel's parameters in bytes that every GPU supports.
 const MAX_PARAMETER_BYTES: usize = 4096;
 /// Default number of threads of a block.
-const THREADS: u32 = 256;
+const DEFAULT_THREADS: u32 = 256;
 
 /// Block of a dataset, as a kernel sees it.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ impl Program {
         let found = kernel::find(&lexed.tokens)?;
         let mut dropped = lexed.dropped;
         let Some(body) = found.host else {
-            return Ok(Program { dropped, ..alone(&found.kernels)? });
+            return Ok(Program { dropped, ..single_kernel_program(&found.kernels)? });
         };
         if let (Some(first), Some(last)) = (body.first(), body.last()) {
             dropped.push(first.start..last.end);
@@ -303,7 +303,7 @@ fn check_size(instance: &Instance) -> Result<()> {
 }
 
 /// Makes the program of a source without `dynamic_dataset`: its kernel with the bindings.
-fn alone(kernels: &[Kernel]) -> Result<Program> {
+fn single_kernel_program(kernels: &[Kernel]) -> Result<Program> {
     let kernel = match kernels {
         [kernel] => kernel,
         [] => fail!(
@@ -372,7 +372,7 @@ fn alone(kernels: &[Kernel]) -> Result<Program> {
         line: kernel.line,
     };
     check_size(&instance)?;
-    let threads = if kernel.threads.is_empty() { vec![THREADS] } else { kernel.threads.clone() };
+    let threads = if kernel.threads.is_empty() { vec![DEFAULT_THREADS] } else { kernel.threads.clone() };
     let form = Form::Kernel { threads, bindings, line: instance.line };
     Ok(Program { form, instances: vec![instance], names, dropped: Vec::new() })
 }

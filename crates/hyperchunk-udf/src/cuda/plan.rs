@@ -10,7 +10,7 @@ use crate::escape::escape;
 use crate::stub::MAX_RANK;
 
 /// Shared memory in bytes that every GPU provides a block.
-const MAX_SHARED: u64 = 48 << 10;
+const MAX_SHARED_BYTES: u64 = 48 << 10;
 
 /// Launches in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub struct Step {
     /// Requested shared memory in bytes.
     pub shared: u32,
     /// Arguments of the kernel.
-    pub arguments: Vec<Passed>,
+    pub arguments: Vec<KernelArgument>,
     /// Line of the source with the launch.
     pub line: u32,
 }
 
 /// Argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub enum KernelArgument {
     /// Address of the elements of the dataset with this number.
     Address(usize),
     /// Number or structure, in the parameter's representation.
@@ -53,9 +53,9 @@ impl Program {
     pub fn plan(&self, datasets: &[Dataset<'_>]) -> Result<Plan> {
         let steps = match &self.form {
             Form::Kernel { threads, bindings, line } => {
-                vec![of_kernel(threads, bindings, *line, datasets)?]
+                vec![plan_kernel(threads, bindings, *line, datasets)?]
             }
-            Form::Host(host) => of_host(host, datasets)?,
+            Form::Host(host) => plan_host(host, datasets)?,
         };
         for step in &steps {
             step.check()?;
@@ -83,15 +83,19 @@ impl Step {
                 self.grid
             )
         }
-        if u64::from(self.shared) > MAX_SHARED {
-            fail!(Syntax, "line {line}: {} bytes of shared memory; every GPU has {MAX_SHARED}", self.shared)
+        if u64::from(self.shared) > MAX_SHARED_BYTES {
+            fail!(
+                Syntax,
+                "line {line}: {} bytes of shared memory; every GPU has {MAX_SHARED_BYTES}",
+                self.shared
+            )
         }
         Ok(())
     }
 }
 
 /// Makes a grid over all elements, or over the last dimensions.
-fn of_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dataset<'_>]) -> Result<Step> {
+fn plan_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dataset<'_>]) -> Result<Step> {
     let mut outputs = datasets.iter().filter(|d| d.output);
     let Some(output) = outputs.next() else { fail!(Syntax, "line {line}: the kernel has no output") };
     if let Some(other) = outputs.find(|d| d.dims != output.dims) {
@@ -127,14 +131,14 @@ fn of_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Datas
         *to = u32::try_from(extent.div_ceil(u64::from(threads.max(1)))).unwrap_or(u32::MAX);
     }
     let arguments = bindings.iter().map(|binding| match binding {
-        Binding::Data(name) => Ok(Passed::Address(find(datasets, name)?.0)),
-        Binding::Region(name) => Ok(Passed::Bytes(region(find(datasets, name)?.1))),
-        Binding::Count(number) => Ok(Passed::Bytes(counted(count, *number, line)?)),
+        Binding::Data(name) => Ok(KernelArgument::Address(find(datasets, name)?.0)),
+        Binding::Region(name) => Ok(KernelArgument::Bytes(region(find(datasets, name)?.1))),
+        Binding::Count(number) => Ok(KernelArgument::Bytes(encode_count(count, *number, line)?)),
     });
     Ok(Step { kernel: 0, grid, block, shared: 0, arguments: arguments.collect::<Result<_>>()?, line })
 }
 
-fn counted(count: u64, number: Number, line: u32) -> Result<Vec<u8>> {
+fn encode_count(count: u64, number: Number, line: u32) -> Result<Vec<u8>> {
     let value = Value::integer(Number::UnsignedLong, i128::from(count));
     let fitting = value.to(number, line)?;
     if fitting.whole() != Some(count) {
@@ -214,7 +218,7 @@ impl Values<'_> {
     }
 }
 
-fn of_host(host: &Host, datasets: &[Dataset<'_>]) -> Result<Vec<Step>> {
+fn plan_host(host: &Host, datasets: &[Dataset<'_>]) -> Result<Vec<Step>> {
     let mut values =
         Values { datasets, numbers: vec![None; host.variables], shapes: vec![None; host.variables] };
     let mut steps = Vec::new();
@@ -247,8 +251,10 @@ fn of_host(host: &Host, datasets: &[Dataset<'_>]) -> Result<Vec<Step>> {
                     None => 0,
                 };
                 let arguments = launch.arguments.iter().map(|argument| match argument {
-                    Argument::Data(name) => Ok(Passed::Address(find(datasets, name)?.0)),
-                    Argument::Number(expression) => Ok(Passed::Bytes(expression.value(&values)?.bytes())),
+                    Argument::Data(name) => Ok(KernelArgument::Address(find(datasets, name)?.0)),
+                    Argument::Number(expression) => {
+                        Ok(KernelArgument::Bytes(expression.value(&values)?.bytes()))
+                    }
                 });
                 steps.push(Step {
                     kernel: launch.instance,

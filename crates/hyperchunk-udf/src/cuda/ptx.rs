@@ -10,9 +10,9 @@ use crate::escape::escape;
 /// Prefix of the line of a kernel.
 const MARK: &str = "// hyperchunk kernel ";
 /// Minimum compute capability.
-const LEAST: u32 = 70;
+const MIN_COMPUTE_CAPABILITY: u32 = 70;
 /// Maximum size of PTX.
-const MAX_PTX: usize = 16 << 20;
+const MAX_PTX_BYTES: usize = 16 << 20;
 
 /// Returns whether a compiled form's target is PTX.
 pub fn is_target(target: &str) -> bool {
@@ -22,7 +22,7 @@ pub fn is_target(target: &str) -> bool {
 fn architecture(target: &str) -> Option<u32> {
     let digits = target.strip_prefix("ptx/compute_")?;
     let plain = (2..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse().ok().filter(|&n| plain && n >= LEAST && !digits.starts_with('0'))
+    digits.parse().ok().filter(|&n| plain && n >= MIN_COMPUTE_CAPABILITY && !digits.starts_with('0'))
 }
 
 /// Returns the compiled form to store: the names of its kernels in the program's order, and the PTX, with a
@@ -34,7 +34,7 @@ pub fn stored<'a>(ptx: &str, names: impl IntoIterator<Item = &'a str>) -> String
         text.push_str(name);
         text.push('\n');
     }
-    text.push_str(&super::version::lowered(ptx.trim_end_matches('\0')));
+    text.push_str(&super::version::with_lowest_version(ptx.trim_end_matches('\0')));
     text
 }
 
@@ -48,7 +48,7 @@ pub fn target(object: &[u8]) -> Result<String> {
     let digits: String = machine.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
     let target = format!("ptx/compute_{digits}");
     if !is_target(&target) {
-        fail!(Failed, "the compiler made no PTX for compute_{LEAST} or newer")
+        fail!(Failed, "the compiler made no PTX for compute_{MIN_COMPUTE_CAPABILITY} or newer")
     }
     Ok(target)
 }
@@ -71,8 +71,8 @@ impl Program {
         let wrong = |what: String| {
             Error::new(ErrorKind::Invalid, format!("the compiled form {what}; attach the function again"))
         };
-        if object.len() > MAX_PTX {
-            fail!(Limit, "the PTX has more than {} MiB", MAX_PTX >> 20)
+        if object.len() > MAX_PTX_BYTES {
+            fail!(Limit, "the PTX has more than {} MiB", MAX_PTX_BYTES >> 20)
         }
         let text = std::str::from_utf8(object).ok().filter(|text| !text.contains('\0'));
         let Some(text) = text else { return Err(wrong("is no PTX".into())) };

@@ -60,10 +60,10 @@ fn listing_5_of_the_paper_becomes_one_launch() {
     let [step] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!((step.grid, step.block, step.shared), ([3907, 1, 1], [1024, 1, 1], 0));
     let expected = [
-        Passed::Address(1),
-        Passed::Address(2),
-        Passed::Address(0),
-        Passed::Bytes(1_000_000u64.to_le_bytes().to_vec()),
+        KernelArgument::Address(1),
+        KernelArgument::Address(2),
+        KernelArgument::Address(0),
+        KernelArgument::Bytes(1_000_000u64.to_le_bytes().to_vec()),
     ];
     assert_eq!(step.arguments, expected);
     let text = program.assemble(LISTING_5, found.iter().map(|d| (d.name, d.datatype)));
@@ -94,9 +94,12 @@ fn a_kernel_alone_is_bound_by_its_parameters() {
     let plan = program.plan(&found).unwrap();
     let step = &plan.steps[0];
     assert_eq!((step.grid, step.block), ([3, 25, 5], [32, 4, 1]));
-    assert_eq!(step.arguments[..3], [Passed::Address(2), Passed::Address(1), Passed::Address(0)]);
-    assert_eq!(step.arguments[3], Passed::Bytes(35_000u32.to_le_bytes().to_vec()));
-    let Passed::Bytes(region) = &step.arguments[4] else { panic!("no region") };
+    assert_eq!(
+        step.arguments[..3],
+        [KernelArgument::Address(2), KernelArgument::Address(1), KernelArgument::Address(0)]
+    );
+    assert_eq!(step.arguments[3], KernelArgument::Bytes(35_000u32.to_le_bytes().to_vec()));
+    let KernelArgument::Bytes(region) = &step.arguments[4] else { panic!("no region") };
     let word = |n: usize| u64::from_le_bytes(region[n * 8..n * 8 + 8].try_into().unwrap());
     assert_eq!((region.len(), word(0), word(2), word(33), word(35)), (520, 3, 100, 3, 7));
     let swapped = datasets(&["Red", "NDVI", "bands/NIR"], &float, &dims, &[0, 0, 0]);
@@ -142,10 +145,10 @@ fn templates_are_made_with_what_follows_from_the_arguments() {
         shapes,
         [(0, [16, 3, 2], [64, 2, 1], 8), (1, [4, 1, 1], [256, 1, 1], 0), (0, [1, 1, 1], [1, 1, 1], 0)]
     );
-    assert_eq!(steps[0].arguments[2], Passed::Bytes(7u64.to_le_bytes().to_vec()));
-    assert_eq!(steps[1].arguments[2], Passed::Bytes((-1i32).to_le_bytes().to_vec()));
-    assert_eq!(steps[1].arguments[3], Passed::Bytes(1.5f32.to_le_bytes().to_vec()));
-    assert_eq!(steps[2].arguments[2], Passed::Bytes(160u64.to_le_bytes().to_vec()));
+    assert_eq!(steps[0].arguments[2], KernelArgument::Bytes(7u64.to_le_bytes().to_vec()));
+    assert_eq!(steps[1].arguments[2], KernelArgument::Bytes((-1i32).to_le_bytes().to_vec()));
+    assert_eq!(steps[1].arguments[3], KernelArgument::Bytes(1.5f32.to_le_bytes().to_vec()));
+    assert_eq!(steps[2].arguments[2], KernelArgument::Bytes(160u64.to_le_bytes().to_vec()));
     let text = program.assemble(source, found.iter().map(|d| (d.name, d.datatype)));
     assert!(
         text.contains("decltype(&bands::scale<float, 3>), void (*)(const float *, float *, int, float)"),
@@ -166,7 +169,7 @@ fn host_numbers_are_those_of_c() {
             (Ok(plan), Some(expected)) => {
                 assert_eq!(
                     plan.steps[0].arguments[0],
-                    Passed::Bytes(expected.to_le_bytes().to_vec()),
+                    KernelArgument::Bytes(expected.to_le_bytes().to_vec()),
                     "{text}"
                 );
             }

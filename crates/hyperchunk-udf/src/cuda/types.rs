@@ -56,7 +56,7 @@ impl Number {
     }
 
     /// Returns the type that these words denote.
-    pub(super) fn of_words(words: &[&str]) -> Option<Number> {
+    pub(super) fn from_words(words: &[&str]) -> Option<Number> {
         if let [word] = words
             && let Some((_, number)) = NAMES.iter().find(|(name, _)| name == word)
         {
@@ -204,7 +204,7 @@ mod tests {
     fn words_make_types() {
         let check = |text: &str, expected: Option<Number>| {
             let words: Vec<_> = text.split(' ').collect();
-            assert_eq!(Number::of_words(&words), expected, "{text}");
+            assert_eq!(Number::from_words(&words), expected, "{text}");
         };
         check("int", Some(Int));
         check("unsigned", Some(Unsigned));

@@ -7,11 +7,11 @@ use crate::error::{Result, fail};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
     pub(super) number: Number,
-    held: Held,
+    repr: ValueRepr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Held {
+enum ValueRepr {
     Integer(i128),
     Float(f64),
 }
@@ -78,11 +78,11 @@ pub(super) enum Rounding {
 
 impl Value {
     pub(super) fn integer(number: Number, value: i128) -> Self {
-        Value { number, held: Held::Integer(value) }
+        Value { number, repr: ValueRepr::Integer(value) }
     }
 
     pub(super) fn float(number: Number, value: f64) -> Self {
-        Value { number, held: Held::Float(value) }
+        Value { number, repr: ValueRepr::Float(value) }
     }
 
     pub(super) fn truth(value: bool) -> Self {
@@ -90,9 +90,9 @@ impl Value {
     }
 
     pub(super) fn is_true(self) -> bool {
-        match self.held {
-            Held::Integer(value) => value != 0,
-            Held::Float(value) => value != 0.0,
+        match self.repr {
+            ValueRepr::Integer(value) => value != 0,
+            ValueRepr::Float(value) => value != 0.0,
         }
     }
 
@@ -101,19 +101,19 @@ impl Value {
         if number == Number::Bool {
             return Ok(Value::truth(self.is_true()));
         }
-        let held = match (self.held, number.is_float()) {
-            (Held::Integer(value), false) => Held::Integer(fit(value, number)),
+        let repr = match (self.repr, number.is_float()) {
+            (ValueRepr::Integer(value), false) => ValueRepr::Integer(wrap_integer(value, number)),
             #[expect(clippy::cast_precision_loss, reason = "the nearest, as in C++")]
-            (Held::Integer(value), true) => Held::Float(match number {
+            (ValueRepr::Integer(value), true) => ValueRepr::Float(match number {
                 Number::Float => f64::from(value as f32),
                 _ => value as f64,
             }),
             #[expect(clippy::cast_possible_truncation, reason = "the nearest, as in C++")]
-            (Held::Float(value), true) => Held::Float(match number {
+            (ValueRepr::Float(value), true) => ValueRepr::Float(match number {
                 Number::Float => f64::from(value as f32),
                 _ => value,
             }),
-            (Held::Float(value), false) => {
+            (ValueRepr::Float(value), false) => {
                 let whole = value.trunc();
                 let (low, high) = range(number);
                 #[expect(
@@ -126,10 +126,10 @@ impl Value {
                 }
                 #[expect(clippy::cast_possible_truncation, reason = "inside the range")]
                 let whole = whole as i128;
-                Held::Integer(whole)
+                ValueRepr::Integer(whole)
             }
         };
-        Ok(Value { number, held })
+        Ok(Value { number, repr })
     }
 
     pub(super) fn binary(self, operator: Binary, other: Value, line: u32) -> Result<Value> {
@@ -137,35 +137,35 @@ impl Value {
         let common = if operator.is_shift() { number } else { self.number.common(other.number) };
         let a = self.to(common, line)?;
         let b = if operator.is_shift() { other } else { other.to(common, line)? };
-        match (a.held, b.held) {
-            (Held::Integer(a), Held::Integer(b)) => integers(operator, a, b, number, line),
-            (Held::Float(a), Held::Float(b)) => floats(operator, a, b, common, line),
+        match (a.repr, b.repr) {
+            (ValueRepr::Integer(a), ValueRepr::Integer(b)) => integers(operator, a, b, number, line),
+            (ValueRepr::Float(a), ValueRepr::Float(b)) => floats(operator, a, b, common, line),
             _ => fail!(Syntax, "line {line}: this operator is for integers"),
         }
     }
 
     pub(super) fn negative(self, line: u32) -> Result<Value> {
-        match self.held {
-            Held::Integer(value) => wrapped(-value, self.number.promoted(), line),
-            Held::Float(value) => Ok(Value::float(self.number, -value)),
+        match self.repr {
+            ValueRepr::Integer(value) => wrap_result(-value, self.number.promoted(), line),
+            ValueRepr::Float(value) => Ok(Value::float(self.number, -value)),
         }
     }
 
     pub(super) fn inverted(self, line: u32) -> Result<Value> {
-        match self.held {
-            Held::Integer(value) => {
-                Ok(Value::integer(self.number.promoted(), fit(!value, self.number.promoted())))
+        match self.repr {
+            ValueRepr::Integer(value) => {
+                Ok(Value::integer(self.number.promoted(), wrap_integer(!value, self.number.promoted())))
             }
-            Held::Float(_) => fail!(Syntax, "line {line}: ~ is for integers"),
+            ValueRepr::Float(_) => fail!(Syntax, "line {line}: ~ is for integers"),
         }
     }
 
     pub(super) fn rounded(self, rounding: Rounding) -> Value {
         let number = if self.number == Number::Float { Number::Float } else { Number::Double };
-        let value = match self.held {
+        let value = match self.repr {
             #[expect(clippy::cast_precision_loss, reason = "the nearest, as in C++")]
-            Held::Integer(value) => value as f64,
-            Held::Float(value) => value,
+            ValueRepr::Integer(value) => value as f64,
+            ValueRepr::Float(value) => value,
         };
         let value = match rounding {
             Rounding::Ceil => value.ceil(),
@@ -181,20 +181,20 @@ impl Value {
 
     /// Returns a size or an index; `None` if it is negative, too large or not an integer.
     pub(super) fn whole(self) -> Option<u64> {
-        match self.held {
-            Held::Integer(value) => u64::try_from(value).ok(),
-            Held::Float(_) => None,
+        match self.repr {
+            ValueRepr::Integer(value) => u64::try_from(value).ok(),
+            ValueRepr::Float(_) => None,
         }
     }
 
     /// Returns the bytes of its representation.
     pub(super) fn bytes(self) -> Vec<u8> {
         let size = self.number.size();
-        match self.held {
-            Held::Integer(value) => value.to_le_bytes().into_iter().take(size).collect(),
+        match self.repr {
+            ValueRepr::Integer(value) => value.to_le_bytes().into_iter().take(size).collect(),
             #[expect(clippy::cast_possible_truncation, reason = "it is one of that type")]
-            Held::Float(value) if self.number == Number::Float => (value as f32).to_le_bytes().to_vec(),
-            Held::Float(value) => value.to_le_bytes().to_vec(),
+            ValueRepr::Float(value) if self.number == Number::Float => (value as f32).to_le_bytes().to_vec(),
+            ValueRepr::Float(value) => value.to_le_bytes().to_vec(),
         }
     }
 }
@@ -208,15 +208,15 @@ fn range(number: Number) -> (i128, i128) {
 }
 
 /// Converts an integer to a type, modulo its range.
-fn fit(value: i128, number: Number) -> i128 {
+fn wrap_integer(value: i128, number: Number) -> i128 {
     let (low, high) = range(number);
     let count = high - low + 1;
     (value - low).rem_euclid(count) + low
 }
 
 /// Returns the result of an operation: unsigned numbers wrap around.
-fn wrapped(value: i128, number: Number, line: u32) -> Result<Value> {
-    let fitting = fit(value, number);
+fn wrap_result(value: i128, number: Number, line: u32) -> Result<Value> {
+    let fitting = wrap_integer(value, number);
     if number.is_signed() && fitting != value {
         fail!(Syntax, "line {line}: {value} is too large for {}", number.spelling())
     }
@@ -248,7 +248,7 @@ fn integers(operator: Binary, a: i128, b: i128, number: Number, line: u32) -> Re
         Binary::Equal => return Ok(Value::truth(a == b)),
         Binary::NotEqual => return Ok(Value::truth(a != b)),
     };
-    wrapped(value, number, line)
+    wrap_result(value, number, line)
 }
 
 #[expect(clippy::float_cmp, reason = "that is what the source asks")]

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 /// Version that supports everything in the lists.
-const LEAST: (u32, u32) = (6, 2);
+const MIN_PTX_VERSION: (u32, u32) = (6, 2);
 
 /// Architectures with the PTX version that introduced each, the oldest first.
 const MACHINES: [(u32, (u32, u32)); 7] =
@@ -228,7 +228,7 @@ const MODIFIERS: &[&str] = &[
 ];
 
 /// Returns the text with the lowest sufficient version, or unchanged if that is not known.
-pub(super) fn lowered(ptx: &str) -> String {
+pub(super) fn with_lowest_version(ptx: &str) -> String {
     let Some((start, line)) = version_line(ptx) else { return ptx.to_owned() };
     match (number(line), needed(ptx)) {
         (Some(now), Some((major, minor))) if (major, minor) < now => {
@@ -277,7 +277,7 @@ fn needed(ptx: &str) -> Option<(u32, u32)> {
             scan = new();
         }
     }
-    machine.map(|version| version.max(LEAST))
+    machine.map(|version| version.max(MIN_PTX_VERSION))
 }
 
 /// Returns the names of the declared registers, without the numbers at their end.
@@ -389,7 +389,7 @@ mod tests {
                 "//\n.version {version}\n.target {target}\n.address_size 64\n\t// .globl k\n.visible .entry k(\n\t.param .u64 .ptr .global .align 4 k_param_0\n)\n.maxntid 32, 8, 1\n{{\n\t.reg .b32 \t%r<9>;\n\t.reg .b64 %rd<30>, %fd<3>;\n\t.reg .f32 %f<9>;\n\t.reg .pred %p<4>;\n\t.reg .b16 %rs<5>;\n{body}\n\tret;\n}}\n"
             )
         };
-        assert_eq!(lowered(&text("8.8")), text(expected), "{target} {body}");
+        assert_eq!(with_lowest_version(&text("8.8")), text(expected), "{target} {body}");
     }
 
     #[test]
@@ -431,7 +431,7 @@ mod tests {
         }
         check("sm_70a", "", "8.8");
         check("sm_70, texmode_independent", "", "8.8");
-        assert_eq!(lowered("no PTX"), "no PTX");
-        assert_eq!(lowered(".version 6.0\n.target sm_70\n"), ".version 6.0\n.target sm_70\n");
+        assert_eq!(with_lowest_version("no PTX"), "no PTX");
+        assert_eq!(with_lowest_version(".version 6.0\n.target sm_70\n"), ".version 6.0\n.target sm_70\n");
     }
 }

@@ -5,20 +5,20 @@
 //! UTF-8, and `string(*)` is a variable-length string. A name that is not an identifier is quoted; `\"` and
 //! `\\` are the two escapes.
 
-use super::{DEFAULT_STRING, Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS, MAX_TEXT};
+use super::{DEFAULT_STRING_BYTES, Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS, MAX_TEXT_BYTES};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 impl Datatype {
-    /// Parses a type. `string` alone has [`DEFAULT_STRING`] bytes.
+    /// Parses a type. `string` alone has [`DEFAULT_STRING_BYTES`] bytes.
     ///
     /// # Errors
     /// `Syntax`, or `Unsupported` for a type that is too large.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.len() > MAX_TEXT {
-            fail!(Syntax, "a type of more than {MAX_TEXT} characters")
+        if text.len() > MAX_TEXT_BYTES {
+            fail!(Syntax, "a type of more than {MAX_TEXT_BYTES} characters")
         }
         let mut parser = Parser { rest: text, members: 0 };
         let datatype = parser.datatype(0)?;
@@ -158,7 +158,7 @@ impl Parser<'_> {
             };
         }
         if !self.take("(") {
-            return Datatype::text(DEFAULT_STRING);
+            return Datatype::text(DEFAULT_STRING_BYTES);
         }
         let size = self.until(|c| c == ')').to_owned();
         self.expect(")", "after a string's size")?;

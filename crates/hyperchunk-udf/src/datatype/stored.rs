@@ -4,7 +4,7 @@
 //! of such types. Results are converted to the file's type when they are copied out of the function's memory.
 //! Members of a compound keep their offsets.
 
-use super::{Datatype, ElementType, MAX_MEMBERS, MAX_TEXT};
+use super::{Datatype, ElementType, MAX_MEMBERS, MAX_TEXT_BYTES};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Datatype {
         };
         let mut names: Vec<_> = names.into_iter().take(MAX_NAMES + 1).collect();
         let bytes: usize = names.iter().map(|(name, _)| name.len() + 24).sum();
-        if names.is_empty() || names.len() > MAX_NAMES || bytes > MAX_TEXT / 2 {
+        if names.is_empty() || names.len() > MAX_NAMES || bytes > MAX_TEXT_BYTES / 2 {
             fail!(Unsupported, "an enumeration of {} names; 1 to {MAX_NAMES} are possible", names.len())
         }
         names.sort_by_key(|(_, value)| *value);

@@ -25,7 +25,7 @@ impl Arithmetic {
     }
 
     /// Returns the result of an operator on two values.
-    pub fn of(&mut self, operator: Operator, a: Id, b: Id) -> Id {
+    pub fn apply(&mut self, operator: Operator, a: Id, b: Id) -> Id {
         let step = match operator {
             Operator::Add => Step::Add,
             Operator::Subtract => Step::Subtract,
@@ -33,9 +33,9 @@ impl Arithmetic {
             Operator::Divide => Step::Divide,
         };
         if let (Some(a), Some(b)) = (self.narrow(a), self.narrow(b))
-            && self.steps.kind_of(a) == self.steps.kind_of(b)
+            && self.steps.value_kind(a) == self.steps.value_kind(b)
         {
-            let wide = Basic::of(step).map_or(Step::WideDivide, Step::Wide);
+            let wide = Basic::from_step(step).map_or(Step::WideDivide, Step::Wide);
             return self.steps.step(wide, &[a, b], Kind::Float64);
         }
         self.steps.step(step, &[a, b], Kind::Float64)
@@ -44,7 +44,7 @@ impl Arithmetic {
     /// Returns a value before its conversion to `float64`, if there are steps on the narrow kind.
     fn narrow(&self, id: Id) -> Option<Id> {
         let Some(Origin::Step(Step::Cast, [from, ..])) = self.steps.origin(id) else { return None };
-        matches!(self.steps.kind_of(from), Kind::Float32 | Kind::Int16 | Kind::UInt16).then_some(from)
+        matches!(self.steps.value_kind(from), Kind::Float32 | Kind::Int16 | Kind::UInt16).then_some(from)
     }
 
     /// Finishes the program that computes `value` as elements of `output`, `float32` or `float64`.

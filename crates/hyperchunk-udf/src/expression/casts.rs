@@ -1,19 +1,19 @@
 //! Conversions between kinds: integers saturate as in HDF5, floats are truncated towards 0, and NaN has no
 //! integer value.
 
-use super::kernels::{Room, map1};
+use super::kernels::{OutputBytes, map1};
 use super::lanes::{Lane, view};
 use super::{Kind, wide};
 use crate::error::{Result, fail};
 
 /// Conversion to another type: integers saturate, floats are truncated and saturate.
-trait To<T> {
+trait CastTo<T> {
     fn to(self) -> T;
 }
 
 macro_rules! whole_to {
     ($a:ty: $($b:ty)*) => {$(
-        impl To<$b> for $a {
+        impl CastTo<$b> for $a {
             #[allow(clippy::cast_possible_truncation, reason = "clamped before")]
             fn to(self) -> $b {
                 const LOW: $a = {
@@ -31,7 +31,7 @@ macro_rules! whole_to {
 }
 macro_rules! as_is {
     ($a:ty: $($b:ty)*) => {$(
-        impl To<$b> for $a {
+        impl CastTo<$b> for $a {
             #[allow(clippy::cast_possible_truncation, reason = "floats saturate, and round to the nearest float")]
             #[allow(clippy::unnecessary_cast, reason = "the same text for one type as both")]
             fn to(self) -> $b {
@@ -62,7 +62,7 @@ as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 /// Rounds a double to odd: to the equal float if there is one, otherwise to the adjacent float whose last bit
 /// is 1. Rounding the result to at most 22 bits then gives the same as rounding the double directly. The
 /// nearest float could be a tie where the double is none.
-pub(super) fn to_odd(value: f64) -> f32 {
+pub(super) fn round_to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
     let near = value as f32;
     let (bits, back) = (near.to_bits(), f64::from(near));
@@ -72,7 +72,7 @@ pub(super) fn to_odd(value: f64) -> f32 {
     f32::from_bits(if back.abs() > value.abs() { bits - 1 } else { bits + 1 })
 }
 
-pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut Room) -> Result<()> {
+pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut OutputBytes) -> Result<()> {
     if to == Kind::Bool {
         return match from {
             Kind::Float32 => map1(a, out, |a: f32| u8::from(a != 0.0)),
@@ -119,20 +119,30 @@ fn any<T: Lane>(a: &[u8], test: impl Fn(T) -> bool) -> bool {
     found
 }
 
-fn cast_from<T>(to: Kind, a: &[u8], out: &mut Room) -> Result<()>
+fn cast_from<T>(to: Kind, a: &[u8], out: &mut OutputBytes) -> Result<()>
 where
-    T: Lane + To<i8> + To<i16> + To<i32> + To<i64> + To<u8> + To<u16> + To<u32> + To<u64> + To<f32> + To<f64>,
+    T: Lane
+        + CastTo<i8>
+        + CastTo<i16>
+        + CastTo<i32>
+        + CastTo<i64>
+        + CastTo<u8>
+        + CastTo<u16>
+        + CastTo<u32>
+        + CastTo<u64>
+        + CastTo<f32>
+        + CastTo<f64>,
 {
     match to {
-        Kind::Int8 => map1(a, out, <T as To<i8>>::to),
-        Kind::Int16 => map1(a, out, <T as To<i16>>::to),
-        Kind::Int32 => map1(a, out, <T as To<i32>>::to),
-        Kind::Int64 => map1(a, out, <T as To<i64>>::to),
-        Kind::Bool | Kind::UInt8 => map1(a, out, <T as To<u8>>::to),
-        Kind::UInt16 => map1(a, out, <T as To<u16>>::to),
-        Kind::UInt32 => map1(a, out, <T as To<u32>>::to),
-        Kind::UInt64 => map1(a, out, <T as To<u64>>::to),
-        Kind::Float32 => map1(a, out, <T as To<f32>>::to),
-        Kind::Float64 => map1(a, out, <T as To<f64>>::to),
+        Kind::Int8 => map1(a, out, <T as CastTo<i8>>::to),
+        Kind::Int16 => map1(a, out, <T as CastTo<i16>>::to),
+        Kind::Int32 => map1(a, out, <T as CastTo<i32>>::to),
+        Kind::Int64 => map1(a, out, <T as CastTo<i64>>::to),
+        Kind::Bool | Kind::UInt8 => map1(a, out, <T as CastTo<u8>>::to),
+        Kind::UInt16 => map1(a, out, <T as CastTo<u16>>::to),
+        Kind::UInt32 => map1(a, out, <T as CastTo<u32>>::to),
+        Kind::UInt64 => map1(a, out, <T as CastTo<u64>>::to),
+        Kind::Float32 => map1(a, out, <T as CastTo<f32>>::to),
+        Kind::Float64 => map1(a, out, <T as CastTo<f64>>::to),
     }
 }

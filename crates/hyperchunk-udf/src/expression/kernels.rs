@@ -8,18 +8,24 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
 /// Memory that a step writes.
-pub(super) type Room = [MaybeUninit<u8>];
+pub(super) type OutputBytes = [MaybeUninit<u8>];
 
 /// Applies `step` to values of kind `from`, with a result of kind `to`.
 ///
 /// # Errors
 /// `Failed` when there is no result: NaN as an integer, a negative power of one. `Worker` when the memory has
 /// the wrong size.
-pub(super) fn compute(step: Step, from: Kind, to: Kind, arguments: [&[u8]; 3], out: &mut Room) -> Result<()> {
+pub(super) fn compute(
+    step: Step,
+    from: Kind,
+    to: Kind,
+    arguments: [&[u8]; 3],
+    out: &mut OutputBytes,
+) -> Result<()> {
     let [a, b, c] = arguments;
     match (step, from) {
         (Step::Cast, _) => casts::cast(from, to, a, out),
-        (Step::Narrow, _) => map1(a, out, casts::to_odd),
+        (Step::Narrow, _) => map1(a, out, casts::round_to_odd),
         (Step::Where, _) => match from.size() {
             1 => choose::<u8>(a, b, c, out),
             2 => choose::<u16>(a, b, c, out),
@@ -62,18 +68,18 @@ pub(super) fn compute(step: Step, from: Kind, to: Kind, arguments: [&[u8]; 3], o
     }
 }
 
-fn misfit() -> Error {
+fn wrong_size() -> Error {
     Error::new(ErrorKind::Worker, "a block of an expression has no fitting memory")
 }
 
-pub(super) fn no_such<T>(step: Step) -> Result<T> {
+pub(super) fn unsupported_step<T>(step: Step) -> Result<T> {
     fail!(Worker, "{step:?} is not made for these types")
 }
 
-pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut Room, f: impl Fn(T) -> R) -> Result<()> {
-    let (Some(a), Some(out)) = (view::<T>(a), view_mut::<R>(out)) else { return Err(misfit()) };
+pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
+    let (Some(a), Some(out)) = (view::<T>(a), view_mut::<R>(out)) else { return Err(wrong_size()) };
     if a.len() != out.len() {
-        return Err(misfit());
+        return Err(wrong_size());
     }
     wide::each(out.iter_mut().zip(a), |(out, &a)| {
         out.write(f(a));
@@ -84,7 +90,7 @@ pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut Room, f: impl Fn(T) -> 
 pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
     a: &[u8],
     b: &[u8],
-    out: &mut Room,
+    out: &mut OutputBytes,
     f: impl Fn(T, U) -> R,
 ) -> Result<()> {
     map2_by::<false, T, U, R>(a, b, out, f)
@@ -93,14 +99,14 @@ pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
 pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
     a: &[u8],
     b: &[u8],
-    out: &mut Room,
+    out: &mut OutputBytes,
     f: impl Fn(T, U) -> R,
 ) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<U>(b), view_mut::<R>(out)) else {
-        return Err(misfit());
+        return Err(wrong_size());
     };
     if a.len() != out.len() || b.len() != out.len() {
-        return Err(misfit());
+        return Err(wrong_size());
     }
     wide::each_by::<WIDEST, _>(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
         out.write(f(a, b));
@@ -126,12 +132,12 @@ macro_rules! bits {
 bits!(u8 u16 u32 u64);
 
 /// Selects elements by conditions, which are bools: 0 or 1.
-fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<T>(b), view_mut::<T>(out)) else {
-        return Err(misfit());
+        return Err(wrong_size());
     };
     if condition.len() != out.len() || a.len() != out.len() || b.len() != out.len() {
-        return Err(misfit());
+        return Err(wrong_size());
     }
     wide::each(out.iter_mut().zip(condition).zip(a).zip(b), |(((out, &c), &a), &b)| {
         out.write(T::pick(c, a, b));
@@ -140,7 +146,7 @@ fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Resu
 }
 
 /// Applies a step to bools, which are bytes of 0 or 1.
-fn truth(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+fn truth(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     match step {
         Step::Invert => map1(a, out, |a: u8| a ^ 1),
         Step::BitAnd => map2(a, b, out, |a: u8, b: u8| a & b),
@@ -149,12 +155,12 @@ fn truth(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
         Step::Equal => map2(a, b, out, |a: u8, b: u8| a ^ b ^ 1),
         Step::Less => map2(a, b, out, |a: u8, b: u8| u8::from(a < b)),
         Step::LessEqual => map2(a, b, out, |a: u8, b: u8| u8::from(a <= b)),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }
 
 /// Integers with NumPy's semantics: they wrap around, and divided by 0 they are 0.
-trait Whole: Lane + Ord {
+trait IntegerLane: Lane + Ord {
     const ZERO: Self;
     fn negative(self) -> Self;
     fn absolute(self) -> Self;
@@ -178,7 +184,7 @@ macro_rules! whole_numbers {
         #[allow(unused_comparisons, reason = "the same text for types without a sign")]
         #[allow(clippy::absurd_extreme_comparisons, reason = "the same text for types without a sign")]
         #[allow(clippy::cast_possible_truncation, reason = "a shift is compared with the bits before")]
-        impl Whole for $t {
+        impl IntegerLane for $t {
             const ZERO: Self = 0;
             fn negative(self) -> Self {
                 self.wrapping_neg()
@@ -248,7 +254,7 @@ macro_rules! whole_numbers {
 }
 whole_numbers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
-fn whole<T: Whole>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+fn whole<T: IntegerLane>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     match step {
         Step::Negative => map1(a, out, T::negative),
         Step::Absolute => map1(a, out, T::absolute),
@@ -276,12 +282,12 @@ fn whole<T: Whole>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()>
         Step::LessEqual => map2(a, b, out, |a: T, b: T| u8::from(a <= b)),
         Step::Equal => map2(a, b, out, |a: T, b: T| u8::from(a == b)),
         Step::NotEqual => map2(a, b, out, |a: T, b: T| u8::from(a != b)),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }
 
 /// Floats with NumPy's semantics.
-pub(super) trait Real: Lane + PartialOrd {
+pub(super) trait FloatLane: Lane + PartialOrd {
     fn negative(self) -> Self;
     fn absolute(self) -> Self;
     fn sign(self) -> Self;
@@ -303,13 +309,13 @@ pub(super) trait Real: Lane + PartialOrd {
     fn minimum(self, b: Self) -> Self;
     /// Returns the larger value, or NaN if either is NaN.
     fn maximum(self, b: Self) -> Self;
-    fn round(how: Rounding, a: &[u8], out: &mut Room) -> Result<()>;
-    fn function(function: Float, a: &[u8], out: &mut Room) -> Result<()>;
+    fn round(how: Rounding, a: &[u8], out: &mut OutputBytes) -> Result<()>;
+    fn function(function: Float, a: &[u8], out: &mut OutputBytes) -> Result<()>;
 }
 
 macro_rules! real_numbers {
     ($($t:ident)*) => {$(
-        impl Real for $t {
+        impl FloatLane for $t {
             fn negative(self) -> Self {
                 -self
             }
@@ -380,7 +386,7 @@ macro_rules! real_numbers {
             fn maximum(self, b: Self) -> Self {
                 if self > b || $t::is_nan(self) { self } else { b }
             }
-            fn round(how: Rounding, a: &[u8], out: &mut Room) -> Result<()> {
+            fn round(how: Rounding, a: &[u8], out: &mut OutputBytes) -> Result<()> {
                 match how {
                     Rounding::Floor => map1(a, out, $t::floor),
                     Rounding::Ceil => map1(a, out, $t::ceil),
@@ -388,7 +394,7 @@ macro_rules! real_numbers {
                     Rounding::Nearest => map1(a, out, $t::round_ties_even),
                 }
             }
-            fn function(function: Float, a: &[u8], out: &mut Room) -> Result<()> {
+            fn function(function: Float, a: &[u8], out: &mut OutputBytes) -> Result<()> {
                 match function {
                     Float::Sqrt => map1(a, out, $t::sqrt),
                     Float::Exp => map1(a, out, $t::exp),
@@ -413,7 +419,7 @@ macro_rules! real_numbers {
 }
 real_numbers!(f32 f64);
 
-fn real<T: Real>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+fn real<T: FloatLane>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     match step {
         Step::Negative => map1(a, out, T::negative),
         Step::Absolute => map1(a, out, T::absolute),
@@ -439,12 +445,12 @@ fn real<T: Real>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
         Step::LessEqual => map2(a, b, out, |a: T, b: T| u8::from(a <= b)),
         Step::Equal => map2(a, b, out, |a: T, b: T| u8::from(a == b)),
         Step::NotEqual => map2(a, b, out, |a: T, b: T| u8::from(a != b)),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }
 
 /// Computes a ratio in one pass instead of three: while dividing, the processor fetches the next inputs.
-fn ratio<T: Real>(over: Basic, under: Basic, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+fn ratio<T: FloatLane>(over: Basic, under: Basic, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     macro_rules! of {
         ($over:ident, $under:ident) => {
             map2(a, b, out, |a: T, b: T| T::divide(T::$over(a, b), T::$under(a, b)))

@@ -36,7 +36,7 @@ impl Kind {
     ];
 
     /// Returns the kind of a dataset's elements.
-    pub fn of(datatype: ElementType) -> Kind {
+    pub fn from_element(datatype: ElementType) -> Kind {
         match datatype {
             ElementType::Int8 => Kind::Int8,
             ElementType::Int16 => Kind::Int16,
@@ -52,10 +52,10 @@ impl Kind {
     }
 
     /// Returns the kind of an output's elements; `None` if they are not numbers.
-    pub fn of_output(datatype: &Datatype) -> Option<Kind> {
+    pub fn from_output(datatype: &Datatype) -> Option<Kind> {
         match datatype {
             Datatype::Bool => Some(Kind::Bool),
-            other => other.number().map(Kind::of),
+            other => other.number().map(Kind::from_element),
         }
     }
 

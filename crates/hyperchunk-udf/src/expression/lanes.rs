@@ -50,7 +50,7 @@ pub(super) fn bytes_mut(words: &mut [u64], length: usize) -> Option<&mut [MaybeU
 }
 
 /// Returns bytes as memory for [`Program::evaluate_into`](super::Program::evaluate_into).
-pub fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+pub fn as_output_bytes(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: the same memory; the kernels never write uninitialised values.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

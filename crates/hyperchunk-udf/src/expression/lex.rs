@@ -7,7 +7,7 @@ use crate::escape::escape;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Integer(i128),
-    Real(f64),
+    FloatLane(f64),
     /// Bare name.
     Word(String),
     /// Name of a dataset in quotes, or of an attribute as `dataset@attribute`.
@@ -117,7 +117,7 @@ fn number(rest: &str) -> Result<(Token, usize)> {
     }
     // Rust also parses words such as "inf"; a number starts with a digit or a point.
     match plain.parse::<f64>() {
-        Ok(value) if !hexadecimal && value.is_finite() => Ok((Token::Real(value), end)),
+        Ok(value) if !hexadecimal && value.is_finite() => Ok((Token::FloatLane(value), end)),
         _ => fail!(Syntax, "{:?} is not a number", escape(text, 40)),
     }
 }

@@ -5,8 +5,8 @@
 //! integers give `float64`, like division, not NumPy's `float16` and `float32`.
 
 use super::Kind;
-use super::number::{Folded, fold};
-use super::parse::Parsed;
+use super::number::{FoldedValue, fold};
+use super::parse::ParsedExpression;
 use super::plan::{Id, Origin, Step, Steps};
 use super::tree::{Float, Number, Op, Part};
 use crate::error::{Result, fail};
@@ -20,34 +20,34 @@ enum Operand {
 
 /// Result of a part.
 #[derive(Clone, Copy, Debug)]
-enum Meaning {
+enum PartValue {
     /// Result of comparing numbers.
     Truth(bool),
     Operand(Operand),
 }
 
-impl From<Operand> for Meaning {
+impl From<Operand> for PartValue {
     fn from(operand: Operand) -> Self {
-        Meaning::Operand(operand)
+        PartValue::Operand(operand)
     }
 }
 
-pub(super) fn lower(parsed: &Parsed, inputs: &[Kind]) -> Result<Steps> {
+pub(super) fn lower(parsed: &ParsedExpression, inputs: &[Kind]) -> Result<Steps> {
     if inputs.len() != parsed.names.len() {
         fail!(Syntax, "{} types for {} inputs", inputs.len(), parsed.names.len())
     }
-    let mut lower = Lower { steps: Steps::default() };
-    let mut operands: Vec<Meaning> = Vec::with_capacity(parsed.parts.len());
+    let mut lower = Lowering { steps: Steps::default() };
+    let mut operands: Vec<PartValue> = Vec::with_capacity(parsed.parts.len());
     for part in &parsed.parts {
         let operand = match *part {
             Part::Number(n) => Operand::Number(n).into(),
-            Part::Truth(truth) => Meaning::Truth(truth),
+            Part::Truth(truth) => PartValue::Truth(truth),
             Part::Input(n) => {
                 let kind = inputs.get(n).copied().unwrap_or(Kind::Float64);
                 Operand::Value(lower.steps.push(Origin::Input(n), kind)).into()
             }
             Part::Call(op, three, count) => {
-                let get = |id: usize| operands.get(id).copied().unwrap_or(Meaning::Truth(false));
+                let get = |id: usize| operands.get(id).copied().unwrap_or(PartValue::Truth(false));
                 let arguments = three.map(get);
                 let used = arguments.get(..usize::from(count)).unwrap_or_default();
                 lower.call(op, used)?
@@ -56,44 +56,44 @@ pub(super) fn lower(parsed: &Parsed, inputs: &[Kind]) -> Result<Steps> {
         operands.push(operand);
     }
     let result = match operands.last() {
-        Some(&Meaning::Operand(Operand::Value(id))) => id,
-        Some(&Meaning::Operand(Operand::Number(n))) => lower.strong(n)?,
-        Some(&Meaning::Truth(truth)) => lower.bool_constant(truth),
+        Some(&PartValue::Operand(Operand::Value(id))) => id,
+        Some(&PartValue::Operand(Operand::Number(n))) => lower.materialize(n)?,
+        Some(&PartValue::Truth(truth)) => lower.bool_constant(truth),
         None => fail!(Syntax, "the expression is empty"),
     };
     lower.steps.finish(result);
     Ok(lower.steps)
 }
 
-struct Lower {
+struct Lowering {
     steps: Steps,
 }
 
-impl Lower {
-    fn call(&mut self, op: Op, operands: &[Meaning]) -> Result<Meaning> {
-        if let (Op::Invert, [Meaning::Truth(truth)]) = (op, operands) {
-            return Ok(Meaning::Truth(!truth));
+impl Lowering {
+    fn call(&mut self, op: Op, operands: &[PartValue]) -> Result<PartValue> {
+        if let (Op::Invert, [PartValue::Truth(truth)]) = (op, operands) {
+            return Ok(PartValue::Truth(!truth));
         }
-        let number = |meaning: &Meaning| match *meaning {
-            Meaning::Operand(Operand::Number(n)) => Some(n),
+        let number = |meaning: &PartValue| match *meaning {
+            PartValue::Operand(Operand::Number(n)) => Some(n),
             // As in Python, where True is 1.
-            Meaning::Truth(truth) => Some(Number::Integer(truth.into())),
-            Meaning::Operand(Operand::Value(_)) => None,
+            PartValue::Truth(truth) => Some(Number::Integer(truth.into())),
+            PartValue::Operand(Operand::Value(_)) => None,
         };
         let numbers: Vec<Number> = operands.iter().filter_map(number).collect();
         // A cast gives a type; the branches of `where` get their type even if the condition consists of
         // numbers.
         if numbers.len() == operands.len() && !matches!(op, Op::Cast(_)) {
             return Ok(match fold(op, &numbers)? {
-                Folded::Number(n) => Operand::Number(n).into(),
-                Folded::Truth(truth) => Meaning::Truth(truth),
+                FoldedValue::Number(n) => Operand::Number(n).into(),
+                FoldedValue::Truth(truth) => PartValue::Truth(truth),
             });
         }
         let mut typed = Vec::with_capacity(3);
         for meaning in operands {
             typed.push(match *meaning {
-                Meaning::Truth(truth) => Operand::Value(self.bool_constant(truth)),
-                Meaning::Operand(operand) => operand,
+                PartValue::Truth(truth) => Operand::Value(self.bool_constant(truth)),
+                PartValue::Operand(operand) => operand,
             });
         }
         let id = match *typed {
@@ -103,7 +103,7 @@ impl Lower {
                 let from = if kind.range().is_some() && matches!(n, Number::Integer(_)) {
                     return Ok(Operand::Value(self.constant(n, kind)?).into());
                 } else {
-                    self.strong(Number::Real(n.real()))?
+                    self.materialize(Number::FloatLane(n.real()))?
                 };
                 self.steps.cast(from, kind)
             }
@@ -111,7 +111,7 @@ impl Lower {
             [c, a, b] => {
                 let condition = match c {
                     Operand::Value(id) => id,
-                    Operand::Number(n) => self.strong(n)?,
+                    Operand::Number(n) => self.materialize(n)?,
                 };
                 let condition = self.steps.cast(condition, Kind::Bool);
                 let kind = self.common(a, b)?;
@@ -124,7 +124,7 @@ impl Lower {
     }
 
     fn unary(&mut self, op: Op, a: Id) -> Result<Id> {
-        let kind = self.steps.kind_of(a);
+        let kind = self.steps.value_kind(a);
         let float = if kind.is_float() { kind } else { Kind::Float64 };
         Ok(match op {
             Op::Positive => a,
@@ -216,7 +216,7 @@ impl Lower {
     /// Replaces powers by cheaper operations with exactly the same result.
     fn small_power(&mut self, a: Operand, b: Operand) -> Result<Option<Id>> {
         let (Operand::Value(a), Operand::Number(n)) = (a, b) else { return Ok(None) };
-        let kind = self.steps.kind_of(a);
+        let kind = self.steps.value_kind(a);
         if let (Number::Integer(n), false) = (n, kind.is_float())
             && n < 0
         {
@@ -225,7 +225,7 @@ impl Lower {
         let float = kind.is_float();
         Ok(match n {
             Number::Integer(2) if kind != Kind::Bool => Some(self.steps.step(Step::Multiply, &[a, a], kind)),
-            Number::Real(x) if float && x.to_bits() == 2f64.to_bits() => {
+            Number::FloatLane(x) if float && x.to_bits() == 2f64.to_bits() => {
                 Some(self.steps.step(Step::Multiply, &[a, a], kind))
             }
             _ => None,
@@ -283,14 +283,15 @@ impl Lower {
     /// fits, otherwise the smallest type that can represent it.
     fn whole_kind(&self, operand: Operand, other: Operand) -> Option<Kind> {
         match operand {
-            Operand::Value(id) => Some(self.steps.kind_of(id)).filter(|k| k.range().is_some()),
+            Operand::Value(id) => Some(self.steps.value_kind(id)).filter(|k| k.range().is_some()),
             Operand::Number(Number::Integer(n)) => {
-                let other = if let Operand::Value(id) = other { Some(self.steps.kind_of(id)) } else { None };
+                let other =
+                    if let Operand::Value(id) = other { Some(self.steps.value_kind(id)) } else { None };
                 let usual = [Kind::Int8, Kind::Int16, Kind::Int32, Kind::Int64, Kind::UInt64];
                 let fits = |k: &Kind| k.range().is_some_and(|(low, high)| low <= n && n <= high);
                 other.into_iter().chain(usual).find(fits)
             }
-            Operand::Number(Number::Real(_)) => None,
+            Operand::Number(Number::FloatLane(_)) => None,
         }
     }
 
@@ -299,13 +300,15 @@ impl Lower {
         let weak = |kind: Kind, number: Number| match number {
             Number::Integer(_) if kind == Kind::Bool => Kind::Int64,
             Number::Integer(_) => kind,
-            Number::Real(_) if kind.is_float() => kind,
-            Number::Real(_) => Kind::Float64,
+            Number::FloatLane(_) if kind.is_float() => kind,
+            Number::FloatLane(_) => Kind::Float64,
         };
         Ok(match (a, b) {
-            (Operand::Value(a), Operand::Value(b)) => self.steps.kind_of(a).promote(self.steps.kind_of(b)),
+            (Operand::Value(a), Operand::Value(b)) => {
+                self.steps.value_kind(a).promote(self.steps.value_kind(b))
+            }
             (Operand::Value(a), Operand::Number(n)) | (Operand::Number(n), Operand::Value(a)) => {
-                weak(self.steps.kind_of(a), n)
+                weak(self.steps.value_kind(a), n)
             }
             (Operand::Number(a), Operand::Number(b)) => match (a, b) {
                 (Number::Integer(_), Number::Integer(_)) => Kind::Int64,
@@ -329,11 +332,11 @@ impl Lower {
     }
 
     /// Gives a type to a number without another operand.
-    fn strong(&mut self, number: Number) -> Result<Id> {
+    fn materialize(&mut self, number: Number) -> Result<Id> {
         let kind = match number {
             Number::Integer(n) if i64::try_from(n).is_err() => Kind::UInt64,
             Number::Integer(_) => Kind::Int64,
-            Number::Real(_) => Kind::Float64,
+            Number::FloatLane(_) => Kind::Float64,
         };
         self.constant(number, kind)
     }

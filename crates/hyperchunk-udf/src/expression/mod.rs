@@ -30,7 +30,7 @@ mod widened;
 
 pub use arithmetic::Arithmetic;
 pub use kind::Kind;
-pub use lanes::as_room;
+pub use lanes::as_output_bytes;
 pub(crate) use lanes::copy;
 pub use plan::Program;
 pub use record::check_data;
@@ -40,7 +40,7 @@ use crate::datatype::Datatype;
 use crate::error::{Error, Result, fail};
 
 /// Maximum length of an expression in bytes.
-pub const MAX_TEXT: usize = 64 << 10;
+pub const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Maximum number of values and operators in an expression.
 pub const MAX_PARTS: usize = 4096;
 /// Maximum nesting of parentheses and functions.
@@ -51,7 +51,7 @@ pub const MAX_INPUTS: usize = crate::record::MAX_SLOTS - 1;
 /// Parsed expression, whose names are not yet resolved.
 #[derive(Debug)]
 pub struct Expression {
-    parsed: parse::Parsed,
+    parsed: parse::ParsedExpression,
 }
 
 impl Expression {
@@ -60,8 +60,8 @@ impl Expression {
     /// # Errors
     /// `Syntax` with the place, `Limit` when it is too long, too deep or names too many datasets.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.len() > MAX_TEXT {
-            fail!(Limit, "the expression has {} bytes; at most {MAX_TEXT} are allowed", text.len())
+        if text.len() > MAX_TEXT_BYTES {
+            fail!(Limit, "the expression has {} bytes; at most {MAX_TEXT_BYTES} are allowed", text.len())
         }
         let parsed = parse::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
         Ok(Expression { parsed })
@@ -98,7 +98,7 @@ impl Expression {
     /// Compiles it for elements that are then [stored](Datatype::store) as `output`: each is rounded only
     /// once.
     fn compile_for(&self, inputs: &[Kind], output: &Datatype) -> Result<Program> {
-        let Some(kind) = Kind::of_output(output) else {
+        let Some(kind) = Kind::from_output(output) else {
             fail!(Invalid, "the record of an expression computes no number")
         };
         let mut steps = lower::lower(&self.parsed, inputs)?;

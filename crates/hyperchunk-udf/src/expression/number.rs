@@ -1,21 +1,21 @@
 //! Constant folding, with Python's semantics.
 
-use super::kernels::Real;
+use super::kernels::FloatLane;
 use super::tree::{Float, Number, Op, Rounding};
 use crate::error::{Result, fail};
 
 /// Result of folding.
-pub(super) enum Folded {
+pub(super) enum FoldedValue {
     Number(Number),
     Truth(bool),
 }
 
 /// Computes `op` on numbers alone.
-pub(super) fn fold(op: Op, numbers: &[Number]) -> Result<Folded> {
+pub(super) fn fold(op: Op, numbers: &[Number]) -> Result<FoldedValue> {
     let number = match *numbers {
         [a] => return unary(op, a),
         [a, b] => match compare(op, a, b) {
-            Some(truth) => return Ok(Folded::Truth(truth)),
+            Some(truth) => return Ok(FoldedValue::Truth(truth)),
             None => binary(op, a, b)?,
         },
         [c, a, b] => {
@@ -27,31 +27,31 @@ pub(super) fn fold(op: Op, numbers: &[Number]) -> Result<Folded> {
         }
         _ => fail!(Syntax, "an operator without values"),
     };
-    Ok(Folded::Number(number))
+    Ok(FoldedValue::Number(number))
 }
 
-fn unary(op: Op, a: Number) -> Result<Folded> {
+fn unary(op: Op, a: Number) -> Result<FoldedValue> {
     let x = a.real();
     let result = match (op, a) {
         (Op::Positive, a) => a,
         (Op::Rounding(_), a @ Number::Integer(_)) => a,
         (Op::Negative, Number::Integer(n)) => integer(n.checked_neg())?,
-        (Op::Negative, Number::Real(x)) => Number::Real(-x),
+        (Op::Negative, Number::FloatLane(x)) => Number::FloatLane(-x),
         (Op::Absolute, Number::Integer(n)) => integer(n.checked_abs())?,
-        (Op::Absolute, Number::Real(x)) => Number::Real(x.abs()),
+        (Op::Absolute, Number::FloatLane(x)) => Number::FloatLane(x.abs()),
         (Op::Invert, Number::Integer(n)) => Number::Integer(!n),
-        (Op::Invert, Number::Real(_)) => fail!(Syntax, "~ takes whole numbers"),
+        (Op::Invert, Number::FloatLane(_)) => fail!(Syntax, "~ takes whole numbers"),
         (Op::SignOf, Number::Integer(n)) => Number::Integer(n.signum()),
-        (Op::SignOf, Number::Real(x)) => Number::Real(sign(x)),
-        (Op::Rounding(how), Number::Real(x)) => Number::Real(round(how, x)),
-        (Op::Float(function), _) => Number::Real(float(function, x)),
-        (Op::Not, _) => return Ok(Folded::Truth(x == 0.0)),
-        (Op::IsNan, _) => return Ok(Folded::Truth(x.is_nan())),
-        (Op::IsInf, _) => return Ok(Folded::Truth(x.is_infinite())),
-        (Op::IsFinite, _) => return Ok(Folded::Truth(x.is_finite())),
+        (Op::SignOf, Number::FloatLane(x)) => Number::FloatLane(sign(x)),
+        (Op::Rounding(how), Number::FloatLane(x)) => Number::FloatLane(round(how, x)),
+        (Op::Float(function), _) => Number::FloatLane(float(function, x)),
+        (Op::Not, _) => return Ok(FoldedValue::Truth(x == 0.0)),
+        (Op::IsNan, _) => return Ok(FoldedValue::Truth(x.is_nan())),
+        (Op::IsInf, _) => return Ok(FoldedValue::Truth(x.is_infinite())),
+        (Op::IsFinite, _) => return Ok(FoldedValue::Truth(x.is_finite())),
         _ => fail!(Syntax, "an operator that does not take one number"),
     };
-    Ok(Folded::Number(result))
+    Ok(FoldedValue::Number(result))
 }
 
 fn compare(op: Op, a: Number, b: Number) -> Option<bool> {
@@ -97,7 +97,7 @@ fn binary(op: Op, a: Number, b: Number) -> Result<Number> {
         Op::Maximum => return Ok(if x > y || x.is_nan() { a } else { b }),
         _ => fail!(Syntax, "& | ^ << and >> take whole numbers; a power is written **"),
     };
-    Ok(Number::Real(value))
+    Ok(Number::FloatLane(value))
 }
 
 /// Computes `op` on integers: `None` if the result is a real number, `Some(None)` if it is too large.
@@ -174,9 +174,9 @@ fn float(function: Float, x: f64) -> f64 {
 }
 
 fn floor_divide(a: f64, b: f64) -> f64 {
-    Real::floor_divide(a, b)
+    FloatLane::floor_divide(a, b)
 }
 
 fn remainder(a: f64, b: f64) -> f64 {
-    Real::remainder(a, b)
+    FloatLane::remainder(a, b)
 }

@@ -8,7 +8,7 @@ use crate::escape::escape;
 
 /// Result of the parser: parts, each after its arguments, and the names of datasets.
 #[derive(Debug, Default)]
-pub(super) struct Parsed {
+pub(super) struct ParsedExpression {
     pub(super) parts: Vec<Part>,
     pub(super) names: Vec<String>,
     pub(super) constants: Vec<&'static str>,
@@ -16,12 +16,12 @@ pub(super) struct Parsed {
 
 /// Named constants.
 const CONSTANTS: [(&str, Part); 8] = [
-    ("pi", Part::Number(Number::Real(std::f64::consts::PI))),
-    ("e", Part::Number(Number::Real(std::f64::consts::E))),
-    ("nan", Part::Number(Number::Real(f64::NAN))),
-    ("NaN", Part::Number(Number::Real(f64::NAN))),
-    ("inf", Part::Number(Number::Real(f64::INFINITY))),
-    ("Inf", Part::Number(Number::Real(f64::INFINITY))),
+    ("pi", Part::Number(Number::FloatLane(std::f64::consts::PI))),
+    ("e", Part::Number(Number::FloatLane(std::f64::consts::E))),
+    ("nan", Part::Number(Number::FloatLane(f64::NAN))),
+    ("NaN", Part::Number(Number::FloatLane(f64::NAN))),
+    ("inf", Part::Number(Number::FloatLane(f64::INFINITY))),
+    ("Inf", Part::Number(Number::FloatLane(f64::INFINITY))),
     ("True", Part::Truth(true)),
     ("False", Part::Truth(false)),
 ];
@@ -63,9 +63,9 @@ fn operator(token: &Token) -> Option<(u8, Op)> {
     })
 }
 
-pub(super) fn parse(text: &str) -> Result<Parsed> {
+pub(super) fn parse(text: &str) -> Result<ParsedExpression> {
     let tokens = lex(text)?;
-    let mut parser = Parser { tokens, next: 0, out: Parsed::default() };
+    let mut parser = Parser { tokens, next: 0, out: ParsedExpression::default() };
     let done = parser.expression(0, 0).and_then(|_| match parser.peek() {
         Token::End => Ok(()),
         Token::Sign(")") => fail!(Syntax, "this parenthesis was never opened"),
@@ -84,7 +84,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed> {
 struct Parser {
     tokens: Vec<(Token, usize)>,
     next: usize,
-    out: Parsed,
+    out: ParsedExpression,
 }
 
 impl Parser {
@@ -159,9 +159,9 @@ impl Parser {
                 self.next += 1;
                 self.push(Part::Number(Number::Integer(n)))
             }
-            Token::Real(x) => {
+            Token::FloatLane(x) => {
                 self.next += 1;
-                self.push(Part::Number(Number::Real(x)))
+                self.push(Part::Number(Number::FloatLane(x)))
             }
             Token::Quoted(name) => self.input(&name),
             Token::Word(word) => self.word(&word, depth),
@@ -294,7 +294,7 @@ impl Parser {
         if digits == 0 {
             return self.call1(Op::Rounding(Rounding::Nearest), a);
         }
-        let scale = self.push(Part::Number(Number::Real(10f64.powi(digits.abs()))))?;
+        let scale = self.push(Part::Number(Number::FloatLane(10f64.powi(digits.abs()))))?;
         let (up, down) = if digits > 0 { (Op::Multiply, Op::Divide) } else { (Op::Divide, Op::Multiply) };
         let scaled = self.call2(up, a, scale)?;
         let rounded = self.call1(Op::Rounding(Rounding::Nearest), scaled)?;

@@ -75,7 +75,7 @@ pub(super) enum Basic {
 }
 
 impl Basic {
-    pub(super) fn of(step: Step) -> Option<Self> {
+    pub(super) fn from_step(step: Step) -> Option<Self> {
         match step {
             Step::Add => Some(Basic::Add),
             Step::Subtract => Some(Basic::Subtract),
@@ -152,14 +152,14 @@ impl Steps {
     }
 
     pub(super) fn cast(&mut self, id: Id, kind: Kind) -> Id {
-        if self.kind_of(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
+        if self.value_kind(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
     }
 
     pub(super) fn origin(&self, id: Id) -> Option<Origin> {
         self.values.get(id).map(|v| v.origin)
     }
 
-    pub(super) fn kind_of(&self, id: Id) -> Kind {
+    pub(super) fn value_kind(&self, id: Id) -> Kind {
         self.values.get(id).map_or(Kind::Bool, |v| v.kind)
     }
 
@@ -169,7 +169,7 @@ impl Steps {
 
     /// Returns the kind of the result.
     pub(super) fn kind(&self) -> Kind {
-        self.kind_of(self.result)
+        self.value_kind(self.result)
     }
 
     /// Converts the result to `kind`.
@@ -190,10 +190,10 @@ impl Steps {
 /// Returns the [`Step::Ratio`] equivalent to `value` and the two steps before it, with its arguments.
 /// Requires that both sides are made of the same two floats, which are inputs or constants, and are used
 /// `once`.
-fn ratio_of(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
+fn find_ratio(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
     let Origin::Step(Step::Divide, [over, under, _]) = value.origin else { return None };
     let side = |id: Id| match values.get(id)?.origin {
-        Origin::Step(step, [a, b, _]) if once(id) => Some((Basic::of(step)?, [a, b, 0])),
+        Origin::Step(step, [a, b, _]) if once(id) => Some((Basic::from_step(step)?, [a, b, 0])),
         _ => None,
     };
     let ((first, of), (second, same)) = (side(over)?, side(under)?);
@@ -206,7 +206,7 @@ fn ratio_of(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Optio
 
 /// Location of a value while a block is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ValueLocation {
     /// Register with this index.
     Register(usize),
     /// Bytes of an input, or the register if they cannot be used in place.
@@ -222,8 +222,8 @@ pub(super) struct Instruction {
     /// Kind of its arguments; for [`Step::Where`], of the last two.
     pub(super) from: Kind,
     pub(super) to: Kind,
-    pub(super) arguments: [Place; 3],
-    pub(super) result: Place,
+    pub(super) arguments: [ValueLocation; 3],
+    pub(super) result: ValueLocation,
 }
 
 /// Expression ready for evaluation.
@@ -237,7 +237,7 @@ pub struct Program {
     pub(super) inputs: Vec<Kind>,
     pub(super) output: Kind,
     /// Source of the output if no step produces it.
-    pub(super) copied: Option<Place>,
+    pub(super) copied: Option<ValueLocation>,
     pub(super) registers: usize,
 }
 
@@ -279,10 +279,10 @@ impl Program {
             registers: 0,
         };
         let mut free: Vec<usize> = Vec::new();
-        let mut places: Vec<Place> = Vec::with_capacity(values.len());
+        let mut places: Vec<ValueLocation> = Vec::with_capacity(values.len());
         for (at, value) in values.iter().enumerate() {
             if last.get(at).copied().flatten().is_none() {
-                places.push(Place::Output);
+                places.push(ValueLocation::Output);
                 continue;
             }
             let place = match value.origin {
@@ -290,40 +290,40 @@ impl Program {
                 Origin::Input(n) => {
                     let register = program.new_register();
                     program.loads.push((n, register));
-                    Place::Input(n, register)
+                    ValueLocation::Input(n, register)
                 }
                 Origin::Constant(bytes) => {
                     let register = program.new_register();
                     program.constants.push((bytes, value.kind, register));
-                    Place::Register(register)
+                    ValueLocation::Register(register)
                 }
                 Origin::Step(step, three) => {
-                    let place = |id: usize| places.get(id).copied().unwrap_or(Place::Output);
+                    let place = |id: usize| places.get(id).copied().unwrap_or(ValueLocation::Output);
                     let from = values.get(three[step.count() - 1]).map_or(value.kind, |v| v.kind);
                     let mut instruction = Instruction {
                         step,
                         from,
                         to: value.kind,
                         arguments: three.map(place),
-                        result: Place::Output,
+                        result: ValueLocation::Output,
                     };
                     if at != result {
                         instruction.result =
-                            Place::Register(free.pop().unwrap_or_else(|| program.new_register()));
+                            ValueLocation::Register(free.pop().unwrap_or_else(|| program.new_register()));
                     }
                     for (n, &argument) in three.iter().enumerate().take(step.count()) {
                         let seen = three.get(..n).is_some_and(|t| t.contains(&argument));
                         let ends = last.get(argument).copied().flatten() == Some(at);
                         let computed =
                             values.get(argument).is_some_and(|v| matches!(v.origin, Origin::Step(..)));
-                        if let (Place::Register(register), true, false, true) =
+                        if let (ValueLocation::Register(register), true, false, true) =
                             (place(argument), ends, seen, computed)
                         {
                             free.push(register);
                         }
                     }
                     let once = |id: usize| uses.get(id) == Some(&1);
-                    if let Some((ratio, sides)) = ratio_of(&values, value, once) {
+                    if let Some((ratio, sides)) = find_ratio(&values, value, once) {
                         // The fused steps, which have no other use.
                         for side in instruction.arguments.iter().take(2) {
                             if let Some(made) = program.instructions.iter().rposition(|i| i.result == *side) {
@@ -337,7 +337,7 @@ impl Program {
                     instruction.result
                 }
             };
-            if at == result && !matches!(place, Place::Output) {
+            if at == result && !matches!(place, ValueLocation::Output) {
                 program.copied = Some(place);
             }
             places.push(place);

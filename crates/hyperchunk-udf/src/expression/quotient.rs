@@ -8,7 +8,7 @@
 //! are thus bit-identical to a division, for sums, differences and products of `f32` and of 16-bit integers;
 //! for arbitrary `f64` intermediate values may underflow.
 
-use super::kernels::{Room, map2_by};
+use super::kernels::{OutputBytes, map2_by};
 use super::lanes::Lane;
 use super::widened::plain_float;
 use crate::error::Result;
@@ -20,7 +20,7 @@ use crate::error::Result;
 pub(super) fn quotients<T: Lane>(
     a: &[u8],
     b: &[u8],
-    out: &mut Room,
+    out: &mut OutputBytes,
     terms: impl Fn(T, T) -> (f64, f64),
 ) -> Result<()> {
     let done = wide::by_multiplying(a, b, out, &terms);
@@ -36,13 +36,13 @@ pub(super) fn quotients<T: Lane>(
 
 #[cfg(not(target_arch = "x86_64"))]
 mod wide {
-    use super::{Lane, Room};
+    use super::{Lane, OutputBytes};
 
     /// Not available on this architecture.
     pub(super) fn by_multiplying<T: Lane>(
         _: &[u8],
         _: &[u8],
-        _: &Room,
+        _: &OutputBytes,
         _: &impl Fn(T, T) -> (f64, f64),
     ) -> usize {
         0
@@ -51,7 +51,7 @@ mod wide {
 
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{Lane, Room, plain_float};
+    use super::{Lane, OutputBytes, plain_float};
     use crate::expression::lanes::{view, view_mut};
     use crate::expression::wide::has_avx512;
     use std::arch::x86_64::{
@@ -63,21 +63,21 @@ mod wide {
     use std::mem::MaybeUninit;
 
     /// Elements at a time.
-    const WIDTH: usize = 8;
+    const LANE_COUNT: usize = 8;
     /// Mantissa bits of an `f64` that an `f32` lacks, and their value at a midpoint of two `f32`.
-    const LACKING: i64 = (1 << 29) - 1;
-    const MIDDLE: i64 = 1 << 28;
+    const DROPPED_BITS_MASK: i64 = (1 << 29) - 1;
+    const MIDPOINT_BITS: i64 = 1 << 28;
     /// Distance from a midpoint within which quotients are divided: four times the maximum error.
-    const NEAR: i64 = 8;
+    const MIDPOINT_MARGIN: i64 = 8;
     /// Prefetch distance of inputs in bytes. The processor does not look that far ahead in a loop this long,
     /// and its own prefetcher stops at the end of a page of 4 KiB.
-    const AHEAD: usize = 2048;
+    const PREFETCH_BYTES: usize = 2048;
 
     /// Computes as many as possible, from the first on, and returns their number.
     pub(super) fn by_multiplying<T: Lane>(
         a: &[u8],
         b: &[u8],
-        out: &mut Room,
+        out: &mut OutputBytes,
         terms: &impl Fn(T, T) -> (f64, f64),
     ) -> usize {
         let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<T>(b), view_mut::<f32>(out)) else {
@@ -97,29 +97,29 @@ mod wide {
         out: &mut [MaybeUninit<f32>],
         terms: &impl Fn(T, T) -> (f64, f64),
     ) -> usize {
-        let (a, _) = a.as_chunks::<WIDTH>();
-        let (b, _) = b.as_chunks::<WIDTH>();
-        let (out, _) = out.as_chunks_mut::<WIDTH>();
+        let (a, _) = a.as_chunks::<LANE_COUNT>();
+        let (b, _) = b.as_chunks::<LANE_COUNT>();
+        let (out, _) = out.as_chunks_mut::<LANE_COUNT>();
         let mut done = 0;
         for ((a, b), out) in a.iter().zip(b).zip(out) {
-            _mm_prefetch::<_MM_HINT_T0>(a.as_ptr().cast::<i8>().wrapping_add(AHEAD));
-            _mm_prefetch::<_MM_HINT_T0>(b.as_ptr().cast::<i8>().wrapping_add(AHEAD));
-            let (mut over, mut under) = ([0.0; WIDTH], [0.0; WIDTH]);
+            _mm_prefetch::<_MM_HINT_T0>(a.as_ptr().cast::<i8>().wrapping_add(PREFETCH_BYTES));
+            _mm_prefetch::<_MM_HINT_T0>(b.as_ptr().cast::<i8>().wrapping_add(PREFETCH_BYTES));
+            let (mut over, mut under) = ([0.0; LANE_COUNT], [0.0; LANE_COUNT]);
             for (((over, under), &a), &b) in over.iter_mut().zip(&mut under).zip(a).zip(b) {
                 (*over, *under) = terms(a, b);
             }
-            let quotients = eight(over, under);
+            let quotients = divide_lanes(over, under);
             for (out, quotient) in out.iter_mut().zip(quotients) {
                 out.write(quotient);
             }
-            done += WIDTH;
+            done += LANE_COUNT;
         }
         done
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn eight(over: [f64; WIDTH], under: [f64; WIDTH]) -> [f32; WIDTH] {
+    fn divide_lanes(over: [f64; LANE_COUNT], under: [f64; LANE_COUNT]) -> [f32; LANE_COUNT] {
         // SAFETY: eight values each.
         let (n, d) = unsafe { (_mm512_loadu_pd(over.as_ptr()), _mm512_loadu_pd(under.as_ptr())) };
         // A reciprocal with an error of 2^-14, then 2^-28; a quotient with 2^-28, then 2^-56 and a rounding.
@@ -133,13 +133,13 @@ mod wide {
         let quotient = _mm512_mask_mov_pd(_mm512_fmadd_pd(rest, inverse, nearly), is_zero, nearly);
 
         let bits = _mm512_castpd_si512(quotient);
-        let past = _mm512_sub_epi64(bits, _mm512_set1_epi64(MIDDLE - NEAR));
-        let past = _mm512_and_si512(past, _mm512_set1_epi64(LACKING));
-        let is_far = _mm512_cmpgt_epu64_mask(past, _mm512_set1_epi64(2 * NEAR));
+        let past = _mm512_sub_epi64(bits, _mm512_set1_epi64(MIDPOINT_BITS - MIDPOINT_MARGIN));
+        let past = _mm512_and_si512(past, _mm512_set1_epi64(DROPPED_BITS_MASK));
+        let is_far = _mm512_cmpgt_epu64_mask(past, _mm512_set1_epi64(2 * MIDPOINT_MARGIN));
         // Neither NaN nor a subnormal `float32`.
         let usual = _mm512_set1_pd(f64::from(f32::MIN_POSITIVE));
         let is_usual = _mm512_cmp_pd_mask::<_CMP_GE_OQ>(_mm512_abs_pd(quotient), usual);
-        let mut all = [0.0; WIDTH];
+        let mut all = [0.0; LANE_COUNT];
         if is_far & (is_usual | is_zero) == u8::MAX {
             // SAFETY: room for eight.
             unsafe { _mm256_storeu_ps(all.as_mut_ptr(), _mm512_cvtpd_ps(quotient)) };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-    const MANY: usize = 200_000;
+    const RANDOM_COUNT: usize = 200_000;
 
     #[test]
     fn sums_of_floats_are_divided() {
@@ -197,7 +197,7 @@ mod tests {
             [(u32::MAX, 0), (0x007f_ffff, 0x3f80_0000), (0x01ff_ffff, 0x3e80_0000), (0x807f_ffff, 0)]
         {
             let mut pair = || (float(mask, bias), float(mask, bias));
-            let sums: Vec<_> = (0..MANY).map(|_| pair()).map(|(a, b)| (a - b, a + b)).collect();
+            let sums: Vec<_> = (0..RANDOM_COUNT).map(|_| pair()).map(|(a, b)| (a - b, a + b)).collect();
             check(&sums);
         }
     }
@@ -205,8 +205,9 @@ mod tests {
     #[test]
     fn any_doubles_are_divided() {
         let mut state = SEED;
-        let pairs: Vec<_> =
-            (0..MANY).map(|_| (f64::from_bits(bits(&mut state)), f64::from_bits(bits(&mut state)))).collect();
+        let pairs: Vec<_> = (0..RANDOM_COUNT)
+            .map(|_| (f64::from_bits(bits(&mut state)), f64::from_bits(bits(&mut state))))
+            .collect();
         check(&pairs);
     }
 
@@ -216,7 +217,7 @@ mod tests {
     fn quotients_near_a_middle_are_divided() {
         let mut state = SEED;
         let mut pairs = Vec::new();
-        for _ in 0..MANY / 8 {
+        for _ in 0..RANDOM_COUNT / 8 {
             let under = f64::from_bits(bits(&mut state) & ((1 << 52) - 1) | 1023 << 52);
             let middle = f64::from_bits(bits(&mut state) & ((1 << 52) - (1 << 29)) | 1023 << 52 | 1 << 28);
             let over = (middle * under).to_bits();

@@ -4,19 +4,19 @@ use super::{Expression, InputBytes, Kind, Program, Scratch};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use crate::profile::Profile;
-use crate::record::{Record, bytes_of};
+use crate::record::{Record, byte_size};
 use crate::spec::is_single;
 use std::mem::MaybeUninit;
 
 /// Elements between two checks of the time limit.
-const PIECE: usize = 1 << 15;
+const BATCH_ELEMENTS: usize = 1 << 15;
 
 impl Program {
     /// Compiles the expression of a record, for inputs that currently have these kinds.
     ///
     /// # Errors
     /// `Invalid` when the record contradicts its expression, and the errors of [`Expression::compile`].
-    pub fn of_record(record: &Record, kinds: &[Kind]) -> Result<Self> {
+    pub fn from_record(record: &Record, kinds: &[Kind]) -> Result<Self> {
         let expression = Expression::parse(&record.source)?;
         if !expression.inputs().iter().eq(record.inputs.iter().map(|i| &i.name)) {
             fail!(Invalid, "the record's inputs are not those of its expression")
@@ -51,7 +51,7 @@ impl Program {
         let size = self.output().size();
         let mut first = 0;
         let mut part = Vec::with_capacity(inputs.len());
-        for out in out.chunks_mut(PIECE * size) {
+        for out in out.chunks_mut(BATCH_ELEMENTS * size) {
             let count = out.len() / size;
             part.clear();
             for (input, kind) in inputs.iter().zip(self.inputs()) {
@@ -77,9 +77,9 @@ impl Program {
 /// # Errors
 /// `Limit`.
 pub fn check_data(record: &Record, shape: &[u64], profile: &Profile) -> Result<()> {
-    let chunk = bytes_of(&record.chunk, &record.output.datatype);
+    let chunk = byte_size(&record.chunk, &record.output.datatype);
     let inputs =
-        record.inputs.iter().map(|i| bytes_of(if is_single(&i.dims) { &[] } else { shape }, &i.datatype));
+        record.inputs.iter().map(|i| byte_size(if is_single(&i.dims) { &[] } else { shape }, &i.datatype));
     let bytes = inputs.fold(chunk, u64::saturating_add);
     if bytes > profile.limits.data {
         fail!(

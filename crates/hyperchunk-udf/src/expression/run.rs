@@ -2,8 +2,8 @@
 
 use super::Kind;
 use super::kernels;
-use super::lanes::{as_room, bytes, bytes_mut, copy};
-use super::plan::{Place, Program};
+use super::lanes::{as_output_bytes, bytes, bytes_mut, copy};
+use super::plan::{Program, ValueLocation};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
@@ -13,9 +13,9 @@ const BLOCK_BYTES: usize = 4096;
 /// Block size for a single step, which has no intermediate values.
 const SINGLE_BYTES: usize = 64 << 10;
 /// Minimum number of elements of a block.
-const SMALLEST: usize = 256;
+const MIN_BLOCK_ELEMENTS: usize = 256;
 /// Maximum bytes of all registers, unless blocks would be smaller than the minimum.
-const BUDGET: usize = 4 << 20;
+const MAX_REGISTER_BYTES: usize = 4 << 20;
 
 /// Elements of an input, in the machine's byte order; bools are bytes, true unless 0.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Program {
     /// `Worker` when the sizes of inputs and output do not match, `Failed` when an element has no value; the
     /// content of the output is then undefined.
     pub fn evaluate(&self, inputs: &[InputBytes<'_>], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        self.evaluate_into(inputs, as_room(out), scratch)
+        self.evaluate_into(inputs, as_output_bytes(out), scratch)
     }
 
     /// Like [`evaluate`](Program::evaluate), into uninitialised memory, which is fully written on success.
@@ -57,7 +57,7 @@ impl Program {
         self.check(inputs, count, out.len())?;
         let registers = self.registers + 1;
         let bytes = if self.instructions.len() > 1 { BLOCK_BYTES } else { SINGLE_BYTES };
-        let block = (BUDGET / 8 / registers).min(bytes / self.widest()).max(SMALLEST);
+        let block = (MAX_REGISTER_BYTES / 8 / registers).min(bytes / self.widest()).max(MIN_BLOCK_ELEMENTS);
         scratch.prepare(registers, block)?;
         for &(constant, kind, register) in &self.constants {
             scratch.fill(register, constant, kind)?;
@@ -112,7 +112,7 @@ impl Program {
             else {
                 continue;
             };
-            let part = all.get(first * kind.size()..(first + n) * kind.size()).ok_or_else(lost)?;
+            let part = all.get(first * kind.size()..(first + n) * kind.size()).ok_or_else(internal_error)?;
             // Any byte except 0 is true, which the steps do not handle.
             if kind == Kind::Bool || part.as_ptr().align_offset(kind.size()) != 0 {
                 scratch.load(register, part, kind)?;
@@ -123,11 +123,11 @@ impl Program {
         for instruction in &self.instructions {
             // Taken out of the list, so that the other registers can be borrowed.
             let (index, size) = match instruction.result {
-                Place::Register(register) => (register, instruction.to.size()),
+                ValueLocation::Register(register) => (register, instruction.to.size()),
                 _ => (self.registers, self.output.size()),
             };
-            let mut result = std::mem::take(scratch.registers.get_mut(index).ok_or_else(lost)?);
-            let straight = aligned && matches!(instruction.result, Place::Output);
+            let mut result = std::mem::take(scratch.registers.get_mut(index).ok_or_else(internal_error)?);
+            let straight = aligned && matches!(instruction.result, ValueLocation::Output);
             let done = (|| {
                 let mut arguments: [&[u8]; 3] = [&[]; 3];
                 for (slot, &place) in
@@ -137,14 +137,17 @@ impl Program {
                 }
                 let kinds = argument_kinds(instruction);
                 for (slot, kind) in arguments.iter_mut().zip(kinds).take(instruction.step.count()) {
-                    *slot = slot.get(..n * kind.size()).ok_or_else(lost)?;
+                    *slot = slot.get(..n * kind.size()).ok_or_else(internal_error)?;
                 }
-                let room =
-                    if straight { &mut *out } else { bytes_mut(&mut result, n * size).ok_or_else(lost)? };
+                let room = if straight {
+                    &mut *out
+                } else {
+                    bytes_mut(&mut result, n * size).ok_or_else(internal_error)?
+                };
                 kernels::compute(instruction.step, instruction.from, instruction.to, arguments, room)
             })();
-            if done.is_ok() && !straight && matches!(instruction.result, Place::Output) {
-                copy(bytes(&result, n * size).ok_or_else(lost)?, out);
+            if done.is_ok() && !straight && matches!(instruction.result, ValueLocation::Output) {
+                copy(bytes(&result, n * size).ok_or_else(internal_error)?, out);
             }
             if let Some(slot) = scratch.registers.get_mut(index) {
                 *slot = result;
@@ -153,7 +156,7 @@ impl Program {
         }
         if let Some(place) = self.copied {
             let from = scratch.at(place, direct)?;
-            copy(from.get(..n * self.output.size()).ok_or_else(lost)?, out);
+            copy(from.get(..n * self.output.size()).ok_or_else(internal_error)?, out);
         }
         Ok(())
     }
@@ -165,7 +168,7 @@ fn argument_kinds(instruction: &super::plan::Instruction) -> [Kind; 3] {
     if instruction.step == super::plan::Step::Where { [Kind::Bool, from, from] } else { [from; 3] }
 }
 
-fn lost() -> Error {
+fn internal_error() -> Error {
     Error::new(ErrorKind::Worker, "a value of the expression is not where it should be")
 }
 
@@ -193,7 +196,7 @@ impl Scratch {
 
     fn fill(&mut self, register: usize, bits: u64, kind: Kind) -> Result<()> {
         let mut low = bits.to_le_bytes();
-        let value = low.get_mut(..kind.size()).ok_or_else(lost)?;
+        let value = low.get_mut(..kind.size()).ok_or_else(internal_error)?;
         if cfg!(target_endian = "big") {
             value.reverse();
         }
@@ -208,9 +211,9 @@ impl Scratch {
     }
 
     fn repeat(&mut self, register: usize, one: &[u8]) -> Result<()> {
-        let words = self.registers.get_mut(register).ok_or_else(lost)?;
+        let words = self.registers.get_mut(register).ok_or_else(internal_error)?;
         let length = size_of_val(words.as_slice());
-        let room = bytes_mut(words, length).ok_or_else(lost)?;
+        let room = bytes_mut(words, length).ok_or_else(internal_error)?;
         for to in room.chunks_exact_mut(one.len().max(1)) {
             copy(one, to);
         }
@@ -218,8 +221,8 @@ impl Scratch {
     }
 
     fn load(&mut self, register: usize, part: &[u8], kind: Kind) -> Result<()> {
-        let words = self.registers.get_mut(register).ok_or_else(lost)?;
-        let room = bytes_mut(words, part.len()).ok_or_else(lost)?;
+        let words = self.registers.get_mut(register).ok_or_else(internal_error)?;
+        let room = bytes_mut(words, part.len()).ok_or_else(internal_error)?;
         if kind == Kind::Bool {
             for (to, &from) in room.iter_mut().zip(part) {
                 to.write(u8::from(from != 0));
@@ -230,16 +233,16 @@ impl Scratch {
         Ok(())
     }
 
-    fn at<'a>(&'a self, place: Place, direct: &[Option<&'a [u8]>]) -> Result<&'a [u8]> {
+    fn at<'a>(&'a self, place: ValueLocation, direct: &[Option<&'a [u8]>]) -> Result<&'a [u8]> {
         let register = match place {
-            Place::Register(register) => register,
-            Place::Input(input, register) => match direct.get(input).copied().flatten() {
+            ValueLocation::Register(register) => register,
+            ValueLocation::Input(input, register) => match direct.get(input).copied().flatten() {
                 Some(part) => return Ok(part),
                 None => register,
             },
-            Place::Output => return Err(lost()),
+            ValueLocation::Output => return Err(internal_error()),
         };
-        let words = self.registers.get(register).ok_or_else(lost)?;
-        bytes(words, size_of_val(words.as_slice())).ok_or_else(lost)
+        let words = self.registers.get(register).ok_or_else(internal_error)?;
+        bytes(words, size_of_val(words.as_slice())).ok_or_else(internal_error)
     }
 }

@@ -1,4 +1,6 @@
-use super::{Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Program, Scratch, as_room, check_data};
+use super::{
+    Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Program, Scratch, as_output_bytes, check_data,
+};
 use crate::error::{ErrorKind, Result};
 
 /// Evaluates an expression with the float64 inputs `a`, `b`, ….
@@ -408,12 +410,12 @@ fn records_that_lie() {
     let good =
         || Record { source: "(NIR - '/g/Red') / 2".into(), scratch: Vec::new(), compiled: None, ..sample() };
     let kinds = [Kind::Float32; 2];
-    let program = Program::of_record(&good(), &kinds).unwrap();
+    let program = Program::from_record(&good(), &kinds).unwrap();
     assert_eq!((program.inputs(), program.output()), (&kinds[..], Kind::Float32));
     let check = |change: fn(&mut Record), part: &str| {
         let mut record = good();
         change(&mut record);
-        let error = Program::of_record(&record, &kinds[..record.inputs.len()]).unwrap_err();
+        let error = Program::from_record(&record, &kinds[..record.inputs.len()]).unwrap_err();
         assert!(error.message().contains(part), "{part}: {error}");
     };
     check(|r| r.source = "NIR -".into(), "it ends where");
@@ -427,8 +429,8 @@ fn records_that_lie() {
     check(|r| r.output.datatype = crate::datatype::Datatype::Text(4), "computes no number");
     let mut single = good();
     single.inputs[1].dims = Vec::new();
-    assert!(Program::of_record(&single, &kinds).is_ok());
-    assert!(Program::of_record(&good(), &kinds[..1]).is_err());
+    assert!(Program::from_record(&single, &kinds).is_ok());
+    assert!(Program::from_record(&good(), &kinds[..1]).is_err());
     // The profile's limit on the size of one evaluation.
     let mut profile = crate::profile::Profile::untrusted();
     check_data(&good(), &[4, 7], &profile).unwrap();
@@ -448,9 +450,10 @@ fn time_is_looked_at() {
     };
     let inputs = [InputBytes::Each(&input)];
     let mut scratch = Scratch::default();
-    let error = program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut go_on).unwrap_err();
+    let error =
+        program.evaluate_in_pieces(&inputs, as_output_bytes(&mut out), &mut scratch, &mut go_on).unwrap_err();
     assert_eq!((error.kind(), asked), (ErrorKind::Limit, 3));
-    program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut || Ok(())).unwrap();
+    program.evaluate_in_pieces(&inputs, as_output_bytes(&mut out), &mut scratch, &mut || Ok(())).unwrap();
     assert!(out.iter().all(|&x| x == 2));
 }
 
@@ -491,6 +494,6 @@ fn doubles_become_halves_in_one_step() {
     let asked = Expression::parse("float32(a)").unwrap().compile_for(&[Kind::Float64], &half).unwrap();
     assert_eq!(stored(&asked), twice);
     // A NaN stays one.
-    let nan = super::casts::to_odd(f64::NAN);
+    let nan = super::casts::round_to_odd(f64::NAN);
     assert!(nan.is_nan());
 }

@@ -6,7 +6,7 @@ use super::Kind;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Integer(i128),
-    Real(f64),
+    FloatLane(f64),
 }
 
 impl Number {
@@ -14,7 +14,7 @@ impl Number {
     pub(super) fn real(self) -> f64 {
         match self {
             Number::Integer(n) => n as f64,
-            Number::Real(x) => x,
+            Number::FloatLane(x) => x,
         }
     }
 }

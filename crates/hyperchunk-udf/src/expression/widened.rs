@@ -1,7 +1,7 @@
 //! Steps that compute narrower values in `float64` and convert the result: fewer passes, and less memory
 //! traffic.
 
-use super::kernels::{Room, map2, map2_by, no_such};
+use super::kernels::{OutputBytes, map2, map2_by, unsupported_step};
 use super::lanes::Lane;
 use super::plan::{Basic, Step};
 use super::quotient::quotients;
@@ -29,7 +29,7 @@ fn basic(operator: Basic, a: f64, b: f64) -> f64 {
     }
 }
 
-pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     macro_rules! ratio {
         ($over:ident, $under:ident) => {
             quotients(a, b, out, |a: T, b: T| {
@@ -53,6 +53,6 @@ pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mu
         Step::WideRatio(Multiply, Add) => ratio!(Multiply, Add),
         Step::WideRatio(Multiply, Subtract) => ratio!(Multiply, Subtract),
         Step::WideRatio(Multiply, Multiply) => ratio!(Multiply, Multiply),
-        _ => no_such(step),
+        _ => unsupported_step(step),
     }
 }

@@ -16,9 +16,9 @@ thread_local! {
 
 /// Guard for a live dataset that this thread is computing.
 #[derive(Debug)]
-pub struct Active(());
+pub struct ActiveEvaluation(());
 
-impl Active {
+impl ActiveEvaluation {
     /// Starts a live dataset.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Active {
                 in_time(profile)?;
             }
             active.push(id);
-            Ok(Active(()))
+            Ok(ActiveEvaluation(()))
         })
     }
 
@@ -74,7 +74,7 @@ pub fn in_time(profile: &Profile) -> Result<()> {
     )
 }
 
-impl Drop for Active {
+impl Drop for ActiveEvaluation {
     fn drop(&mut self) {
         ACTIVE.with_borrow_mut(Vec::pop);
     }

@@ -3,10 +3,10 @@
 use super::pool::{Pool, SessionKey};
 use super::results::{self, Results};
 use super::session::{Session, Source};
-use super::texts::limit;
+use super::vlen_strings::limit;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::record::{Block, Record, Slot};
-use crate::stored::Decodes;
+use crate::stored::DecodeSupport;
 use crate::stub::RecordDigest;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub trait Reader {
     ///
     /// # Errors
     /// As [`Reader::input`].
-    fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64>;
+    fn stored(&self, slot: &Slot, part: &Block, decodes: DecodeSupport, to: &mut [u8]) -> Result<u64>;
 
     /// Reads a part of an input with variable-length strings, of at most `left` bytes.
     ///
@@ -54,7 +54,7 @@ pub trait Reader {
 
 /// Context for computing the blocks of a live dataset.
 #[derive(Clone, Copy, Debug)]
-pub struct Calls<'a> {
+pub struct BlockContext<'a> {
     /// Record.
     pub record: &'a Record,
     /// Digest of the record.
@@ -67,7 +67,7 @@ pub struct Calls<'a> {
     pub constant: Option<u64>,
 }
 
-impl Calls<'_> {
+impl BlockContext<'_> {
     /// Computes the block at `offset` with the extent `shape`; `take` takes the output.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Calls<'_> {
         reader: &'a R,
         memory: BorrowedFd<'a>,
         bytes: u64,
-    ) -> Result<Result<Lending<'a, R>, String>> {
+    ) -> Result<Result<DeviceWorker<'a, R>, String>> {
         let mut session = reader.session(self.key)?;
         let mut lent = session.lend(memory, bytes);
         if lent.is_err() && session.ended_idle() {
@@ -122,7 +122,7 @@ impl Calls<'_> {
             lent = session.lend(memory, bytes);
         }
         Ok(match lent {
-            Ok(None) => Ok(Lending { calls: self, reader, memory, bytes, session }),
+            Ok(None) => Ok(DeviceWorker { calls: self, reader, memory, bytes, session }),
             Ok(Some(why)) => {
                 Pool::global().put(Arc::clone(self.key), session);
                 Err(why)
@@ -161,7 +161,7 @@ impl Calls<'_> {
         let slots = || self.record.slots().zip(&self.key.slots).zip(parts);
         for (n, ((slot, source), part)) in slots().enumerate() {
             let from = match source.source {
-                Source::Copied(_) => Decodes::Nothing,
+                Source::Copied(_) => DecodeSupport::Nothing,
                 Source::Stored(_) => session.decodes(),
                 Source::Output(_) | Source::Mapped { .. } => continue,
             };
@@ -170,7 +170,7 @@ impl Calls<'_> {
             }
             let to = session.input(n).ok_or_else(no_memory)?;
             let stored = match from {
-                Decodes::Nothing => 0,
+                DecodeSupport::Nothing => 0,
                 decodes => reader.stored(slot, part, decodes, to)?,
             };
             if stored == 0 {
@@ -190,22 +190,22 @@ impl Calls<'_> {
 
 /// Worker that computes into device memory.
 #[derive(Debug)]
-pub struct Lending<'a, R> {
-    calls: &'a Calls<'a>,
+pub struct DeviceWorker<'a, R> {
+    calls: &'a BlockContext<'a>,
     reader: &'a R,
     memory: BorrowedFd<'a>,
     bytes: u64,
     session: Session,
 }
 
-impl<R: Reader> Lending<'_, R> {
+impl<R: Reader> DeviceWorker<'_, R> {
     /// Computes the block at `offset` with the extent `shape`, to the start of the memory.
     ///
     /// # Errors
-    /// The errors of [`Calls::compute`]; the worker is then unusable.
+    /// The errors of [`BlockContext::compute`]; the worker is then unusable.
     pub fn compute(&mut self, (offset, shape): (&[u64], &[u64])) -> Result<()> {
         let record = self.calls.record;
-        if crate::record::bytes_of(shape, &record.output.datatype) > self.bytes {
+        if crate::record::byte_size(shape, &record.output.datatype) > self.bytes {
             fail!(Worker, "a block of {shape:?} is larger than the memory for it")
         }
         let parts: Vec<Block> = record.parts(offset, shape).collect();
@@ -213,7 +213,7 @@ impl<R: Reader> Lending<'_, R> {
         loop {
             match self.calls.call(&mut self.session, &parts, &[], self.reader) {
                 Ok(()) => return Ok(()),
-                // As in `Calls::compute`.
+                // As in `BlockContext::compute`.
                 Err(_) if self.session.ended_idle() && !is_new => {
                     self.session = self.reader.session(self.calls.key)?;
                     if let Some(why) = self.session.lend(self.memory, self.bytes)? {

@@ -11,8 +11,8 @@
 //!
 //! **Invariant:** a failure of this cache never fails a read.
 
+use super::disk_cache::{CacheKey, CacheKind, DiskCache, UNKNOWN_BYTES, cache_folder, is_at_home};
 use super::identity::build_id;
-use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder, is_at_home};
 use super::locate::Programs;
 use super::results;
 use super::session::{Job, Session};
@@ -25,14 +25,15 @@ use std::sync::atomic::AtomicU64;
 
 const VARIABLE: &str = "HYPERCHUNK_CODE_CACHE";
 /// Maximum total size of the cache.
-const MAX_BYTES: u64 = 256 << 20;
+const MAX_CACHE_BYTES: u64 = 256 << 20;
 /// Maximum size of the cached code of one module.
-pub const MAX_CODE: usize = 48 << 20;
-static KIND: Kind = Kind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN) };
+pub const MAX_CODE_BYTES: usize = 48 << 20;
+static KIND: CacheKind =
+    CacheKind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN_BYTES) };
 
 /// Returns the cache, or `None` if there is none: in a set-uid program, without a home folder of this user,
 /// or if disabled.
-pub fn kept() -> Option<Kept> {
+pub fn kept() -> Option<DiskCache> {
     let config = keys::config_dir().ok();
     if keys::is_set_uid() || config.is_some_and(|config| !results::read_setting(&config).is_ok_and(|s| s.1)) {
         return None;
@@ -42,13 +43,13 @@ pub fn kept() -> Option<Kept> {
         Some(word) if word != "1" => Some(PathBuf::from(word)).filter(|path| path.is_absolute())?,
         _ => cache_folder().ok().map(|folder| folder.join("code")).filter(|folder| is_at_home(folder))?,
     };
-    Some(Kept { folder, max_bytes: MAX_BYTES, kind: &KIND })
+    Some(DiskCache { folder, max_bytes: MAX_CACHE_BYTES, kind: &KIND })
 }
 
 /// Machine code of a module.
 pub(super) struct Code {
-    kept: Kept,
-    key: Key,
+    kept: DiskCache,
+    key: CacheKey,
     bytes: Vec<u8>,
 }
 
@@ -68,11 +69,11 @@ impl Code {
 ///
 /// # Errors
 /// The errors of [`Session::start`], when the module does not compile.
-pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
+pub(super) fn load(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
     let Some(module) = job.compiled.filter(|_| job.backend == Backend::Wasm) else { return Ok(None) };
     let Some(kept) = kept().filter(|kept| kept.make_folder().is_ok()) else { return Ok(None) };
     let Some(key) = key(module, &programs.wasm_worker()?) else { return Ok(None) };
-    let bytes = match kept.get(&key, 0..=MAX_CODE) {
+    let bytes = match kept.get(&key, 0..=MAX_CODE_BYTES) {
         Some(bytes) => bytes,
         None => {
             let bytes = Session::compile(job, programs)?;
@@ -86,14 +87,14 @@ pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
 
 /// Returns the cache key: a digest of the module, of the compiler with its settings, and of the processor's
 /// features.
-fn key(module: &[u8], worker: &Path) -> Option<Key> {
+fn key(module: &[u8], worker: &Path) -> Option<CacheKey> {
     let mut hash = Sha256::new();
     let id = build_id(worker)?;
     for part in [&b"hyperchunk-code 1"[..], &id, processor().as_bytes(), module] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    Some(Key(hash.finalize().into()))
+    Some(CacheKey(hash.finalize().into()))
 }
 
 /// Lists the processor features that the compiler uses, so that machines can share a home folder.

@@ -1,8 +1,8 @@
 //! Compilation of C, C++ and CUDA sources: always in the sandbox, never in this process.
 
+use super::function_output::OutputPipe;
 use super::locate::Programs;
 use super::pool::cache;
-use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
@@ -13,7 +13,7 @@ use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::record::{Compiled, MAX_COMPILED, Record};
+use crate::record::{CompiledForm, MAX_COMPILED_BYTES, Record};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(90);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(90);
 /// At first use, Zig also compiles the C and C++ libraries.
-const LIMIT_WASM: Duration = Duration::from_secs(600);
+const WASM_COMPILE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Only folders of the system: the sandbox lets a compiler read no others.
 const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
 
@@ -35,9 +35,9 @@ const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"
 /// As [`compile_cpp`].
 pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>>> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
-    const KEPT: usize = 16;
+    const MAX_CACHED_FORMS: usize = 16;
     let is_ours =
-        |c: &&Compiled| c.target == TARGET || matches!(record.backend, Backend::Wasm | Backend::Cuda);
+        |c: &&CompiledForm| c.target == TARGET || matches!(record.backend, Backend::Wasm | Backend::Cuda);
     if let Some(stored) = record.compiled.as_ref().filter(is_ours) {
         return Ok(Arc::new(stored.object.clone()));
     }
@@ -54,7 +54,7 @@ pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>
     }
     let object = Arc::new(compile_cpp(&record.source, slots(), programs)?.object);
     if let Some(mut list) = cache(&COMPILED) {
-        if list.len() >= KEPT {
+        if list.len() >= MAX_CACHED_FORMS {
             list.remove(0);
         }
         list.push((text, Arc::clone(&object)));
@@ -70,7 +70,7 @@ pub fn compile_cpp<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     if TARGET == "unsupported" {
         fail!(Unsupported, "C++ functions do not run on this kind of machine yet")
     }
@@ -83,10 +83,10 @@ pub fn compile_cpp<'a>(
     let compile = |text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
         let object = folder.0.join(OBJECT);
-        match run_told(programs, &arguments, LIMIT, &object) {
+        match run_with_output(programs, &arguments, COMPILE_TIMEOUT, &object) {
             Err(error) if error.kind() == ErrorKind::Failed && rejects_ahead(&error.to_string()) => {
                 let plainly: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
-                run_told(programs, &plainly, LIMIT, &object)
+                run_with_output(programs, &plainly, COMPILE_TIMEOUT, &object)
             }
             done => done,
         }
@@ -104,7 +104,7 @@ pub fn compile_cpp<'a>(
     } else {
         narrow()?
     };
-    Ok(Compiled { target: TARGET.into(), object })
+    Ok(CompiledForm { target: TARGET.into(), object })
 }
 
 /// Compiles `source`, which uses the datasets `slots`, to a WebAssembly module.
@@ -117,7 +117,7 @@ pub fn compile_wasm<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     let text = language.assemble(source, slots)?;
     let zig = programs.zig()?;
     let cache = zig_cache()?;
@@ -126,9 +126,9 @@ pub fn compile_wasm<'a>(
     std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
     let words = [zig.as_os_str(), folder.0.as_os_str(), cache.as_os_str(), language.name().as_ref()];
     let arguments: Vec<_> = std::iter::once("compile".as_ref()).chain(words).collect();
-    let object = run(programs, &arguments, LIMIT_WASM, &folder.0.join(MODULE))?;
+    let object = run(programs, &arguments, WASM_COMPILE_TIMEOUT, &folder.0.join(MODULE))?;
     crate::wasm::check(&object)?;
-    Ok(Compiled { target: language.target().into(), object })
+    Ok(CompiledForm { target: language.target().into(), object })
 }
 
 /// Compiles the kernels of `program`, parsed from `source`, which uses the datasets `slots`, to PTX. Requires
@@ -141,7 +141,7 @@ pub fn compile_cuda<'a>(
     source: &str,
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
     programs: &Programs,
-) -> Result<Compiled> {
+) -> Result<CompiledForm> {
     let nvrtc = programs.nvrtc()?;
     let folder = Scratch::new()?;
     let write = |name: &str, text: &str| {
@@ -152,15 +152,15 @@ pub fn compile_cuda<'a>(
     let kernels: String = program.kernels().map(|kernel| format!("{kernel}\n")).collect();
     write(cuda::KERNELS, &kernels)?;
     let words = ["compile".as_ref(), "cuda".as_ref(), nvrtc.as_os_str(), folder.0.as_os_str()];
-    let object = run(programs, &words, LIMIT, &folder.0.join(cuda::RESULT))?;
-    let compiled = Compiled { target: cuda::target(&object)?, object };
+    let object = run(programs, &words, COMPILE_TIMEOUT, &folder.0.join(cuda::RESULT))?;
+    let compiled = CompiledForm { target: cuda::target(&object)?, object };
     program.ptx(&compiled.object)?;
     Ok(compiled)
 }
 
 /// Returns Zig's cache of the C and C++ libraries compiled for WebAssembly. Filling it takes a minute.
 fn zig_cache() -> Result<PathBuf> {
-    let path = super::kept::cache_folder()?.join("zig");
+    let path = super::disk_cache::cache_folder()?.join("zig");
     let about = |e: &std::io::Error| Error::io(path.display(), e);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| about(&e))?;
     std::fs::canonicalize(&path).map_err(|e| about(&e))
@@ -168,17 +168,17 @@ fn zig_cache() -> Result<PathBuf> {
 
 /// Runs a compiler in the worker and returns the content of `result`.
 fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path) -> Result<Vec<u8>> {
-    run_told(programs, arguments, limit, result).map(|(object, _)| object)
+    run_with_output(programs, arguments, limit, result).map(|(object, _)| object)
 }
 
 /// As [`run`], also returning the compiler's printed text.
-fn run_told(
+fn run_with_output(
     programs: &Programs,
     arguments: &[&OsStr],
     limit: Duration,
     result: &Path,
 ) -> Result<(Vec<u8>, String)> {
-    let (mut printed, pipe) = Printed::new()?;
+    let (mut printed, pipe) = OutputPipe::new()?;
     let worker = programs.worker()?;
     let mut process = process::spawn(&worker, arguments, &[], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop(pipe);
@@ -195,10 +195,10 @@ fn run_told(
     }
     let mut object = Vec::new();
     std::fs::File::open(result)
-        .and_then(|f| f.take(MAX_COMPILED as u64 + 1).read_to_end(&mut object))
+        .and_then(|f| f.take(MAX_COMPILED_BYTES as u64 + 1).read_to_end(&mut object))
         .map_err(|e| Error::io(result.display(), &e))?;
-    if object.len() > MAX_COMPILED {
-        fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED >> 20)
+    if object.len() > MAX_COMPILED_BYTES {
+        fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED_BYTES >> 20)
     }
     Ok((object, text))
 }

@@ -4,14 +4,14 @@ use std::io::Read as _;
 use std::path::Path;
 
 /// Number of bytes searched: the program's headers and notes are at its start.
-const LOOKED_AT: u64 = 64 << 10;
+const MAX_HEADER_BYTES: u64 = 64 << 10;
 const LOADED_NOTES: u32 = 4;
 const BUILD_ID: u32 = 3;
 
 /// Returns the build id of a program, or `None` if it has none.
 pub(super) fn build_id(program: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(program).ok()?.take(LOOKED_AT).read_to_end(&mut bytes).ok()?;
+    std::fs::File::open(program).ok()?.take(MAX_HEADER_BYTES).read_to_end(&mut bytes).ok()?;
     find(&bytes).map(<[u8]>::to_vec)
 }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Delay before retrying a cache that another thread holds.
-pub(super) const BUSY: Duration = Duration::from_millis(100);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Size of the thread's stack, which has a shallow call depth.
 const STACK_BYTES: usize = 128 << 10;
 /// Interval of checking idle workers.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Process whose thread runs, or 0. After a fork, the child has no such thread.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -53,7 +53,9 @@ pub(super) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 fn run() {
     loop {
         while let Some(next) = end_idle() {
-            std::thread::sleep(next.saturating_duration_since(Instant::now()).clamp(BUSY, LOOK));
+            std::thread::sleep(
+                next.saturating_duration_since(Instant::now()).clamp(RETRY_INTERVAL, POLL_INTERVAL),
+            );
         }
         PROCESS.store(0, Ordering::Release);
         // A session added after the check has found this thread, unless it was added after the store.

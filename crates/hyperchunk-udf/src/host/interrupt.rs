@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval between checks during a wait.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
 static BEGIN: OnceLock<Instant> = OnceLock::new();
@@ -26,12 +26,12 @@ pub fn set_interrupt(ask: fn() -> bool) {
 pub(crate) struct Wait {
     start: Instant,
     /// Set in programs that do not call [`set_interrupt`] and handle SIGINT themselves.
-    signals: Option<sigint::Watch>,
+    signals: Option<sigint::SigintWatch>,
 }
 
 impl Wait {
     pub(crate) fn begin() -> Self {
-        let signals = if ASK.get().is_none() { sigint::Watch::begin() } else { None };
+        let signals = if ASK.get().is_none() { sigint::SigintWatch::begin() } else { None };
         Wait { start: Instant::now(), signals }
     }
 
@@ -41,7 +41,7 @@ impl Wait {
 
     /// Returns whether the wait is cancelled.
     pub(crate) fn is_unwanted(&self) -> bool {
-        self.signals.as_ref().is_some_and(sigint::Watch::has_come) || is_wanted(self.start)
+        self.signals.as_ref().is_some_and(sigint::SigintWatch::has_come) || is_wanted(self.start)
     }
 }
 

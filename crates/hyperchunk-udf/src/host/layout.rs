@@ -1,15 +1,15 @@
 //! Layout of a job's data in the memory that host and worker share.
 
-use super::processor;
+use super::cpu_affinity;
 use super::session::{Job, JobSlot, Source};
 use crate::error::{Result, fail};
-use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
-use crate::stored::Stored;
+use crate::protocol::{PROTOCOL_VERSION, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
+use crate::stored::StoredBlock;
 use std::path::PathBuf;
 
 /// Padding after each buffer: functions written for other versions write one element past the end.
-const GUARD: u64 = 4096;
-pub(super) const PAGE: u64 = 4096;
+const GUARD_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// Location of a slot's data.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Region {
 }
 
 fn align(n: u64) -> Option<u64> {
-    n.checked_next_multiple_of(PAGE)
+    n.checked_next_multiple_of(PAGE_BYTES)
 }
 
 /// Places every slot. Returns the regions, the size of the memory writable by the worker, and of the
@@ -34,7 +34,7 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
     let mut regions = Vec::with_capacity(job.slots.len());
     let take = |total: &mut Option<u64>, bytes: u64| {
         let offset = (*total)?;
-        *total = offset.checked_add(bytes)?.checked_add(GUARD).and_then(align);
+        *total = offset.checked_add(bytes)?.checked_add(GUARD_BYTES).and_then(align);
         Some(offset)
     };
     for slot in &job.slots {
@@ -46,7 +46,7 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
                 take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
             }
             Source::Stored(elements) => {
-                let bytes = elements.saturating_add(Stored::room(elements));
+                let bytes = elements.saturating_add(StoredBlock::room(elements));
                 take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
             }
             Source::Mapped { bytes, .. } => {
@@ -83,7 +83,7 @@ pub(super) fn set_up(
         }
     }
     Setup {
-        protocol: PROTOCOL,
+        protocol: PROTOCOL_VERSION,
         backend: job.backend.json_name().into(),
         jit: job.profile.jit,
         fine_clocks: job.profile.fine_clocks,
@@ -105,7 +105,7 @@ pub(super) fn set_up(
         seed: job.needs.seed,
         no_clock: job.needs.no_clock(job.profile),
         stored: job.takes_stored(),
-        wide: processor::is_wide(),
+        wide: cpu_affinity::is_wide(),
         folder,
         partial,
     }

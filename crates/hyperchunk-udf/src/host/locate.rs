@@ -49,7 +49,7 @@ impl Programs {
     /// # Errors
     /// `NotFound` when the plugins are not beside this program.
     pub fn plugin_folder(&self) -> Result<PathBuf> {
-        self.folder_of("libhyperchunk_filter.so", "plugins")
+        self.find_folder("libhyperchunk_filter.so", "plugins")
     }
 
     /// Returns the folder with the VOL connector, for the `HDF5_PLUGIN_PATH` of programs that name it in
@@ -61,10 +61,10 @@ impl Programs {
     /// # Errors
     /// `NotFound` when the connector is not beside this program.
     pub fn connector_folder(&self) -> Result<PathBuf> {
-        self.folder_of("libhyperchunk_vol.so", "connector")
+        self.find_folder("libhyperchunk_vol.so", "connector")
     }
 
-    fn folder_of(&self, plugin: &str, folder: &str) -> Result<PathBuf> {
+    fn find_folder(&self, plugin: &str, folder: &str) -> Result<PathBuf> {
         let beside = self.here.parent().map(Path::to_owned);
         let candidates = self.package.iter().map(|p| p.join(folder)).chain(beside);
         match candidates.into_iter().find(|d| d.join(plugin).is_file()) {

@@ -7,9 +7,9 @@
 use super::idle;
 use super::pool::{SessionKey, cache};
 use super::session::Source;
-use crate::memory::{Map, tells_residency};
-use crate::protocol::IDLE;
-use crate::record::{Slot, bytes_of};
+use crate::memory::{Map, reports_residency};
+use crate::protocol::IDLE_TIMEOUT;
+use crate::record::{Slot, byte_size};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,16 +17,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Maximum number of files with cached mappings.
-const MAX_MAPPED: usize = 4;
+const MAX_MAPPED_FILES: usize = 4;
 /// Time without a read after which the file is checked again.
-const FRESH: Duration = Duration::from_millis(20);
+const MAX_STAMP_AGE: Duration = Duration::from_millis(20);
 
 /// Granularity, in bytes, at which parts of an input are brought into memory.
-const UNIT: u64 = 256 << 10;
+const UNIT_BYTES: u64 = 256 << 10;
 
 /// Mapped input.
 #[derive(Debug)]
-pub struct Window {
+pub struct MappedInput {
     file: Arc<File>,
     /// Offset of its first byte in the file.
     offset: u64,
@@ -37,21 +37,21 @@ pub struct Window {
 }
 
 // SAFETY: the map is read-only, and there is no writer through it.
-unsafe impl Sync for Window {}
+unsafe impl Sync for MappedInput {}
 
-impl Window {
-    /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](tells_residency) which pages
+impl MappedInput {
+    /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](reports_residency) which pages
     /// are resident.
     fn new(file: &Arc<File>, offset: u64, bytes: u64, told: bool) -> Option<Self> {
         let map = Map::window(file.as_fd(), offset, bytes).ok()?;
-        let words = if told { bytes.div_ceil(UNIT).div_ceil(64) } else { 0 };
+        let words = if told { bytes.div_ceil(UNIT_BYTES).div_ceil(64) } else { 0 };
         let brought = (0..words).map(|_| AtomicU64::new(0)).collect();
         Some(Self { file: Arc::clone(file), offset, map, brought })
     }
 
     /// Returns the elements of a block, which is contiguous in the array.
     pub fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
-        let bytes = bytes_of(shape, &slot.datatype);
+        let bytes = byte_size(shape, &slot.datatype);
         let at = slot.first_byte(offset);
         let first = self.map.at(at, bytes).filter(|_| self.bring(at, bytes))?;
         // SAFETY: at() checked that these bytes are inside the map, which lives as long as self.
@@ -60,7 +60,7 @@ impl Window {
 
     /// Ensures that `bytes` bytes from `at` on can be read; `false` if the file no longer backs them.
     fn bring(&self, at: u64, bytes: u64) -> bool {
-        let units = at / UNIT..at.saturating_add(bytes).div_ceil(UNIT);
+        let units = at / UNIT_BYTES..at.saturating_add(bytes).div_ceil(UNIT_BYTES);
         let bit = |unit: u64| {
             let word = usize::try_from(unit / 64).ok().and_then(|word| self.brought.get(word))?;
             Some((word, 1_u64 << (unit % 64)))
@@ -71,8 +71,8 @@ impl Window {
         if brought && self.reaches(at, bytes) && self.map.is_resident(at, bytes) == Some(true) {
             return true;
         }
-        let from = units.start * UNIT;
-        let end = units.end.saturating_mul(UNIT).min(self.map.region().1 as u64);
+        let from = units.start * UNIT_BYTES;
+        let end = units.end.saturating_mul(UNIT_BYTES).min(self.map.region().1 as u64);
         // Populates whole units, so that an adjacent part is already resident.
         if self.map.populate(from, end.saturating_sub(from)) {
             units.filter_map(bit).for_each(|(word, bit)| {
@@ -92,31 +92,34 @@ impl Window {
 }
 
 /// Inputs of a plan, each mapped if possible.
-pub type Windows = Arc<Vec<Option<Window>>>;
+pub type MappedInputs = Arc<Vec<Option<MappedInput>>>;
 
-struct Mapped {
+struct CacheEntry {
     key: Arc<SessionKey>,
-    windows: Windows,
+    windows: MappedInputs,
     used: Instant,
 }
 
-static MAPPED: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
+static MAPPED: Mutex<Vec<CacheEntry>> = Mutex::new(Vec::new());
 
 /// Identity of a file on disk (device, inode), and its version (size, time of change).
 pub type State = ((u64, u64), (u64, i64, i64));
 
 /// Returns the mapped inputs of the plan with this key. `look` returns the file, opened read-only, and its
 /// current state.
-pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, State)>) -> Option<Windows> {
+pub fn mapped<F: AsFd>(
+    key: &Arc<SessionKey>,
+    look: impl FnOnce() -> Option<(F, State)>,
+) -> Option<MappedInputs> {
     if !key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. })) {
         return None;
     }
     let now = Instant::now();
     let mut known = cache(&MAPPED)?;
-    known.retain(|m| now.duration_since(m.used) < IDLE);
+    known.retain(|m| now.duration_since(m.used) < IDLE_TIMEOUT);
     let found = known.iter().position(|m| Arc::ptr_eq(&m.key, key) || m.key == *key);
     if let Some(entry) = found.and_then(|at| known.get_mut(at))
-        && now.duration_since(entry.used) < FRESH
+        && now.duration_since(entry.used) < MAX_STAMP_AGE
     {
         entry.used = now;
         return Some(Arc::clone(&entry.windows));
@@ -136,17 +139,17 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
         return None;
     }
     let file = Arc::new(File::from(file.as_fd().try_clone_to_owned().ok()?));
-    let told = tells_residency(file.as_fd(), state.1.0);
+    let told = reports_residency(file.as_fd(), state.1.0);
     // The first slot is the output.
     let windows = key.slots.iter().skip(1).map(|slot| match slot.source {
-        Source::Mapped { offset, bytes, .. } => Window::new(&file, offset, bytes, told),
+        Source::Mapped { offset, bytes, .. } => MappedInput::new(&file, offset, bytes, told),
         _ => None,
     });
     let windows = Arc::new(windows.collect::<Vec<_>>());
-    if known.len() >= MAX_MAPPED {
+    if known.len() >= MAX_MAPPED_FILES {
         known.remove(0);
     }
-    known.push(Mapped { key: Arc::clone(key), windows: Arc::clone(&windows), used: now });
+    known.push(CacheEntry { key: Arc::clone(key), windows: Arc::clone(&windows), used: now });
     drop(known);
     idle::watch();
     Some(windows)
@@ -155,9 +158,9 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
 /// Unmaps inputs that were not used for a while. Returns the time at which the next file is due.
 pub(super) fn end_idle() -> Option<Instant> {
     let now = Instant::now();
-    let Some(mut known) = cache(&MAPPED) else { return now.checked_add(idle::BUSY) };
-    known.retain(|m| now.duration_since(m.used) < IDLE);
-    known.iter().filter_map(|m| m.used.checked_add(IDLE)).min()
+    let Some(mut known) = cache(&MAPPED) else { return now.checked_add(idle::RETRY_INTERVAL) };
+    known.retain(|m| now.duration_since(m.used) < IDLE_TIMEOUT);
+    known.iter().filter_map(|m| m.used.checked_add(IDLE_TIMEOUT)).min()
 }
 
 #[cfg(test)]
@@ -168,15 +171,15 @@ mod tests {
 
     fn check(name: &str, told: bool) {
         let path = std::env::temp_dir().join(format!("hyperchunk-window-{}-{name}", std::process::id()));
-        let rows = 3 * UNIT / 1000 + 7;
+        let rows = 3 * UNIT_BYTES / 1000 + 7;
         let file: Vec<u8> = (0..17 + rows * 1000).map(|n| (n % 251) as u8).collect();
         fs::write(&path, &file).unwrap();
         let size = file.len() as u64;
         let slot =
             Slot { name: "a".into(), datatype: Datatype::parse("uint8").unwrap(), dims: vec![rows, 1000] };
         let opened = Arc::new(File::open(&path).unwrap());
-        assert!(tells_residency(opened.as_fd(), size));
-        let window = Window::new(&opened, 17, size - 17, told).unwrap();
+        assert!(reports_residency(opened.as_fd(), size));
+        let window = MappedInput::new(&opened, 17, size - 17, told).unwrap();
         for _ in 0..3 {
             for row in [0, 1, 200, 300, rows - 7] {
                 let at = 17 + usize::try_from(row).unwrap() * 1000;
@@ -187,7 +190,7 @@ mod tests {
         assert!(window.part(&slot, &[rows - 6, 0], &[7, 1000]).is_none());
         // Truncated to a part that starts with the last rows: the preceding bytes are still there.
         let cut = OpenOptions::new().write(true).open(&path).unwrap();
-        cut.set_len(UNIT).unwrap();
+        cut.set_len(UNIT_BYTES).unwrap();
         assert!(window.part(&slot, &[rows - 7, 0], &[7, 1000]).is_none());
         assert_eq!(window.part(&slot, &[0, 0], &[7, 1000]).unwrap(), &file[17..7017]);
         cut.set_len(20_000).unwrap();

@@ -73,7 +73,7 @@ const MODULES: &[(&str, &[&str])] = &[
 ];
 
 /// Maximum number of remembered sources.
-const MAX_KNOWN: usize = 4096;
+const MAX_CACHED_SOURCES: usize = 4096;
 
 /// Hashes of sources that failed with only the modules that they name.
 static NEEDS_ALL: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
@@ -98,7 +98,7 @@ impl Modules {
     /// The source is untrusted, so it is searched for words and not parsed. A function that fails is [tried
     /// again](needs_all) with every module, so a missed one costs only time. A function that could have had
     /// side effects before it failed, through its profile's grants, gets every module at once.
-    pub(super) fn of(source: &str, compiled: bool, grants: &Grants) -> Self {
+    pub(super) fn from_source(source: &str, compiled: bool, grants: &Grants) -> Self {
         let acts = grants.has_files() || !grants.connect.is_empty();
         let imports =
             grants.imports.iter().any(|module| mentions(source, module.split('.').next().unwrap_or(module)));
@@ -156,7 +156,7 @@ fn known(source: &str) -> bool {
 pub(super) fn needs_all(source: &str) {
     let Ok(mut known) = NEEDS_ALL.lock() else { return };
     let known = known.get_or_insert_default();
-    if known.len() >= MAX_KNOWN {
+    if known.len() >= MAX_CACHED_SOURCES {
         known.clear();
     }
     known.insert(hash(source));
@@ -166,33 +166,33 @@ pub(super) fn needs_all(source: &str) {
 mod tests {
     use super::*;
 
-    fn of(source: &str) -> Modules {
-        Modules::of(source, false, &Grants::default())
+    fn modules(source: &str) -> Modules {
+        Modules::from_source(source, false, &Grants::default())
     }
 
     #[test]
     fn a_loop_over_elements_gets_what_it_names() {
         let source = "import math\ndef dynamic_dataset():\n    a = lib.getData('a')\n    for i in range(9): a[i] = math.sin(i)\n";
-        assert_eq!(of(source), Modules { names: vec!["math"], partial: true });
-        assert_eq!(of("def dynamic_dataset(): pass"), Modules { names: vec![], partial: true });
-        assert!(of("from datetime import date").names.contains(&"_strptime"));
+        assert_eq!(modules(source), Modules { names: vec!["math"], partial: true });
+        assert_eq!(modules("def dynamic_dataset(): pass"), Modules { names: vec![], partial: true });
+        assert!(modules("from datetime import date").names.contains(&"_strptime"));
     }
 
     #[test]
     fn arrays_and_failures_get_all() {
         for source in ["import numpy as np", "out[0:9] = 1", "lib.array('x')", "x[slice(3)]"] {
-            assert_eq!(of(source), Modules::all(), "{source}");
+            assert_eq!(modules(source), Modules::all(), "{source}");
         }
-        assert_eq!(Modules::of("", true, &Grants::default()), Modules::all());
+        assert_eq!(Modules::from_source("", true, &Grants::default()), Modules::all());
         let grants = Grants { read: vec!["/data".into()], ..Grants::default() };
-        assert_eq!(Modules::of("", false, &grants), Modules::all());
+        assert_eq!(Modules::from_source("", false, &grants), Modules::all());
         let grants = Grants { imports: vec!["scipy.signal".into()], ..Grants::default() };
-        assert_eq!(Modules::of("import scipy", false, &grants), Modules::all());
-        assert!(Modules::of("import math", false, &grants).partial);
+        assert_eq!(Modules::from_source("import scipy", false, &grants), Modules::all());
+        assert!(Modules::from_source("import math", false, &grants).partial);
         let source = "this one fails";
-        assert!(of(source).partial);
+        assert!(modules(source).partial);
         needs_all(source);
-        assert_eq!(of(source), Modules::all());
+        assert_eq!(modules(source), Modules::all());
     }
 
     #[test]

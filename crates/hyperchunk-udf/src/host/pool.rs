@@ -3,20 +3,20 @@
 use super::idle;
 use super::session::{JobSlot, Session};
 use crate::profile::Profile;
-use crate::protocol::IDLE;
+use crate::protocol::IDLE_TIMEOUT;
 use crate::stub::RecordDigest;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of pooled sessions.
-const MAX_IDLE: usize = 16;
+const MAX_IDLE_SESSIONS: usize = 16;
 /// Maximum shared memory of a pooled session.
-const MAX_KEPT_BYTES: usize = 512 << 20;
+const MAX_IDLE_BYTES: usize = 512 << 20;
 
 /// Time after a call at which an idle worker is asked to show that it waits for the next.
-const SETTLED: Duration = Duration::from_millis(200);
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// Time that it then has to do so: on a busy machine, it has to wait to be scheduled.
-const PATIENCE: Duration = Duration::from_millis(500);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Identity of an evaluation: one worker may serve all evaluations with the same key. A worker never serves
 /// another file or another record, since it could leak data from one to the other.
@@ -47,7 +47,7 @@ pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleSession {
     key: Arc<SessionKey>,
     session: Session,
     since: Instant,
@@ -55,17 +55,17 @@ struct Idle {
     asked: Option<Instant>,
 }
 
-impl Idle {
+impl IdleSession {
     /// Returns whether the worker waits for calls, as far as is known by now. A worker that reported the end
     /// of its call but reads no message, or continues to compute, has to be ended.
-    fn waits(&mut self, now: Instant) -> bool {
+    fn is_waiting(&mut self, now: Instant) -> bool {
         match self.asked {
             _ if !self.session.is_ours() => true,
-            None if now.duration_since(self.since) >= SETTLED => {
+            None if now.duration_since(self.since) >= SETTLE_TIME => {
                 self.asked = Some(now);
                 self.session.ask_to_look()
             }
-            Some(asked) if now.duration_since(asked) >= PATIENCE => self.session.has_looked(),
+            Some(asked) if now.duration_since(asked) >= REPLY_TIMEOUT => self.session.has_looked(),
             _ => true,
         }
     }
@@ -73,7 +73,7 @@ impl Idle {
 
 /// Pool of the process's idle sessions.
 #[derive(Debug)]
-pub struct Pool(Mutex<Vec<Idle>>);
+pub struct Pool(Mutex<Vec<IdleSession>>);
 
 impl Pool {
     /// Returns the pool of the process.
@@ -86,7 +86,7 @@ impl Pool {
     pub fn take(&self, key: &Arc<SessionKey>) -> Option<Session> {
         let mut idle = cache(&self.0)?;
         // The last one is the likeliest: the preceding chunk returned it.
-        let is_wanted = |i: &Idle| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
+        let is_wanted = |i: &IdleSession| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
         while let Some(at) = idle.iter().rposition(is_wanted) {
             let session = idle.remove(at).session;
             if !session.is_over() && session.is_here() {
@@ -100,14 +100,14 @@ impl Pool {
 
     /// Returns a session to the pool for the next read.
     pub fn put(&self, key: Arc<SessionKey>, session: Session) {
-        if session.shared_bytes() > MAX_KEPT_BYTES || session.is_worn {
+        if session.shared_bytes() > MAX_IDLE_BYTES || session.is_worn {
             return;
         }
         let Some(mut idle) = cache(&self.0) else { return };
-        if idle.len() >= MAX_IDLE {
+        if idle.len() >= MAX_IDLE_SESSIONS {
             idle.remove(0);
         }
-        idle.push(Idle { key, session, since: Instant::now(), asked: None });
+        idle.push(IdleSession { key, session, since: Instant::now(), asked: None });
         drop(idle);
         idle::watch();
     }
@@ -115,11 +115,12 @@ impl Pool {
     /// Ends sessions that were not used for a while. Returns the time at which the next one is due.
     pub(super) fn end_idle(&self) -> Option<Instant> {
         let now = Instant::now();
-        let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::BUSY) };
-        let is_due =
-            |i: &mut Idle| now.duration_since(i.since) >= IDLE || i.session.is_over() || !i.waits(now);
-        let due: Vec<Idle> = idle.extract_if(.., is_due).collect();
-        let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE)).min();
+        let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::RETRY_INTERVAL) };
+        let is_due = |i: &mut IdleSession| {
+            now.duration_since(i.since) >= IDLE_TIMEOUT || i.session.is_over() || !i.is_waiting(now)
+        };
+        let due: Vec<IdleSession> = idle.extract_if(.., is_due).collect();
+        let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE_TIMEOUT)).min();
         // Ending a process takes a moment, during which the pool must not be locked.
         drop(idle);
         drop(due);

@@ -1,8 +1,8 @@
 //! Test of each language with an empty function, for `hyperchunk doctor`.
 
+use super::dirty_pages::Owner;
 use super::locate::Programs;
 use super::session::{Job, JobSlot, Session, Source};
-use super::written::Owner;
 use crate::backend::Backend;
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,13 +28,13 @@ const PTX: &[u8] = b"// hyperchunk kernel k\n.version 6.0\n.target sm_70\n.addre
     st.global.u8 [%rd2], %r1;\nret;\n}\n";
 
 /// Maximum number of timed starts, if they are fast.
-const STARTS: usize = 5;
+const START_COUNT: usize = 5;
 /// Total time after which no further start is timed.
-const AT_MOST: Duration = Duration::from_millis(100);
+const MAX_PROBE_TIME: Duration = Duration::from_millis(100);
 
 /// Language that works.
 #[derive(Clone, Copy, Debug)]
-pub struct Probed {
+pub struct ProbeResult {
     /// Layers of the sandbox.
     pub layers: Layers,
     /// Version of the kernel's Landlock.
@@ -47,7 +47,7 @@ pub struct Probed {
 ///
 /// # Errors
 /// The reason why functions in this language would not run here.
-pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bool) -> Result<Probed> {
+pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bool) -> Result<ProbeResult> {
     profile.allow(backend, None)?;
     let source = match backend {
         Backend::Python => "def dynamic_dataset():\n    lib.getData(\"x\")[0] = 7\n",
@@ -90,7 +90,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bo
     }
     drop(session);
     let start = if timed { start_time(&job, programs) } else { None };
-    Ok(Probed { layers, landlock_abi, start })
+    Ok(ProbeResult { layers, landlock_abi, start })
 }
 
 /// Returns the median of a few starts, or `None` when one fails, which is no failure of the language: it has
@@ -100,7 +100,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bo
 /// so it does not count.
 fn start_time(job: &Job<'_>, programs: &Programs) -> Option<Duration> {
     let mut times = Vec::new();
-    while times.len() < STARTS && times.iter().sum::<Duration>() < AT_MOST {
+    while times.len() < START_COUNT && times.iter().sum::<Duration>() < MAX_PROBE_TIME {
         let begin = Instant::now();
         let started = Session::start(job, programs).ok()?;
         times.push(begin.elapsed());

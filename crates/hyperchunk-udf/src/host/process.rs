@@ -1,7 +1,7 @@
 //! Starting and stopping of processes without threads, signal handlers or effects on the host's other
 //! children.
 
-use super::lasting;
+use super::spawner_thread;
 use crate::error::{Error, Result, fail};
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -121,7 +121,7 @@ pub(crate) fn spawn(
         [stdout, stderr].iter().chain(fds).map(|&fd| duplicate_high(fd)).collect::<Result<_>>()?;
     let launch = Launch { path, words, environment, high };
     // The new process ends with the thread that starts it.
-    let pid = match lasting::run(move || launch.start())? {
+    let pid = match spawner_thread::run(move || launch.start())? {
         Ok(pid) => pid,
         Err(error) => fail!(Worker, "starting {}: {error}", program.display()),
     };
@@ -194,11 +194,11 @@ impl Launch {
 }
 
 /// Lower bound for duplicates: a new process uses smaller numbers.
-const FIRST_HIGH: libc::c_int = 16;
+const MIN_HIGH_FD: libc::c_int = 16;
 
 fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: plain system call on a live descriptor.
-    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_HIGH) };
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, MIN_HIGH_FD) };
     if copy < 0 {
         let error = std::io::Error::last_os_error();
         // EINVAL here means that the limit of descriptors is below the requested number.

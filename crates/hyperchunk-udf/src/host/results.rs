@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** a failure of this cache never fails a read.
 
-use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder};
+use super::disk_cache::{CacheKey, CacheKind, DiskCache, UNKNOWN_BYTES, cache_folder};
 use super::session::Session;
 use crate::error::{Result, fail};
 use crate::keys;
@@ -23,12 +23,13 @@ use std::sync::atomic::AtomicU64;
 
 const VARIABLE: &str = "HYPERCHUNK_RESULT_CACHE";
 /// Default maximum size of all results.
-const MAX_BYTES: u64 = 1 << 30;
-static KIND: Kind = Kind { mark: b"HCRESLT1", extension: "result", written: AtomicU64::new(UNKNOWN) };
+const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+static KIND: CacheKind =
+    CacheKind { mark: b"HCRESLT1", extension: "result", written: AtomicU64::new(UNKNOWN_BYTES) };
 
 /// Cache of results.
 #[derive(Clone, Debug)]
-pub struct Results(Kept);
+pub struct Results(DiskCache);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,9 +55,9 @@ impl Results {
         match word.to_str() {
             Some("" | "0") => Ok(None),
             Some("1") if setting.is_some() => Ok(setting),
-            Some("1") => Ok(Some(Results::new(default_folder()?, MAX_BYTES))),
+            Some("1") => Ok(Some(Results::new(default_folder()?, DEFAULT_MAX_BYTES))),
             _ if Path::new(&word).is_absolute() => {
-                let max_bytes = setting.map_or(MAX_BYTES, |s| s.0.max_bytes);
+                let max_bytes = setting.map_or(DEFAULT_MAX_BYTES, |s| s.0.max_bytes);
                 Ok(Some(Results::new(word.into(), max_bytes)))
             }
             _ => fail!(Key, "{VARIABLE} is neither 0, 1 nor an absolute path"),
@@ -66,7 +67,7 @@ impl Results {
     /// Returns the cache for the results of a record in a profile, if they are cacheable: the function must
     /// depend on its inputs alone, not on files, servers or the version of a granted module, and the inputs
     /// must not contain addresses.
-    pub fn of(record: &Record, profile: &Profile) -> Option<Self> {
+    pub fn for_record(record: &Record, profile: &Profile) -> Option<Self> {
         let grants = &profile.grants;
         let alone = !grants.has_files() && grants.connect.is_empty() && grants.imports.is_empty();
         let plain = record.backend.has_worker() && record.slots().all(|slot| !slot.datatype.has_pointers());
@@ -77,11 +78,11 @@ impl Results {
     }
 
     fn new(folder: PathBuf, max_bytes: u64) -> Self {
-        Results(Kept { folder, max_bytes, kind: &KIND })
+        Results(DiskCache { folder, max_bytes, kind: &KIND })
     }
 
     /// Returns the folder.
-    pub fn kept(&self) -> &Kept {
+    pub fn kept(&self) -> &DiskCache {
         &self.0
     }
 }
@@ -99,7 +100,7 @@ pub fn call(
 ) -> Result<()> {
     let Some(results) = results else { return session.call(blocks) };
     let bytes = blocks.first().and_then(|(_, (_, shape))| {
-        usize::try_from(crate::record::bytes_of(shape, &record.output.datatype)).ok()
+        usize::try_from(crate::record::byte_size(shape, &record.output.datatype)).ok()
     });
     let (Some(bytes), Some(key)) = (bytes, key(session, record, (digest, file_path), &blocks)) else {
         return session.call(blocks);
@@ -121,7 +122,7 @@ fn key(
     record: &Record,
     (digest, file_path): (RecordDigest, &str),
     blocks: &[(u64, Block)],
-) -> Option<Key> {
+) -> Option<CacheKey> {
     let mut hash = Sha256::new();
     let mut field = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
@@ -136,11 +137,11 @@ fn key(
             field(&number.to_le_bytes());
         }
         if (1..=record.inputs.len()).contains(&n) {
-            let bytes = usize::try_from(crate::record::bytes_of(shape, &slot.datatype)).ok()?;
+            let bytes = usize::try_from(crate::record::byte_size(shape, &slot.datatype)).ok()?;
             field(session.input(n)?.get(..bytes)?);
         }
     }
-    Some(Key(hash.finalize().into()))
+    Some(CacheKey(hash.finalize().into()))
 }
 
 /// Reads `cache.toml` in the folder `config`: the cache of results, and whether code may be cached.
@@ -165,7 +166,7 @@ fn parse_setting(text: &str) -> Result<(Option<Results>, bool)> {
         Some(path) if !path.is_absolute() => fail!(Key, "`folder` is not an absolute path"),
         folder => {
             let folder = folder.map_or_else(default_folder, Ok)?;
-            Some(Results::new(folder, file.max_mib.map_or(MAX_BYTES, |n| n.clamp(1, 1 << 20) << 20)))
+            Some(Results::new(folder, file.max_mib.map_or(DEFAULT_MAX_BYTES, |n| n.clamp(1, 1 << 20) << 20)))
         }
     };
     Ok((results, file.code.unwrap_or(true)))

@@ -1,16 +1,15 @@
 //! One worker that has loaded one function: its shared memory, its calls and its end.
 
-use super::code::{self, Code, MAX_CODE};
+use super::code::{self, Code, MAX_CODE_BYTES};
+use super::dirty_pages::{DirtyPages, Owner};
+use super::function_output::{self, OutputPipe};
 use super::interrupt;
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::modules::{self, Modules};
-use super::printed::{self, Printed};
 use super::process::Exit;
-use super::processor;
 use super::worker::Worker;
-use super::written::{Owner, Written};
-use super::{verdict, zygote};
+use super::{cpu_affinity, exit_status, zygote};
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -18,10 +17,12 @@ use crate::escape::escape;
 use crate::memory::{self, Shared};
 use crate::network::Broker;
 use crate::profile::{Grants, Profile};
-use crate::protocol::{self, Answer, Asked, Doorbell, LACKS_MODULES, MAX_MESSAGE, Place, STATUS_BYTES, Task};
+use crate::protocol::{
+    self, Doorbell, LACKS_MODULES_EXIT, MAX_MESSAGE_BYTES, Reply, Request, STATUS_BYTES, SlotLocation, Task,
+};
 use crate::record::{Block, Needs};
-use crate::socket::{self, Received};
-use crate::stored::Decodes;
+use crate::socket::{self, ReceiveResult};
+use crate::stored::DecodeSupport;
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -30,12 +31,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Number of `sched_yield` calls before the host blocks. One is usually enough.
-const YIELDS: u32 = 6;
+const YIELD_COUNT: u32 = 6;
 /// Time limit for starting a worker. Afterwards the profile's limit applies.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Duration above which a call gets a processor of its own. A shorter call runs on the caller's processor,
 /// whose cache holds the data and where a wake-up costs a tenth.
-const HEAVY: Duration = Duration::from_millis(2);
+const SLOW_CALL: Duration = Duration::from_millis(2);
 
 /// Processor time that an idle worker may use: threads of libraries wind down.
 const IDLE_CPU: Duration = Duration::from_millis(100);
@@ -47,7 +48,7 @@ pub enum Source {
     Output(u64),
     /// Copied in by the host; the maximum number of bytes.
     Copied(u64),
-    /// Copied in by the host, in stored form if the worker [decodes](Decodes) it and as elements otherwise; the maximum number of bytes.
+    /// Copied in by the host, in stored form if the worker [decodes](DecodeSupport) it and as elements otherwise; the maximum number of bytes.
     Stored(u64),
     /// Mapped by the worker from file number `file` of the job.
     Mapped {
@@ -108,16 +109,16 @@ pub struct Session {
     slots: Vec<JobSlot>,
     label: String,
     regions: Vec<Region>,
-    written: Vec<Written>,
+    written: Vec<DirtyPages>,
     profile: Profile,
     layers: Layers,
     landlock_abi: u32,
     inputs_at: u64,
-    decodes: Decodes,
+    decodes: DecodeSupport,
     /// Number of bytes of stored data in each slot; 0 for elements.
     stored: Vec<u64>,
     undecoded: bool,
-    places: Vec<Place>,
+    places: Vec<SlotLocation>,
     outgoing: Vec<u8>,
     message: Vec<u8>,
     seq: u32,
@@ -149,7 +150,7 @@ impl Session {
     /// `Refused` when a layer of the sandbox is missing, `Failed` when the source does not load, `Worker`,
     /// `Limit`.
     pub fn start(job: &Job<'_>, programs: &Programs) -> Result<Self> {
-        let code = code::of(job, programs)?;
+        let code = code::load(job, programs)?;
         let task = if code.is_some() { Task::RunCode } else { Task::Run };
         loop {
             let mut session = Session::locked(job, programs, task, code.as_ref().map(Code::bytes))?;
@@ -183,11 +184,11 @@ impl Session {
         let mut code = Vec::new();
         loop {
             match session.receive(session.wall.saturating_sub(start.elapsed()))? {
-                Answer::Code(_) if start.elapsed() > session.wall => return Err(session.too_slow()),
-                Answer::Code(piece) if !piece.is_empty() && code.len() + piece.len() <= MAX_CODE => {
+                Reply::Code(_) if start.elapsed() > session.wall => return Err(session.too_slow()),
+                Reply::Code(piece) if !piece.is_empty() && code.len() + piece.len() <= MAX_CODE_BYTES => {
                     code.extend_from_slice(&piece);
                 }
-                Answer::Loaded => return Ok(code),
+                Reply::Loaded => return Ok(code),
                 other => return Err(session.unexpected(&other)),
             }
         }
@@ -210,7 +211,7 @@ impl Session {
         let arena = Shared::new(arena_bytes, true)?;
         let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
         let modules = match job.backend {
-            Backend::Python => Modules::of(job.source, job.compiled.is_some(), &job.profile.grants),
+            Backend::Python => Modules::from_source(job.source, job.compiled.is_some(), &job.profile.grants),
             _ => Modules::default(),
         };
         let folder = Session::folder(&job.profile.grants);
@@ -233,19 +234,19 @@ impl Session {
             arena,
             inputs,
             places: Vec::with_capacity(regions.len()),
-            written: regions.iter().map(|_| Written::default()).collect(),
+            written: regions.iter().map(|_| DirtyPages::default()).collect(),
             regions,
             slots: job.slots.clone(),
-            label: printed::label(job.file_path, job.slots.first().map_or("", |slot| &slot.name)),
+            label: function_output::label(job.file_path, job.slots.first().map_or("", |slot| &slot.name)),
             profile: job.profile.clone(),
             layers: Layers(0),
             landlock_abi: 0,
             inputs_at: 0,
-            decodes: Decodes::Nothing,
+            decodes: DecodeSupport::Nothing,
             stored: vec![0; job.slots.len()],
             undecoded: false,
             outgoing: Vec::new(),
-            message: vec![0; MAX_MESSAGE],
+            message: vec![0; MAX_MESSAGE_BYTES],
             seq: 0,
             slow_calls: 0,
             partial: false,
@@ -273,23 +274,23 @@ impl Session {
         fds.extend(compiled.iter().chain(&code).map(|c| c.as_fd()));
         let sent = socket::send_now(session.worker.socket.as_fd(), b"setup", &fds);
         drop(fds);
-        session.told(sent)?;
-        session.follow_caller(processor::current());
+        session.check_sent(sent)?;
+        session.follow_caller(cpu_affinity::current());
         session.handshake()?;
         Ok(session)
     }
 
     fn handshake(&mut self) -> Result<()> {
-        socket::set_timeout(self.worker.socket.as_fd(), interrupt::LOOK)?;
-        let mut answer = self.receive(START)?;
-        if let Answer::Moved(pid) = answer {
+        socket::set_timeout(self.worker.socket.as_fd(), interrupt::POLL_INTERVAL)?;
+        let mut answer = self.receive(START_TIMEOUT)?;
+        if let Reply::Moved(pid) = answer {
             self.worker.move_to(pid).inspect_err(|_| self.worker.process.kill())?;
             self.cpu = None;
-            self.follow_caller(processor::current());
-            answer = self.receive(START)?;
+            self.follow_caller(cpu_affinity::current());
+            answer = self.receive(START_TIMEOUT)?;
         }
         match answer {
-            Answer::Ready { layers, landlock_abi, inputs_at, decodes } => {
+            Reply::Ready { layers, landlock_abi, inputs_at, decodes } => {
                 self.inputs_at = inputs_at;
                 self.decodes = decodes;
                 self.layers = Layers(layers);
@@ -325,13 +326,13 @@ impl Session {
     /// Waits until the worker has loaded the function.
     fn loaded(&mut self, code: Option<&Code>) -> Result<()> {
         let mut answer = self.receive(self.wall)?;
-        if let (Answer::Useless, Some(code)) = (&answer, code) {
+        if let (Reply::Useless, Some(code)) = (&answer, code) {
             // The worker compiles the module itself. The next worker gets other code.
             code.forget();
             answer = self.receive(self.wall)?;
         }
         match answer {
-            Answer::Loaded => Ok(()),
+            Reply::Loaded => Ok(()),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -358,7 +359,7 @@ impl Session {
             if end > region.bytes || *stored > region.bytes {
                 fail!(Worker, "a block of {dims:?} outside its memory")
             }
-            self.places.push(Place { segment: region.segment, offset, dims, start, stored: *stored });
+            self.places.push(SlotLocation { segment: region.segment, offset, dims, start, stored: *stored });
         }
         if self.places.len() != self.regions.len() {
             fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())
@@ -374,9 +375,9 @@ impl Session {
         }
         let together = self.slow_calls <= 2;
         if together {
-            self.follow_caller(processor::current());
+            self.follow_caller(cpu_affinity::current());
         } else {
-            self.roam();
+            self.unpin_cpu();
         }
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
             if self.worker.process.is_there() {
@@ -386,15 +387,15 @@ impl Session {
         }
         protocol::encode_call(self.seq, &self.places, &mut self.outgoing);
         let sent = socket::send_now(self.worker.socket.as_fd(), &self.outgoing, &[]);
-        self.told(sent)?;
+        self.check_sent(sent)?;
         let answer = self.wait(start, together);
         // A single slow call may be due to the load of the machine.
-        self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
+        self.slow_calls = if start.elapsed() > SLOW_CALL { self.slow_calls.saturating_add(1) } else { 0 };
         match answer? {
-            Answer::Done(_) => {}
-            Answer::Undecoded(seq) if seq == self.seq && self.stored.iter().any(|bytes| *bytes > 0) => {
+            Reply::Done(_) => {}
+            Reply::Undecoded(seq) if seq == self.seq && self.stored.iter().any(|bytes| *bytes > 0) => {
                 // The worker gets elements from now on; its memory holds none yet.
-                self.decodes = Decodes::Nothing;
+                self.decodes = DecodeSupport::Nothing;
                 self.stored.fill(0);
                 self.stamp = u64::MAX;
                 self.undecoded = true;
@@ -402,10 +403,10 @@ impl Session {
             }
             other => return Err(self.unexpected(&other)),
         }
-        if Printed::forward(&mut self.worker.printed, self.worker.socket.as_fd(), &self.label) {
+        if OutputPipe::forward(&mut self.worker.printed, self.worker.socket.as_fd(), &self.label) {
             // Only the message of a call whose end was already seen on the doorbell may arrive.
             match self.receive(Duration::from_secs(1))? {
-                Answer::Done(seq) if seq == self.seq => {}
+                Reply::Done(seq) if seq == self.seq => {}
                 other => return Err(self.unexpected(&other)),
             }
         }
@@ -428,10 +429,10 @@ impl Session {
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn lend(&mut self, memory: BorrowedFd<'_>, bytes: u64) -> Result<Option<String>> {
-        let asked = protocol::encode_asked(Asked::Lend(bytes));
+        let asked = protocol::encode_request(Request::Lend(bytes));
         for (bytes, fds) in [(asked.as_slice(), [].as_slice()), (b"memory", &[memory])] {
             let sent = socket::send_now(self.worker.socket.as_fd(), bytes, fds);
-            self.told(sent)?;
+            self.check_sent(sent)?;
         }
         self.receive_lent()
     }
@@ -442,28 +443,28 @@ impl Session {
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn take_back(&mut self) -> Result<()> {
         let sent =
-            socket::send_now(self.worker.socket.as_fd(), &protocol::encode_asked(Asked::TakeBack), &[]);
-        self.told(sent)?;
+            socket::send_now(self.worker.socket.as_fd(), &protocol::encode_request(Request::TakeBack), &[]);
+        self.check_sent(sent)?;
         match self.receive_lent()? {
             None => Ok(()),
-            Some(_) => Err(self.unexpected(&Answer::Lent(None))),
+            Some(_) => Err(self.unexpected(&Reply::Lent(None))),
         }
     }
 
     fn receive_lent(&mut self) -> Result<Option<String>> {
         let mut answer = self.receive(self.wall)?;
         // The message of a call whose end was already seen on the doorbell.
-        if matches!(answer, Answer::Done(seq) if seq == self.seq) {
+        if matches!(answer, Reply::Done(seq) if seq == self.seq) {
             answer = self.receive(self.wall)?;
         }
         match answer {
-            Answer::Lent(why) => Ok(why.map(|why| escape(&why, 300))),
+            Reply::Lent(why) => Ok(why.map(|why| escape(&why, 300))),
             other => Err(self.unexpected(&other)),
         }
     }
 
     /// Returns the stored forms that the worker can decode.
-    pub fn decodes(&self) -> Decodes {
+    pub fn decodes(&self) -> DecodeSupport {
         self.decodes
     }
 
@@ -585,14 +586,14 @@ impl Session {
     /// Asks an idle worker to show that it waits for calls; see [`Session::has_looked`]. Returns `false` if it accepts no more messages.
     pub(super) fn ask_to_look(&mut self) -> bool {
         self.idle_cpu = self.worker.process.cpu_used().unwrap_or_default();
-        let asked = protocol::encode_asked(Asked::Look);
+        let asked = protocol::encode_request(Request::Look);
         matches!(socket::send_now(self.worker.socket.as_fd(), &asked, &[]), Ok(true))
     }
 
     /// Returns whether an idle worker has read the message of [`Session::ask_to_look`] and has not computed since.
     pub(super) fn has_looked(&self) -> bool {
         // A GPU driver has threads of its own, and no code of a function runs in parallel to it.
-        let computes = self.decodes == Decodes::Nothing
+        let computes = self.decodes == DecodeSupport::Nothing
             && self.worker.process.is_there()
             && self.worker.process.cpu_used().unwrap_or_default().saturating_sub(self.idle_cpu) > IDLE_CPU;
         !computes && socket::is_taken(self.worker.socket.as_fd())
@@ -613,31 +614,31 @@ impl Session {
     /// With the worker on the same processor, `sched_yield` usually lets it run, and this thread continues
     /// when the worker is done, without a sleep or a wake-up. A worker that has used more than its share is
     /// not scheduled that way. This thread then sleeps, pinned to its processor, since it would otherwise wake up on an idle one with cold caches.
-    fn wait(&mut self, start: Instant, together: bool) -> Result<Answer> {
+    fn wait(&mut self, start: Instant, together: bool) -> Result<Reply> {
         let Some(page) = self.arena.map.at(protocol::DOORBELL_OFFSET as u64, size_of::<Doorbell>() as u64)
         else {
             fail!(Worker, "no doorbell")
         };
         // SAFETY: inside the first page, aligned, mapped for as long as the session; its fields are atomics.
         let doorbell = unsafe { &*page.cast::<Doorbell>() };
-        for _ in 0..if together { YIELDS } else { 0 } {
+        for _ in 0..if together { YIELD_COUNT } else { 0 } {
             if doorbell.is_done(self.seq) {
-                return Ok(Answer::Done(self.seq));
+                return Ok(Reply::Done(self.seq));
             }
             // SAFETY: no preconditions.
             unsafe { libc::sched_yield() };
         }
-        let _stay = if together { processor::Stay::on(self.cpu) } else { None };
+        let _pin = if together { cpu_affinity::CpuPin::on(self.cpu) } else { None };
         doorbell.asleep.store(1, Ordering::SeqCst);
         let answer = if doorbell.is_done(self.seq) {
-            Ok(Answer::Done(self.seq))
+            Ok(Reply::Done(self.seq))
         } else {
             let wall = self.wall;
             // With connections, a call takes several messages, and the limit applies to all of them together.
             let mut left = wall;
             loop {
                 match self.receive(left) {
-                    Ok(Answer::Connect(asked)) => {
+                    Ok(Reply::Connect(asked)) => {
                         left = wall.saturating_sub(start.elapsed());
                         if left.is_zero() {
                             break Err(self.too_slow());
@@ -648,15 +649,15 @@ impl Session {
                         left = wall.saturating_sub(start.elapsed());
                     }
                     // The message of an earlier call whose end was already seen on the doorbell: at most one, unless the worker is hostile.
-                    Ok(Answer::Done(seq))
+                    Ok(Reply::Done(seq))
                         if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall =>
                     {
                         left = wall.saturating_sub(start.elapsed());
                     }
-                    Ok(Answer::Done(seq)) if seq != self.seq && !doorbell.is_done(self.seq) => {
+                    Ok(Reply::Done(seq)) if seq != self.seq && !doorbell.is_done(self.seq) => {
                         break Err(self.too_slow());
                     }
-                    Ok(Answer::Done(_)) => break Ok(Answer::Done(self.seq)),
+                    Ok(Reply::Done(_)) => break Ok(Reply::Done(self.seq)),
                     other => break other,
                 }
             }
@@ -668,7 +669,7 @@ impl Session {
     /// Answers a function's request for a connection. The time counts as the function's.
     fn connect(&mut self, asked: &str, left: Duration) -> Result<()> {
         let Some(broker) = &mut self.broker else {
-            return Err(self.unexpected(&Answer::Connect(escape(asked, 80))));
+            return Err(self.unexpected(&Reply::Connect(escape(asked, 80))));
         };
         let made = broker.connect(asked, left).inspect_err(|_| self.worker.process.kill())?;
         let (text, fd) = match made {
@@ -677,11 +678,11 @@ impl Session {
         };
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|f| f.as_fd()).collect();
         let sent = socket::send_now(self.worker.socket.as_fd(), &text, &fds);
-        self.told(sent).inspect_err(|_| self.ended_idle = false)
+        self.check_sent(sent).inspect_err(|_| self.ended_idle = false)
     }
 
     /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room for it, unless it is hostile.
-    fn told(&mut self, sent: Result<bool>) -> Result<()> {
+    fn check_sent(&mut self, sent: Result<bool>) -> Result<()> {
         match sent {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -697,16 +698,17 @@ impl Session {
         }
     }
 
-    fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        match socket::receive_within(self.worker.socket.as_fd(), &mut self.message, limit, interrupt::LOOK)? {
-            Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
+    fn receive(&mut self, limit: Duration) -> Result<Reply> {
+        let (fd, poll) = (self.worker.socket.as_fd(), interrupt::POLL_INTERVAL);
+        match socket::receive_within(fd, &mut self.message, limit, poll)? {
+            ReceiveResult::Packet(n) => protocol::decode_reply(self.message.get(..n).unwrap_or_default())
                 .inspect_err(|_| self.worker.process.kill()),
-            Received::Closed => Err(self.ended()),
-            Received::Interrupted => {
+            ReceiveResult::Closed => Err(self.ended()),
+            ReceiveResult::Interrupted => {
                 self.worker.process.kill();
                 fail!(Failed, "interrupted")
             }
-            Received::TimedOut => {
+            ReceiveResult::TimedOut => {
                 if self.locked_down {
                     return Err(self.too_slow());
                 }
@@ -727,11 +729,11 @@ impl Session {
         Error::new(ErrorKind::Limit, text)
     }
 
-    fn unexpected(&mut self, answer: &Answer) -> Error {
+    fn unexpected(&mut self, answer: &Reply) -> Error {
         self.worker.process.kill();
         match answer {
-            Answer::Failed(text) => {
-                let printed = self.worker.printed.iter_mut().map(Printed::take).collect::<String>();
+            Reply::Failed(text) => {
+                let printed = self.worker.printed.iter_mut().map(OutputPipe::take).collect::<String>();
                 let hint = if printed.is_empty() {
                     String::new()
                 } else {
@@ -739,7 +741,7 @@ impl Session {
                 };
                 Error::new(ErrorKind::Failed, format!("{}{hint}", escape(text, 600)))
             }
-            Answer::Code(_) => Error::new(ErrorKind::Worker, "the worker sent code out of turn"),
+            Reply::Code(_) => Error::new(ErrorKind::Worker, "the worker sent code out of turn"),
             other => Error::new(ErrorKind::Worker, format!("the worker answered {other:?} out of turn")),
         }
     }
@@ -747,18 +749,18 @@ impl Session {
     /// Returns the reason why the worker has ended.
     fn ended(&mut self) -> Error {
         let exit = match self.worker.process.wait(Duration::from_secs(1)) {
-            None => zygote::exit_of(self.worker.process.pid).unwrap_or(Exit::Unknown),
+            None => zygote::child_exit(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
         // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more, with all modules.
-        let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES));
+        let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES_EXIT));
         if let Some(source) = &lacking {
             modules::needs_all(source);
         }
         self.lacked_modules = lacking.is_some();
         self.ended_idle = exit == Exit::Status(0);
-        let printed = self.worker.printed.iter_mut().map(Printed::take).collect::<String>();
-        verdict::of(exit, self.stopped_for(), &self.profile, &printed)
+        let printed = self.worker.printed.iter_mut().map(OutputPipe::take).collect::<String>();
+        exit_status::explain_exit(exit, self.stopped_for(), &self.profile, &printed)
     }
 
     fn stopped_for(&self) -> Option<(StopReason, i32)> {
@@ -782,15 +784,15 @@ impl Session {
         if cpu.is_none() || self.cpu == cpu || !self.worker.process.is_there() {
             return;
         }
-        self.worker.process.set_affinity(&processor::only(cpu));
+        self.worker.process.set_affinity(&cpu_affinity::only(cpu));
         self.cpu = cpu;
     }
 
     /// Lets the worker run on every processor that the caller may use.
-    fn roam(&mut self) {
+    fn unpin_cpu(&mut self) {
         if self.cpu.take().is_some()
             && self.worker.process.is_there()
-            && let Some(all) = processor::allowed()
+            && let Some(all) = cpu_affinity::allowed()
         {
             self.worker.process.set_affinity(&all);
         }

@@ -26,11 +26,11 @@ struct State {
 }
 
 /// Wait during which SIGINT is noticed.
-pub(super) struct Watch {
+pub(super) struct SigintWatch {
     before: u64,
 }
 
-impl Watch {
+impl SigintWatch {
     /// Starts a wait, or returns `None` if the program does not handle SIGINT.
     pub(super) fn begin() -> Option<Self> {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl Watch {
         }
         state.program?;
         state.waits = state.waits.saturating_add(1);
-        Some(Watch { before: ARRIVED.load(Ordering::Relaxed) })
+        Some(SigintWatch { before: ARRIVED.load(Ordering::Relaxed) })
     }
 
     pub(super) fn has_come(&self) -> bool {
@@ -47,7 +47,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SigintWatch {
     fn drop(&mut self) {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         state.waits = state.waits.saturating_sub(1);
@@ -55,7 +55,7 @@ impl Drop for Watch {
             return;
         }
         let Some(program) = state.program.take() else { return };
-        if current().is_some_and(|now| now.sa_sigaction == ours()) {
+        if current().is_some_and(|now| now.sa_sigaction == handler_address()) {
             // SAFETY: the program's own action, as returned by the system.
             unsafe { libc::sigaction(libc::SIGINT, &raw const program, null_mut()) };
         } else {
@@ -64,7 +64,7 @@ impl Drop for Watch {
     }
 }
 
-fn ours() -> usize {
+fn handler_address() -> usize {
     on_signal as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize
 }
 
@@ -80,15 +80,15 @@ fn current() -> Option<libc::sigaction> {
 /// called from ours.
 fn install() -> Option<libc::sigaction> {
     let program = current()?;
-    let is_handled =
-        !matches!(program.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && program.sa_sigaction != ours();
+    let is_handled = !matches!(program.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
+        && program.sa_sigaction != handler_address();
     if !is_handled || program.sa_flags & libc::SA_RESETHAND != 0 {
         return None;
     }
     HANDLER.store(program.sa_sigaction, Ordering::Relaxed);
     TAKES_INFO.store(program.sa_flags & libc::SA_SIGINFO != 0, Ordering::Release);
     let mut own = program;
-    own.sa_sigaction = ours();
+    own.sa_sigaction = handler_address();
     own.sa_flags |= libc::SA_SIGINFO;
     // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code
     // stays loaded: plugins keep themselves.
@@ -96,8 +96,8 @@ fn install() -> Option<libc::sigaction> {
 }
 
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    type Plain = extern "C" fn(libc::c_int);
-    type WithInfo = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    type SimpleHandler = extern "C" fn(libc::c_int);
+    type InfoHandler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
     ARRIVED.fetch_add(1, Ordering::Relaxed);
     let takes_info = TAKES_INFO.load(Ordering::Acquire);
     let handler = HANDLER.load(Ordering::Relaxed);
@@ -107,9 +107,9 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context
     // SAFETY: the program's handler, called as the system would call it.
     unsafe {
         if takes_info {
-            std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);
+            std::mem::transmute::<usize, InfoHandler>(handler)(signal, info, context);
         } else {
-            std::mem::transmute::<usize, Plain>(handler)(signal);
+            std::mem::transmute::<usize, SimpleHandler>(handler)(signal);
         }
     }
 }

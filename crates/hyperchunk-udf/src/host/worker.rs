@@ -1,8 +1,8 @@
 //! Process of a worker, with its socket and pipes.
 
+use super::function_output::OutputPipe;
 use super::locate::Programs;
 use super::modules::Modules;
-use super::printed::Printed;
 use super::process::{self, Process};
 use super::zygote;
 use crate::backend::Backend;
@@ -17,7 +17,7 @@ pub(super) struct Worker {
     pub(super) process: Process,
     pub(super) socket: OwnedFd,
     /// Pipes for standard output and standard error.
-    pub(super) printed: [Printed; 2],
+    pub(super) printed: [OutputPipe; 2],
     owner: u32,
 }
 
@@ -36,8 +36,8 @@ impl Worker {
             fail!(Worker, "no worker runs {}", backend.short_name())
         }
         let (socket, theirs) = socket::pair()?;
-        let (out, out_theirs) = Printed::new()?;
-        let (err, err_theirs) = Printed::new()?;
+        let (out, out_theirs) = OutputPipe::new()?;
+        let (err, err_theirs) = OutputPipe::new()?;
         let more = match backend {
             Backend::Cuda => process::gpu_environment(programs, decompresses)?,
             _ => Vec::new(),

@@ -1,22 +1,22 @@
 //! Warm Python process: it has imported NumPy once and forks a worker for each session.
 
+use super::function_output::OutputPipe;
 use super::idle;
 use super::locate::Programs;
 use super::modules::Modules;
 use super::pool::cache;
-use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::protocol::IDLE;
-use crate::socket::{self, Received};
+use crate::protocol::IDLE_TIMEOUT;
+use crate::socket::{self, ReceiveResult};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Time limit for the start: importing NumPy from a cold disk takes a while.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of forks after which the parent is replaced, since its children share its address-space layout.
 const MAX_FORKS: u32 = 1000;
 
@@ -25,7 +25,7 @@ struct Zygote {
     /// Forked workers that are not yet [forgotten](forget).
     children: Vec<libc::pid_t>,
     socket: OwnedFd,
-    printed: Printed,
+    printed: OutputPipe,
     python: PathBuf,
     forks: u32,
     /// Time at which it last forked a worker.
@@ -59,7 +59,7 @@ static ZYGOTES: Mutex<Zygotes> = Mutex::new(Zygotes { forks: None, retired: Vec:
 /// Waits for other threads, with a time limit: after a fork, the thread that holds the lock may no longer
 /// exist.
 fn lock() -> Result<MutexGuard<'static, Zygotes>> {
-    let deadline = Instant::now() + START;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         match cache(&ZYGOTES) {
             Some(guard) => return Ok(guard),
@@ -98,7 +98,7 @@ pub(super) fn fork(programs: &Programs, modules: &Modules, fds: [BorrowedFd<'_>;
 }
 
 /// Returns how a forked worker ended.
-pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
+pub(super) fn child_exit(pid: libc::pid_t) -> Option<Exit> {
     let answer = lock().ok()?.parent(pid)?.ask(b'S', pid).ok()?;
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
 }
@@ -135,11 +135,12 @@ pub(super) fn forget(pid: libc::pid_t) {
 /// is due, if it has none.
 pub(super) fn end_idle() -> Option<Instant> {
     let now = Instant::now();
-    let Some(mut zygotes) = cache(&ZYGOTES) else { return now.checked_add(idle::BUSY) };
+    let Some(mut zygotes) = cache(&ZYGOTES) else { return now.checked_add(idle::RETRY_INTERVAL) };
     let is_idle = |zygote: &Zygote| zygote.children.is_empty();
-    let due = zygotes.forks.take_if(|zygote| is_idle(zygote) && now.duration_since(zygote.used) >= IDLE);
+    let due =
+        zygotes.forks.take_if(|zygote| is_idle(zygote) && now.duration_since(zygote.used) >= IDLE_TIMEOUT);
     let next = zygotes.forks.as_ref().filter(|zygote| is_idle(zygote) && zygote.is_ours());
-    let next = next.and_then(|zygote| zygote.used.checked_add(IDLE));
+    let next = next.and_then(|zygote| zygote.used.checked_add(IDLE_TIMEOUT));
     drop(zygotes);
     drop(due);
     next
@@ -152,7 +153,7 @@ fn packet(op: u8, pid: libc::pid_t) -> [u8; 8] {
 
 fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let (socket, theirs) = socket::pair()?;
-    let (printed, pipe) = Printed::new()?;
+    let (printed, pipe) = OutputPipe::new()?;
     let main = programs.python_main();
     let host = std::process::id().to_string();
     let mut arguments: Vec<&std::ffi::OsStr> = ["-I", "-B", "-X", "utf8"].map(std::ffi::OsStr::new).to_vec();
@@ -163,7 +164,7 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     arguments.push(host.as_ref());
     let process = process::spawn(&python, &arguments, &[theirs.as_fd()], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop((theirs, pipe));
-    socket::set_timeout(socket.as_fd(), START)?;
+    socket::set_timeout(socket.as_fd(), START_TIMEOUT)?;
     let owner = std::process::id();
     let mut zygote = Zygote {
         process,
@@ -214,12 +215,12 @@ impl Zygote {
 
     fn receive(&mut self) -> Result<i32> {
         let mut buffer = [0; 4];
-        match socket::receive_within(self.socket.as_fd(), &mut buffer, START, START)? {
-            Received::Packet(4) => Ok(i32::from_le_bytes(buffer)),
-            Received::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
-            Received::Closed => fail!(Worker, "the Python worker ended"),
-            Received::Interrupted => fail!(Failed, "interrupted"),
-            Received::TimedOut => fail!(Worker, "the Python worker does not answer"),
+        match socket::receive_within(self.socket.as_fd(), &mut buffer, START_TIMEOUT, START_TIMEOUT)? {
+            ReceiveResult::Packet(4) => Ok(i32::from_le_bytes(buffer)),
+            ReceiveResult::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
+            ReceiveResult::Closed => fail!(Worker, "the Python worker ended"),
+            ReceiveResult::Interrupted => fail!(Failed, "interrupted"),
+            ReceiveResult::TimedOut => fail!(Worker, "the Python worker does not answer"),
         }
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 
 /// Rewrites as where LuaJIT compiles.
-fn rewrite(source: &str) -> Option<Rewritten> {
-    super::rewrite(source, LEAST)
+fn rewrite(source: &str) -> Option<RewrittenSource> {
+    super::rewrite(source, MIN_ITERATIONS)
 }
 
 /// Makes a function with these locals and this body.

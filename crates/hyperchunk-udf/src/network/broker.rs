@@ -4,7 +4,7 @@ use super::{Endpoint, MAX_CONNECTIONS};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::host::process;
-use crate::protocol::{MAX_MESSAGE, MAX_TEXT};
+use crate::protocol::{MAX_MESSAGE_BYTES, MAX_TEXT_BYTES};
 use crate::socket;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -84,10 +84,11 @@ fn receive(socket: &OwnedFd, limit: Duration, endpoint: &Endpoint) -> Result<Own
     match (fds.pop(), fds.is_empty()) {
         (Some(fd), true) => Ok(fd),
         _ => {
-            let text = String::from_utf8_lossy(text.get(..text.len().min(MAX_TEXT)).unwrap_or_default());
+            let text =
+                String::from_utf8_lossy(text.get(..text.len().min(MAX_TEXT_BYTES)).unwrap_or_default());
             Err(Error::new(ErrorKind::Io, format!("{endpoint}: {}", escape(&text, 400))))
         }
     }
 }
 
-const _: () = assert!(Endpoint::MAX_TEXT < MAX_MESSAGE);
+const _: () = assert!(Endpoint::MAX_TEXT < MAX_MESSAGE_BYTES);

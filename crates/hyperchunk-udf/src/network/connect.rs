@@ -6,7 +6,7 @@
 use super::address::is_public;
 use super::endpoint::Endpoint;
 use crate::error::{Error, Result, fail};
-use crate::protocol::MAX_TEXT;
+use crate::protocol::MAX_TEXT_BYTES;
 use crate::socket;
 use crate::worker::SOCKET;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ pub fn run(arguments: &[OsString]) -> i32 {
         Ok(stream) => socket::send(socket, b"connected", &[stream.as_fd()]),
         Err(error) => {
             let text = error.message();
-            socket::send(socket, text.as_bytes().get(..MAX_TEXT).unwrap_or(text.as_bytes()), &[])
+            socket::send(socket, text.as_bytes().get(..MAX_TEXT_BYTES).unwrap_or(text.as_bytes()), &[])
         }
     };
     i32::from(sent.is_err())

@@ -68,7 +68,7 @@ impl Grants {
         never.extend(keys::config_dir());
         never.extend(crate::audit::state_dir());
         // The contents of these folders are trusted: results of other functions, and machine code.
-        never.extend(host::kept_folders());
+        never.extend(host::cache_folders());
         if write {
             never.extend(programs());
         }

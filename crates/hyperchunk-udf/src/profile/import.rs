@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Profile converted from HDF5-UDF's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedProfile {
     /// Text of its `profile.toml`.
     pub toml: String,
     /// Omitted rules, with the reasons.
@@ -41,7 +41,7 @@ pub fn import_file(file: &Path, name: Option<&str>, dry_run: bool) -> Result<Imp
         return Err(about(Error::new(ErrorKind::Limit, "has more than 1 MiB")));
     }
     let text = std::fs::read_to_string(file).map_err(|e| Error::io(file.display(), &e))?;
-    let Imported { toml, warnings } = import(&text).map_err(about)?;
+    let ImportedProfile { toml, warnings } = import(&text).map_err(about)?;
     if dry_run {
         return Ok(ImportedFile { toml, warnings, made: None });
     }
@@ -113,7 +113,7 @@ struct Rules {
 ///
 /// # Errors
 /// `Syntax` when it is not a rule file: rules that are only partly understood are not imported.
-pub fn import(text: &str) -> Result<Imported> {
+pub fn import(text: &str) -> Result<ImportedProfile> {
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
         Err(error) => fail!(Syntax, "this is not JSON: {error}"),
@@ -138,7 +138,7 @@ pub fn import(text: &str) -> Result<Imported> {
         }
     }
     rules.apply_denials();
-    Ok(Imported { toml: rules.toml(), warnings: rules.warnings })
+    Ok(ImportedProfile { toml: rules.toml(), warnings: rules.warnings })
 }
 
 /// Returns the entries of an array of objects with one key each.

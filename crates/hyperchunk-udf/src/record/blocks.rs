@@ -1,9 +1,9 @@
 //! Blocks of a live dataset: the output of one evaluation, and the parts of its inputs.
 
-use super::{Record, Slot, bytes_of};
+use super::{Record, Slot, byte_size};
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::expression::{as_room, copy};
+use crate::expression::{as_output_bytes, copy};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl Record {
             if n > 0 && !self.is_cut(slot) {
                 (vec![0; slot.dims.len()], slot.dims.clone())
             } else if inputs.contains(&n) && !self.halo.is_empty() {
-                self.widened(offset, shape)
+                self.with_halo(offset, shape)
             } else {
                 (offset.to_vec(), shape.to_vec())
             }
@@ -58,7 +58,7 @@ impl Record {
     }
 
     /// Returns a block with its halo, clipped at the edges.
-    fn widened(&self, offset: &[u64], shape: &[u64]) -> Block {
+    fn with_halo(&self, offset: &[u64], shape: &[u64]) -> Block {
         let axes = offset.iter().zip(shape).zip(&self.halo).zip(&self.output.dims);
         axes.map(|(((&start, &count), &halo), &dim)| {
             let from = start.saturating_sub(halo);
@@ -72,8 +72,8 @@ impl Record {
     pub fn part_bytes(&self, slot: &Slot, input: bool) -> u64 {
         match (self.is_cut(slot), input) {
             (false, _) => slot.bytes(),
-            (true, true) => bytes_of(&self.widest(), &slot.datatype),
-            (true, false) => bytes_of(&self.chunk, &slot.datatype),
+            (true, true) => byte_size(&self.widest(), &slot.datatype),
+            (true, false) => byte_size(&self.chunk, &slot.datatype),
         }
     }
 
@@ -126,22 +126,22 @@ impl Record {
         self.check_chunk(to)?;
         if self.output.datatype.is_converted() {
             let mut block = Vec::new();
-            let bytes = usize::try_from(bytes_of(shape, &self.output.datatype)).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(byte_size(shape, &self.output.datatype)).unwrap_or(usize::MAX);
             if block.try_reserve_exact(bytes).is_err() {
                 fail!(Limit, "no memory for {bytes} bytes")
             }
             block.resize(bytes, 0);
-            take(0, as_room(&mut block)).ok_or_else(lost)?;
+            take(0, as_output_bytes(&mut block)).ok_or_else(internal_error)?;
             return self.place_bytes(shape, &block, to);
         }
         if shape == self.chunk {
-            return take(0, to).ok_or_else(lost);
+            return take(0, to).ok_or_else(internal_error);
         }
         to.fill(MaybeUninit::new(0));
         for (from, row) in self.rows(shape) {
             let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
-            let to = range.and_then(|(start, end)| to.get_mut(start..end)).ok_or_else(lost)?;
-            take(from, to).ok_or_else(lost)?;
+            let to = range.and_then(|(start, end)| to.get_mut(start..end)).ok_or_else(internal_error)?;
+            take(from, to).ok_or_else(internal_error)?;
         }
         Ok(())
     }
@@ -162,11 +162,11 @@ impl Record {
         to.fill(MaybeUninit::new(0));
         // SAFETY: every byte was initialised just now.
         let chunk = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), to.len()) };
-        self.store_block(shape, block, chunk).ok_or_else(lost)
+        self.store_block(shape, block, chunk).ok_or_else(internal_error)
     }
 
     fn check_chunk(&self, chunk: &[MaybeUninit<u8>]) -> Result<()> {
-        if self.chunk_bytes() == chunk.len() as u64 { Ok(()) } else { Err(lost()) }
+        if self.chunk_bytes() == chunk.len() as u64 { Ok(()) } else { Err(internal_error()) }
     }
 
     /// Stores a block of this shape, as computed by the function, in a zeroed chunk of the file's type. For
@@ -289,6 +289,6 @@ impl Record {
     }
 }
 
-fn lost() -> Error {
+fn internal_error() -> Error {
     Error::new(ErrorKind::Worker, "the result is not where it should be")
 }

@@ -12,15 +12,15 @@ use std::collections::{BTreeMap, HashSet};
 /// Name of its output: the bytes of the worker's results.
 pub const RESULTS: &str = "results";
 /// Maximum length of a name or version in bytes.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_BYTES: usize = 100;
 /// Maximum number of datasets of an analysis.
-const MOST_DATASETS: usize = 1024;
+const MAX_DATASETS: usize = 1024;
 /// Maximum number of keys with rules.
-const MOST_RULES: usize = 256;
+const MAX_RULES: usize = 256;
 /// Maximum duration of a call in milliseconds.
-const LONGEST_CALL: u64 = 3_600_000;
+const MAX_CALL_MS: u64 = 3_600_000;
 /// Maximum size of one call's results in bytes.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_RESULT_BYTES: u64 = 64 << 10;
 /// Rules to merge the values of one key, independent of the function: see `store::pairs` of the engine.
 const RULES: [&str; 5] = ["max", "min", "sum", "first", "last"];
 
@@ -92,7 +92,7 @@ impl Declaration {
     pub fn identity(&self, backend: Backend, source: &str) -> LiveId {
         let declaration = serde_json::to_vec(self).unwrap_or_default();
         let language = backend.short_name().as_bytes();
-        LiveId(RecordDigest::of(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
+        LiveId(RecordDigest::compute(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
     }
 
     /// Checks it against its record.
@@ -101,12 +101,12 @@ impl Declaration {
     /// `Invalid`, `Limit` or `Unsupported`.
     pub(super) fn check(&self, record: &Record) -> Result<()> {
         let plain =
-            |text: &str| (1..=LONGEST_NAME).contains(&text.len()) && !text.chars().any(char::is_control);
+            |text: &str| (1..=MAX_NAME_BYTES).contains(&text.len()) && !text.chars().any(char::is_control);
         if !plain(&self.name) || !plain(&self.version) {
-            fail!(Invalid, "an analysis has a name and a version of 1 to {LONGEST_NAME} bytes")
+            fail!(Invalid, "an analysis has a name and a version of 1 to {MAX_NAME_BYTES} bytes")
         }
-        if self.datasets.is_empty() || self.datasets.len() > MOST_DATASETS {
-            fail!(Invalid, "an analysis looks at 1 to {MOST_DATASETS} datasets")
+        if self.datasets.is_empty() || self.datasets.len() > MAX_DATASETS {
+            fail!(Invalid, "an analysis looks at 1 to {MAX_DATASETS} datasets")
         }
         let is_path = |path: &String| path.starts_with('/') && path.len() <= 4096 && !path.contains('\0');
         if let Some(path) = self.datasets.iter().find(|path| !is_path(path)) {
@@ -115,18 +115,18 @@ impl Declaration {
         if self.datasets.iter().collect::<HashSet<_>>().len() != self.datasets.len() {
             fail!(Invalid, "the analysis names a dataset twice")
         }
-        if !(1..=LONGEST_CALL).contains(&self.time_ms) {
-            fail!(Limit, "a call of an analysis takes 1 ms to {} s", LONGEST_CALL / 1000)
+        if !(1..=MAX_CALL_MS).contains(&self.time_ms) {
+            fail!(Limit, "a call of an analysis takes 1 ms to {} s", MAX_CALL_MS / 1000)
         }
-        if !(1 << 20..=1 << 40).contains(&self.memory) || !(16..=MOST_BYTES).contains(&self.bytes) {
-            let most = MOST_BYTES >> 10;
+        if !(1 << 20..=1 << 40).contains(&self.memory) || !(16..=MAX_RESULT_BYTES).contains(&self.bytes) {
+            let most = MAX_RESULT_BYTES >> 10;
             fail!(
                 Limit,
                 "an analysis has 1 MiB to 1 TiB of memory, and 16 bytes to {most} KiB for its results"
             )
         }
-        if self.merge.len() > MOST_RULES {
-            fail!(Limit, "rules for more than {MOST_RULES} keys")
+        if self.merge.len() > MAX_RULES {
+            fail!(Limit, "rules for more than {MAX_RULES} keys")
         }
         for (key, rule) in &self.merge {
             let of = rule.strip_prefix("with ");

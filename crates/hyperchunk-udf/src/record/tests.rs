@@ -21,7 +21,7 @@ pub(crate) fn sample() -> Record {
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),
         source: "function dynamic_dataset() end -- ü\n".into(),
-        compiled: Some(Compiled { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
+        compiled: Some(CompiledForm { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
         signature: Some(Signature {
             name: "A".into(),
             email: "a@b".into(),
@@ -137,8 +137,8 @@ fn attributes_are_whole_and_do_not_grow() {
     let record = Record::parse(&record.encode().unwrap()).unwrap();
     assert_eq!(record.version(), API_VERSION_7);
     let input = record.inputs.last().unwrap();
-    assert_eq!(record.attribute_of(input), Some(("a", "b@c")));
-    assert_eq!(record.attribute_of(&record.inputs[0]), None);
+    assert_eq!(record.find_attribute(input), Some(("a", "b@c")));
+    assert_eq!(record.find_attribute(&record.inputs[0]), None);
     assert!(record.is_cut(&record.inputs[0]) && !record.is_cut(input));
     assert!(record.grown(&[12, 7]).unwrap().inputs.last().unwrap().dims == [10, 7]);
     assert!(record.fits(input, &[10, 7]) && !record.fits(input, &[12, 7]));
@@ -155,7 +155,7 @@ fn attributes_are_whole_and_do_not_grow() {
     refused("a@b@c", "");
     refused("a@b@c", "a@b@c");
     let mut large = record.clone();
-    large.inputs.last_mut().unwrap().dims = vec![MAX_ATTRIBUTE + 1];
+    large.inputs.last_mut().unwrap().dims = vec![MAX_ATTRIBUTE_BYTES + 1];
     assert!(Record::parse(&large.encode().unwrap()).is_err());
 }
 

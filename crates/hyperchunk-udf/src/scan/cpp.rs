@@ -8,11 +8,11 @@ mod lexer;
 mod tests;
 
 use super::token::{ARROW, Kind, SCOPE, Tokens};
-use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
+use super::{Names, Scan, attribute_name, is_method, no_entry, not_constant, takes_attribute, used_as_value};
 use crate::error::{Result, fail};
 
 /// Maximum tokens in one list of template arguments. The bound prevents quadratic time for nested lists.
-const MAX_TEMPLATE: usize = 4096;
+const MAX_TEMPLATE_TOKENS: usize = 4096;
 
 /// Returns the names that `source` passes to `lib`.
 pub(super) fn scan(source: &str) -> Result<Scan> {
@@ -42,7 +42,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
         let as_value = (starts && tokens.is_any_op(at + 1, &[')', ',', ';', '}']))
             || (tokens.follows(at, &[',']) && tokens.is_op(at + 1, ')'));
         if as_value {
-            return passed_on(line, "lib", "lib.getData<float>(\"NIR\")");
+            return used_as_value(line, "lib", "lib.getData<float>(\"NIR\")");
         }
         return Ok(());
     };
@@ -60,7 +60,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
     };
     let open = skip_template(tokens, name_at + 1)?;
     if !tokens.is_op(open, '(') {
-        return passed_on(line, &format!("lib.{method}"), &advice);
+        return used_as_value(line, &format!("lib.{method}"), &advice);
     }
     let mut first = open + 1;
     while tokens.is_op(first, '(') {
@@ -74,7 +74,7 @@ fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
         if !whole || !tokens.is_op(last, ')') {
             return not_constant(tokens.line(first), &method, &advice);
         }
-        name = of_attribute(&name, &attribute);
+        name = attribute_name(&name, &attribute);
         return names.add(name, tokens.line(first));
     }
     let closed =
@@ -104,7 +104,7 @@ fn skip_template(tokens: &Tokens<'_>, at: usize) -> Result<usize> {
         return Ok(at);
     }
     let (mut angles, mut rounds) = (0_usize, 0_usize);
-    for now in at..at.saturating_add(MAX_TEMPLATE) {
+    for now in at..at.saturating_add(MAX_TEMPLATE_TOKENS) {
         match tokens.kind(now) {
             Some(Kind::Op('(' | '[' | '{')) if angles > 0 => rounds += 1,
             Some(Kind::Op(')' | ']' | '}')) if rounds > 0 => rounds -= 1,

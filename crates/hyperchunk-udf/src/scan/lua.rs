@@ -9,7 +9,7 @@ pub(crate) mod lexer;
 mod tests;
 
 use super::token::{CONCAT, Kind, SCOPE, Tokens};
-use super::{Names, Scan, is_method, no_entry, not_constant, of_attribute, passed_on, takes_attribute};
+use super::{Names, Scan, attribute_name, is_method, no_entry, not_constant, takes_attribute, used_as_value};
 use crate::error::{Result, fail};
 use std::collections::HashMap;
 
@@ -139,7 +139,7 @@ impl Walk<'_> {
                     return self.call(at + 1, &name);
                 }
                 let line = self.tokens.line(at);
-                passed_on(
+                used_as_value(
                     line,
                     &format!("{name}, a name for a function of lib,"),
                     &format!("{name}(\"NIR\")"),
@@ -160,12 +160,12 @@ impl Walk<'_> {
         }
         let Some(end) = after_method(tokens, at) else {
             if tokens.is_op(at + 1, '[') && !(tokens.is_string(at + 2) && tokens.is_op(at + 3, ']')) {
-                return passed_on(line, "a computed field of lib", "lib.getData(\"NIR\")");
+                return used_as_value(line, "a computed field of lib", "lib.getData(\"NIR\")");
             }
             let accessed = tokens.is_any_op(at + 1, &['.', ':', '[']);
             let as_value = tokens.follows(at, &['=', '(', ',', '{']) || tokens.follows_word(at, "return");
             if as_value && !accessed {
-                return passed_on(line, "lib", "lib.getData(\"NIR\")");
+                return used_as_value(line, "lib", "lib.getData(\"NIR\")");
             }
             return Ok(());
         };
@@ -178,7 +178,7 @@ impl Walk<'_> {
         if bound && self.tokens.follows(at, &['=']) {
             return Ok(());
         }
-        passed_on(line, &format!("lib.{method}"), &format!("lib.{method}(\"NIR\")"))
+        used_as_value(line, &format!("lib.{method}"), &format!("lib.{method}(\"NIR\")"))
     }
 
     fn is_call(&self, at: usize) -> bool {
@@ -227,7 +227,7 @@ impl Walk<'_> {
         for call in &self.calls {
             let mut name = self.constant(call, call.argument)?;
             if let Some(attribute) = call.attribute {
-                name = of_attribute(&name, &self.constant(call, attribute)?);
+                name = attribute_name(&name, &self.constant(call, attribute)?);
             }
             names.add(name, self.tokens.line(call.argument))?;
         }

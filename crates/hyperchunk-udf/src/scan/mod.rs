@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// Maximum size of a source in bytes.
-pub const MAX_SOURCE: usize = 16 << 20;
+pub const MAX_SOURCE_BYTES: usize = 16 << 20;
 
 /// Functions of `lib` whose first argument names a dataset.
 const METHODS: [&str; 7] = ["getData", "getDims", "getType", "getSize", "array", ATTRIBUTE, ATTRIBUTE_TEXT];
@@ -52,11 +52,15 @@ pub struct Scan {
 /// - `Syntax`, with the line: a name that is not a constant, text that cannot be parsed, a NUL byte, or no
 ///   `dynamic_dataset`
 /// - `Unsupported`: compiled Lua
-/// - `Limit`: more than [`MAX_SOURCE`] bytes
+/// - `Limit`: more than [`MAX_SOURCE_BYTES`] bytes
 /// - `NotFound`, `Worker`, `Limit`: no Python, or one that fails or takes too long
 pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Scan> {
-    if source.len() > MAX_SOURCE {
-        fail!(Limit, "the source is {} bytes long; at most {MAX_SOURCE} bytes are allowed", source.len())
+    if source.len() > MAX_SOURCE_BYTES {
+        fail!(
+            Limit,
+            "the source is {} bytes long; at most {MAX_SOURCE_BYTES} bytes are allowed",
+            source.len()
+        )
     }
     if source.starts_with("\x1bLJ") || source.starts_with("\x1bLua") {
         fail!(Unsupported, "this is compiled Lua; attach the source text, which runs on every machine")
@@ -123,7 +127,7 @@ impl Names {
 }
 
 /// Returns the name of an attribute as an input.
-fn of_attribute(object: &[u8], attribute: &[u8]) -> Vec<u8> {
+fn attribute_name(object: &[u8], attribute: &[u8]) -> Vec<u8> {
     [object, b"@", attribute].concat()
 }
 
@@ -151,7 +155,7 @@ fn no_entry<T>(declaration: &str) -> Result<T> {
 
 /// Returns the error for `lib` or one of its functions used as a value, after which calls could not be
 /// recognised.
-fn passed_on<T>(line: u32, what: &str, advice: &str) -> Result<T> {
+fn used_as_value<T>(line: u32, what: &str, advice: &str) -> Result<T> {
     fail!(
         Syntax,
         "line {line}: {what} is passed on here, so the names that it gets cannot be seen; call it as {advice} instead"

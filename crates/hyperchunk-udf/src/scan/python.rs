@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 pub const SCRIPT: &str = include_str!("names.py");
 
 /// Time limit for parsing.
-const TIME_LIMIT: Duration = Duration::from_secs(20);
+const PARSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum size of an answer in bytes. A source has at most 16 MiB, but its names may contain the same text
 /// repeatedly.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
-struct Answer {
+struct WorkerAnswer {
     names: Option<Vec<String>>,
     #[serde(default)]
     needs: Vec<String>,
@@ -43,10 +43,10 @@ struct Answer {
 /// - `NotFound`, `Io`, `Worker`: `python` cannot be started, or does not answer
 /// - `Limit`: it took more than 20 seconds
 pub fn scan(python: &Path, source: &str) -> Result<Scan> {
-    let output = ask(python, source, TIME_LIMIT).map_err(|e| e.about(python.display().to_string()))?;
-    let answer = match serde_json::from_slice::<Answer>(&output) {
-        Ok(Answer { error: None, names: Some(names), needs, .. }) => (names, needs),
-        Ok(Answer { error: Some(error), line, .. }) => {
+    let output = ask(python, source, PARSE_TIMEOUT).map_err(|e| e.about(python.display().to_string()))?;
+    let answer = match serde_json::from_slice::<WorkerAnswer>(&output) {
+        Ok(WorkerAnswer { error: None, names: Some(names), needs, .. }) => (names, needs),
+        Ok(WorkerAnswer { error: Some(error), line, .. }) => {
             let place = line.map(|n| format!("line {n}: ")).unwrap_or_default();
             fail!(Syntax, "{place}{}", escape(&error, 1000))
         }
@@ -65,9 +65,9 @@ pub fn scan(python: &Path, source: &str) -> Result<Scan> {
 }
 
 /// Child process that ends with this value.
-struct Running(Child);
+struct ChildGuard(Child);
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // Both fail only if it has already ended.
         let _ = self.0.kill();
@@ -92,13 +92,13 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
         .stderr(Stdio::from(OwnedFd::from(stderr)))
         .spawn();
     let _running = match child {
-        Ok(child) => Running(child),
+        Ok(child) => ChildGuard(child),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail!(NotFound, "there is no such Python"),
         Err(e) => return Err(Error::io("cannot start Python", &e)),
     };
     send(&talk, source.as_bytes(), deadline)?;
     let _ = talk.shutdown(std::net::Shutdown::Write);
-    let output = receive(&mut talk, deadline, MAX_ANSWER)?;
+    let output = receive(&mut talk, deadline, MAX_ANSWER_BYTES)?;
     if !output.is_empty() {
         return Ok(output);
     }
@@ -111,7 +111,7 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
 }
 
 /// Returns the remaining time, or an error if there is none.
-fn left(deadline: Instant) -> Result<Duration> {
+fn remaining(deadline: Instant) -> Result<Duration> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => fail!(Limit, "parsing the source took too long"),
         time => Ok(time),
@@ -119,7 +119,7 @@ fn left(deadline: Instant) -> Result<Duration> {
 }
 
 /// Returns whether an operation on a socket should be retried while there is time.
-fn again(error: &std::io::Error) -> bool {
+fn should_retry(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
@@ -127,7 +127,7 @@ fn again(error: &std::io::Error) -> bool {
 fn send(socket: &UnixStream, mut data: &[u8], deadline: Instant) -> Result<()> {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
     while !data.is_empty() {
-        let time = left(deadline)?;
+        let time = remaining(deadline)?;
         socket.set_write_timeout(Some(time)).map_err(|e| Error::io("cannot talk to Python", &e))?;
         // SAFETY: the pointer and length are those of `data`, and the descriptor is open while `socket` is.
         let sent =
@@ -140,7 +140,7 @@ fn send(socket: &UnixStream, mut data: &[u8], deadline: Instant) -> Result<()> {
                 if matches!(error.kind(), BrokenPipe | ConnectionReset) {
                     return Ok(());
                 }
-                if !again(&error) {
+                if !should_retry(&error) {
                     return Err(Error::io("cannot send the source to Python", &error));
                 }
             }
@@ -153,14 +153,14 @@ fn receive(socket: &mut UnixStream, deadline: Instant, limit: usize) -> Result<V
     let mut data = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
-        let time = left(deadline)?;
+        let time = remaining(deadline)?;
         socket.set_read_timeout(Some(time)).map_err(|e| Error::io("cannot talk to Python", &e))?;
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(data),
             Ok(count) => data.extend_from_slice(buffer.get(..count).unwrap_or_default()),
             // A child that dies with input unread resets the connection.
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return Ok(data),
-            Err(e) if again(&e) => (),
+            Err(e) if should_retry(&e) => (),
             Err(e) => return Err(Error::io("cannot read Python's answer", &e)),
         }
         if data.len() > limit {

@@ -57,7 +57,7 @@ fn sources_that_are_not_text_are_refused() {
     let kind = |backend, source: &str| scan(backend, source, None).unwrap_err().kind();
     assert_eq!(kind(Backend::Lua, "\x1bLJ\x02\n"), ErrorKind::Unsupported);
     assert_eq!(kind(Backend::Lua, "a\n\0"), ErrorKind::Syntax);
-    assert_eq!(kind(Backend::Cpp, &" ".repeat(MAX_SOURCE + 1)), ErrorKind::Limit);
+    assert_eq!(kind(Backend::Cpp, &" ".repeat(MAX_SOURCE_BYTES + 1)), ErrorKind::Limit);
     assert_eq!(kind(Backend::Python, "def dynamic_dataset(): pass"), ErrorKind::NotFound);
     let error = scan(Backend::Cpp, "a\nb\0", None).unwrap_err();
     assert!(error.message().starts_with("line 2: "), "{error}");

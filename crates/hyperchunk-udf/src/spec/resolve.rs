@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 /// Dataset that a function reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputInfo {
-    /// Name; in [`Resolved`] as the source spells it.
+    /// Name; in [`FunctionDatasets`] as the source spells it.
     pub name: String,
     /// Dimensions.
     pub dims: Vec<u64>,
@@ -25,7 +25,7 @@ pub struct InputInfo {
 
 /// Dataset that a function computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolvedOutput {
+pub struct OutputInfo {
     /// Name as the source spells it.
     pub name: String,
     /// Dimensions.
@@ -36,11 +36,11 @@ pub struct ResolvedOutput {
 
 /// Datasets of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved {
+pub struct FunctionDatasets {
     /// Inputs, in the order of the source.
     pub inputs: Vec<InputInfo>,
     /// Outputs: in the order of the descriptions, or of the source if there were none.
-    pub outputs: Vec<ResolvedOutput>,
+    pub outputs: Vec<OutputInfo>,
 }
 
 /// Divides the source's datasets into inputs and outputs.
@@ -58,7 +58,7 @@ pub fn resolve(
     scan: &Scan,
     specs: &[OutputSpec],
     lookup: &mut dyn FnMut(&str) -> Result<Option<InputInfo>>,
-) -> Result<Resolved> {
+) -> Result<FunctionDatasets> {
     let described = index(specs)?;
     let mut spelling = HashMap::new();
     let mut inputs = Vec::new();
@@ -106,7 +106,7 @@ pub fn resolve(
     if outputs.is_empty() {
         no_output(scan)?;
     }
-    Ok(Resolved { inputs, outputs })
+    Ok(FunctionDatasets { inputs, outputs })
 }
 
 /// Input of an expression.
@@ -131,7 +131,7 @@ pub fn resolve_expression(
     expression: &Expression,
     specs: &[OutputSpec],
     lookup: &mut dyn FnMut(&str) -> Result<Option<ExpressionInput>>,
-) -> Result<Resolved> {
+) -> Result<FunctionDatasets> {
     let [spec] = specs else {
         fail!(
             Syntax,
@@ -184,7 +184,7 @@ pub fn resolve_expression(
         None => expression.infer(&kinds)?.datatype(),
         Some(datatype) => datatype.clone(),
     };
-    let Some(kind) = Kind::of_output(&datatype) else {
+    let Some(kind) = Kind::from_output(&datatype) else {
         fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
     };
     // Reports expressions that cannot be computed now, whatever the type.
@@ -214,8 +214,8 @@ pub fn resolve_expression(
         )
     }
     check_extent(&dims, &datatype).map_err(|e| e.about(&spec.name))?;
-    let outputs = vec![ResolvedOutput { name: spec.name.clone(), dims, datatype }];
-    Ok(Resolved { inputs, outputs })
+    let outputs = vec![OutputInfo { name: spec.name.clone(), dims, datatype }];
+    Ok(FunctionDatasets { inputs, outputs })
 }
 
 /// Returns whether a dataset of these dimensions has one element.
@@ -255,7 +255,7 @@ fn output(
     dims: Option<&[u64]>,
     datatype: Option<&Datatype>,
     inputs: &[InputInfo],
-) -> Result<ResolvedOutput> {
+) -> Result<OutputInfo> {
     let shown = escape(name, 200);
     let (dims, datatype) = match (dims, datatype) {
         (Some(dims), Some(datatype)) => (dims, datatype),
@@ -290,7 +290,7 @@ fn output(
         }
     };
     check_extent(dims, datatype).and_then(|_| check_output(datatype)).map_err(|e| e.about(name))?;
-    Ok(ResolvedOutput { name: name.to_owned(), dims: dims.to_vec(), datatype: datatype.clone() })
+    Ok(OutputInfo { name: name.to_owned(), dims: dims.to_vec(), datatype: datatype.clone() })
 }
 
 /// Lists up to 12 items for a message.

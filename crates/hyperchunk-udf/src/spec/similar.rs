@@ -1,19 +1,19 @@
 //! Detection of misspelt names: without descriptions, a name that is not in the file is an output, and so is
 //! a typo.
 
-use super::{Resolved, normal_name, resolution};
+use super::{FunctionDatasets, normal_name, resolution};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
 /// Maximum length of names that are compared.
-const LONGEST: usize = 100;
+const MAX_COMPARED_BYTES: usize = 100;
 
 /// Rejects undescribed outputs with almost the same name as a dataset of the file: with several outputs, one
 /// of them may be a misspelt input. `names` are the names in the file.
 ///
 /// # Errors
 /// `Syntax`.
-pub fn check_undescribed(resolved: &Resolved, names: &[String]) -> Result<()> {
+pub fn check_undescribed(resolved: &FunctionDatasets, names: &[String]) -> Result<()> {
     if resolved.outputs.len() < 2 {
         return Ok(());
     }
@@ -45,7 +45,7 @@ fn is_close(a: &str, b: &str) -> bool {
     }
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let shorter = a.len().min(b.len());
-    if shorter < 3 || a.len().max(b.len()) > LONGEST {
+    if shorter < 3 || a.len().max(b.len()) > MAX_COMPARED_BYTES {
         return false;
     }
     distance(&a, &b) <= if shorter < 6 { 1 } else { 2 }
@@ -73,7 +73,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
 mod tests {
     use super::*;
     use crate::datatype::ElementType;
-    use crate::spec::ResolvedOutput;
+    use crate::spec::OutputInfo;
 
     #[test]
     fn typos() {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_among_several() {
-        let output = |name: &str| ResolvedOutput {
+        let output = |name: &str| OutputInfo {
             name: name.into(),
             dims: vec![4, 5],
             datatype: ElementType::Float32.into(),
@@ -110,7 +110,7 @@ mod tests {
         let names = ["/Red".to_owned(), "/NIR".to_owned()];
         let check = |outputs: &[&str]| {
             let outputs = outputs.iter().map(|name| output(name)).collect();
-            check_undescribed(&Resolved { inputs: Vec::new(), outputs }, &names)
+            check_undescribed(&FunctionDatasets { inputs: Vec::new(), outputs }, &names)
         };
         assert!(check(&["Redd"]).is_ok() && check(&["NDVI", "Mean"]).is_ok());
         let error = check(&["NDVI", "Redd"]).unwrap_err().to_string();

@@ -91,7 +91,7 @@ fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
         }))
     };
     match (resolve(&scan, &parse(specs), &mut lookup), expected.strip_prefix('!')) {
-        (Ok(Resolved { inputs, outputs }), None) => {
+        (Ok(FunctionDatasets { inputs, outputs }), None) => {
             let inputs: Vec<_> = inputs.iter().map(|i| i.name.clone()).collect();
             let outputs: Vec<_> = outputs
                 .iter()

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Interval between checks of the files.
-const FRESH: Duration = Duration::from_millis(500);
+const MAX_STAMP_AGE: Duration = Duration::from_millis(500);
 
 static LAST: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
 
@@ -18,7 +18,7 @@ static LAST: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
 pub fn stamp() -> u64 {
     let Ok(mut last) = LAST.try_lock() else { return look() };
     if let Some((when, stamp)) = *last
-        && when.elapsed() < FRESH
+        && when.elapsed() < MAX_STAMP_AGE
     {
         return stamp;
     }

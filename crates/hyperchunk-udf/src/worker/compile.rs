@@ -30,7 +30,7 @@ pub fn run(arguments: &[OsString]) -> Result<()> {
 }
 
 fn start(arguments: &[OsString]) -> Result<Error> {
-    let plan = Plan::of(arguments)?;
+    let plan = Plan::from_arguments(arguments)?;
     std::env::set_current_dir(&plan.scratch).map_err(|e| Error::io(plan.scratch.display(), &e))?;
     let words = plan.words.iter().map(|w| c(w.as_bytes())).collect::<Result<Vec<_>>>()?;
     let environment = plan.environment.iter().map(|w| c(w)).collect::<Result<Vec<_>>>()?;
@@ -72,7 +72,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(arguments: &[OsString]) -> Result<Self> {
+    fn from_arguments(arguments: &[OsString]) -> Result<Self> {
         match arguments {
             [compiler, scratch] => Ok(Plan::native(compiler, Path::new(scratch), AHEAD)),
             [compiler, scratch, word] if word == PLAINLY => {
@@ -133,7 +133,7 @@ mod tests {
     /// Checks the arguments passed to the compiler.
     fn check(words: &[&str], has: bool) {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let plan = Plan::of(&words).unwrap();
+        let plan = Plan::from_arguments(&words).unwrap();
         let told = |argument: &str| plan.words.iter().any(|word| word == argument);
         assert_eq!(plan.words[0], words[0]);
         assert!(ARGUMENTS.iter().all(|argument| told(argument)));
@@ -145,6 +145,6 @@ mod tests {
         check(&["/usr/bin/g++", "/tmp/x"], true);
         check(&["/usr/bin/g++", "/tmp/x", PLAINLY], false);
         let words = ["/usr/bin/g++", "/tmp/x", "else"].map(OsString::from);
-        assert_eq!(Plan::of(&words).err().unwrap().kind(), ErrorKind::Worker);
+        assert_eq!(Plan::from_arguments(&words).err().unwrap().kind(), ErrorKind::Worker);
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Minimum compute capability. PTX for the oldest GPUs that the compiler supports, from this one on, runs on
 /// all newer ones.
-const OLDEST: u32 = 70;
+const MIN_COMPUTE_CAPABILITY: u32 = 70;
 
 /// Compiles the source in `scratch` with the library `nvrtc`, and writes the compiled form there.
 ///
@@ -34,8 +34,12 @@ pub(super) fn run(nvrtc: &Path, scratch: &Path) -> Result<()> {
     let (source, kernels) = (read(cuda::SOURCE)?, read(cuda::KERNELS)?);
     let kernels: Vec<_> = kernels.lines().collect();
     let compiler = Nvrtc::load(Some(nvrtc)).map_err(failed)?;
-    let Some(machine) = compiler.architectures().iter().copied().find(|&a| a >= OLDEST) else {
-        fail!(Unsupported, "this NVRTC compiles for no GPU of compute capability {OLDEST} or newer")
+    let Some(machine) = compiler.architectures().iter().copied().find(|&a| a >= MIN_COMPUTE_CAPABILITY)
+    else {
+        fail!(
+            Unsupported,
+            "this NVRTC compiles for no GPU of compute capability {MIN_COMPUTE_CAPABILITY} or newer"
+        )
     };
     let machine = format!("--gpu-architecture=compute_{machine}");
     let options: Vec<_> = std::iter::once(machine.as_str()).chain(cuda::OPTIONS).collect();

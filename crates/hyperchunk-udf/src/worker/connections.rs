@@ -3,7 +3,7 @@
 use super::SOCKET;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::network::Endpoint;
-use crate::protocol::{self, Answer};
+use crate::protocol::{self, Reply};
 use crate::socket;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,7 @@ pub fn connect(target: &str) -> Result<OwnedFd> {
     }
     // SAFETY: the host gave us this descriptor, and it stays open while we serve.
     let host = unsafe { BorrowedFd::borrow_raw(SOCKET) };
-    socket::send(host, &protocol::encode_answer(&Answer::Connect(target.into())), &[])?;
+    socket::send(host, &protocol::encode_reply(&Reply::Connect(target.into())), &[])?;
     let answer = socket::receive_with_descriptors(host)?;
     drop(called);
     let Some((text, mut fds)) = answer else { fail!(Worker, "lib.connect: the reader is gone") };

@@ -71,7 +71,7 @@ impl CppRuntime {
         let names = setup
             .slots
             .iter()
-            .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.told_name())?)))
+            .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.type_name_for_lib())?)))
             .collect::<Result<_>>()?;
         NO_CLOCK.get_or_init(|| setup.no_clock.clone());
         Ok(CppRuntime {

@@ -8,42 +8,42 @@
 //! (`hyperchunk_cuda::ingest`).
 
 use super::{CallSlot, Runtime, lockdown, read_compiled};
-use crate::cuda::{Dataset, Passed, Plan, Program, Step};
+use crate::cuda::{Dataset, KernelArgument, Plan, Program, Step};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::protocol::Setup;
-use crate::stored::{Decodes, Stored};
-use hyperchunk_cuda::ingest::{self, Input, Kept, Options, Part, Request, ingest, warm_up};
+use crate::stored::{DecodeSupport, StoredBlock};
+use hyperchunk_cuda::ingest::{self, BufferCache, Input, Options, Part, Request, ingest, warm_up};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Argument, Context, DeviceMemory, Function, Launch, Module, Stream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 /// Approximate size of a batch in stored bytes.
-const BATCH: usize = 16 << 20;
+const BATCH_BYTES: usize = 16 << 20;
 /// Maximum GPU memory cached for decoding in later calls: two batches whose elements take a few times as
 /// much.
-const MOST_KEPT: usize = 256 << 20;
+const MAX_CACHED_BYTES: usize = 256 << 20;
 
 /// Function on the GPU.
 #[expect(missing_debug_implementations, reason = "handles of the driver")]
 pub struct CudaRuntime {
     context: Arc<Context>,
     stream: Stream,
-    loaded: Option<Loaded>,
+    loaded: Option<LoadedProgram>,
     /// Memory of each dataset, reused by later calls.
     memory: Vec<Option<DeviceMemory>>,
-    decodes: Decodes,
+    decodes: DecodeSupport,
     nvcomp: Option<Nvcomp>,
     /// Memory for decoding, reused by later calls.
-    kept: Kept,
+    kept: BufferCache,
     /// Memory of the reader, which receives the output.
     lent: Option<DeviceMemory>,
     /// Reason why none can be lent.
     no_sharing: Option<String>,
 }
 
-struct Loaded {
+struct LoadedProgram {
     program: Program,
     functions: Vec<Function>,
 }
@@ -62,7 +62,7 @@ impl CudaRuntime {
         if !setup.grants.gpu {
             fail!(Refused, "the profile does not grant the GPU")
         }
-        let made = Context::of(0).and_then(|context| {
+        let made = Context::for_device(0).and_then(|context| {
             context.prepare()?;
             let stream = Stream::new(&context)?;
             Ok((context, stream))
@@ -76,7 +76,7 @@ impl CudaRuntime {
         })?;
         let (decodes, nvcomp) = if setup.stored { decoders(&context) } else { Default::default() };
         let no_sharing = context.prepare_sharing().err().map(|error| error.message().to_owned());
-        let kept = Kept::new(MOST_KEPT);
+        let kept = BufferCache::new(MAX_CACHED_BYTES);
         let (loaded, memory, lent) = (None, Vec::new(), None);
         Ok(CudaRuntime { context, stream, loaded, memory, decodes, nvcomp, kept, lent, no_sharing })
     }
@@ -156,8 +156,8 @@ impl CudaRuntime {
         let mut arguments = Vec::with_capacity(step.arguments.len());
         for passed in &step.arguments {
             arguments.push(match passed {
-                Passed::Bytes(bytes) => Argument::Bytes(bytes),
-                Passed::Address(slot) => match self.place(*slot) {
+                KernelArgument::Bytes(bytes) => Argument::Bytes(bytes),
+                KernelArgument::Address(slot) => match self.place(*slot) {
                     Some(memory) => Argument::Address(memory.address()),
                     None => return Err(about("a dataset without memory".into())),
                 },
@@ -167,7 +167,7 @@ impl CudaRuntime {
         function.launch(&self.stream, &launch, &arguments).map_err(|e| about(e.message().to_owned()))
     }
 
-    fn plan(&self, slots: &[CallSlot<'_>]) -> Result<(Plan, &Loaded)> {
+    fn plan(&self, slots: &[CallSlot<'_>]) -> Result<(Plan, &LoadedProgram)> {
         let Some(loaded) = &self.loaded else { fail!(Worker, "called before it was loaded") };
         let datasets: Vec<_> = slots
             .iter()
@@ -185,30 +185,36 @@ impl CudaRuntime {
 }
 
 /// Opens and tests the decoders before the lock-down. If one is missing or fails, inputs come as elements.
-fn decoders(context: &Arc<Context>) -> (Decodes, Option<Nvcomp>) {
+fn decoders(context: &Arc<Context>) -> (DecodeSupport, Option<Nvcomp>) {
     let nvcomp = Nvcomp::beside(context.driver(), None).ok();
     if let Some(nvcomp) = nvcomp.filter(|nvcomp| warm_up(context, Some(nvcomp)).is_ok()) {
-        return (Decodes::Compressed, Some(nvcomp));
+        return (DecodeSupport::Compressed, Some(nvcomp));
     }
     match warm_up(context, None) {
-        Ok(()) => (Decodes::Plain, None),
-        Err(_) => (Decodes::Nothing, None),
+        Ok(()) => (DecodeSupport::Plain, None),
+        Err(_) => (DecodeSupport::Nothing, None),
     }
 }
 
 /// Returns the location of a part of a chunk in the shared memory.
-fn part<'a>(piece: crate::stored::Piece, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
-    let stored = match piece.bytes {
-        None => ingest::Stored::Fill(fill),
+fn part<'a>(stored_chunk: crate::stored::StoredChunk, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
+    let stored = match stored_chunk.bytes {
+        None => ingest::ChunkBytes::Fill(fill),
         Some(range) => {
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             match memory.get(place(range.start)..place(range.end)) {
-                Some(bytes) => ingest::Stored::Bytes(bytes),
+                Some(bytes) => ingest::ChunkBytes::Bytes(bytes),
                 None => fail!(Worker, "a chunk outside the shared memory"),
             }
         }
     };
-    Ok(Part { stored, mask: piece.mask, from: piece.from, to: piece.to, size: piece.count })
+    Ok(Part {
+        stored,
+        mask: stored_chunk.mask,
+        from: stored_chunk.from,
+        to: stored_chunk.to,
+        size: stored_chunk.count,
+    })
 }
 
 fn slot_bytes(slot: &CallSlot<'_>) -> Result<usize> {
@@ -230,11 +236,11 @@ impl Runtime for CudaRuntime {
         let ptx = program.ptx(&read_compiled(compiled)?)?;
         let module = Module::load(&self.context, &ptx.text).map_err(|e| failed(&e))?;
         let functions = ptx.names.iter().map(|name| module.function(name)).collect::<Result<_, _>>();
-        self.loaded = Some(Loaded { program, functions: functions.map_err(|e| failed(&e))? });
+        self.loaded = Some(LoadedProgram { program, functions: functions.map_err(|e| failed(&e))? });
         Ok(())
     }
 
-    fn decodes(&self) -> Decodes {
+    fn decodes(&self) -> DecodeSupport {
         self.decodes
     }
 
@@ -249,13 +255,16 @@ impl Runtime for CudaRuntime {
             // SAFETY: the host mapped `length` bytes for this slot, and keeps them unchanged while the call
             // runs.
             let memory = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), length) };
-            let Stored { chunk, filters, swap, fill, pieces } =
-                Stored::parse(memory, slot.dims, slot.datatype.size())?;
+            let StoredBlock { chunk, filters, swap, fill, chunks } =
+                StoredBlock::parse(memory, slot.dims, slot.datatype.size())?;
             let filters: Vec<_> = filters
                 .into_iter()
                 .map(|f| ingest::Filter { id: f.id, optional: false, name: None, parameters: f.parameters })
                 .collect();
-            let parts = pieces.into_iter().map(|piece| part(piece, memory, &fill)).collect::<Result<_>>()?;
+            let parts = chunks
+                .into_iter()
+                .map(|stored_chunk| part(stored_chunk, memory, &fill))
+                .collect::<Result<_>>()?;
             let nowhere = |_: u64, _: &mut [u8]| -> hyperchunk_cuda::Result<()> {
                 let message = "a chunk that is not in the shared memory";
                 Err(hyperchunk_cuda::Error::new(hyperchunk_cuda::ErrorKind::Invalid, message))
@@ -272,7 +281,7 @@ impl Runtime for CudaRuntime {
             // On this thread: a locked-down process cannot start others.
             let nvcomp = self.nvcomp.as_ref();
             let kept = Some(&self.kept);
-            let options = Options { nvcomp, threads: 1, batch: BATCH, kept, ..Options::default() };
+            let options = Options { nvcomp, threads: 1, batch: BATCH_BYTES, kept, ..Options::default() };
             let failed = || ingest(&request, to, 0, &options).is_err();
             // The cached memory may have used up the GPU's. For any other fault, the reader decodes the input
             // itself and reports the error.

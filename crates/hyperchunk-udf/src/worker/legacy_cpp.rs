@@ -52,9 +52,9 @@ impl LegacyObject {
 
     /// Runs the function once.
     pub(super) fn call(&mut self, slots: &[CallSlot<'_>], names: &[(CString, CString)], file_path: &CStr) {
-        let shapes = slots
-            .iter()
-            .map(|slot| Vector::of(slot.dims.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX))));
+        let shapes = slots.iter().map(|slot| {
+            Vector::from_elements(slot.dims.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)))
+        });
         // SAFETY: the object's own variables, which are vectors; there is no other access now.
         unsafe {
             (*self.data).set(slots.iter().map(|slot| slot.data.cast::<c_void>()));
@@ -76,7 +76,7 @@ impl Vector {
     const EMPTY: Vector = Vector { first: null_mut(), end: null_mut(), room: null_mut() };
 
     /// Allocates elements with `malloc`, like the C++ library's `new`: the object may free them.
-    fn of<T>(elements: impl ExactSizeIterator<Item = T>) -> Self {
+    fn from_elements<T>(elements: impl ExactSizeIterator<Item = T>) -> Self {
         let count = elements.len();
         // SAFETY: room for all elements, each of which is written before the next call looks at it.
         unsafe {
@@ -94,7 +94,7 @@ impl Vector {
 
     /// Replaces the elements, whose type must not need a destructor.
     fn set<T>(&mut self, elements: impl ExactSizeIterator<Item = T>) {
-        let old = std::mem::replace(self, Vector::of(elements));
+        let old = std::mem::replace(self, Vector::from_elements(elements));
         // SAFETY: null, or memory of the C++ library's `new` or of ours.
         unsafe { libc::free(old.first) };
     }

@@ -65,7 +65,7 @@ fn failed(error: &mlua::Error) -> Error {
 /// Returns whether LuaJIT's machine code gives the same results as its interpreter. It does not for unsigned
 /// 64-bit integers from 2^63 on that are stored directly in a `float`; through a `double` or a signed integer
 /// they are right. Bytecode is judged only by the types of its datasets.
-fn compiles_right(setup: &Setup) -> bool {
+fn jit_is_exact(setup: &Setup) -> bool {
     let types: Vec<_> = setup.slots.iter().filter_map(|slot| Datatype::parse(&slot.datatype).ok()).collect();
     let any = |wanted| types.iter().any(|datatype| datatype.holds(&|number| number == wanted));
     let source = setup.source.to_ascii_lowercase();
@@ -118,7 +118,7 @@ impl LuaRuntime {
         for (i, ((slot, datatype), c_type)) in setup.slots.iter().zip(types).zip(names).enumerate() {
             let row = self.lua.create_table()?;
             row.set("name", slot.name.as_str())?;
-            row.set("type", datatype.told_name())?;
+            row.set("type", datatype.type_name_for_lib())?;
             row.set("c_type", c_type)?;
             row.set("size", datatype.flat_number().map_or(datatype.size(), |n| n.size()))?;
             list.set(i + 1, row)?;
@@ -153,23 +153,24 @@ impl LuaRuntime {
 
     fn load_text(&self, source: &str) -> mlua::Result<()> {
         let chunk = |text: String| self.lua.load(text).set_name("=udf").set_mode(ChunkMode::Text);
-        if let Some(mut rewritten) = loops::rewrite(source, self.least()).filter(|_| Vectors::AS_LUA) {
+        if let Some(mut rewritten) = loops::rewrite(source, self.min_iterations()).filter(|_| Vectors::AS_LUA)
+        {
             // The rewritten source may exceed a limit that the original does not; errors of the original are
             // reported by the original.
             if let Ok(function) = chunk(std::mem::take(&mut rewritten.text)).into_function() {
-                return function.call::<()>(self.asked(rewritten)?);
+                return function.call::<()>(self.loop_functions(rewritten)?);
             }
         }
         chunk(source.to_owned()).exec()
     }
 
     /// Returns the minimum number of iterations at which the check before a loop pays off.
-    fn least(&self) -> u32 {
-        if self.jit { loops::LEAST } else { 64 }
+    fn min_iterations(&self) -> u32 {
+        if self.jit { loops::MIN_ITERATIONS } else { 64 }
     }
 
     /// Creates the functions that the loops call.
-    fn asked(&self, rewritten: loops::Rewritten) -> mlua::Result<MultiValue> {
+    fn loop_functions(&self, rewritten: loops::RewrittenSource) -> mlua::Result<MultiValue> {
         let (loops, kinds) = (self.lua.create_table()?, self.lua.create_table()?);
         for (number, each) in rewritten.loops.iter().enumerate() {
             loops.set(number, each.computes.arrays.len())?;
@@ -190,7 +191,7 @@ impl LuaRuntime {
         let make =
             self.lua.load(VECTORS).set_name("=hyperchunk").set_mode(ChunkMode::Text).into_function()?;
         let take: Function = self.lua.named_registry_value(LOOPS)?;
-        take.call((make, loops, rewritten.lying, kinds, self.least(), compute))
+        take.call((make, loops, rewritten.lying, kinds, self.min_iterations(), compute))
     }
 }
 
@@ -200,7 +201,7 @@ impl Runtime for LuaRuntime {
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
-        if self.jit && !compiles_right(setup) {
+        if self.jit && !jit_is_exact(setup) {
             self.jit = false;
             self.lua.load("jit.off() function jit.on() end").exec().map_err(|e| failed(&e))?;
         }

@@ -1,6 +1,6 @@
 //! Datasets of a call, as Lua sees them.
 
-use super::{CallSlot, lua_nans};
+use super::{CallSlot, nan_boxing};
 use crate::datatype::Datatype;
 use crate::error::Result;
 
@@ -99,7 +99,7 @@ impl Slots {
             region.data = from.data;
             region.bytes = bytes.unwrap_or(0);
             region.copy = Vec::new();
-            let as_it_is = from.output || region.bytes == 0 || !lua_nans::has_floats(&region.datatype);
+            let as_it_is = from.output || region.bytes == 0 || !nan_boxing::has_floats(&region.datatype);
             (to.data, to.raw) = (from.data, from.data);
             #[expect(clippy::cast_precision_loss, reason = "memory has fewer than 2^53 bytes")]
             let bytes = region.bytes as f64;
@@ -138,8 +138,8 @@ impl Slots {
             self.counted.0.update(|n| n + 1);
             // SAFETY: the host mapped `bytes` bytes there, and does not change them while the call runs.
             let elements = unsafe { std::slice::from_raw_parts(region.data.cast_const(), region.bytes) };
-            if lua_nans::any_odd(&region.datatype, elements) {
-                seen.data = lua_nans::mended(&region.datatype, elements, &mut region.copy)?;
+            if nan_boxing::has_boxed_nans(&region.datatype, elements) {
+                seen.data = nan_boxing::canonicalize(&region.datatype, elements, &mut region.copy)?;
             }
         }
         seen.looked_at = 1.0;

@@ -5,12 +5,12 @@
 //! elements are written that this loop would overwrite.
 
 use super::lua_slots::{Region, Slots};
-use crate::expression::{Arithmetic, InputBytes, Kind, Program, Scratch, as_room};
+use crate::expression::{Arithmetic, InputBytes, Kind, Program, Scratch, as_output_bytes};
 use crate::loops::{Id, Loop, Offset, Operator, Value};
 use std::ops::Range;
 
 /// Bound up to which a few integers can be added without rounding.
-const WHOLE: f64 = (1_u64 << 50) as f64;
+const MAX_EXACT_INTEGER: f64 = (1_u64 << 50) as f64;
 
 /// Kinds that a double can represent, with their C types.
 const KINDS: [(&str, Kind); 8] = [
@@ -40,17 +40,17 @@ struct Computation {
 
 /// Loop, with the programs of its last computation.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedLoop {
     computes: Loop,
     varying: Vec<bool>,
     kinds: Vec<Kind>,
-    made: Vec<Computation>,
+    programs: Vec<Computation>,
 }
 
 /// Loops of a source.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    loops: Vec<Prepared>,
+    loops: Vec<PreparedLoop>,
     /// Set if Lua's loops are compiled to machine code.
     jit: bool,
     scratch: Scratch,
@@ -61,11 +61,11 @@ impl Vectors {
     pub(super) const AS_LUA: bool = cfg!(target_arch = "x86_64");
 
     pub(super) fn new(loops: impl Iterator<Item = Loop>, jit: bool) -> Self {
-        let prepare = |computes: Loop| Prepared {
+        let prepare = |computes: Loop| PreparedLoop {
             varying: computes.varying(),
             computes,
             kinds: Vec::new(),
-            made: Vec::new(),
+            programs: Vec::new(),
         };
         Vectors { loops: loops.map(prepare).collect(), jit, scratch: Scratch::default() }
     }
@@ -79,7 +79,7 @@ impl Vectors {
     /// and the scalars. `None` if it was not computed.
     pub(super) fn compute(&mut self, slots: &Slots, given: &[f64]) -> Option<()> {
         let (&[number, first, last], given) = given.split_first_chunk()?;
-        let prepared = self.loops.get_mut(usize::try_from(whole(number)?).ok()?)?;
+        let prepared = self.loops.get_mut(usize::try_from(to_integer(number)?).ok()?)?;
         let (arrays, scalars) = given.split_at_checked(prepared.computes.arrays.len() * 2)?;
         if scalars.len() != prepared.computes.scalars.len() {
             return None;
@@ -87,24 +87,24 @@ impl Vectors {
         let mut kinds = Vec::with_capacity(arrays.len() / 2);
         let mut addresses = Vec::with_capacity(arrays.len() / 2);
         for &[kind, address] in arrays.as_chunks().0 {
-            kinds.push(KINDS.get(usize::try_from(whole(kind)?).ok()?)?.1);
-            addresses.push(whole(address)?);
+            kinds.push(KINDS.get(usize::try_from(to_integer(kind)?).ok()?)?.1);
+            addresses.push(to_integer(address)?);
         }
-        if prepared.made.is_empty() || prepared.kinds != kinds {
+        if prepared.programs.is_empty() || prepared.kinds != kinds {
             prepared.make(kinds)?;
         }
-        if self.jit && !prepared.pays() {
+        if self.jit && !prepared.is_faster_than_jit() {
             return None;
         }
         let values = prepared.computes.scalar_values(scalars);
-        let rounds = Rounds {
+        let rounds = LoopInputs {
             slots,
             kinds: &prepared.kinds,
             addresses: &addresses,
             bytes: values.iter().map(|value| value.to_ne_bytes()).collect(),
             values,
-            first: whole(first)?,
-            last: whole(last)?,
+            first: to_integer(first)?,
+            last: to_integer(last)?,
         };
         prepared.compute(&rounds, &mut self.scratch)
     }
@@ -131,13 +131,13 @@ impl Loop {
 }
 
 /// Converts a number that is integral and not too large.
-fn whole(number: f64) -> Option<i64> {
+fn to_integer(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "looked at before")]
-    (number.fract() == 0.0 && number.abs() <= WHOLE).then_some(number as i64)
+    (number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER).then_some(number as i64)
 }
 
 /// Inputs of a loop's computation.
-struct Rounds<'a> {
+struct LoopInputs<'a> {
     slots: &'a Slots,
     kinds: &'a [Kind],
     /// Address of each array's element 0.
@@ -148,7 +148,7 @@ struct Rounds<'a> {
     last: i64,
 }
 
-impl Rounds<'_> {
+impl LoopInputs<'_> {
     /// Returns the slot, and the byte range in it, of an array's elements at `offset` from the iterations;
     /// `None` if any is missing.
     fn place(&self, array: usize, offset: &Offset) -> Option<(&Region, Range<usize>)> {
@@ -156,14 +156,14 @@ impl Rounds<'_> {
         let size = i64::try_from(kind.size()).ok()?;
         let mut from = self.first;
         for &(subtracted, id) in offset {
-            let part = whole(*self.values.get(id)?)?;
+            let part = to_integer(*self.values.get(id)?)?;
             from = from.checked_add(if subtracted { -part } else { part })?;
         }
         let address = from.checked_mul(size)?.checked_add(*self.addresses.get(array)?)?;
         let start = usize::try_from(address).ok()?;
         let bytes = usize::try_from((self.last - self.first).checked_add(1)?.checked_mul(size)?).ok()?;
         self.slots.regions.iter().find_map(|region| {
-            let holds = region.datatype.flat_number().map(Kind::of) == Some(kind);
+            let holds = region.datatype.flat_number().map(Kind::from_element) == Some(kind);
             let within = |base: usize, length: usize| {
                 let at = start.checked_sub(base)?;
                 let fits = holds && at.is_multiple_of(kind.size()) && at.checked_add(bytes)? <= length;
@@ -178,25 +178,25 @@ impl Rounds<'_> {
     }
 }
 
-impl Prepared {
+impl PreparedLoop {
     fn make(&mut self, kinds: Vec<Kind>) -> Option<()> {
         // Both or neither: programs for only some of the stores must not be mistaken for all.
-        self.made.clear();
+        self.programs.clear();
         let stores = 0..self.computes.stores.len();
-        let made = stores.map(|at| self.computation(at, &kinds)).collect::<Option<_>>()?;
-        (self.made, self.kinds) = (made, kinds);
+        let programs = stores.map(|at| self.computation(at, &kinds)).collect::<Option<_>>()?;
+        (self.programs, self.kinds) = (programs, kinds);
         Some(())
     }
 
     /// Returns whether this is faster than LuaJIT's code, which computes divisions one at a time but overlaps
     /// everything else with them; here each step is a pass over the elements.
-    fn pays(&self) -> bool {
+    fn is_faster_than_jit(&self) -> bool {
         let wanted = self.computes.stores.iter().map(|store| store.value).collect();
         let divides =
             |id: &Id| matches!(self.computes.values.get(*id), Some(Value::Of(Operator::Divide, ..)));
         let divisions = self.computes.needed(wanted).iter().filter(|id| divides(id)).count();
-        let passes: usize = self.made.iter().map(|made| made.program.passes()).sum();
-        passes <= 3 * divisions + 4 * self.made.len()
+        let passes: usize = self.programs.iter().map(|programs| programs.program.passes()).sum();
+        passes <= 3 * divisions + 4 * self.programs.len()
     }
 
     fn computation(&self, store: usize, kinds: &[Kind]) -> Option<Computation> {
@@ -207,14 +207,14 @@ impl Prepared {
         }
         let mut arithmetic = Arithmetic::default();
         let mut sources = Vec::new();
-        let mut made: Vec<Option<usize>> = vec![None; self.computes.values.len()];
+        let mut programs: Vec<Option<usize>> = vec![None; self.computes.values.len()];
         let needed = self.computes.needed(vec![store.value]);
         for &id in &needed {
             if !*self.varying.get(id)? {
                 continue;
             }
             let mut of = |id: Id, arithmetic: &mut Arithmetic| -> Option<usize> {
-                let slot = made.get_mut(id)?;
+                let slot = programs.get_mut(id)?;
                 if slot.is_none() {
                     // A loop-invariant value: varying ones come before the values that depend on them.
                     sources.push(Source::One(id));
@@ -234,13 +234,13 @@ impl Prepared {
                 }
                 Value::Of(operator, a, b) => {
                     let (a, b) = (of(*a, &mut arithmetic)?, of(*b, &mut arithmetic)?);
-                    arithmetic.of(*operator, a, b)
+                    arithmetic.apply(*operator, a, b)
                 }
                 Value::Scalar(_) | Value::Index => return None,
             };
-            *made.get_mut(id)? = Some(value);
+            *programs.get_mut(id)? = Some(value);
         }
-        let result = match made.get(store.value)? {
+        let result = match programs.get(store.value)? {
             Some(result) => *result,
             None => {
                 sources.push(Source::One(store.value));
@@ -253,12 +253,12 @@ impl Prepared {
     /// Returns the inputs of a store; `None` if one of them overlaps any written range.
     fn inputs<'a>(
         &self,
-        made: &Computation,
-        rounds: &'a Rounds<'_>,
+        programs: &Computation,
+        rounds: &'a LoopInputs<'_>,
         written: &[Range<usize>],
     ) -> Option<Vec<InputBytes<'a>>> {
-        let mut inputs = Vec::with_capacity(made.sources.len());
-        for source in &made.sources {
+        let mut inputs = Vec::with_capacity(programs.sources.len());
+        for source in &programs.sources {
             inputs.push(match source {
                 Source::One(id) => InputBytes::One(rounds.bytes.get(*id)?),
                 Source::Each(id) => {
@@ -278,7 +278,7 @@ impl Prepared {
         Some(inputs)
     }
 
-    fn compute(&self, rounds: &Rounds<'_>, scratch: &mut Scratch) -> Option<()> {
+    fn compute(&self, rounds: &LoopInputs<'_>, scratch: &mut Scratch) -> Option<()> {
         let mut written: Vec<Range<usize>> = Vec::new();
         for store in &self.computes.stores {
             let (region, place) = rounds.place(store.array, &store.offset)?;
@@ -292,16 +292,16 @@ impl Prepared {
                 return None;
             }
         }
-        let mut inputs = Vec::with_capacity(self.made.len());
-        for made in &self.made {
-            inputs.push(self.inputs(made, rounds, &written)?);
+        let mut inputs = Vec::with_capacity(self.programs.len());
+        for programs in &self.programs {
+            inputs.push(self.inputs(programs, rounds, &written)?);
         }
-        for ((made, inputs), place) in self.made.iter().zip(&inputs).zip(written) {
+        for ((programs, inputs), place) in self.programs.iter().zip(&inputs).zip(written) {
             let pointer = std::ptr::with_exposed_provenance_mut::<u8>(place.start);
             // SAFETY: within an output, which is mapped writable while the call runs, and to which there is
             // no other reference: no input overlaps it.
             let out = unsafe { std::slice::from_raw_parts_mut(pointer, place.len()) };
-            made.program.evaluate_into(inputs, as_room(out), scratch).ok()?;
+            programs.program.evaluate_into(inputs, as_output_bytes(out), scratch).ok()?;
         }
         Some(())
     }

@@ -22,11 +22,11 @@ pub mod lockdown;
 #[cfg(feature = "worker-bin")]
 pub mod lua;
 #[cfg(feature = "worker-bin")]
-mod lua_nans;
-#[cfg(feature = "worker-bin")]
 mod lua_slots;
 #[cfg(feature = "worker-bin")]
 mod lua_vectors;
+#[cfg(feature = "worker-bin")]
+mod nan_boxing;
 
 pub mod threads;
 
@@ -35,14 +35,14 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
 use crate::profile::Grants;
-use crate::protocol::IDLE;
+use crate::protocol::IDLE_TIMEOUT;
 use crate::protocol::{
-    self, Answer, Asked, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES,
-    Setup, Task,
+    self, CODE_MESSAGE_BYTES, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, Reply, Request,
+    STATUS_BYTES, Setup, SlotLocation, Task,
 };
 use crate::record::seed_of_block;
-use crate::socket::{self, Received};
-use crate::stored::Decodes;
+use crate::socket::{self, ReceiveResult};
+use crate::stored::DecodeSupport;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -118,8 +118,8 @@ pub trait Runtime {
         None
     }
     /// Returns the stored forms that it can decode.
-    fn decodes(&self) -> Decodes {
-        Decodes::Nothing
+    fn decodes(&self) -> DecodeSupport {
+        DecodeSupport::Nothing
     }
     /// Takes `bytes` bytes of device memory: the function's results go there until it is taken back. Called
     /// after the lock-down. Returns the reason if it cannot take the memory.
@@ -157,7 +157,7 @@ pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             // Fails if the host is gone, and there is no other process to notify.
-            let _ = socket::send(socket, &protocol::encode_answer(&Answer::Failed(error.to_string())), &[]);
+            let _ = socket::send(socket, &protocol::encode_reply(&Reply::Failed(error.to_string())), &[]);
             1
         }
     }
@@ -205,7 +205,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         Backend::Cuda => descriptors::since(&opened_before),
         _ => descriptors::read_only_files_since(&opened_before),
     };
-    socket::set_timeout(socket, IDLE)?;
+    socket::set_timeout(socket, IDLE_TIMEOUT)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped
     // before.
     unsafe { lockdown::prepare(status.cast()) };
@@ -231,21 +231,21 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         cache: None,
         keep_descriptors: keep,
     })?;
-    let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
+    let answer = |a: &Reply| socket::send(socket, &protocol::encode_reply(a), &[]);
     let inputs_at = runtime.inputs_at().unwrap_or_else(|| segments.get(1).map_or(0, |s| s.region().0 as u64));
     let (layers, landlock_abi, decodes) = (report.layers.0, report.landlock_abi, runtime.decodes());
-    answer(&Answer::Ready { layers, landlock_abi, inputs_at, decodes })?;
+    answer(&Reply::Ready { layers, landlock_abi, inputs_at, decodes })?;
     match (setup.task, code) {
         (Task::Compile, _) => {
             let Some(compiled) = compiled else { fail!(Worker, "nothing to compile") };
-            for piece in runtime.compile(compiled)?.chunks(CODE_PIECE) {
-                answer(&Answer::Code(piece.to_vec()))?;
+            for piece in runtime.compile(compiled)?.chunks(CODE_MESSAGE_BYTES) {
+                answer(&Reply::Code(piece.to_vec()))?;
             }
-            return answer(&Answer::Loaded);
+            return answer(&Reply::Loaded);
         }
         (_, Some(code)) => {
             if !runtime.take_code(code)? {
-                answer(&Answer::Useless)?;
+                answer(&Reply::Useless)?;
             }
         }
         (_, None) => {}
@@ -253,43 +253,43 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let seed = setup.seed.unwrap_or_default();
     runtime.seed(seed_of_block(seed, &[]))?;
     runtime.load(&setup, compiled)?;
-    answer(&Answer::Loaded)?;
+    answer(&Reply::Loaded)?;
     // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are
     // atomics.
     let doorbell = unsafe { &*status.add(DOORBELL_OFFSET).cast::<Doorbell>() };
-    let mut buffer = vec![0; MAX_MESSAGE];
+    let mut buffer = vec![0; MAX_MESSAGE_BYTES];
     let mut places = Vec::new();
     loop {
         let n = match socket::receive(socket, &mut buffer)? {
-            Received::Packet(n) => n,
-            Received::Interrupted => continue,
-            Received::Closed | Received::TimedOut => return Ok(()),
+            ReceiveResult::Packet(n) => n,
+            ReceiveResult::Interrupted => continue,
+            ReceiveResult::Closed | ReceiveResult::TimedOut => return Ok(()),
         };
-        let seq = match protocol::decode_asked(buffer.get(..n).unwrap_or_default(), &mut places)? {
-            Asked::Call(seq) => seq,
-            Asked::Lend(bytes) => {
+        let seq = match protocol::decode_request(buffer.get(..n).unwrap_or_default(), &mut places)? {
+            Request::Call(seq) => seq,
+            Request::Lend(bytes) => {
                 let memory = socket::receive_with_descriptors(socket)?.and_then(|(_, mut fds)| fds.pop());
                 let Some(memory) = memory else { fail!(Worker, "no descriptor of memory") };
-                answer(&Answer::Lent(runtime.lend(memory, bytes)?))?;
+                answer(&Reply::Lent(runtime.lend(memory, bytes)?))?;
                 continue;
             }
             // Reading the message is the complete answer to it.
-            Asked::Look => continue,
-            Asked::TakeBack => {
+            Request::Look => continue,
+            Request::TakeBack => {
                 runtime.take_back();
-                answer(&Answer::Lent(None))?;
+                answer(&Reply::Lent(None))?;
                 continue;
             }
         };
         let slots = locate(&setup, &types, &segments, &places)?;
         runtime.seed(seed_of_block(seed, slots.first().map_or(&[], |s| s.start)))?;
         if slots.iter().any(|slot| slot.stored > 0) && !runtime.decode(&slots)? {
-            answer(&Answer::Undecoded(seq))?;
+            answer(&Reply::Undecoded(seq))?;
             continue;
         }
         connections::during(!setup.grants.connect.is_empty(), || runtime.call(&slots))?;
         if doorbell.ring(seq) {
-            answer(&Answer::Done(seq))?;
+            answer(&Reply::Done(seq))?;
         }
     }
 }
@@ -298,7 +298,7 @@ fn locate<'a>(
     setup: &'a Setup,
     types: &'a [Datatype],
     segments: &[Map],
-    places: &'a [Place],
+    places: &'a [SlotLocation],
 ) -> Result<Vec<CallSlot<'a>>> {
     if places.len() != setup.slots.len() {
         fail!(Worker, "a call with {} of {} slots", places.len(), setup.slots.len())
@@ -330,7 +330,7 @@ fn locate<'a>(
 /// Ends a Python worker whose function failed and may have lacked a module: another one tries again.
 pub fn end_lacking_modules() -> ! {
     // SAFETY: this process has nothing to clean up; the host knows the meaning of this exit status.
-    unsafe { libc::_exit(protocol::LACKS_MODULES) }
+    unsafe { libc::_exit(protocol::LACKS_MODULES_EXIT) }
 }
 
 /// Returns seconds since 1970.
@@ -366,15 +366,15 @@ fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
 /// these.
 fn parse_setup(text: &[u8]) -> Result<Setup> {
     #[derive(serde::Deserialize)]
-    struct Spoken {
+    struct SetupVersion {
         protocol: u32,
     }
     let unusable = |e: serde_json::Error| Error::new(ErrorKind::Worker, format!("the set-up: {e}"));
-    let Spoken { protocol } = serde_json::from_slice(text).map_err(unusable)?;
-    if protocol != PROTOCOL {
+    let SetupVersion { protocol } = serde_json::from_slice(text).map_err(unusable)?;
+    if protocol != PROTOCOL_VERSION {
         fail!(
             Worker,
-            "the reading program has a hyperchunk of protocol {protocol} and its worker one of {PROTOCOL}: one of them was updated meanwhile. Start the program anew, or reinstall hyperchunk"
+            "the reading program has a hyperchunk of protocol {protocol} and its worker one of {PROTOCOL_VERSION}: one of them was updated meanwhile. Start the program anew, or reinstall hyperchunk"
         )
     }
     serde_json::from_slice(text).map_err(unusable)
@@ -388,7 +388,7 @@ mod tests {
     fn another_version_is_told_before_what_it_lacks() {
         let said = |text: &[u8]| parse_setup(text).unwrap_err().to_string();
         assert!(said(br#"{"protocol":1,"other":true}"#).contains("protocol 1"));
-        assert!(said(format!("{{\"protocol\":{PROTOCOL}}}").as_bytes()).contains("missing field"));
+        assert!(said(format!("{{\"protocol\":{PROTOCOL_VERSION}}}").as_bytes()).contains("missing field"));
         assert!(said(b"").contains("the set-up"));
     }
 }

@@ -2,14 +2,14 @@
 
 use super::SOCKET;
 use crate::error::{Error, Result, fail};
-use crate::protocol::{self, Answer};
+use crate::protocol::{self, Reply};
 use crate::socket;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// Number of checks, and the pause between them, whether the preceding process has ended.
-const LOOKS: u32 = 10_000;
-const PAUSE: Duration = Duration::from_micros(100);
+const MAX_CHECKS: u32 = 10_000;
+const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Makes this process the parent of orphaned descendants.
 ///
@@ -31,7 +31,7 @@ pub fn adopt_orphans() -> Result<()> {
 pub fn end_with_parent(host: i32) -> Result<()> {
     super::lockdown::set_host(host);
     super::lockdown::die_with_host()?;
-    super::lockdown::first_to_go();
+    super::lockdown::prefer_oom_kill();
     // Applies to later forks.
     super::lockdown::set_host(std::process::id().cast_signed());
     Ok(())
@@ -39,7 +39,7 @@ pub fn end_with_parent(host: i32) -> Result<()> {
 
 /// Returns the number of this process's threads.
 fn count() -> Result<usize> {
-    let failed = |error: std::io::Error| super::lockdown::no_proc("/proc/self/task", &error);
+    let failed = |error: std::io::Error| super::lockdown::proc_error("/proc/self/task", &error);
     Ok(std::fs::read_dir("/proc/self/task").map_err(failed)?.count())
 }
 
@@ -58,14 +58,14 @@ pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
         unsafe { libc::_exit(0) }
     }
     // The new parent must be the process that reaps workers before it is asked to signal its end.
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         if std::os::unix::process::parent_id() != before {
             // SAFETY: the host gave us this descriptor, and it stays open while we serve.
             let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
             let pid = std::process::id().cast_signed();
-            return socket::send(socket, &protocol::encode_answer(&Answer::Moved(pid)), &[]);
+            return socket::send(socket, &protocol::encode_reply(&Reply::Moved(pid)), &[]);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CHECK_INTERVAL);
     }
     fail!(Worker, "the process that has started threads does not end")
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Number of damaged copies of each file.
-const COPIES: u64 = 400;
+const COPY_COUNT: u64 = 400;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus_texts");
@@ -83,7 +83,7 @@ fn saved_and_damaged_texts() {
         for (number, (file, original)) in all.iter().enumerate() {
             let mut dice = Dice::new(number as u64);
             target(original);
-            for _ in 0..COPIES {
+            for _ in 0..COPY_COUNT {
                 let bytes = damaged(original, &all, &mut dice);
                 let start = Instant::now();
                 target(&bytes);

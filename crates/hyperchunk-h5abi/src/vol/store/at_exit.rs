@@ -4,7 +4,7 @@
 //! any more.
 
 use super::super::failure::Failure;
-use super::Opened;
+use super::OpenStore;
 use std::io::Write as _;
 
 thread_local! {
@@ -24,11 +24,11 @@ fn is_ending() -> bool {
 
 /// Guard that reports a failure to close an object of a store at exit to standard error, also after a panic.
 pub(in crate::vol) struct Report<'a> {
-    file: Option<&'a Opened>,
+    file: Option<&'a OpenStore>,
 }
 
 /// Begins to close an object of `file`.
-pub(in crate::vol) fn report_at_exit(file: Option<&Opened>) -> Report<'_> {
+pub(in crate::vol) fn report_at_exit(file: Option<&OpenStore>) -> Report<'_> {
     Report { file: file.filter(|_| is_ending()) }
 }
 

@@ -1,7 +1,7 @@
 //! Copying the attributes of an object of the lower connector to another one of the same file.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
 use crate::symbols::Hid;
@@ -41,14 +41,14 @@ struct InfoArguments {
 
 /// `H5VL_attr_get_args_t` with an identifier.
 #[repr(C)]
-struct Get {
+struct GetArguments {
     operation: i64,
     answer: Hid,
 }
 
 /// `H5VL_attr_get_args_t` for a name.
 #[repr(C)]
-struct GetNameOf {
+struct GetNameArguments {
     operation: i64,
     at: Location,
     size: usize,
@@ -67,7 +67,7 @@ pub(super) fn info(slot: &Slot, object: P, vol: Hid, kind: c_int) -> Outcome<Obj
 }
 
 fn ask(slot: &Slot, attribute: P, vol: Hid, operation: i64) -> Outcome<Hid> {
-    let mut args = Get { operation, answer: -1 };
+    let mut args = GetArguments { operation, answer: -1 };
     // SAFETY: a lower attribute, and arguments of an operation that answers with an identifier.
     done(unsafe { (slot.api.attr_get)(attribute, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
     Ok(args.answer)
@@ -82,7 +82,7 @@ pub(super) fn copy(slot: &Slot, from: P, to: P, vol: Hid, kind: c_int) -> Outcom
         let attribute =
             unsafe { (slot.api.attr_open)(from, at.pointer(), vol, std::ptr::null(), aapl, 0, NO_REQUEST) };
         if attribute.is_null() {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
         let copied = copy_one(slot, attribute, to, vol, kind, aapl);
         // SAFETY: the attribute from above.
@@ -95,7 +95,7 @@ pub(super) fn copy(slot: &Slot, from: P, to: P, vol: Hid, kind: c_int) -> Outcom
 fn copy_one(slot: &Slot, attribute: P, to: P, vol: Hid, kind: c_int, aapl: Hid) -> Outcome<()> {
     let mut name = vec![0_u8; 65536];
     let mut length = 0;
-    let mut args = GetNameOf {
+    let mut args = GetNameArguments {
         operation: GET_NAME,
         at: Location::itself(ATTRIBUTE),
         size: name.len(),
@@ -135,7 +135,7 @@ fn copy_one(slot: &Slot, attribute: P, to: P, vol: Hid, kind: c_int, aapl: Hid) 
             let new =
                 (api.attr_create)(to, at.pointer(), vol, name, datatype, space, list, aapl, 0, NO_REQUEST);
             if new.is_null() {
-                return Err(TOLD);
+                return Err(ON_ERROR_STACK);
             }
             let written = if bytes == Some(0) {
                 0

@@ -1,10 +1,10 @@
 //! Calls about single chunks. Elements that were not written as a chunk are encoded as one on request.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
 use super::super::slot::Slot;
 use super::layers::stored;
-use super::{Diverted, Shared};
+use super::{Shared, StoreDataset};
 use crate::symbols::Herr;
 use hyperchunk::codec::Encoder;
 use hyperchunk::store::Slab;
@@ -22,28 +22,28 @@ const SEQUENCES_SIZE: c_int = 8;
 const OFFSET: c_int = 9;
 const EACH: c_int = 10;
 /// `HADDR_UNDEF`.
-const NOWHERE: u64 = u64::MAX;
+const NO_ADDRESS: u64 = u64::MAX;
 
 /// `H5VL_optional_args_t`.
 #[repr(C)]
-struct Optional {
+struct OptionalArguments {
     operation: c_int,
     arguments: P,
 }
 
 /// The arguments of each operation.
 #[repr(C)]
-struct SizeOf {
+struct ChunkSizeArguments {
     offset: *const u64,
     size: *mut u64,
 }
 #[repr(C)]
-struct CountOf {
+struct ChunkCountArguments {
     space: i64,
     count: *mut u64,
 }
 #[repr(C)]
-struct ByNumber {
+struct ChunkByNumberArguments {
     space: i64,
     number: u64,
     offset: *mut u64,
@@ -52,14 +52,14 @@ struct ByNumber {
     size: *mut u64,
 }
 #[repr(C)]
-struct ByPlace {
+struct ChunkByOffsetArguments {
     offset: *const u64,
     mask: *mut c_uint,
     address: *mut u64,
     size: *mut u64,
 }
 #[repr(C)]
-struct Reading {
+struct ReadChunkArguments {
     offset: *const u64,
     mask: u32,
     buffer: *mut u8,
@@ -67,28 +67,28 @@ struct Reading {
     size: *mut usize,
 }
 #[repr(C)]
-struct Writing {
+struct WriteChunkArguments {
     offset: *const u64,
     mask: u32,
     size: usize,
     buffer: *const u8,
 }
-/// `Writing` in 1.14.
+/// `WriteChunkArguments` in 1.14.
 #[repr(C)]
-struct OldWriting {
+struct OldWriteChunkArguments {
     offset: *const u64,
     mask: u32,
     size: u32,
     buffer: *const u8,
 }
 #[repr(C)]
-struct Each {
+struct ChunkIterateArguments {
     visit: unsafe extern "C" fn(*const u64, c_uint, u64, u64, P) -> c_int,
     state: P,
 }
 
 /// A chunk in its stored form.
-struct Stored {
+struct StoredChunk {
     mask: u32,
     bytes: Vec<u8>,
     /// Its address in a log, for callers that only compare addresses.
@@ -96,9 +96,9 @@ struct Stored {
 }
 
 /// Returns the offsets of the written chunks, sorted.
-pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
+pub(super) fn written_chunks(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
-        Some(chunk) => shared.with_layers(|layers| layers.touched(chunk)),
+        Some(chunk) => shared.with_layers(|layers| layers.written_chunks(chunk)),
         None => Ok(Arc::default()),
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>
             let everything = Slab::new(vec![0; dims.len()], dims.as_slice());
             shared.with_layers(|layers| layers.allocated(&everything, chunk))
         }
-        _ => touched(shared),
+        _ => written_chunks(shared),
     }
 }
 
@@ -150,11 +150,11 @@ pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
 }
 
 /// Returns the chunk at an offset, as it was written, or as the filters encode it.
-fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
+fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<StoredChunk> {
     let chunk = shared.definition.chunk.as_deref().unwrap_or_default();
     let slab = Slab::new(offset, chunk);
     if let Some((source, piece, mask)) = shared.with_layers(|layers| layers.chunk_as_written(&slab))? {
-        return Ok(Stored { mask, bytes: stored(&source, &piece)?, address: piece.offset });
+        return Ok(StoredChunk { mask, bytes: stored(&source, &piece)?, address: piece.offset });
     }
     let size = slab.elements()?.saturating_mul(shared.definition.element_size());
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
@@ -164,22 +164,22 @@ fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
     // The address of any part: callers only test whether there is one.
     let mut address = 0;
     shared.with_layers(|layers| layers.in_box(&slab, &mut |_, piece, _| address = piece.offset))?;
-    Ok(Stored { mask, bytes: filtered.to_vec(), address })
+    Ok(StoredChunk { mask, bytes: filtered.to_vec(), address })
 }
 
 /// The destinations of a chunk's properties; each may be null.
-struct Told {
+struct ChunkInfo {
     mask: *mut c_uint,
     address: *mut u64,
     size: *mut u64,
 }
 
-impl Told {
+impl ChunkInfo {
     /// Stores the properties.
     ///
     /// # Safety
     /// Addresses from the caller, or null.
-    unsafe fn tell(&self, mask: u32, address: u64, size: u64) {
+    unsafe fn chunk_info(&self, mask: u32, address: u64, size: u64) {
         // SAFETY: by this function's contract.
         unsafe {
             if let Some(place) = self.mask.as_mut() {
@@ -196,7 +196,7 @@ impl Told {
 }
 
 /// Returns the application's call that an operation belongs to.
-fn name_of(operation: c_int) -> String {
+fn call_name(operation: c_int) -> String {
     let name = match operation {
         0 => "H5Dformat_convert",
         1 => "H5Dget_chunk_index_type",
@@ -218,22 +218,23 @@ fn name_of(operation: c_int) -> String {
 ///
 /// # Safety
 /// Arguments of that callback.
-pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) -> Outcome<Herr> {
+pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args: P) -> Outcome<Herr> {
     // SAFETY: by this function's contract.
-    let (operation, args) =
-        unsafe { ((*args.cast::<Optional>()).operation, (*args.cast::<Optional>()).arguments) };
+    let (operation, args) = unsafe {
+        ((*args.cast::<OptionalArguments>()).operation, (*args.cast::<OptionalArguments>()).arguments)
+    };
     let shared = &dataset.shared;
     let rank = shared.definition.dims.len();
     let chunked = shared.definition.chunk.is_some();
     if matches!(operation, CHUNK_SIZE..=WRITE | EACH) && !chunked {
-        refuse!("cannot serve {}: not a chunked dataset", name_of(operation))
+        refuse!("cannot serve {}: not a chunked dataset", call_name(operation))
     }
     // SAFETY: a place has as many coordinates as the dataset has dimensions.
     let at = |offset: *const u64| unsafe { std::slice::from_raw_parts(offset, rank) }.to_vec();
     match operation {
         CHUNK_SIZE => {
             // SAFETY: arguments of this operation.
-            let args = unsafe { &*args.cast::<SizeOf>() };
+            let args = unsafe { &*args.cast::<ChunkSizeArguments>() };
             let offset = shared.chunk_around(&at(args.offset));
             let size = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?.bytes.len() as u64,
@@ -249,11 +250,11 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         }
         COUNT => {
             // SAFETY: arguments of this operation.
-            unsafe { *(*args.cast::<CountOf>()).count = allocated(shared)?.len() as u64 };
+            unsafe { *(*args.cast::<ChunkCountArguments>()).count = allocated(shared)?.len() as u64 };
         }
         BY_NUMBER => {
             // SAFETY: arguments of this operation.
-            let args = unsafe { &*args.cast::<ByNumber>() };
+            let args = unsafe { &*args.cast::<ChunkByNumberArguments>() };
             let chunks = allocated(shared)?;
             let number = usize::try_from(args.number).unwrap_or(usize::MAX);
             let Some(offset) = chunks.get(number) else {
@@ -269,7 +270,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
                 if !args.offset.is_null() {
                     std::ptr::copy_nonoverlapping(offset.as_ptr(), args.offset, rank);
                 }
-                Told { mask: args.mask, address: args.address, size: args.size }.tell(
+                ChunkInfo { mask: args.mask, address: args.address, size: args.size }.chunk_info(
                     chunk.mask,
                     chunk.address,
                     chunk.bytes.len() as u64,
@@ -278,25 +279,25 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         }
         BY_PLACE => {
             // SAFETY: arguments of this operation.
-            let args = unsafe { &*args.cast::<ByPlace>() };
+            let args = unsafe { &*args.cast::<ChunkByOffsetArguments>() };
             let offset = shared.chunk_around(&at(args.offset));
-            let told = Told { mask: args.mask, address: args.address, size: args.size };
+            let told = ChunkInfo { mask: args.mask, address: args.address, size: args.size };
             let chunk = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?,
-                false => Stored { mask: 0, bytes: Vec::new(), address: NOWHERE },
+                false => StoredChunk { mask: 0, bytes: Vec::new(), address: NO_ADDRESS },
             };
             // SAFETY: places of the caller.
-            unsafe { told.tell(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
+            unsafe { told.chunk_info(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
         }
         READ => read_chunk(slot, shared, args.cast(), &at)?,
         WRITE => {
             // SAFETY: arguments of this operation, as this release has them.
             let (offset, mask, size, buffer) = unsafe {
                 if slot.library.version().0 < 2 {
-                    let args = &*args.cast::<OldWriting>();
+                    let args = &*args.cast::<OldWriteChunkArguments>();
                     (args.offset, args.mask, args.size as usize, args.buffer)
                 } else {
-                    let args = &*args.cast::<Writing>();
+                    let args = &*args.cast::<WriteChunkArguments>();
                     (args.offset, args.mask, args.size, args.buffer)
                 }
             };
@@ -306,7 +307,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         }
         EACH => {
             // SAFETY: arguments of this operation.
-            let args = unsafe { &*args.cast::<Each>() };
+            let args = unsafe { &*args.cast::<ChunkIterateArguments>() };
             for offset in allocated(shared)?.iter() {
                 let chunk = chunk_at(shared, offset)?;
                 let size = chunk.bytes.len() as u64;
@@ -314,7 +315,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
                 let wish =
                     unsafe { (args.visit)(offset.as_ptr(), chunk.mask, chunk.address, size, args.state) };
                 if wish < 0 {
-                    return Err(TOLD);
+                    return Err(ON_ERROR_STACK);
                 }
                 if wish > 0 {
                     return Ok(wish);
@@ -323,10 +324,10 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         }
         OFFSET => {
             // SAFETY: arguments of this operation: a place for an address.
-            unsafe { **args.cast::<*mut u64>() = NOWHERE };
+            unsafe { **args.cast::<*mut u64>() = NO_ADDRESS };
         }
-        SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", name_of(operation)),
-        other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", name_of(other)),
+        SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", call_name(operation)),
+        other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", call_name(other)),
     }
     Ok(0)
 }
@@ -337,7 +338,7 @@ fn read_chunk(
     args: *mut c_void,
     at: &dyn Fn(*const u64) -> Vec<u64>,
 ) -> Outcome<()> {
-    let args = args.cast::<Reading>();
+    let args = args.cast::<ReadChunkArguments>();
     // SAFETY: arguments of this operation.
     let offset = at(unsafe { (*args).offset });
     if !is_allocated(shared, &offset)? {

@@ -2,12 +2,12 @@
 //! replaced by a dataset of its own, with the same elements and attributes.
 
 use super::super::api::{Name, P};
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::object::{DATASET, Object};
 use super::super::slot::{NO_REQUEST, Slot};
-use super::describe::{self, GET_TYPE, StandIn};
+use super::describe::{self, GET_TYPE, PlaceholderDataset};
 use super::location::Location;
-use super::{Diverted, Opened, Shared, attributes, create, opened};
+use super::{OpenStore, Shared, StoreDataset, attributes, create, open_store};
 use crate::symbols::{Herr, Hid};
 use hyperchunk::store::{DatasetId, Marker, Slab};
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ const IS_HARD: c_int = 0;
 /// `H5O_COPY_EXPAND_REFERENCE_FLAG`.
 const EXPAND_REFERENCES: u32 = 8;
 /// Maximum number of bytes of elements that are copied at once.
-const AT_ONCE: u64 = 16 << 20;
+const BATCH_BYTES: u64 = 16 << 20;
 
 /// The arguments of the callback.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ pub(in crate::vol) struct Copy {
 
 /// `H5VL_link_create_args_t` of a hard link.
 #[repr(C)]
-struct HardLink {
+struct HardLinkArguments {
     operation: i64,
     object: P,
     at: Location,
@@ -49,7 +49,7 @@ struct HardLink {
 
 /// `H5VL_link_specific_args_t` of an iteration.
 #[repr(C)]
-struct Iterate {
+struct IterateArguments {
     operation: i64,
     recursive: bool,
     index: c_int,
@@ -80,7 +80,7 @@ pub(in crate::vol) unsafe fn copy(
     call: Copy,
 ) -> Outcome<Herr> {
     // SAFETY: as for this function.
-    let (kind, name) = unsafe { (Location::kind_of(call.at), CStr::from_ptr(call.name)) };
+    let (kind, name) = unsafe { (Location::kind(call.at), CStr::from_ptr(call.name)) };
     let source = source(slot, from, kind, name)?;
     let of_store = source.is_some() || from.file.is_some();
     let mut flags = 0;
@@ -114,7 +114,7 @@ pub(in crate::vol) unsafe fn copy(
         return Ok(status);
     }
     // SAFETY: as for this function.
-    let (kind, name) = unsafe { (Location::kind_of(call.to_at), CStr::from_ptr(call.to_name)) };
+    let (kind, name) = unsafe { (Location::kind(call.to_at), CStr::from_ptr(call.to_name)) };
     let mut repair = Repair {
         slot,
         to,
@@ -141,10 +141,10 @@ fn source(slot: &'static Slot, from: &Object, kind: c_int, name: &CStr) -> Outco
     let under =
         unsafe { (slot.api.object_open)(from.under, at.pointer(), from.vol, &raw mut found, 0, NO_REQUEST) };
     if under.is_null() {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     let diverted = match found {
-        DATASET => opened::divert(slot, under, from.vol, from.file.as_ref()),
+        DATASET => open_store::divert(slot, under, from.vol, from.file.as_ref()),
         _ => Ok(None),
     };
     slot.keep_errors(|| close(slot, under, from.vol, found));
@@ -169,7 +169,7 @@ struct Repair<'a> {
     to: &'a Object,
     kind: c_int,
     source: Option<Arc<Shared>>,
-    file: Option<Arc<Opened>>,
+    file: Option<Arc<OpenStore>>,
     /// The paths of the datasets created so far.
     made: HashMap<DatasetId, CString>,
     /// Tokens of visited groups: links may form cycles.
@@ -186,7 +186,7 @@ impl Repair<'_> {
         let under =
             unsafe { (slot.api.object_open)(self.to.under, at.pointer(), vol, &raw mut kind, 0, NO_REQUEST) };
         if under.is_null() {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
         let repaired = match kind {
             GROUP => self.group(under, path),
@@ -207,7 +207,7 @@ impl Repair<'_> {
         }
         let mut names: Vec<CString> = Vec::new();
         let mut place = 0;
-        let mut args = Iterate {
+        let mut args = IterateArguments {
             operation: ITERATE,
             recursive: false,
             index: 0,
@@ -238,7 +238,7 @@ impl Repair<'_> {
 
     /// Links a lower dataset under a name.
     fn link(&self, name: &CStr, dataset: P) -> Outcome<()> {
-        let mut args = HardLink { operation: HARD, object: dataset, at: Location::itself(DATASET) };
+        let mut args = HardLinkArguments { operation: HARD, object: dataset, at: Location::itself(DATASET) };
         let mut at = Location::named(self.slot, self.kind, name)?;
         let lcpl = self.slot.default_list(c"H5P_LST_LINK_CREATE_ID_g")?;
         let lapl = self.slot.default_list(c"H5P_LST_LINK_ACCESS_ID_g")?;
@@ -268,7 +268,7 @@ impl Repair<'_> {
                 (slot.api.object_open)(self.to.under, at.pointer(), vol, &raw mut kind, 0, NO_REQUEST)
             };
             if new.is_null() {
-                return Err(TOLD);
+                return Err(ON_ERROR_STACK);
             }
             let linked = self.unlink(&name).and_then(|()| self.link(&name, new));
             slot.keep_errors(|| close(slot, new, vol, kind));
@@ -293,10 +293,10 @@ impl Repair<'_> {
     fn create(&self, copied: P, shared: &Arc<Shared>, name: &CStr) -> Outcome<P> {
         let (slot, vol) = (self.slot, self.to.vol);
         let dims = shared.dims();
-        let plist = opened::creation_list(slot, copied, vol, &shared.definition)?;
+        let plist = open_store::creation_list(slot, copied, vol, &shared.definition)?;
         let kind = describe::ask(slot, copied, vol, GET_TYPE)?;
         // Closes both on every return.
-        let old = Diverted { slot, shared: Arc::clone(shared), kind, plist: plist.into_id() };
+        let old = StoreDataset { slot, shared: Arc::clone(shared), kind, plist: plist.into_id() };
         let dapl = slot.default_list(c"H5P_LST_DATASET_ACCESS_ID_g")?;
         let lcpl = slot.default_list(c"H5P_LST_LINK_CREATE_ID_g")?;
         let dxpl = slot.default_list(c"H5P_LST_DATASET_XFER_ID_g")?;
@@ -319,14 +319,15 @@ impl Repair<'_> {
                     NO_REQUEST,
                 )
             };
-            if new.is_null() { Err(TOLD) } else { Ok(new) }
+            if new.is_null() { Err(ON_ERROR_STACK) } else { Ok(new) }
         };
         if let Some(file) = self.to.file.as_ref().filter(|file| file.store.writer.is_some()) {
             let mut definition = (*shared.definition).clone();
-            definition.path = create::path_of(slot, self.to, self.kind, name);
+            definition.path = create::absolute_path(slot, self.to, self.kind, name);
             definition.dims.clone_from(&dims);
             let id = file.store.new_id(&mut definition)?;
-            let stand_in = StandIn::new(slot, kind, old.plist, &dims, Marker { dataset: id, epoch: 0 })?;
+            let stand_in =
+                PlaceholderDataset::new(slot, kind, old.plist, &dims, Marker { dataset: id, epoch: 0 })?;
             let new = make(stand_in.space, stand_in.plist.id)?;
             let filled = file.store.add(id, definition).and_then(|made| {
                 each_part(shared, &dims, &mut |slab, bytes| {
@@ -360,8 +361,8 @@ fn each_part(
     let everything = Slab::new(vec![0; dims.len()], dims);
     let parts = match &shared.definition.chunk {
         Some(chunk) => {
-            let touched = super::chunks::touched(shared)?;
-            let boxes = touched.iter().map(|start| Slab::new(start.as_slice(), chunk.as_slice()));
+            let written_chunks = super::chunks::written_chunks(shared)?;
+            let boxes = written_chunks.iter().map(|start| Slab::new(start.as_slice(), chunk.as_slice()));
             boxes.filter_map(|slab| slab.clipped(dims)).collect()
         }
         None if shared.is_written()? => rows(&everything, shared.element() as u64),
@@ -385,7 +386,7 @@ fn each_part(
 fn rows(slab: &Slab, element: u64) -> Vec<Slab> {
     let [first, rest @ ..] = slab.count.as_slice() else { return Vec::new() };
     let row = rest.iter().fold(element, |size, count| size.saturating_mul(*count)).max(1);
-    let step = (AT_ONCE / row).max(1);
+    let step = (BATCH_BYTES / row).max(1);
     let mut parts = Vec::new();
     let mut at = 0;
     while at < *first {

@@ -1,13 +1,13 @@
 //! Creating datasets of a store.
 
 use super::super::api::{Name, P};
-use super::super::failure::{Outcome, TOLD, done};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done};
 use super::super::object::Object;
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
-use super::describe::{self, GET_DCPL, StandIn};
+use super::describe::{self, GET_DCPL, PlaceholderDataset};
 use super::location::Location;
 use super::names::check_name;
-use super::{Diverted, Opened};
+use super::{OpenStore, StoreDataset};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
 use hyperchunk::store::{Marker, NAMELESS, WriterId};
@@ -90,9 +90,9 @@ pub(in crate::vol) unsafe fn create_dataset(
 ///
 /// # Safety
 /// As for [`create_dataset`].
-unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creation) -> bool {
+unsafe fn is_inside(slot: &Slot, ours: &Object, file: &OpenStore, creation: Creation) -> bool {
     // SAFETY: HDF5 passes a location.
-    if !file.is_file_of(ours.under, ours.vol, unsafe { Location::kind_of(creation.at) }) {
+    if !file.contains_object(ours.under, ours.vol, unsafe { Location::kind(creation.at) }) {
         return false;
     }
     if creation.name.is_null() {
@@ -113,7 +113,7 @@ unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creatio
                 if opened.is_null() {
                     return None;
                 }
-                let inside = file.is_file_of(opened, vol, GROUP);
+                let inside = file.contains_object(opened, vol, GROUP);
                 (slot.api.group_close)(opened, vol, creation.dxpl, NO_REQUEST);
                 Some(inside)
             }
@@ -132,7 +132,7 @@ unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creatio
 unsafe fn divert_new(
     slot: &'static Slot,
     ours: &Object,
-    file: &Arc<Opened>,
+    file: &Arc<OpenStore>,
     creation: Creation,
     datatype: Datatype,
 ) -> Outcome<Option<P>> {
@@ -147,23 +147,23 @@ unsafe fn divert_new(
         // An unnamed dataset gets a unique path.
         none if none.is_null() => [NAMELESS, WriterId::new().to_string().as_bytes()].concat(),
         // SAFETY: HDF5 passes a NUL-terminated name and a location.
-        name => unsafe { path_of(slot, ours, Location::kind_of(creation.at), CStr::from_ptr(name)) },
+        name => unsafe { absolute_path(slot, ours, Location::kind(creation.at), CStr::from_ptr(name)) },
     };
     let made = describe::definition(slot, path, datatype, creation.kind, creation.space, plist.id)?;
     let Some(mut definition) = made else { return Ok(None) };
     let id = store.new_id(&mut definition)?;
     let marker = Marker { dataset: id, epoch: 0 };
-    let stand_in = StandIn::new(slot, creation.kind, plist.id, &definition.dims, marker)?;
+    let stand_in = PlaceholderDataset::new(slot, creation.kind, plist.id, &definition.dims, marker)?;
     // SAFETY: as for this function.
     let under = unsafe { creation.below(slot, ours, stand_in.space, stand_in.plist.id) };
     if under.is_null() {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     let shared = store.add(id, definition)?;
     // SAFETY: an identifier of the caller.
     let kind = unsafe { (slot.api.type_copy)(creation.kind) };
     let plist = plist.into_id();
-    let dataset = Diverted { slot, shared, kind, plist };
+    let dataset = StoreDataset { slot, shared, kind, plist };
     Ok(Some(Object::wrap(under, ours.vol, Some(file), Some(Box::new(dataset)))))
 }
 
@@ -173,27 +173,27 @@ unsafe fn divert_new(
 /// # Safety
 /// As for [`create_dataset`].
 unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> Outcome<PropertyList> {
-    let trying = describe::for_trying(slot, creation.dcpl)?;
+    let trying = describe::trial_list(slot, creation.dcpl)?;
     let nameless = Creation { name: std::ptr::null(), ..creation };
     // SAFETY: as for this function; the lower dataset is ours until it is closed here.
     unsafe {
         let tried = nameless.below(slot, ours, creation.space, trying.id);
         if tried.is_null() {
-            return Err(TOLD);
+            return Err(ON_ERROR_STACK);
         }
         let answer = describe::ask(slot, tried, ours.vol, GET_DCPL);
         let closed = (slot.api.dataset_close)(tried, ours.vol, 0, NO_REQUEST);
         let plist = PropertyList { slot, id: answer? };
         done(closed)?;
-        describe::with_time_of(slot, plist.id, creation.dcpl)?;
+        describe::copy_alloc_time(slot, plist.id, creation.dcpl)?;
         Ok(plist)
     }
 }
 
 /// Returns the absolute path of a new object from its name, relative to an object of that kind.
-pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
+pub(super) fn absolute_path(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
     let name = name.to_bytes();
-    let parent = if name.starts_with(b"/") { Vec::new() } else { name_of(slot, ours, kind) };
+    let parent = if name.starts_with(b"/") { Vec::new() } else { object_path(slot, ours, kind) };
     let parts = parent.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/'));
     let mut path = Vec::new();
     for part in parts.filter(|part| !part.is_empty() && *part != b".") {
@@ -204,7 +204,7 @@ pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> V
 }
 
 /// Returns the path of an object, if the library knows it.
-fn name_of(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
+fn object_path(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
     let mut at = Location::itself(kind);
     let mut length = 0;
     let mut buffer = vec![0_u8; 4096];

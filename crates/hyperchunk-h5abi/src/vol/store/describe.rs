@@ -1,9 +1,9 @@
 //! Definitions of new datasets from HDF5's identifiers, and their stubs, the native datasets in the skeleton.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::{PropertyList, Slot};
-use super::answers::{ALLOCATED, GET_SPACE, GET_SPACE_STATUS, NOT_ALLOCATED};
+use super::dataset_queries::{ALLOCATED, GET_SPACE, GET_SPACE_STATUS, NOT_ALLOCATED};
 use crate::symbols::Hid;
 use crate::virtual_sources::{VIRTUAL, text};
 use hyperchunk::model::{AllocationTime, Class, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
@@ -143,7 +143,7 @@ fn fill(slot: &Slot, plist: Hid, kind: Hid, size: u64) -> Outcome<FillValue> {
     }
     let value = match defined {
         FILL_USER => {
-            let mut value = vec![0_u8; usize::try_from(size).map_err(|_| TOLD)?];
+            let mut value = vec![0_u8; usize::try_from(size).map_err(|_| ON_ERROR_STACK)?];
             // SAFETY: room for an element of that type.
             done(unsafe { (slot.api.plist_fill)(plist, kind, value.as_mut_ptr().cast()) })?;
             FillWhen::User(value)
@@ -192,7 +192,7 @@ pub(super) fn is_chunked(slot: &Slot, plist: Hid) -> bool {
 }
 
 /// Returns a copy of a list for a trial creation, which never allocates space.
-pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyList> {
+pub(super) fn trial_list(slot: &'static Slot, plist: Hid) -> Outcome<PropertyList> {
     let copy = PropertyList::copy(slot, plist)?;
     // SAFETY: a list of our own.
     done(unsafe { (slot.api.plist_set_alloc_time)(copy.id, ALLOC_LATE) })?;
@@ -200,7 +200,7 @@ pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyLis
 }
 
 /// Copies the allocation time of the user's list to a list that HDF5 completed.
-pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<()> {
+pub(super) fn copy_alloc_time(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<()> {
     let mut time = 0;
     // SAFETY: a live place, a list of our own.
     unsafe {
@@ -210,7 +210,7 @@ pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<(
 }
 
 /// Maximum size in bytes of a fill value in a message of an object header.
-const LONGEST_FILL: usize = 65_535 - 8;
+const MAX_FILL_BYTES: usize = 65_535 - 8;
 
 /// Returns the definition of the dataset.
 pub(super) fn definition(
@@ -242,8 +242,8 @@ pub(super) fn definition(
         clear_gaps(&datatype, value);
     }
     let native = match &fill.value {
-        FillWhen::User(value) if value.len() > LONGEST_FILL => refuse!(
-            "cannot create the dataset (object header message is too large): expected a fill value of at most {LONGEST_FILL} bytes, got {}",
+        FillWhen::User(value) if value.len() > MAX_FILL_BYTES => refuse!(
+            "cannot create the dataset (object header message is too large): expected a fill value of at most {MAX_FILL_BYTES} bytes, got {}",
             value.len()
         ),
         // Use the dataset's type: for another type, the encoded list might contain a pointer, which is
@@ -269,13 +269,13 @@ pub(super) fn definition(
 /// The stub of a dataset: a native one that is contiguous, of fixed size, without filters or fill value. Its
 /// data are in an external file that does not exist, so that programs which do not know stores fail to read
 /// it.
-pub(super) struct StandIn {
+pub(super) struct PlaceholderDataset {
     slot: &'static Slot,
     pub(super) space: Hid,
     pub(super) plist: PropertyList,
 }
 
-impl StandIn {
+impl PlaceholderDataset {
     pub(super) fn new(
         slot: &'static Slot,
         kind: Hid,
@@ -287,7 +287,7 @@ impl StandIn {
         let dims: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
         let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
         let entry = marker.entry(false);
-        let name = CString::new(entry.name.as_bytes()).map_err(|_| TOLD)?;
+        let name = CString::new(entry.name.as_bytes()).map_err(|_| ON_ERROR_STACK)?;
         // SAFETY: a list of our own, live strings and arrays. A filled dataset would be written to when it is created.
         unsafe {
             let api = &slot.api;
@@ -301,14 +301,14 @@ impl StandIn {
             done((api.plist_set_external)(plist.id, name.as_ptr(), 0, UNLIMITED))?;
             let space = (api.space_create)(rank, dims.as_ptr(), dims.as_ptr());
             if space < 0 {
-                return Err(TOLD);
+                return Err(ON_ERROR_STACK);
             }
-            Ok(StandIn { slot, space, plist })
+            Ok(PlaceholderDataset { slot, space, plist })
         }
     }
 }
 
-impl Drop for StandIn {
+impl Drop for PlaceholderDataset {
     fn drop(&mut self) {
         // SAFETY: the space is ours and open.
         self.slot.keep_errors(|| unsafe { (self.slot.api.space_close)(self.space) });
@@ -403,7 +403,7 @@ fn marker_of_blocks(slot: &Slot, plist: &PropertyList) -> Option<Marker> {
 }
 
 /// Returns whether a lower dataset's elements are in external files.
-pub(super) fn has_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<bool> {
+pub(super) fn has_external_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<bool> {
     let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
     // SAFETY: a list of our own.
     Ok(unsafe { (slot.api.plist_externals)(plist.id) } > 0)

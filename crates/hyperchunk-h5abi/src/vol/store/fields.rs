@@ -1,10 +1,10 @@
 //! Writes of some members of a compound: they are stored alone, and the other members are not read.
 
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
-use super::selection::Chosen;
-use super::transfer::{Call, room};
-use super::{Diverted, Shared, describe};
+use super::selection::Selection;
+use super::transfer::{Call, allocate_zeroed};
+use super::{Shared, StoreDataset, describe};
 use crate::symbols::Hid;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk::store::Slab;
@@ -17,7 +17,7 @@ const COMPOUND: i32 = 6;
 
 /// A byte range of an element, consisting of whole members.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct MemberBytes {
     /// The start in an element in memory, or in a converted one.
     from: usize,
     /// The start in an element of the dataset.
@@ -33,7 +33,7 @@ struct Type<'s> {
 
 impl<'s> Type<'s> {
     fn new(slot: &'s Slot, id: Hid) -> Outcome<Self> {
-        if id < 0 { Err(TOLD) } else { Ok(Self { slot, id }) }
+        if id < 0 { Err(ON_ERROR_STACK) } else { Ok(Self { slot, id }) }
     }
 }
 
@@ -47,7 +47,7 @@ impl Drop for Type<'_> {
 /// The members of a dataset's elements that a memory type has.
 pub(super) struct Fields<'s> {
     /// Sorted by their offset in an element.
-    parts: Vec<Part>,
+    parts: Vec<MemberBytes>,
     /// The packed type that elements are converted to, and its size; `None` if no conversion is needed.
     converted: Option<(Type<'s>, usize)>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Fields<'s> {
 impl<'s> Fields<'s> {
     /// Returns the members that a compound in memory has; `None` if it is not a compound, or has parts of
     /// members.
-    pub(super) fn of(slot: &'s Slot, kind: Hid, dataset: &Diverted) -> Outcome<Option<Self>> {
+    pub(super) fn from_datatype(slot: &'s Slot, kind: Hid, dataset: &StoreDataset) -> Outcome<Option<Self>> {
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(kind) } != COMPOUND {
             return Ok(None);
@@ -78,7 +78,7 @@ impl<'s> Fields<'s> {
             }
             same &= alike;
             names.push(&member.name);
-            parts.push(Part {
+            parts.push(MemberBytes {
                 from: narrow(own.offset),
                 to: member.offset,
                 size: narrow(member.datatype.size),
@@ -111,8 +111,8 @@ impl<'s> Fields<'s> {
     }
 
     /// Groups the parts that are adjacent in an element, with the byte range of each group.
-    fn ranges(&self) -> Vec<(Range<u64>, &[Part])> {
-        let end = |part: &Part| part.to.saturating_add(part.size as u64);
+    fn ranges(&self) -> Vec<(Range<u64>, &[MemberBytes])> {
+        let end = |part: &MemberBytes| part.to.saturating_add(part.size as u64);
         let groups = self.parts.chunk_by(|one, next| end(one) == next.to);
         let ranges = groups.filter_map(|group| {
             let (first, last) = group.first().zip(group.last())?;
@@ -130,8 +130,8 @@ impl<'s> Fields<'s> {
     /// Writes the parts of elements that are contiguous in memory.
     pub(super) fn write(
         &self,
-        (slot, dataset, call): (&Slot, &Diverted, Call),
-        chosen: &Chosen,
+        (slot, dataset, call): (&Slot, &StoreDataset, Call),
+        chosen: &Selection,
         (number, size): (usize, usize),
         bytes: &[u8],
     ) -> Outcome<()> {
@@ -141,12 +141,12 @@ impl<'s> Fields<'s> {
             None => (bytes, size),
             Some((kind, width)) => {
                 let both = size.max(*width);
-                held.append(&mut room(number, both)?);
+                held.append(&mut allocate_zeroed(number, both)?);
                 match held.get_mut(..bytes.len()) {
                     Some(part) => part.copy_from_slice(bytes),
                     None => refuse!("{} bytes in memory for {number} elements of {size}", bytes.len()),
                 }
-                let mut background = room(number, both)?;
+                let mut background = allocate_zeroed(number, both)?;
                 let (from, to) = (held.as_mut_ptr().cast(), background.as_mut_ptr().cast());
                 // SAFETY: both buffers have room for that many elements of the larger type.
                 done(unsafe { (slot.api.type_convert)(call.kind, kind.id, number, from, to, call.dxpl) })?;
@@ -159,7 +159,7 @@ impl<'s> Fields<'s> {
             let bytes = gather(parts, (number, size), bytes)?;
             match chosen {
                 _ if !whole => shared.write_fields(chosen.boxes(), range, &bytes)?,
-                Chosen::Box(slab) if shared.filters => shared.write_filtered(slab, &bytes)?,
+                Selection::Box(slab) if shared.filters => shared.write_filtered(slab, &bytes)?,
                 _ => shared.write_boxes(chosen.boxes(), &bytes)?,
             }
         }
@@ -167,11 +167,11 @@ impl<'s> Fields<'s> {
     }
 }
 
-impl Chosen {
+impl Selection {
     fn boxes(&self) -> &[Slab] {
         match self {
-            Chosen::Box(slab) => std::slice::from_ref(slab),
-            Chosen::Runs(runs) => runs,
+            Selection::Box(slab) => std::slice::from_ref(slab),
+            Selection::Runs(runs) => runs,
         }
     }
 }
@@ -221,7 +221,11 @@ fn packed<'s>(slot: &'s Slot, kind: Hid, names: &[&[u8]], size: usize) -> Outcom
 }
 
 /// Copies the parts of elements of `size` bytes to a buffer, contiguously for each element.
-fn gather<'b>(parts: &[Part], (number, size): (usize, usize), bytes: &'b [u8]) -> Outcome<Cow<'b, [u8]>> {
+fn gather<'b>(
+    parts: &[MemberBytes],
+    (number, size): (usize, usize),
+    bytes: &'b [u8],
+) -> Outcome<Cow<'b, [u8]>> {
     if let [part] = parts
         && part.from == 0
         && part.size == size
@@ -229,7 +233,7 @@ fn gather<'b>(parts: &[Part], (number, size): (usize, usize), bytes: &'b [u8]) -
         return Ok(Cow::Borrowed(bytes));
     }
     let width = parts.iter().map(|part| part.size).fold(0, usize::saturating_add);
-    let mut out = room(number, width)?;
+    let mut out = allocate_zeroed(number, width)?;
     let mut at = 0_usize;
     for part in parts {
         let place = (part.from, size, at, width);

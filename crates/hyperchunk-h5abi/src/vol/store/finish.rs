@@ -1,11 +1,11 @@
 //! The end of a writer, and the commit that may follow.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::options::{Commit, Options, Sync};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
-use super::{Keeper, Opened, Store, paths};
+use super::{Keeper, OpenStore, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
 use hyperchunk::store::{
@@ -80,11 +80,11 @@ struct FileArguments {
 }
 
 /// Opens the root group of a lower file.
-pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
+pub(super) fn open_root(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(FILE);
     // SAFETY: a lower file, a location that is the file itself, the default lists.
     let group = unsafe { (slot.api.group_open)(file, at.pointer(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
-    if group.is_null() { Err(TOLD) } else { Ok(group) }
+    if group.is_null() { Err(ON_ERROR_STACK) } else { Ok(group) }
 }
 
 /// Deletes the group of blocks (virtual datasets over pieces of logs) from the copy of a store's skeleton
@@ -107,13 +107,18 @@ pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
 }
 
 /// Deletes the group of blocks from a private copy of a skeleton that is about to be read.
-pub(super) fn hide_blocks_of(slot: &Slot, vol: Hid, name: &CStr, (fapl, dxpl): (Hid, Hid)) -> Outcome<()> {
+pub(super) fn hide_blocks_in_copy(
+    slot: &Slot,
+    vol: Hid,
+    name: &CStr,
+    (fapl, dxpl): (Hid, Hid),
+) -> Outcome<()> {
     // SAFETY: a NUL-terminated name, lists that are open.
     let file = unsafe { (slot.api.file_open)(name.as_ptr(), WRITE, fapl, dxpl, NO_REQUEST) };
     if file.is_null() {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
-    let hidden = root_of(slot, file, vol).and_then(|root| {
+    let hidden = open_root(slot, file, vol).and_then(|root| {
         let hidden = hide_blocks(slot, root, vol);
         // SAFETY: the group from above.
         slot.keep_errors(|| unsafe { (slot.api.group_close)(root, vol, 0, NO_REQUEST) });
@@ -135,13 +140,13 @@ impl Keeper {
     pub(super) fn file(&self, slot: &Slot) -> Outcome<P> {
         match self.file {
             Some(file) => Ok(file as P),
-            None => file_of(slot, self.group as P, self.vol),
+            None => lower_file(slot, self.group as P, self.vol),
         }
     }
 }
 
 /// Returns the lower file of a lower group.
-fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
+fn lower_file(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(GROUP);
     let mut file = null_mut();
     let mut args = FileArguments { operation: GET_FILE, file: &raw mut file };
@@ -181,20 +186,20 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
 /// repaired: the checksum must be right for some flags; any other superblock stays as it is, and readers
 /// refuse it.
 fn restore_checksum(image: &mut [u8]) {
-    const FLAGS: usize = 11;
+    const FLAGS_OFFSET: usize = 11;
     /// Open for writing, and for SWMR writing.
     const OPEN: [u8; 3] = [1, 4, 5];
     let Some([2 | 3, size]) = image.get(8..10) else { return };
     let end = 12 + 4 * usize::from(*size);
     let Some((block, [a, b, c, d, ..])) = image.split_at_mut_checked(end) else { return };
     let stored = u32::from_le_bytes([*a, *b, *c, *d]);
-    if block.get(FLAGS) != Some(&0) || lookup3(block) == stored {
+    if block.get(FLAGS_OFFSET) != Some(&0) || lookup3(block) == stored {
         return;
     }
     let clean = lookup3(block);
     let of_open_file = OPEN.into_iter().any(|flags| {
         let mut open = block.to_vec();
-        open.get_mut(FLAGS).is_some_and(|byte| {
+        open.get_mut(FLAGS_OFFSET).is_some_and(|byte| {
             *byte = flags;
             true
         }) && lookup3(&open) == stored
@@ -204,7 +209,7 @@ fn restore_checksum(image: &mut [u8]) {
     }
 }
 
-impl Opened {
+impl OpenStore {
     /// Publishes everything written so far: others can commit it, or join.
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;
@@ -321,7 +326,7 @@ impl Store {
             Commit::Auto => self.all_done(session, &mut options)?,
         };
         if due {
-            options.ended = ended(&self.path, &waiting(&self.path)?)?;
+            options.ended = ended_tickets(&self.path, &waiting(&self.path)?)?;
             let outcome = commit::commit_all(&self.path, &options)?;
             self.check_commit(writer, &outcome)?;
         }
@@ -399,7 +404,7 @@ fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
 }
 
 /// Returns the tickets of the last flushes of stopped writers.
-fn ended(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
+fn ended_tickets(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
     let stopped: Vec<Waiting> = waiting.iter().filter(|log| was_stopped(log)).cloned().collect();
     Ok(commit::last_flushes(path, &stopped)?)
 }
@@ -415,7 +420,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     let is_certain = |log: &&Waiting| writable || (here != 0 && log.header.place == here);
     let certain: Vec<Waiting> = waiting.iter().filter(is_certain).cloned().collect();
     let mut wanted = CommitOptions::default();
-    wanted.ended = ended(path, &certain)?;
+    wanted.ended = ended_tickets(path, &certain)?;
     if wanted.ended.is_empty() {
         return Ok(());
     }
@@ -437,7 +442,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
 /// Returns whether a process started after a writer with the same process number, so that the number was
 /// reused. Tolerates a clock difference of one minute.
 fn began_after(process: i32, started: u64) -> bool {
-    const SLACK: u64 = 60;
+    const CLOCK_TOLERANCE_SECONDS: u64 = 60;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let ticks =
         stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse::<u64>().ok());
@@ -446,7 +451,7 @@ fn began_after(process: i32, started: u64) -> bool {
     // SAFETY: a query of the system configuration.
     let second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(0);
     let began = boot.zip(ticks).and_then(|(boot, ticks)| Some(boot + ticks.checked_div(second)?));
-    began.is_some_and(|began| began > started / 1_000_000_000 + SLACK)
+    began.is_some_and(|began| began > started / 1_000_000_000 + CLOCK_TOLERANCE_SECONDS)
 }
 
 /// Returns whether a process is a zombie.

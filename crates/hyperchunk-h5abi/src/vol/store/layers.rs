@@ -61,7 +61,7 @@ pub(super) struct Layers {
     /// The last decoded chunk: its layer, its order, and its elements.
     decoded: Option<(usize, u64, Vec<u8>)>,
     /// Caches of the written chunks, and of all chunks of the extent, sorted.
-    touched: Option<Arc<Vec<Vec<u64>>>>,
+    written_chunks: Option<Arc<Vec<Vec<u64>>>>,
     allocated: Option<Arc<Vec<Vec<u64>>>>,
 }
 
@@ -74,22 +74,22 @@ impl Layers {
     /// Drops cached data derived from the layers, which have changed.
     pub(super) fn forget(&mut self) {
         self.decoded = None;
-        self.touched = None;
+        self.written_chunks = None;
         self.allocated = None;
     }
 
     /// Returns the offsets of the written chunks, sorted.
-    pub(super) fn touched(&mut self, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
-        if let Some(touched) = &self.touched {
-            return Arc::clone(touched);
+    pub(super) fn written_chunks(&mut self, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
+        if let Some(written_chunks) = &self.written_chunks {
+            return Arc::clone(written_chunks);
         }
         let mut found = BTreeSet::new();
         for layer in &self.all {
             let under = under(&self.all, layer);
-            layer.pieces.of_chunks(chunk, under.as_deref(), &mut |slab| add_chunks(&mut found, slab, chunk));
+            layer.pieces.in_chunks(chunk, under.as_deref(), &mut |slab| add_chunks(&mut found, slab, chunk));
         }
         let found = Arc::new(Vec::from_iter(found));
-        self.touched = Some(Arc::clone(&found));
+        self.written_chunks = Some(Arc::clone(&found));
         found
     }
 

@@ -51,7 +51,7 @@ impl Location {
     ///
     /// # Safety
     /// `at` is a location.
-    pub(super) unsafe fn kind_of(at: P) -> c_int {
+    pub(super) unsafe fn kind(at: P) -> c_int {
         // SAFETY: by this function's contract.
         unsafe { *at.cast::<c_int>() }
     }
@@ -60,7 +60,7 @@ impl Location {
     ///
     /// # Safety
     /// `at` is a location.
-    pub(super) unsafe fn name_of(at: P) -> Name {
+    pub(super) unsafe fn name(at: P) -> Name {
         // SAFETY: by this function's contract.
         let location = unsafe { &*at.cast::<Location>() };
         if location.by == BY_NAME { location.name } else { std::ptr::null() }

@@ -5,35 +5,35 @@
 //! logs. When the last object of the file is closed, the writer is finished, and the session's last writer
 //! commits.
 
-mod answers;
 mod at_exit;
 mod attributes;
 mod chunks;
-mod company;
 mod copy;
 mod create;
+mod dataset_queries;
 mod describe;
 mod fields;
 mod finish;
 mod layers;
 mod location;
 mod names;
-mod opened;
+mod open_store;
 mod paths;
 mod peers;
 mod pieces;
+mod process_group;
 mod selection;
 mod shared;
 mod transfer;
 mod virtuals;
 
-pub(super) use answers::{get, specific};
 pub(super) use at_exit::report_at_exit;
 pub(super) use chunks::optional;
 pub(super) use copy::{Copy, copy};
 pub(super) use create::{Creation, create_dataset};
+pub(super) use dataset_queries::{get, specific};
 pub(super) use names::{check_location, check_name, check_value};
-pub(super) use opened::{Call as FileCall, create, divert, is_plain_driver, open};
+pub(super) use open_store::{Call as FileCall, create, divert, is_plain_driver, open};
 pub(super) use paths::{forget, is_store_named};
 pub(super) use shared::Shared;
 pub(super) use transfer::{Call, read, write};
@@ -100,7 +100,7 @@ struct Keeper {
 }
 
 /// A store as one call opened it.
-pub(super) struct Opened {
+pub(super) struct OpenStore {
     pub(super) store: Arc<Store>,
     /// The name that the application gave.
     pub(super) given: CString,
@@ -109,7 +109,7 @@ pub(super) struct Opened {
 }
 
 /// A dataset of a store, as one call opened it.
-pub(super) struct Diverted {
+pub(super) struct StoreDataset {
     slot: &'static Slot,
     pub(super) shared: Arc<Shared>,
     /// Its datatype.
@@ -118,7 +118,7 @@ pub(super) struct Diverted {
     plist: Hid,
 }
 
-impl Drop for Diverted {
+impl Drop for StoreDataset {
     fn drop(&mut self) {
         // SAFETY: both are ours and open.
         self.slot.keep_errors(|| unsafe {
@@ -201,7 +201,7 @@ impl Store {
         }
         if let Some(peers) = &self.peers {
             peers.refresh()?;
-            let found = peers.of_dataset(id)?;
+            let found = peers.dataset(id)?;
             if dims.is_empty() {
                 dims.clone_from(&found.dims);
             }

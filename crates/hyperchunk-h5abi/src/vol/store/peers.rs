@@ -47,14 +47,14 @@ struct State {
 
 /// The peers' data of one dataset.
 #[derive(Debug, Default)]
-pub(super) struct OfPeers {
+pub(super) struct PeerData {
     pub(super) definition: Option<Definition>,
     /// The largest extent that one of them gave it; empty if none did.
     pub(super) dims: Vec<u64>,
     pub(super) layers: Vec<Layer>,
 }
 
-impl OfPeers {
+impl PeerData {
     fn grow(&mut self, dims: &[u64]) {
         if self.dims.is_empty() {
             self.dims = dims.to_vec();
@@ -76,7 +76,7 @@ impl Peers {
     }
 
     /// Restricts the peers to writers after epoch `floor`, for a truncated file.
-    pub(super) fn anew_after(self, floor: u64) -> Self {
+    pub(super) fn after_epoch(self, floor: u64) -> Self {
         Self { floor, ..self }
     }
 
@@ -147,9 +147,9 @@ impl Peers {
     }
 
     /// Returns the peers' data of a dataset, as of the last [`Peers::refresh`].
-    pub(super) fn of_dataset(&self, id: DatasetId) -> Result<OfPeers> {
+    pub(super) fn dataset(&self, id: DatasetId) -> Result<PeerData> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = OfPeers::default();
+        let mut found = PeerData::default();
         // A log has the definition from the time of the dataset's creation, which differs from the epoch's.
         let is_known = self.base.as_ref().is_some_and(|base| base.dataset(&id).is_some());
         for log in state.logs.clone() {

@@ -6,7 +6,7 @@
 use hyperchunk::store::{Extent, Piece, Slab};
 
 /// Number of entries in a box.
-const WIDE: usize = 16;
+const NODE_ENTRIES: usize = 16;
 
 /// The index; see the module.
 #[derive(Debug, Default)]
@@ -23,13 +23,13 @@ impl Pieces {
     pub(super) fn push(&mut self, piece: Piece) {
         let mut number = self.all.len();
         for level in 0.. {
-            number /= WIDE;
+            number /= NODE_ENTRIES;
             if level == self.levels.len() {
                 if number == 0 && level > 0 {
                     break;
                 }
                 // A new level begins with a box around all earlier entries.
-                let below = self.levels.last().map(|below| below.get(..WIDE).unwrap_or_default());
+                let below = self.levels.last().map(|below| below.get(..NODE_ENTRIES).unwrap_or_default());
                 let around = below.unwrap_or_default().iter().cloned().reduce(|mut around, slab| {
                     enclose(&mut around, &slab);
                     around
@@ -67,7 +67,7 @@ impl Pieces {
 
     /// Calls `found` with the part of each piece whose chunks exist: a smaller extent removes the chunks
     /// outside it, but only elements of the chunks that it cuts. `under` clips all.
-    pub(super) fn of_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
+    pub(super) fn in_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
         for piece in &self.all {
             let later = self.clips.iter().filter(|clip| clip.order > piece.order);
             let mut bound = under.map(<[u64]>::to_vec);
@@ -125,8 +125,8 @@ impl Pieces {
         let range = if top { 0..boxes.len() } else { number..number.saturating_add(1) };
         for at in range {
             if boxes.get(at).is_some_and(|around| around.intersection(slab).is_some()) {
-                let first = at.saturating_mul(WIDE);
-                for child in first..first.saturating_add(WIDE) {
+                let first = at.saturating_mul(NODE_ENTRIES);
+                for child in first..first.saturating_add(NODE_ENTRIES) {
                     self.descend(level.saturating_sub(1), child, slab, found);
                 }
             }

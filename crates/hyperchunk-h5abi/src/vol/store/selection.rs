@@ -1,6 +1,6 @@
 //! Selections of a call: boxes, in the order of the elements in the caller's memory.
 
-use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
 use crate::symbols::Hid;
 use hyperchunk::store::Slab;
@@ -10,7 +10,7 @@ pub(super) const ALL: Hid = 0;
 /// See [`ALL`].
 pub(super) const BLOCK: Hid = 1;
 /// `H5S_PLIST`: the selection is in the transfer list.
-const OF_LIST: Hid = 2;
+const IN_PROPERTY_LIST: Hid = 2;
 /// `H5S_SEL_HYPERSLABS`, `H5S_SEL_ALL`.
 const HYPERSLABS: i32 = 2;
 /// See [`HYPERSLABS`].
@@ -18,20 +18,20 @@ const EVERYTHING: i32 = 3;
 
 /// A selection of a dataset.
 #[derive(Debug)]
-pub(super) enum Chosen {
+pub(super) enum Selection {
     /// One box.
     Box(Slab),
     /// Runs along the last dimension, each a box; elements may repeat, in any order.
     Runs(Vec<Slab>),
 }
 
-impl Chosen {
+impl Selection {
     /// Converts the selection `space` of a dataset of extent `dims`.
-    pub(super) fn of(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Self> {
-        let everything = || Chosen::Box(Slab::new(vec![0; dims.len()], dims));
+    pub(super) fn from_space(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Self> {
+        let everything = || Selection::Box(Slab::new(vec![0; dims.len()], dims));
         match space {
             ALL => return Ok(everything()),
-            OF_LIST => {
+            IN_PROPERTY_LIST => {
                 refuse!("a selection in the transfer property list is not supported in a sharded store")
             }
             _ => {}
@@ -42,7 +42,7 @@ impl Chosen {
             refuse!("a selection of {rank} dimensions in a dataset of {}", dims.len())
         }
         if elements(slot, space)? == 0 {
-            return Ok(Chosen::Runs(Vec::new()));
+            return Ok(Selection::Runs(Vec::new()));
         }
         let (mut first, mut last) = (vec![0; dims.len()], vec![0; dims.len()]);
         // SAFETY: room for as many dimensions as the space has.
@@ -58,17 +58,17 @@ impl Chosen {
         let boxed: Vec<u64> = boxed.collect();
         let slab = Slab::new(first, boxed);
         if kind == HYPERSLABS && is_box(slot, space, dims.len()) {
-            return Ok(Chosen::Box(slab));
+            return Ok(Selection::Box(slab));
         }
-        runs(slot, space, dims).map(Chosen::Runs)
+        runs(slot, space, dims).map(Selection::Runs)
     }
 
     /// Returns its number of elements.
     pub(super) fn elements(&self) -> u64 {
         let size = |slab: &Slab| slab.elements().unwrap_or(u64::MAX);
         match self {
-            Chosen::Box(slab) => size(slab),
-            Chosen::Runs(runs) => runs.iter().map(size).fold(0, u64::saturating_add),
+            Selection::Box(slab) => size(slab),
+            Selection::Runs(runs) => runs.iter().map(size).fold(0, u64::saturating_add),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Chosen {
 /// Returns the number of selected elements.
 pub(super) fn elements(slot: &Slot, space: Hid) -> Outcome<u64> {
     // SAFETY: any identifier may be asked.
-    u64::try_from(unsafe { (slot.api.selected)(space) }).map_err(|_| TOLD)
+    u64::try_from(unsafe { (slot.api.selected)(space) }).map_err(|_| ON_ERROR_STACK)
 }
 
 /// Returns whether a selection is its own bounding box. The start is not used: HDF5 returns it without the
@@ -100,15 +100,15 @@ fn is_box(slot: &Slot, space: Hid, rank: usize) -> bool {
 
 /// Returns the selection as runs of the extent in C order, split at the ends of rows.
 fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
-    const AT_ONCE: usize = 512;
+    const BATCH_RUNS: usize = 512;
     let Some((row, before)) = dims.split_last() else { return Ok(Vec::new()) };
     let row = (*row).max(1);
     // SAFETY: a space; elements of one byte, so that bytes are elements.
     let iterator = unsafe { (slot.api.runs_begin)(space, 1, 0) };
     if iterator < 0 {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
-    let (mut offsets, mut lengths) = ([0_u64; AT_ONCE], [0_usize; AT_ONCE]);
+    let (mut offsets, mut lengths) = ([0_u64; BATCH_RUNS], [0_usize; BATCH_RUNS]);
     let mut found = Vec::new();
     let outcome = loop {
         let (mut sequences, mut elements) = (0, 0);
@@ -116,7 +116,7 @@ fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
         let status = unsafe {
             (slot.api.runs_next)(
                 iterator,
-                AT_ONCE,
+                BATCH_RUNS,
                 usize::MAX >> 1,
                 &raw mut sequences,
                 &raw mut elements,
@@ -125,7 +125,7 @@ fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
             )
         };
         if status < 0 {
-            break Err(TOLD);
+            break Err(ON_ERROR_STACK);
         }
         if sequences == 0 {
             break Ok(());

@@ -109,7 +109,7 @@ impl Shared {
         if generation == state.generation {
             return Ok(state);
         }
-        let found = peers.of_dataset(self.id)?;
+        let found = peers.dataset(self.id)?;
         let own = state.own.map(|place| state.layers.all.remove(place));
         state.layers.all.retain(|layer| layer.epoch != EPOCH);
         state.layers.all.extend(found.layers);
@@ -161,7 +161,7 @@ impl Shared {
 
     /// Adopts the extent that others gave the dataset, if a write reaches beyond our own. Merely opening a
     /// dataset does not change it.
-    fn reach(&self, boxes: &[Slab]) -> Result<()> {
+    fn adopt_extent(&self, boxes: &[Slab]) -> Result<()> {
         let (writer, number) = self.writer()?;
         let mut state = self.lock();
         if !state.is_ahead {
@@ -181,7 +181,7 @@ impl Shared {
 
     pub(super) fn write_boxes(&self, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
-        self.reach(boxes)?;
+        self.adopt_extent(boxes)?;
         writer.write_boxes(number, boxes, bytes)?;
         self.lock().stale = true;
         Ok(())
@@ -198,7 +198,7 @@ impl Shared {
     /// Writes a box; whole chunks are filtered.
     pub(super) fn write_filtered(&self, slab: &Slab, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
-        self.reach(std::slice::from_ref(slab))?;
+        self.adopt_extent(std::slice::from_ref(slab))?;
         let axes = slab.start.iter().zip(&slab.count);
         let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
         writer.write_filtered(number, &Choice::Axes(axes.collect()), bytes, 0)?;
@@ -209,7 +209,7 @@ impl Shared {
     pub(super) fn write_chunk(&self, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         let chunk = self.definition.chunk.clone().unwrap_or_else(|| vec![1; offset.len()]);
-        self.reach(&[Slab::new(offset, chunk)])?;
+        self.adopt_extent(&[Slab::new(offset, chunk)])?;
         writer.write_chunk(number, offset, mask, bytes)?;
         self.lock().stale = true;
         Ok(())

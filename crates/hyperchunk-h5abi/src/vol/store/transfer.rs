@@ -4,8 +4,8 @@ use super::super::api::P;
 use super::super::failure::{Outcome, done, refuse};
 use super::super::slot::Slot;
 use super::fields::Fields;
-use super::selection::{ALL, BLOCK, Chosen, elements};
-use super::{Diverted, Shared};
+use super::selection::{ALL, BLOCK, Selection, elements};
+use super::{Shared, StoreDataset};
 use crate::symbols::{Herr, Hid};
 use hyperchunk::store::Slab;
 use std::ffi::{c_int, c_void};
@@ -16,10 +16,10 @@ const COMPOUND: c_int = 6;
 /// `H5S_SEL_ALL`.
 const EVERYTHING: c_int = 3;
 /// A selection is read through its bounding box if that has at most this multiple of its elements, or at most
-/// [`SMALL`] bytes.
-const SPARSE: u64 = 8;
-/// See [`SPARSE`].
-const SMALL: u64 = 1 << 20;
+/// [`MAX_BOX_BYTES`] bytes.
+const MAX_OVERREAD_FACTOR: u64 = 8;
+/// See [`MAX_OVERREAD_FACTOR`].
+const MAX_BOX_BYTES: u64 = 1 << 20;
 
 /// One dataset's part of a call of the application.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(in crate::vol) struct Call {
 }
 
 /// Allocates zeroed memory for elements, or returns an error.
-pub(super) fn room(count: usize, size: usize) -> Outcome<Vec<u8>> {
+pub(super) fn allocate_zeroed(count: usize, size: usize) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     match count.checked_mul(size) {
         Some(length) if bytes.try_reserve_exact(length).is_ok() => bytes.resize(length, 0),
@@ -94,9 +94,9 @@ impl Call {
 }
 
 /// Writes the elements of a call.
-pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outcome<()> {
+pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
-    let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
+    let chosen = Selection::from_space(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
     call.check(slot, count)?;
     if count == 0 {
@@ -107,7 +107,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
     let same = call.is_of_type(slot, dataset.kind);
     let mut held: Vec<u8>;
     if !same
-        && let Some(fields) = Fields::of(slot, call.kind, dataset)?
+        && let Some(fields) = Fields::from_datatype(slot, call.kind, dataset)?
         // Whole chunks are filtered.
         && (!shared.filters || fields.are_whole(shared))
     {
@@ -116,7 +116,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
             // SAFETY: by HDF5's contract the buffer has all selected elements, here contiguously.
             unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), length) }
         } else {
-            held = room(number, size)?;
+            held = allocate_zeroed(number, size)?;
             call.gather(slot, &mut held)?;
             &held
         };
@@ -126,7 +126,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
         // SAFETY: by HDF5's contract the buffer has all selected elements, here contiguously.
         unsafe { std::slice::from_raw_parts(call.buffer.cast::<u8>(), number.saturating_mul(element)) }
     } else {
-        held = room(number, size.max(element))?;
+        held = allocate_zeroed(number, size.max(element))?;
         if call.is_packed(slot) {
             // SAFETY: as above, into a buffer that is at least as large.
             unsafe {
@@ -143,7 +143,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
             call.gather(slot, part)?;
         }
         if !same {
-            let mut background = room(number, size.max(element))?;
+            let mut background = allocate_zeroed(number, size.max(element))?;
             // SAFETY: any identifier may be asked.
             if unsafe { (slot.api.type_class)(dataset.kind) } == COMPOUND {
                 // A write may name only some fields: the others keep their values.
@@ -159,23 +159,23 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
         &held
     };
     match &chosen {
-        Chosen::Box(slab) if shared.filters => shared.write_filtered(slab, bytes)?,
-        Chosen::Box(slab) => shared.write_boxes(std::slice::from_ref(slab), bytes)?,
-        Chosen::Runs(runs) => shared.write_boxes(runs, bytes)?,
+        Selection::Box(slab) if shared.filters => shared.write_filtered(slab, bytes)?,
+        Selection::Box(slab) => shared.write_boxes(std::slice::from_ref(slab), bytes)?,
+        Selection::Runs(runs) => shared.write_boxes(runs, bytes)?,
     }
     Ok(())
 }
 
 /// Source for H5Dscatter: all elements at once.
-struct Packed {
+struct PackedElements {
     bytes: *const c_void,
     length: usize,
 }
 
-unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed: P) -> Herr {
+unsafe extern "C" fn next_packed(bytes: *mut *const c_void, length: *mut usize, packed: P) -> Herr {
     // SAFETY: HDF5 passes live places, and the pointer that we gave it.
     unsafe {
-        let packed = &*packed.cast::<Packed>();
+        let packed = &*packed.cast::<PackedElements>();
         *bytes = packed.bytes;
         *length = packed.length;
     }
@@ -183,9 +183,9 @@ unsafe extern "C" fn feed(bytes: *mut *const c_void, length: *mut usize, packed:
 }
 
 /// Reads the elements of a call.
-pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outcome<()> {
+pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> Outcome<()> {
     let shared = &dataset.shared;
-    let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
+    let chosen = Selection::from_space(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
     call.check(slot, count)?;
     if count == 0 {
@@ -201,13 +201,13 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
         let out = unsafe { std::slice::from_raw_parts_mut(call.buffer.cast::<u8>(), length) };
         return read_chosen(shared, &chosen, out);
     }
-    let mut held = room(number, size.max(element))?;
+    let mut held = allocate_zeroed(number, size.max(element))?;
     let Some(part) = held.get_mut(..number.saturating_mul(element)) else {
         refuse!("a size that does not fit")
     };
     read_chosen(shared, &chosen, part)?;
     if !same {
-        let mut background = room(number, size.max(element))?;
+        let mut background = allocate_zeroed(number, size.max(element))?;
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(call.kind) } == COMPOUND {
             // A read may name only some fields: the others in the caller's buffer stay.
@@ -234,20 +234,20 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
         unsafe { std::ptr::copy_nonoverlapping(held.as_ptr(), call.buffer.cast(), length) };
         return Ok(());
     }
-    let mut source = Packed { bytes: held.as_ptr().cast(), length };
+    let mut source = PackedElements { bytes: held.as_ptr().cast(), length };
     // SAFETY: the caller's selection of the caller's buffer; the source lives as long as the call.
     done(unsafe {
         let state = (&raw mut source).cast();
-        (slot.api.scatter)(feed, state, call.kind, call.memory_space(), call.buffer)
+        (slot.api.scatter)(next_packed, state, call.kind, call.memory_space(), call.buffer)
     })?;
     Ok(())
 }
 
 /// Reads the selected elements, in order, in the dataset's type.
-fn read_chosen(shared: &Shared, chosen: &Chosen, out: &mut [u8]) -> Outcome<()> {
+fn read_chosen(shared: &Shared, chosen: &Selection, out: &mut [u8]) -> Outcome<()> {
     match chosen {
-        Chosen::Box(slab) => shared.read(slab, out)?,
-        Chosen::Runs(runs) => read_runs(shared, runs, out)?,
+        Selection::Box(slab) => shared.read(slab, out)?,
+        Selection::Runs(runs) => read_runs(shared, runs, out)?,
     }
     Ok(())
 }
@@ -265,7 +265,7 @@ fn read_runs(shared: &Shared, runs: &[Slab], out: &mut [u8]) -> hyperchunk::Resu
     }
     let Some(around) = around else { return Ok(()) };
     let bytes = around.elements()?.saturating_mul(element as u64);
-    let whole = bytes <= SMALL || around.elements()? <= count.saturating_mul(SPARSE);
+    let whole = bytes <= MAX_BOX_BYTES || around.elements()? <= count.saturating_mul(MAX_OVERREAD_FACTOR);
     let mut held = Vec::new();
     let fits = usize::try_from(bytes).is_ok_and(|bytes| held.try_reserve_exact(bytes).is_ok());
     let mut place = 0_usize;

@@ -5,7 +5,7 @@ use super::super::api::P;
 use super::super::failure::{Outcome, refuse};
 use super::super::slot::{PropertyList, Slot};
 use super::describe::{self, GET_DAPL, GET_DCPL};
-use super::{opened, paths};
+use super::{open_store, paths};
 use crate::symbols::Hid;
 use crate::virtual_sources::{VIRTUAL, places, text};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ pub(in crate::vol) struct Sources(BTreeSet<PathBuf>);
 
 impl Sources {
     /// Returns the paths for a lower dataset, if it is virtual.
-    pub(in crate::vol) fn of(slot: &'static Slot, under: P, vol: Hid) -> Option<Self> {
+    pub(in crate::vol) fn from_dataset(slot: &'static Slot, under: P, vol: Hid) -> Option<Self> {
         let plist = PropertyList { slot, id: describe::ask(slot, under, vol, GET_DCPL).ok()? };
         let mut count = 0;
         // SAFETY: a list of our own, a live place.
@@ -32,7 +32,7 @@ impl Sources {
         let dapl = PropertyList { slot, id: describe::ask(slot, under, vol, GET_DAPL).ok()? };
         // SAFETY: a list of our own, a buffer of the size that is passed.
         let prefix = text(&|to, size| unsafe { (slot.api.plist_virtual_prefix)(dapl.id, to, size) });
-        let own = opened::file_of(slot, under, vol, super::super::object::DATASET).ok()?;
+        let own = open_store::file_name(slot, under, vol, super::super::object::DATASET).ok()?;
         let own = PathBuf::from(OsString::from_vec(own));
         let folder = own.parent().unwrap_or(&own);
         let mut all = BTreeSet::new();

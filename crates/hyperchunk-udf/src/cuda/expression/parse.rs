@@ -1,6 +1,6 @@
 //! Parser for expressions, with types: all operands are known when they are read.
 
-use super::{ADVICE, Expression, Given, List, MAX_DEPTH, Node, Scope, Variable, VariableKind};
+use super::{ADVICE, Expression, LibResult, List, MAX_DEPTH, Node, Scope, Variable, VariableKind};
 use crate::cuda::cursor::Cursor;
 use crate::cuda::kernel::{Base, Type, parse_type};
 use crate::cuda::lex::Kind;
@@ -21,7 +21,7 @@ impl Scope {
     }
 
     /// Parses a call of `lib`.
-    pub(in crate::cuda) fn lib(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Given> {
+    pub(in crate::cuda) fn lib(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<LibResult> {
         let line = cursor.line();
         cursor.next();
         if !cursor.take(".") {
@@ -56,15 +56,15 @@ impl Scope {
         }
         cursor.need("(")?;
         let given = match (method, base, cursor.is(")")) {
-            ("getChunk", _, true) => Given::List(List::Chunk),
-            ("getOffset", _, true) => Given::List(List::Offset),
+            ("getChunk", _, true) => LibResult::List(List::Chunk),
+            ("getOffset", _, true) => LibResult::List(List::Offset),
             (_, base, _) => {
                 let name = cursor.dataset()?;
                 self.add(&name);
                 match (method, base) {
-                    (_, Some(base)) => Given::Data(name, base),
-                    ("getDims", None) => Given::List(List::Dims(name)),
-                    ("getOffset", None) => Given::List(List::Start(name)),
+                    (_, Some(base)) => LibResult::Data(name, base),
+                    ("getDims", None) => LibResult::List(List::Dims(name)),
+                    ("getOffset", None) => LibResult::List(List::Start(name)),
                     _ => fail!(Syntax, "line {line}: lib.{method} has no arguments"),
                 }
             }
@@ -116,7 +116,7 @@ impl Scope {
                 "&&" => Expression::new(Node::Both(a, b), Number::Bool, line)?,
                 "||" => Expression::new(Node::Either(a, b), Number::Bool, line)?,
                 _ => {
-                    let operator = binary_of(text);
+                    let operator = parse_binary(text);
                     let number = operator.number(a.number, b.number, line)?;
                     Expression::new(Node::Binary(operator, a, b), number, line)?
                 }
@@ -190,14 +190,18 @@ impl Scope {
                 escape(token.text, 80)
             ),
             Kind::Word => cursor.peek(0).map_or("", |t| t.text),
-            _ => fail!(Syntax, "line {line}: a number is expected, and here is {}; {ADVICE}", cursor.shown()),
+            _ => fail!(
+                Syntax,
+                "line {line}: a number is expected, and here is {}; {ADVICE}",
+                cursor.describe_next()
+            ),
         };
         match word {
             "lib" => {
                 let given = self.lib(cursor)?;
                 match given {
-                    Given::List(list) => self.of_list(cursor, list, line),
-                    Given::Data(..) => fail!(
+                    LibResult::List(list) => self.list_access(cursor, list, line),
+                    LibResult::Data(..) => fail!(
                         Unsupported,
                         "line {line}: the elements of a dataset are on the GPU, where only kernels see them; {ADVICE}"
                     ),
@@ -243,7 +247,7 @@ impl Scope {
         cursor.next();
         match kind {
             VariableKind::Number(number) => Expression::new(Node::Variable(index), number, line),
-            VariableKind::List(list) => self.of_list(cursor, list, line),
+            VariableKind::List(list) => self.list_access(cursor, list, line),
             VariableKind::Dim3 => {
                 cursor.need(".")?;
                 let part = cursor.word().and_then(|w| ["x", "y", "z"].iter().position(|p| *p == w));
@@ -257,7 +261,7 @@ impl Scope {
         }
     }
 
-    fn of_list(&mut self, cursor: &mut Cursor<'_, '_>, list: List, line: u32) -> Result<Expression> {
+    fn list_access(&mut self, cursor: &mut Cursor<'_, '_>, list: List, line: u32) -> Result<Expression> {
         if cursor.take("[") {
             let index = self.expression(cursor)?;
             cursor.need("]")?;
@@ -348,7 +352,7 @@ fn operator(cursor: &Cursor<'_, '_>) -> Option<(&'static str, usize)> {
     OPERATORS.into_iter().find(|(text, _)| cursor.is(text))
 }
 
-fn binary_of(text: &str) -> Binary {
+fn parse_binary(text: &str) -> Binary {
     match text {
         "*" => Binary::Multiply,
         "/" => Binary::Divide,

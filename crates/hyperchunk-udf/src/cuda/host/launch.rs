@@ -57,7 +57,7 @@ impl Parser<'_> {
             }
         }
         if !cursor.take(">>>") {
-            fail!(Syntax, "line {line}: >>> is missing before {}", cursor.shown())
+            fail!(Syntax, "line {line}: >>> is missing before {}", cursor.describe_next())
         }
         let given = self.arguments(cursor)?;
         cursor.need(";")?;
@@ -89,7 +89,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn template_argument(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Chosen> {
+    fn template_argument(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<TemplateArgument> {
         let line = cursor.line();
         if let Some(token) = cursor.peek(0)
             && token.kind == Kind::Number
@@ -97,12 +97,12 @@ impl Parser<'_> {
             cursor.next();
             let value = Scope::default().expression(&mut Cursor::new(&[token]))?.constant();
             return match value.and_then(Value::whole) {
-                Some(value) => Ok(Chosen::Value(value)),
+                Some(value) => Ok(TemplateArgument::Value(value)),
                 None => fail!(Syntax, "line {line}: the number of a template is a whole one"),
             };
         }
         match parse_type(cursor)? {
-            Type { base, pointer: false, .. } => Ok(Chosen::Base(base)),
+            Type { base, pointer: false, .. } => Ok(TemplateArgument::Base(base)),
             _ => fail!(Unsupported, "line {line}: a template of addresses is not translated; {ADVICE}"),
         }
     }
@@ -144,7 +144,7 @@ impl Parser<'_> {
 }
 
 /// Explicit template argument of a launch.
-enum Chosen {
+enum TemplateArgument {
     Base(Base),
     Value(u64),
 }
@@ -152,7 +152,7 @@ enum Chosen {
 /// Returns the kernel with its template parameters known, explicitly or by deduction from the arguments.
 fn instance(
     kernel: &Kernel,
-    chosen: Vec<Chosen>,
+    chosen: Vec<TemplateArgument>,
     given: &[(Argument, Option<Base>)],
     line: u32,
 ) -> Result<Instance> {
@@ -165,11 +165,13 @@ fn instance(
     let mut chosen = chosen.into_iter();
     for parameter in &kernel.template {
         match (parameter, chosen.next()) {
-            (TemplateParameter::Type(own), Some(Chosen::Base(base))) => {
+            (TemplateParameter::Type(own), Some(TemplateArgument::Base(base))) => {
                 words.push(base.spelling());
                 types.push((own, base));
             }
-            (TemplateParameter::Value(..), Some(Chosen::Value(value))) => words.push(value.to_string()),
+            (TemplateParameter::Value(..), Some(TemplateArgument::Value(value))) => {
+                words.push(value.to_string())
+            }
             (TemplateParameter::Type(own), None) => {
                 let base = kernel.parameters.iter().zip(given).find_map(|(parameter, (argument, data))| {
                     let is_own = parameter.datatype.base == Base::Named(own.clone());

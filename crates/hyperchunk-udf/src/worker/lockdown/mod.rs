@@ -41,7 +41,7 @@ use crate::profile::Grants;
 
 pub use layers::Layers;
 pub(super) use parent::{die_with_host, set_host};
-pub(super) use process::{first_to_go, no_proc};
+pub(super) use process::{prefer_oom_kill, proc_error};
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
 pub use syscall_names::syscall_name;
 
@@ -152,7 +152,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     process::leave_session();
     if policy.runtime != Runtime::Python {
         // Workers in Python inherit it from the process that forks them.
-        first_to_go();
+        prefer_oom_kill();
     }
     process::default_signals(policy.runtime)?;
     process::no_new_privileges()?;
@@ -172,7 +172,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     {
         process::forbid_new_code();
     }
-    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::of(&policy.grants) };
+    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::from_grants(&policy.grants) };
     if !policy.fine_clocks {
         process::bound_speculation();
     }
@@ -203,7 +203,7 @@ pub fn end_loading(runtime: Runtime, grants: &Grants) -> Result<()> {
     if UNCONTAINED {
         return Ok(());
     }
-    seccomp::end_loading(runtime, Access::of(grants))
+    seccomp::end_loading(runtime, Access::from_grants(grants))
 }
 
 /// Groups of system calls that the grants allow. Landlock restricts the files.
@@ -220,7 +220,7 @@ struct Access {
 }
 
 impl Access {
-    fn of(grants: &Grants) -> Self {
+    fn from_grants(grants: &Grants) -> Self {
         Access {
             read: grants.has_files(),
             write: !grants.write.is_empty(),

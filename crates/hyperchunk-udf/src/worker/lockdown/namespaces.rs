@@ -11,7 +11,7 @@ use super::{Layers, Runtime};
 use crate::error::Result;
 
 /// User and group of the process inside the namespace; outside, its ids are unchanged.
-const NOBODY: u32 = 65534;
+const NOBODY_UID: u32 = 65534;
 
 /// Ubuntu's setting that denies capabilities in user namespaces, and thereby the mapping of a user into them.
 const CRIPPLED: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
@@ -64,7 +64,7 @@ fn map_ids(user: u32, group: u32) -> Result<()> {
     // files of such a process in /proc belong to root.
     allow_inspection()?;
     let _ = fs::write("/proc/self/setgroups", "deny");
-    let _ = fs::write("/proc/self/uid_map", format!("{NOBODY} {user} 1\n"));
-    let _ = fs::write("/proc/self/gid_map", format!("{NOBODY} {group} 1\n"));
+    let _ = fs::write("/proc/self/uid_map", format!("{NOBODY_UID} {user} 1\n"));
+    let _ = fs::write("/proc/self/gid_map", format!("{NOBODY_UID} {group} 1\n"));
     Ok(())
 }

@@ -20,7 +20,7 @@ pub(in crate::worker) fn set_host(pid: c_int) {
 /// since the filter denies the required `prctl`, and no later step changes credentials.
 ///
 /// The kernel watches the *thread* that started this process. That is one that lives as long as the host
-/// (`host/lasting.rs`), or the only thread of the Python process that forks workers.
+/// (`host/spawner_thread.rs`), or the only thread of the Python process that forks workers.
 pub(in crate::worker) fn die_with_host() -> Result<()> {
     // SAFETY: getppid cannot fail and has no memory effects.
     let parent = unsafe { libc::getppid() };

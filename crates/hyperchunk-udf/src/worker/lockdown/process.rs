@@ -13,7 +13,7 @@ use crate::escape::escape;
 const NONE: c_ulong = 0;
 
 /// Returns the error for a failed read in `/proc`.
-pub(in crate::worker) fn no_proc(what: &str, error: &std::io::Error) -> Error {
+pub(in crate::worker) fn proc_error(what: &str, error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(
             ErrorKind::Worker,
@@ -27,7 +27,7 @@ pub(in crate::worker) fn no_proc(what: &str, error: &std::io::Error) -> Error {
 
 /// Fails unless the calling thread is the only one: Landlock and seccomp filters would not cover the others.
 pub(super) fn require_one_thread() -> Result<()> {
-    let failed = |error: std::io::Error| no_proc("lockdown: /proc/self/task", &error);
+    let failed = |error: std::io::Error| proc_error("lockdown: /proc/self/task", &error);
     let tasks = fs::read_dir("/proc/self/task").map_err(failed)?;
     let tasks: Vec<fs::DirEntry> = tasks.collect::<Result<_, _>>().map_err(failed)?;
     // A single task is the caller, whatever its number is in this /proc.
@@ -51,7 +51,7 @@ pub(super) fn require_one_thread() -> Result<()> {
 
 /// Makes the OOM killer prefer this process. It fails where /proc cannot be written, and is no security
 /// boundary.
-pub(in crate::worker) fn first_to_go() {
+pub(in crate::worker) fn prefer_oom_kill() {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 

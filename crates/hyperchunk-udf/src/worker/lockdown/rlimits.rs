@@ -12,11 +12,11 @@ type Resource = libc::c_int;
 
 /// Maximum processes of a compiler (driver, compiler proper, assembler, linker and its helpers), or threads
 /// of a function.
-const MANY_PROCESSES: u64 = 64;
+const MAX_PROCESSES: u64 = 64;
 
 /// Lifetime CPU limit of a worker, as a multiple of the limit of one run; the host replaces the worker before
 /// it is reached.
-const LIFE: u64 = 60;
+const CPU_LIMIT_RUNS: u64 = 60;
 
 /// Sets every limit. A limit that is already lower stays.
 pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
         // The kernel counts all processes of the user, or those in the user namespace. Only for the latter is
         // a sensible limit known. A thread counts as a process.
         _ if layers.contains(Layers::USERNS) => {
-            set("RLIMIT_NPROC", libc::RLIMIT_NPROC, MANY_PROCESSES)?;
+            set("RLIMIT_NPROC", libc::RLIMIT_NPROC, MAX_PROCESSES)?;
         }
         _ => {}
     }
@@ -52,7 +52,7 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     // The host raises the soft limit before each run, up to the hard one, at which the kernel kills: the
     // signal at the soft one can be blocked. The function can raise neither: the filter denies setrlimit and
     // prlimit.
-    let life = policy.cpu_seconds.saturating_add(1).saturating_mul(LIFE);
+    let life = policy.cpu_seconds.saturating_add(1).saturating_mul(CPU_LIMIT_RUNS);
     let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max.min(life);
     put(
         "RLIMIT_CPU",

@@ -1,7 +1,7 @@
 //! Seccomp filters.
 //!
 //! A filter of the `seccompiler` crate has only two verdicts, so one process needs several, which are
-//! [joined](chained) into one: the first that does not allow a call decides. (One, since the kernel compiles
+//! [joined](chain_programs) into one: the first that does not allow a call decides. (One, since the kernel compiles
 //! each filter to machine code, and runs each at every call.)
 //!
 //! - The first ones kill at calls that no honest function tries.
@@ -74,7 +74,7 @@ fn is_compiling(runtime: Runtime, phase: Phase) -> bool {
 }
 
 /// Joins several filters into one: where one would allow a call, the next is evaluated.
-pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
+pub(super) fn chain_programs(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     const RETURN: u16 = 0x06;
     const JUMP: u16 = 0x05;
     let last = programs.len().saturating_sub(1);
@@ -95,15 +95,15 @@ pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     Ok(joined)
 }
 
-/// Returns the filter for `runtime`: equivalent to the [`chained`] [`filters`], with fewer instructions. The
+/// Returns the filter for `runtime`: equivalent to the [`chain_programs`] [`filters`], with fewer instructions. The
 /// filter of the last phase omits everything that the filter of the first, which stays in force, decides at
 /// least as strictly.
 pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
     let in_force = match phase {
         Phase::First => Vec::new(),
-        Phase::Final => told(filters(runtime, Phase::First, access))?,
+        Phase::Final => convert_error(filters(runtime, Phase::First, access))?,
     };
-    let mut filters = told(filters(runtime, phase, access))?;
+    let mut filters = convert_error(filters(runtime, phase, access))?;
     let numbers: BTreeSet<u32> = filters
         .iter()
         .chain(&in_force)
@@ -132,7 +132,7 @@ pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<
     }
     filters.retain(|filter| !filter.listed || !filter.table.0.is_empty());
     let arguments = filters.into_iter().map(Filter::compile).collect::<Result<Vec<_>, _>>();
-    decision::by_number(runs, chained(told(arguments)?)?)
+    decision::by_number(runs, chain_programs(convert_error(arguments)?)?)
 }
 
 /// Returns whether the installed filters are at least as strict on a number as additional ones, whatever the
@@ -177,13 +177,13 @@ fn outcome(filters: &[Filter], number: u32) -> Outcome {
 /// Returns the filters for `runtime` as separate programs, in order of evaluation.
 #[cfg(test)]
 pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
-    let filters = told(filters(runtime, phase, access))?;
+    let filters = convert_error(filters(runtime, phase, access))?;
     let foreign = FOREIGN.filter(|_| phase == Phase::First).map(decision::kill_from);
     let programs = foreign.into_iter().map(Ok).chain(filters.into_iter().map(Filter::compile));
-    told(programs.collect())
+    convert_error(programs.collect())
 }
 
-fn told<T>(result: Result<T, BackendError>) -> Result<T> {
+fn convert_error<T>(result: Result<T, BackendError>) -> Result<T> {
     result.map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
 }
 
@@ -206,13 +206,17 @@ impl Filter {
 /// Returns the filters for `runtime`, in order of evaluation.
 fn filters(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<Filter>, BackendError> {
     let mut filters = Vec::new();
-    let mut answers = answered(runtime, phase, access)?;
+    let mut answers = errno_calls(runtime, phase, access)?;
     if phase == Phase::Final {
         // The answers of the first phase are still in force.
-        let before = answered(runtime, Phase::First, access)?;
+        let before = errno_calls(runtime, Phase::First, access)?;
         answers.retain(|errno, table| before.get(errno) != Some(table));
     } else {
-        filters.push(Filter { table: never(runtime), listed: true, verdict: SeccompAction::KillProcess });
+        filters.push(Filter {
+            table: killed_calls(runtime),
+            listed: true,
+            verdict: SeccompAction::KillProcess,
+        });
     }
     for (errno, table) in answers {
         filters.push(Filter { table, listed: true, verdict: SeccompAction::Errno(errno.unsigned_abs()) });
@@ -222,7 +226,7 @@ fn filters(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<Filter>
     Ok(filters)
 }
 
-fn never(runtime: Runtime) -> Table {
+fn killed_calls(runtime: Runtime) -> Table {
     let mut never = Table::default();
     never.every(calls::NEVER);
     if runtime != Runtime::Compiler {
@@ -232,7 +236,11 @@ fn never(runtime: Runtime) -> Table {
 }
 
 /// Returns the calls that are answered with an errno instead of ending the process, grouped by errno.
-fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c_int, Table>, BackendError> {
+fn errno_calls(
+    runtime: Runtime,
+    phase: Phase,
+    access: Access,
+) -> Result<BTreeMap<c_int, Table>, BackendError> {
     let mut answers = BTreeMap::<c_int, Table>::new();
     // An answer would take precedence over the allow-list.
     let granted = granted(runtime, access);
@@ -334,7 +342,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     } else {
         table.every(calls::FINE_CLOCKS);
     }
-    for answered in answered(runtime, phase, access)?.into_values() {
+    for answered in errno_calls(runtime, phase, access)?.into_values() {
         table.0.extend(answered.0);
     }
     if runtime == Runtime::Compiler {

@@ -56,7 +56,7 @@ impl StatusPage {
     }
 }
 
-static PAGE: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
+static PAGE_BYTES: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
 
 /// Size of the handler's stack: a signal frame with the largest vector state takes some 12 KiB.
 const STACK_BYTES: usize = 64 << 10;
@@ -78,7 +78,7 @@ const SYS_SECCOMP: c_int = 1;
 ///
 /// `status` is null or points to a page that stays mapped, writable, for the rest of the process's life.
 pub unsafe fn prepare(status: *mut StatusPage) {
-    PAGE.store(status, Ordering::Release);
+    PAGE_BYTES.store(status, Ordering::Release);
     let no_fd = -1;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
@@ -136,7 +136,7 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let reads_cycles = by_kernel && unsafe { reads_cycles(context) };
     let reason = if reads_cycles { StopReason::FineClock } else { StopReason::Fault };
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
-    if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+    if let Some(page) = unsafe { PAGE_BYTES.load(Ordering::Acquire).as_ref() } {
         page.reason.store(reason as u32, Ordering::Release);
     }
     // SAFETY: _exit is async-signal-safe and does not return.
@@ -176,7 +176,7 @@ unsafe fn reads_cycles(_context: *mut c_void) -> bool {
 /// Async-signal-safe: atomics and `_exit`, no allocation, no lock, no formatting.
 extern "C" fn on_denied_call(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
-    let page = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
+    let page = unsafe { PAGE_BYTES.load(Ordering::Acquire).as_ref() };
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let info = unsafe { info.as_ref() };
     if let (Some(page), Some(info)) = (page, info)
@@ -194,11 +194,11 @@ fn denied_call(info: &libc::siginfo_t) -> i32 {
     // On 64-bit Linux the union of a siginfo starts at byte 16 (three ints and padding), and its member for
     // SIGSYS is a pointer followed by the number of the call. x86_64 and aarch64 agree; older libc crates
     // have no accessor for it.
-    const OFFSET: usize = 24;
-    const { assert!(size_of::<libc::siginfo_t>() >= OFFSET + size_of::<i32>()) };
+    const CALL_NUMBER_OFFSET: usize = 24;
+    const { assert!(size_of::<libc::siginfo_t>() >= CALL_NUMBER_OFFSET + size_of::<i32>()) };
     let start = ptr::from_ref(info).cast::<u8>();
     // SAFETY: bytes 24..28 are within the structure, see the assertion, and aligned for an i32.
-    unsafe { start.add(OFFSET).cast::<i32>().read() }
+    unsafe { start.add(CALL_NUMBER_OFFSET).cast::<i32>().read() }
 }
 
 /// Returns the reason for a denied call. The two calls that can make memory executable are otherwise allowed,

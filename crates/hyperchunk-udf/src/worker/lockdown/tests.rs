@@ -11,8 +11,8 @@ mod layers;
 
 use std::ptr;
 
-use attacks::{Fate, NO_CONTROL, attacks};
-use harness::{Outcome, PEER, SURVIVED, Shared, call, policy, run, step, worker_start};
+use attacks::{ExpectedResult, NO_CONTROL, attacks};
+use harness::{Outcome, PEER, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 
 use crate::profile::Grants;
 
@@ -139,18 +139,20 @@ fn every_attack_meets_its_fate() {
     }
 }
 
-fn met(outcome: &Outcome, fate: Fate, number: i64) -> bool {
+fn met(outcome: &Outcome, fate: ExpectedResult, number: i64) -> bool {
     let stopped = |reason| {
         outcome.code == i64::from(DENIED_EXIT_CODE)
             && outcome.syscall == number
             && outcome.reason == i64::from(reason as u32)
     };
     match fate {
-        Fate::Denied => stopped(StopReason::DeniedCall),
-        Fate::DeniedExecutable => stopped(StopReason::ExecutableMemory),
-        Fate::Killed => outcome.signal == i64::from(libc::SIGSYS),
-        Fate::Allowed => outcome.code == i64::from(SURVIVED) && outcome.values[0] >= 0,
-        Fate::Errno(errno) => outcome.code == i64::from(SURVIVED) && outcome.values[0] == -i64::from(errno),
+        ExpectedResult::Denied => stopped(StopReason::DeniedCall),
+        ExpectedResult::DeniedExecutable => stopped(StopReason::ExecutableMemory),
+        ExpectedResult::Killed => outcome.signal == i64::from(libc::SIGSYS),
+        ExpectedResult::Allowed => outcome.code == i64::from(SURVIVED_EXIT_CODE) && outcome.values[0] >= 0,
+        ExpectedResult::Errno(errno) => {
+            outcome.code == i64::from(SURVIVED_EXIT_CODE) && outcome.values[0] == -i64::from(errno)
+        }
     }
 }
 
@@ -158,7 +160,8 @@ fn met(outcome: &Outcome, fate: Fate, number: i64) -> bool {
 #[test]
 fn attacks_work_without_the_sandbox() {
     let Some(outcomes) = run("controls", &[]) else { return };
-    let ended: Vec<_> = outcomes.iter().filter(|outcome| outcome.code != i64::from(SURVIVED)).collect();
+    let ended: Vec<_> =
+        outcomes.iter().filter(|outcome| outcome.code != i64::from(SURVIVED_EXIT_CODE)).collect();
     assert!(ended.is_empty(), "{ended:#?}");
     for name in
         ["open-read", "stat", "access", "memfd", "socket-inet", "socket-unix", "kill-self", "mmap-exec"]
@@ -211,7 +214,7 @@ fn honest_functions_run() {
     let Some(outcomes) = run("allowed", &[]) else { return };
     assert_eq!(outcomes.len(), FUNCTIONS.len());
     for outcome in outcomes {
-        assert_eq!((outcome.code, outcome.values[0]), (i64::from(SURVIVED), 1), "{outcome:?}");
+        assert_eq!((outcome.code, outcome.values[0]), (i64::from(SURVIVED_EXIT_CODE), 1), "{outcome:?}");
     }
 }
 

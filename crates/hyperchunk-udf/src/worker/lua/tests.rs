@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::{PROTOCOL, SetupSlot, Task};
+use crate::protocol::{PROTOCOL_VERSION, SetupSlot, Task};
 
 mod numbers;
 
@@ -54,13 +54,13 @@ impl Data {
 }
 
 /// Counts of a call: checked inputs, and computed loops.
-type Counted = (usize, usize);
+type CallCounts = (usize, usize);
 
 fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
     let slot =
         |d: &Data| SetupSlot { name: d.name.to_owned(), datatype: d.kind.to_owned(), output: d.output };
     Setup {
-        protocol: PROTOCOL,
+        protocol: PROTOCOL_VERSION,
         backend: "LuaJIT".to_owned(),
         jit,
         fine_clocks: true,
@@ -83,14 +83,14 @@ fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
     }
 }
 
-fn run(source: &str, jit: bool, data: &mut [Data]) -> Result<Counted> {
+fn run(source: &str, jit: bool, data: &mut [Data]) -> Result<CallCounts> {
     let setup = setup(source, jit, data);
     let mut runtime = LuaRuntime::new(&setup)?;
     runtime.load(&setup, None)?;
     call(&mut runtime, data)
 }
 
-fn call(runtime: &mut LuaRuntime, data: &mut [Data]) -> Result<Counted> {
+fn call(runtime: &mut LuaRuntime, data: &mut [Data]) -> Result<CallCounts> {
     let types: Vec<_> = data.iter().map(|d| Datatype::parse(d.kind).unwrap()).collect();
     let dims: Vec<_> = data.iter().map(|d| [d.count as u64]).collect();
     let mut slots = Vec::new();
@@ -121,7 +121,7 @@ fn body(lines: &str) -> String {
 
 /// Runs a source with and without LuaJIT's compiler, and compares with loops that are not vectorised, because
 /// of an explicit step. `counted`: the expected counts.
-fn check(source: &str, data: &[Data], counted: Option<Counted>) -> Vec<Data> {
+fn check(source: &str, data: &[Data], counted: Option<CallCounts>) -> Vec<Data> {
     let plain = source.replace(" do -- loop", ", 1 do");
     assert!(counted.is_none_or(|c| c.1 == 0) || plain != source);
     let mut results = Vec::new();
@@ -145,16 +145,16 @@ fn check(source: &str, data: &[Data], counted: Option<Counted>) -> Vec<Data> {
     results
 }
 
-const N: usize = 4500;
+const ELEMENT_COUNT: usize = 4500;
 /// All ones: `nil` to LuaJIT.
-const ODD: f32 = f32::from_bits(u32::MAX);
+const BOXED_NAN: f32 = f32::from_bits(u32::MAX);
 
 fn scene() -> Vec<Data> {
     let wave = |k: usize| move |n: usize| ((n * k) % 101) as f32 / 7.0 - 3.0;
     vec![
-        Data::out("out", "float", N),
-        Data::floats("a", (0..N).map(wave(17))),
-        Data::floats("b", (0..N).map(wave(29))),
+        Data::out("out", "float", ELEMENT_COUNT),
+        Data::floats("a", (0..ELEMENT_COUNT).map(wave(17))),
+        Data::floats("b", (0..ELEMENT_COUNT).map(wave(29))),
     ]
 }
 
@@ -177,7 +177,7 @@ fn loops_are_computed() {
         check(&body(lines), &scene(), Some(counted));
     }
     let mut two = scene();
-    two.push(Data::out("more", "double", N));
+    two.push(Data::out("more", "double", ELEMENT_COUNT));
     let lines =
         "local more = lib.getData('more') for i = 1, n do -- loop\n out[i] = a[i] / 3 more[i] = out2 end";
     check(&body(&lines.replace("out2", "b[i] / 3")), &two, Some((0, 1)));
@@ -189,10 +189,15 @@ fn loops_are_computed() {
     // does not.
     for kind in ["int32", "uint8", "int64"] {
         let mut whole = scene();
-        whole[0] = Data::out("out", kind, N);
+        whole[0] = Data::out("out", kind, ELEMENT_COUNT);
         check(&body("for i = 1, n do -- loop\n out[i] = 7 end"), &whole, Some((0, 0)));
-        whole[0] = Data::out("out", "float", N);
-        whole[1] = Data::new("a", kind, false, &[7; 8 * N][..N * Datatype::parse(kind).unwrap().size()]);
+        whole[0] = Data::out("out", "float", ELEMENT_COUNT);
+        whole[1] = Data::new(
+            "a",
+            kind,
+            false,
+            &[7; 8 * ELEMENT_COUNT][..ELEMENT_COUNT * Datatype::parse(kind).unwrap().size()],
+        );
         let computed = usize::from(kind != "int64");
         check(&body("for i = 1, n do -- loop\n out[i] = a[i] / 3 end"), &whole, Some((0, computed)));
     }
@@ -281,7 +286,7 @@ fn what_would_reach_past_the_elements_is_not_computed() {
             name: "",
             datatype,
             data: *place,
-            count: N as u64,
+            count: ELEMENT_COUNT as u64,
             dims: &[],
             start: &[],
             output: n == 0,
@@ -291,7 +296,7 @@ fn what_would_reach_past_the_elements_is_not_computed() {
         .collect();
     slots.take(&calls);
     let (out, a) = (places[0] as usize as f64 - 4.0, places[1] as usize as f64 - 4.0);
-    let last = N as f64;
+    let last = ELEMENT_COUNT as f64;
     let mut asked = |given: &[f64]| vectors.compute(&slots, given).is_some();
     assert!(asked(&[0.0, 1.0, last, 0.0, out, 0.0, a]));
     let nan = f64::NAN;
@@ -326,7 +331,7 @@ fn what_would_reach_past_the_elements_is_not_computed() {
 #[test]
 fn odd_nans_are_plain_ones_to_lua() {
     let mut data = scene();
-    data[1] = Data::floats("a", (0..N).map(|n| if n % 50 == 7 { ODD } else { n as f32 }));
+    data[1] = Data::floats("a", (0..ELEMENT_COUNT).map(|n| if n % 50 == 7 { BOXED_NAN } else { n as f32 }));
     for (lines, counted) in [
         ("for i = 1, n do -- loop\n out[i] = a[i] + b[i] end", (0, 1)),
         // Lua can read computed elements.
@@ -425,7 +430,7 @@ fn calls_are_apart() {
     let mut runtime = LuaRuntime::new(&setup).unwrap();
     runtime.load(&setup, None).unwrap();
     for round in 0..4 {
-        let count = if round % 2 == 0 { N } else { 4200 };
+        let count = if round % 2 == 0 { ELEMENT_COUNT } else { 4200 };
         data = scene();
         for each in &mut data {
             each.count = count;
@@ -536,7 +541,7 @@ fn any_program_gives_the_bits_of_lua() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut computed = 0;
     for round in 0..400 {
-        let count = N + random.below(7);
+        let count = ELEMENT_COUNT + random.below(7);
         let mut data = vec![Data::out("out", random.pick(&["float", "float", "double"]), count)];
         for name in ["a", "b"] {
             let kind = if round % 3 == 0 { "float" } else { random.pick(&KINDS) };

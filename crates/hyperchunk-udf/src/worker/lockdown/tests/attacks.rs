@@ -7,7 +7,7 @@ use super::harness::call;
 
 /// Expected result for the process that makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ExpectedResult {
     /// Stopped by the handler, which names the call.
     Denied,
     /// Stopped by the handler for making memory executable.
@@ -25,8 +25,8 @@ pub(super) struct Attack {
     pub(super) number: c_long,
     pub(super) arguments: [usize; 6],
     /// Fate in Lua without JIT and in C++ after loading.
-    pub(super) native: Fate,
-    pub(super) python: Fate,
+    pub(super) native: ExpectedResult,
+    pub(super) python: ExpectedResult,
 }
 
 const CWD: usize = libc::AT_FDCWD as usize;
@@ -44,7 +44,7 @@ pub(super) const NO_CONTROL: [&str; 3] = ["tgkill-parent", "vfork", "clone-threa
 /// Returns the attacks for the calling process. Except for [`NO_CONTROL`] they do no harm if they succeed,
 /// and also run without a sandbox, as controls.
 pub(super) fn attacks() -> Vec<Attack> {
-    use Fate::{Denied, DeniedExecutable, Errno, Killed};
+    use ExpectedResult::{Denied, DeniedExecutable, Errno, Killed};
     let passwd = c"/etc/passwd".as_ptr() as usize;
     let scratch = Box::leak(Box::new([0_u64; 64])).as_mut_ptr() as usize;
     // SAFETY: getpid and getppid cannot fail and have no memory effects.
@@ -174,33 +174,35 @@ impl Attack {
 
     /// Returns the fate where files are granted, none of them in the list: Landlock refuses, and the calls
     /// that it does not cover reveal no more than whether a path exists.
-    pub(super) fn fate_with_files(&self, runtime: Runtime) -> Fate {
+    pub(super) fn fate_with_files(&self, runtime: Runtime) -> ExpectedResult {
         match self.name {
-            "open-read" | "open-write" => Fate::Errno(libc::EACCES),
-            "stat" | "stat-empty" | "statx" | "getcwd" | "write-elsewhere" | "writev" => Fate::Allowed,
-            "unlink" => Fate::Errno(libc::ENOENT),
+            "open-read" | "open-write" => ExpectedResult::Errno(libc::EACCES),
+            "stat" | "stat-empty" | "statx" | "getcwd" | "write-elsewhere" | "writev" => {
+                ExpectedResult::Allowed
+            }
+            "unlink" => ExpectedResult::Errno(libc::ENOENT),
             // Error for the pipe.
-            "ftruncate" => Fate::Errno(libc::EINVAL),
+            "ftruncate" => ExpectedResult::Errno(libc::EINVAL),
             _ => self.fate(runtime),
         }
     }
 
     /// Returns the fate where connections are granted: descriptors other than the control socket can be used
     /// as connections. They come from the host.
-    pub(super) fn fate_with_network(&self, runtime: Runtime) -> Fate {
+    pub(super) fn fate_with_network(&self, runtime: Runtime) -> ExpectedResult {
         match self.name {
-            "write-elsewhere" | "send-elsewhere" => Fate::Allowed,
-            "receive-elsewhere" => Fate::Errno(libc::EAGAIN),
+            "write-elsewhere" | "send-elsewhere" => ExpectedResult::Allowed,
+            "receive-elsewhere" => ExpectedResult::Errno(libc::EAGAIN),
             _ => self.fate(runtime),
         }
     }
 
-    pub(super) fn fate(&self, runtime: Runtime) -> Fate {
+    pub(super) fn fate(&self, runtime: Runtime) -> ExpectedResult {
         match (runtime, self.native) {
             (Runtime::Python, _) => self.python,
             (Runtime::Cuda, native) => match (self.name, self.python) {
                 // Calls of a driver on its own descriptors.
-                ("fcntl-setfl" | "write-elsewhere", _) => Fate::Allowed,
+                ("fcntl-setfl" | "write-elsewhere", _) => ExpectedResult::Allowed,
                 ("getcwd" | "statx" | "access" | "readlink" | "unlink" | "ftruncate", python) => python,
                 ("open-read" | "open-write" | "openat2", python) => python,
                 _ => native,

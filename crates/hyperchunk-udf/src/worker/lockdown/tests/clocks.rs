@@ -6,14 +6,14 @@ use std::mem::transmute;
 use std::ptr;
 
 use super::super::{DENIED_EXIT_CODE, Runtime, StopReason, restrict};
-use super::harness::{Outcome, SURVIVED, Shared, call, policy, run, step, worker_start};
+use super::harness::{Outcome, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 use super::{Policy, lock};
 
 /// Name, and a function that returns at least 0 on success.
-type Way = (&'static str, fn() -> i64);
+type ClockReader = (&'static str, fn() -> i64);
 
 /// Methods to read a clock.
-const WAYS: [Way; 10] = [
+const CLOCK_READERS: [ClockReader; 10] = [
     ("cycles", || {
         // SAFETY: it reads a register.
         i64::try_from(unsafe { _rdtsc() } >> 1).unwrap()
@@ -67,7 +67,7 @@ pub(super) fn scenario(name: &str) -> bool {
     };
     match name {
         "clocks" => {
-            for (way, read) in WAYS {
+            for (way, read) in CLOCK_READERS {
                 step(&format!("stranger/{way}"), |shared| {
                     lock_coarsely(shared);
                     shared.put(0, read());
@@ -99,7 +99,8 @@ pub(super) fn scenario(name: &str) -> bool {
 fn strangers_have_coarse_clocks() {
     let Some(outcomes) = run("clocks", &[]) else { return };
     let find = |name: String| outcomes.iter().find(|outcome| outcome.step == name).unwrap();
-    let survived = |outcome: &Outcome| outcome.code == i64::from(SURVIVED) && outcome.values[0] >= 0;
+    let survived =
+        |outcome: &Outcome| outcome.code == i64::from(SURVIVED_EXIT_CODE) && outcome.values[0] >= 0;
     let stopped = |outcome: &Outcome, reason: StopReason| {
         outcome.code == i64::from(DENIED_EXIT_CODE) && outcome.reason == reason as i64
     };
@@ -107,7 +108,7 @@ fn strangers_have_coarse_clocks() {
         (outcome.signal == i64::from(libc::SIGSEGV) && outcome.reason == 0)
             || stopped(outcome, StopReason::Fault)
     };
-    for (way, _) in WAYS {
+    for (way, _) in CLOCK_READERS {
         let control = find(format!("control/{way}"));
         // Kernels without the vsyscall page.
         assert!(survived(control) || (way.starts_with("old") && crashed(control)), "{control:?}");

@@ -1,6 +1,6 @@
 //! Tests of the filters as programs, interpreted here instead of by the kernel.
 
-use super::super::seccomp::{Phase, chained, program, programs};
+use super::super::seccomp::{Phase, chain_programs, program, programs};
 use super::super::{Access, Runtime};
 use seccompiler::{BpfProgram, sock_filter};
 
@@ -109,7 +109,7 @@ fn one_filter_decides_as_several() {
             let mut installed = Vec::new();
             for phase in [Phase::First, Phase::Final] {
                 let of_phase = programs(runtime, phase, access).unwrap();
-                let chain = chained(of_phase.clone()).unwrap();
+                let chain = chain_programs(of_phase.clone()).unwrap();
                 let alone = of_phase.clone();
                 several.extend(of_phase);
                 installed.push(program(runtime, phase, access).unwrap());
@@ -128,7 +128,7 @@ fn filters_fit_the_kernel() {
     for runtime in RUNTIMES {
         let lengths = [Phase::First, Phase::Final].map(|phase| {
             let length = program(runtime, phase, Access::default()).unwrap().len();
-            let chain = chained(programs(runtime, phase, Access::default()).unwrap()).unwrap().len();
+            let chain = chain_programs(programs(runtime, phase, Access::default()).unwrap()).unwrap().len();
             assert!(length < chain && chain < 4096, "{runtime:?} {phase:?}: {length} for {chain}");
             length
         });

@@ -10,7 +10,7 @@ use crate::profile::Grants;
 
 use super::super::{Runtime, restrict};
 use super::attacks::attacks;
-use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED, Shared, call, policy, run, step};
+use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED_EXIT_CODE, Shared, call, policy, run, step};
 use super::languages::{DIRECTORY, Directory};
 use super::{FUNCTIONS, each_attack, lock, lock_with, met};
 
@@ -231,7 +231,7 @@ fn granted_files_are_there_and_their_neighbours_are_not() {
             assert_eq!(outcome.values[0], i64::from(allowed), "{outcome:?}");
             // For Python a refusal is an error that it can handle.
             let survives = allowed || name != "set-user-id" && runtime == Runtime::Python;
-            assert!(!survives || outcome.code == i64::from(SURVIVED), "{outcome:?}");
+            assert!(!survives || outcome.code == i64::from(SURVIVED_EXIT_CODE), "{outcome:?}");
         }
         let large = find(&outcomes, &format!("{language}/too-large"));
         assert_eq!(large.signal, i64::from(libc::SIGXFSZ), "{large:?}");
@@ -274,7 +274,7 @@ fn every_attack_meets_its_fate_where_connections_are_granted() {
             }
         }
         let used = find(&outcomes, &format!("{language}/use"));
-        assert_eq!((used.code, used.values[0]), (i64::from(SURVIVED), 1), "{used:?}");
+        assert_eq!((used.code, used.values[0]), (i64::from(SURVIVED_EXIT_CODE), 1), "{used:?}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -284,9 +284,14 @@ fn threads_run_where_they_are_granted_and_processes_never() {
     let Some(outcomes) = run("threads", &[]) else { return };
     for (language, _) in FUNCTIONS {
         let of = |what: &str| find(&outcomes, &format!("{language}/{what}"));
-        assert_eq!((of("true").code, of("true").values[0]), (i64::from(SURVIVED), 55), "{:?}", of("true"));
+        assert_eq!(
+            (of("true").code, of("true").values[0]),
+            (i64::from(SURVIVED_EXIT_CODE), 55),
+            "{:?}",
+            of("true")
+        );
         assert_ne!(of("false").values[0], 55);
-        assert_ne!(of("process").code, i64::from(SURVIVED), "{:?}", of("process"));
+        assert_ne!(of("process").code, i64::from(SURVIVED_EXIT_CODE), "{:?}", of("process"));
     }
 }
 
@@ -295,6 +300,6 @@ fn a_granted_path_with_a_symbolic_link_is_an_error() {
     let folder = folder("odd");
     let Some(outcomes) = run("odd-paths", &[(DIRECTORY, &folder.0)]) else { return };
     for outcome in outcomes {
-        assert_eq!((outcome.code, outcome.values[0]), (i64::from(SURVIVED), 1), "{outcome:?}");
+        assert_eq!((outcome.code, outcome.values[0]), (i64::from(SURVIVED_EXIT_CODE), 1), "{outcome:?}");
     }
 }

@@ -23,11 +23,11 @@ const SCENARIO: &str = "HYPERCHUNK_LOCKDOWN_SCENARIO";
 const OUTSIDE: &str = "HYPERCHUNK_LOCKDOWN_OUTSIDE";
 /// Set this where a machine without namespaces must count as a failure.
 const REQUIRED: &str = "HYPERCHUNK_LOCKDOWN_TESTS_REQUIRED";
-const NOBODY: u32 = 65534;
+const NOBODY_UID: u32 = 65534;
 const DEADLINE_S: u32 = 10;
 
 /// Exit code of a child that completed its step.
-pub(super) const SURVIVED: c_int = 42;
+pub(super) const SURVIVED_EXIT_CODE: c_int = 42;
 
 /// Memory shared by a child with its waiting parent.
 #[repr(C)]
@@ -115,8 +115,8 @@ fn become_nobody() {
     unsafe {
         if libc::geteuid() == 0 {
             assert_eq!(libc::setgroups(0, ptr::null()), 0);
-            assert_eq!(libc::setresgid(NOBODY, NOBODY, NOBODY), 0);
-            assert_eq!(libc::setresuid(NOBODY, NOBODY, NOBODY), 0);
+            assert_eq!(libc::setresgid(NOBODY_UID, NOBODY_UID, NOBODY_UID), 0);
+            assert_eq!(libc::setresuid(NOBODY_UID, NOBODY_UID, NOBODY_UID), 0);
             // The change of user made the process undumpable, which a worker is not at its start.
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
         }
@@ -135,7 +135,7 @@ pub(super) fn step(name: &str, body: impl FnOnce(&Shared)) {
         // SAFETY: alarm has no memory effects.
         unsafe { libc::alarm(DEADLINE_S) };
         let code = match catch_unwind(AssertUnwindSafe(|| body(shared))) {
-            Ok(()) => SURVIVED,
+            Ok(()) => SURVIVED_EXIT_CODE,
             Err(_) => 101,
         };
         // SAFETY: _exit does not return.

@@ -13,7 +13,7 @@ use super::super::seccomp::{Phase, programs};
 use super::super::{Access, DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict};
 use crate::profile::Grants;
 
-use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
+use super::harness::{Outcome, PAYLOAD, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 
 pub(super) const DIRECTORY: &str = "HYPERCHUNK_LOCKDOWN_DIRECTORY";
 const COMPILER: &CStr = c"/usr/bin/c++";
@@ -164,9 +164,13 @@ fn an_object_loads_and_then_has_less() {
         outcomes.iter().find(|outcome| outcome.step == name).unwrap().clone()
     };
     let ran = find("call");
-    assert_eq!((ran.code, ran.values[0]), (i64::from(SURVIVED), 42), "{ran:?}");
+    assert_eq!((ran.code, ran.values[0]), (i64::from(SURVIVED_EXIT_CODE), 42), "{ran:?}");
     let read = find("read");
-    assert_eq!((read.code, read.values[0]), (i64::from(SURVIVED), -i64::from(libc::EACCES)), "{read:?}");
+    assert_eq!(
+        (read.code, read.values[0]),
+        (i64::from(SURVIVED_EXIT_CODE), -i64::from(libc::EACCES)),
+        "{read:?}"
+    );
     for (name, reason, number) in [
         ("write", StopReason::DeniedCall, libc::SYS_openat),
         ("create", StopReason::DeniedCall, libc::SYS_openat),

@@ -13,11 +13,11 @@ use seccompiler::{
 };
 
 use super::super::{Layers, Runtime, namespaces, parent, process, restrict, rlimits};
-use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
+use super::harness::{Outcome, PAYLOAD, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 use super::lock;
 
 /// Descriptor that no policy keeps.
-const FORGOTTEN: i32 = 77;
+const LEAKED_FD: i32 = 77;
 const LUA: Runtime = Runtime::Lua { jit: false };
 
 pub(super) fn scenario(name: &str) -> bool {
@@ -65,7 +65,7 @@ pub(super) fn scenario(name: &str) -> bool {
         "descriptors" => step(name, |shared| {
             worker_start(shared);
             let secret = File::open("/etc/passwd").unwrap();
-            for copy in [PAYLOAD, FORGOTTEN] {
+            for copy in [PAYLOAD, LEAKED_FD] {
                 // SAFETY: the owner of either descriptor is not used again in this child.
                 assert_eq!(unsafe { libc::dup2(secret.as_raw_fd(), copy) }, copy);
             }
@@ -74,7 +74,7 @@ pub(super) fn scenario(name: &str) -> bool {
             let read = |fd: i32, buffer: &mut [u8; 4]| {
                 call(libc::SYS_read, [fd as usize, buffer.as_mut_ptr() as usize, 4, 0, 0, 0])
             };
-            shared.put(0, read(FORGOTTEN, &mut buffer));
+            shared.put(0, read(LEAKED_FD, &mut buffer));
             shared.put(1, read(PAYLOAD, &mut buffer));
         }),
         "orphans" => step(name, orphan_scenario),
@@ -256,7 +256,7 @@ const NAMESPACES: [Layers; 4] = [Layers::USERNS, Layers::NETNS, Layers::IPCNS, L
 fn the_layers_reached_are_reported() {
     let Some(outcomes) = run("report", &[]) else { return };
     let outcome = find(&outcomes, "restrict");
-    assert_eq!(outcome.code, i64::from(SURVIVED), "{outcome:?}");
+    assert_eq!(outcome.code, i64::from(SURVIVED_EXIT_CODE), "{outcome:?}");
     assert!(layers(outcome).contains(Layers::MANDATORY), "{outcome:?}");
     assert!(outcome.values[1] >= 1);
     let [_, abi, _, time, ..] = outcome.values[..] else { unreachable!() };
@@ -271,7 +271,7 @@ fn switches_of_the_kernel_are_thrown_for_those_who_need_them() {
     for outcome in &outcomes {
         let thrown = !matches!(outcome.step.as_str(), "code-jit" | "speculation-trusted");
         assert_eq!(outcome.signal == i64::from(libc::SIGSYS), thrown, "{outcome:?}");
-        assert_eq!(outcome.code == i64::from(SURVIVED), !thrown, "{outcome:?}");
+        assert_eq!(outcome.code == i64::from(SURVIVED_EXIT_CODE), !thrown, "{outcome:?}");
     }
 }
 
@@ -291,7 +291,7 @@ fn what_was_writable_never_becomes_executable() {
 fn a_missing_layer_is_an_error_and_missing_namespaces_are_not() {
     let Some(outcomes) = run("missing", &[]) else { return };
     for outcome in &outcomes {
-        assert_eq!(outcome.code, i64::from(SURVIVED), "{outcome:?}");
+        assert_eq!(outcome.code, i64::from(SURVIVED_EXIT_CODE), "{outcome:?}");
         assert_eq!(outcome.values[2], i64::from(outcome.step != "namespaces"), "{outcome:?}");
     }
     let without = layers(find(&outcomes, "namespaces"));

@@ -1,7 +1,7 @@
 //! Numbers of each type stored in each other, by LuaJIT's machine code and by its interpreter, which have
 //! disagreed. The expected values follow LuaJIT's "FFI Semantics", "Conversions between C types".
 
-use super::{Data, Datatype, body, compiles_right, run, setup};
+use super::{Data, Datatype, body, jit_is_exact, run, setup};
 
 const KINDS: [&str; 10] =
     ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float", "double"];
@@ -121,7 +121,7 @@ fn unsigned_literals_and_casts_are_rounded_to_floats() {
 fn only_what_needs_it_is_interpreted() {
     let compiles = |kinds: [&'static str; 2], source: &str| {
         let data = [Data::out("out", kinds[0], 1), Data::new("a", kinds[1], false, &[0; 8])];
-        compiles_right(&setup(source, true, &data))
+        jit_is_exact(&setup(source, true, &data))
     };
     for source in ["", "-- a full hull, all null", "x = 12LL", "x = null12", "x = ffi.cast('int64_t', 1)"] {
         for kinds in [["float", "int64"], ["double", "uint64"], ["uint64", "double"]] {
@@ -149,10 +149,10 @@ fn stores_stay_unoptimised() {
 /// Checks that an integer gets the integral part of a sum, compiled or not.
 #[test]
 fn sums_are_rounded_once() {
-    const ROUNDS: usize = 300;
-    let floats: Vec<u8> = (0..ROUNDS).flat_map(|_| 272.5_f32.to_ne_bytes()).collect();
-    let halves: Vec<u8> = (0..ROUNDS).flat_map(|_| (-0.5_f64).to_ne_bytes()).collect();
-    let tens: Vec<u8> = (0..ROUNDS).flat_map(|_| 10_i64.to_ne_bytes()).collect();
+    const ROUND_COUNT: usize = 300;
+    let floats: Vec<u8> = (0..ROUND_COUNT).flat_map(|_| 272.5_f32.to_ne_bytes()).collect();
+    let halves: Vec<u8> = (0..ROUND_COUNT).flat_map(|_| (-0.5_f64).to_ne_bytes()).collect();
+    let tens: Vec<u8> = (0..ROUND_COUNT).flat_map(|_| 10_i64.to_ne_bytes()).collect();
     for line in ["", "jit.opt.start(3)", "jit.opt.start('+narrow')"] {
         for (to, value, expected) in [
             ("int16", "a[i] - 273", 0),
@@ -165,7 +165,7 @@ fn sums_are_rounded_once() {
         ] {
             for jit in [true, false].into_iter().filter(|jit| *jit || line.is_empty()) {
                 let mut data = vec![
-                    Data::out("out", to, ROUNDS),
+                    Data::out("out", to, ROUND_COUNT),
                     Data::new("a", "float", false, &floats),
                     Data::new("b", "double", false, &halves),
                     Data::new("x", "int64", false, &tens),
@@ -174,7 +174,7 @@ fn sums_are_rounded_once() {
                     format!("{line}\nlocal x = lib.getData('x')\nfor i = 1, n do out[i] = {value} end");
                 run(&body(&lines), jit, &mut data).unwrap();
                 let found: Vec<u8> = data[0].words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-                for (n, found) in found.chunks(element(to, 0).len()).take(ROUNDS).enumerate() {
+                for (n, found) in found.chunks(element(to, 0).len()).take(ROUND_COUNT).enumerate() {
                     assert_eq!(
                         found,
                         element(to, expected),

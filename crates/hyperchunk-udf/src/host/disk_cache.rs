@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-const MARK: usize = 8;
+const MAGIC_BYTES: usize = 8;
 /// Overhead of a file in bytes: the mark, the key, and after the content its checksum.
-const AROUND: usize = MARK + 32 + 32;
+const OVERHEAD_BYTES: usize = MAGIC_BYTES + 32 + 32;
 /// Age from which an unfinished file counts as abandoned. Also the granularity of the time of last use.
-const ABANDONED: Duration = Duration::from_secs(3600);
+const MAX_TEMPORARY_AGE: Duration = Duration::from_secs(3600);
 
 /// Kind of a cache's content.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct CacheKind {
     /// First bytes of a file.
-    pub(super) mark: &'static [u8; MARK],
+    pub(super) mark: &'static [u8; MAGIC_BYTES],
     /// Extension of a file's name.
     pub(super) extension: &'static str,
     /// Bytes that this process has written since it last measured the folder. Large at first, to force a
@@ -34,24 +34,24 @@ pub(super) struct Kind {
     pub(super) written: AtomicU64,
 }
 
-/// Initial value of [`Kind::written`], larger than any folder.
-pub(super) const UNKNOWN: u64 = u64::MAX / 2;
+/// Initial value of [`CacheKind::written`], larger than any folder.
+pub(super) const UNKNOWN_BYTES: u64 = u64::MAX / 2;
 
 /// Digest of everything that an entry was made from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key(pub(super) [u8; 32]);
+pub(super) struct CacheKey(pub(super) [u8; 32]);
 
 /// Cache folder.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct DiskCache {
     /// Path; must be private to the user.
     pub folder: PathBuf,
     /// Maximum total size of its files.
     pub max_bytes: u64,
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static CacheKind,
 }
 
-impl Kept {
+impl DiskCache {
     /// Creates the folder, or checks that it is private to the user.
     pub(super) fn make_folder(&self) -> Result<()> {
         let about = |e: &std::io::Error| Error::io(self.folder.display(), e);
@@ -89,7 +89,7 @@ impl Kept {
     /// Removes all files and returns their number.
     ///
     /// # Errors
-    /// As of [`Kept::contents`].
+    /// As of [`DiskCache::contents`].
     pub fn clear(&self) -> Result<u64> {
         if !self.folder.exists() {
             return Ok(0);
@@ -103,7 +103,7 @@ impl Kept {
         Ok(count)
     }
 
-    fn files(&self) -> Result<Vec<Found>> {
+    fn files(&self) -> Result<Vec<CacheFile>> {
         let about = |e: std::io::Error| Error::io(self.folder.display(), &e);
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(about)? {
@@ -113,26 +113,26 @@ impl Kept {
             let Ok(meta) = entry.metadata() else { continue };
             if ours && meta.is_file() {
                 let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                files.push(Found { path: entry.path(), bytes: meta.len(), used });
+                files.push(CacheFile { path: entry.path(), bytes: meta.len(), used });
             }
         }
         Ok(files)
     }
 
-    pub(super) fn path(&self, key: &Key) -> PathBuf {
+    pub(super) fn path(&self, key: &CacheKey) -> PathBuf {
         let name: String = key.0.iter().map(|b| format!("{b:02x}")).collect();
         self.folder.join(format!("{name}.{}", self.kind.extension))
     }
 
     /// Returns the entry of `key` if it exists, is undamaged and has a length in `lengths`.
-    pub(super) fn get(&self, key: &Key, lengths: RangeInclusive<usize>) -> Option<Vec<u8>> {
+    pub(super) fn get(&self, key: &CacheKey, lengths: RangeInclusive<usize>) -> Option<Vec<u8>> {
         let path = self.path(key);
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
         let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(&path).ok()?;
         let meta = file.metadata().ok()?;
         let own = meta.is_file() && meta.uid() == user() && meta.mode() & 0o022 == 0;
         let length = usize::try_from(meta.len()).ok()?;
-        if !own || !lengths.contains(&length.checked_sub(AROUND)?) {
+        if !own || !lengths.contains(&length.checked_sub(OVERHEAD_BYTES)?) {
             return None;
         }
         let mut data = Vec::new();
@@ -149,21 +149,22 @@ impl Kept {
         }
         // Updates the time of last use; the least recently used files are removed first.
         let now = SystemTime::now();
-        if meta.modified().is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > ABANDONED)) {
+        if meta.modified().is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > MAX_TEMPORARY_AGE))
+        {
             let _ = file.set_modified(now);
         }
         data.truncate(length - 32);
-        data.drain(..MARK + 32);
+        data.drain(..MAGIC_BYTES + 32);
         Some(data)
     }
 
-    pub(super) fn remove(&self, key: &Key) {
+    pub(super) fn remove(&self, key: &CacheKey) {
         let _ = fs::remove_file(self.path(key));
     }
 
     /// Adds an entry. A failure is ignored.
-    pub(super) fn put(&self, key: &Key, bytes: &[u8]) {
-        let length = (bytes.len() + AROUND) as u64;
+    pub(super) fn put(&self, key: &CacheKey, bytes: &[u8]) {
+        let length = (bytes.len() + OVERHEAD_BYTES) as u64;
         if length > self.max_bytes / 4 || self.make_folder().is_err() {
             return;
         }
@@ -198,8 +199,8 @@ impl Kept {
     fn make_room(&self) -> Result<()> {
         let mut files = self.files()?;
         let now = SystemTime::now();
-        let abandoned = |f: &Found| {
-            let old = now.duration_since(f.used).is_ok_and(|age| age > ABANDONED);
+        let abandoned = |f: &CacheFile| {
+            let old = now.duration_since(f.used).is_ok_and(|age| age > MAX_TEMPORARY_AGE);
             old && f.path.extension().is_some_and(|e| e == "new")
         };
         for file in files.iter().filter(|f| abandoned(f)) {
@@ -219,7 +220,7 @@ impl Kept {
     }
 }
 
-struct Found {
+struct CacheFile {
     path: PathBuf,
     bytes: u64,
     used: SystemTime,
@@ -258,11 +259,12 @@ pub(super) fn cache_folder() -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn kept(name: &str, max_bytes: u64) -> Kept {
-        static KIND: Kind = Kind { mark: b"HCTESTS1", extension: "test", written: AtomicU64::new(UNKNOWN) };
+    fn kept(name: &str, max_bytes: u64) -> DiskCache {
+        static KIND: CacheKind =
+            CacheKind { mark: b"HCTESTS1", extension: "test", written: AtomicU64::new(UNKNOWN_BYTES) };
         let folder = std::env::temp_dir().join(format!("hyperchunk-kept-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
-        let kept = Kept { folder, max_bytes, kind: &KIND };
+        let kept = DiskCache { folder, max_bytes, kind: &KIND };
         kept.make_folder().unwrap();
         kept
     }
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn what_was_kept_is_there_and_damage_is_not_believed() {
         let kept = kept("damage", 1 << 20);
-        let (key, other) = (Key([1; 32]), Key([2; 32]));
+        let (key, other) = (CacheKey([1; 32]), CacheKey([2; 32]));
         kept.put(&key, b"result");
         assert_eq!(kept.get(&key, 6..=6).as_deref(), Some(&b"result"[..]));
         assert_eq!(kept.get(&key, 0..=100).as_deref(), Some(&b"result"[..]));
@@ -306,20 +308,20 @@ mod tests {
     fn what_was_not_used_goes() {
         let kept = kept("room", 10_000);
         for n in 0..30 {
-            kept.put(&Key([n; 32]), &[n; 1000]);
-            let file = fs::File::open(kept.path(&Key([n; 32])));
+            kept.put(&CacheKey([n; 32]), &[n; 1000]);
+            let file = fs::File::open(kept.path(&CacheKey([n; 32])));
             if let Ok(file) = file {
                 file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(n))).unwrap();
             }
-            kept.get(&Key([0; 32]), 1000..=1000);
+            kept.get(&CacheKey([0; 32]), 1000..=1000);
         }
         kept.make_room().unwrap();
         let (_, bytes) = kept.contents().unwrap();
         assert!(bytes <= 10_000 && bytes > 4_000, "{bytes}");
-        assert!(kept.get(&Key([0; 32]), 1000..=1000).is_some(), "the one that was used");
-        assert!(kept.get(&Key([1; 32]), 1000..=1000).is_none());
-        kept.put(&Key([99; 32]), &[0; 5000]);
-        assert!(kept.get(&Key([99; 32]), 5000..=5000).is_none(), "too large");
+        assert!(kept.get(&CacheKey([0; 32]), 1000..=1000).is_some(), "the one that was used");
+        assert!(kept.get(&CacheKey([1; 32]), 1000..=1000).is_none());
+        kept.put(&CacheKey([99; 32]), &[0; 5000]);
+        assert!(kept.get(&CacheKey([99; 32]), 5000..=5000).is_none(), "too large");
         assert!(kept.clear().unwrap() > 0);
         assert_eq!(kept.contents().unwrap(), (0, 0));
         fs::remove_dir_all(&kept.folder).unwrap();
@@ -329,17 +331,17 @@ mod tests {
     fn a_folder_of_others_is_not_used() {
         use std::os::unix::fs::PermissionsExt as _;
         let kept = kept("others", 1 << 20);
-        kept.put(&Key([1; 32]), b"result");
-        let file = kept.path(&Key([1; 32]));
+        kept.put(&CacheKey([1; 32]), b"result");
+        let file = kept.path(&CacheKey([1; 32]));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o622)).unwrap();
-        assert_eq!(kept.get(&Key([1; 32]), 6..=6), None);
+        assert_eq!(kept.get(&CacheKey([1; 32]), 6..=6), None);
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(kept.make_folder().is_err() && kept.contents().is_err() && kept.clear().is_err());
         let link = kept.folder.with_extension("link");
         let _ = fs::remove_file(&link);
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).unwrap();
         std::os::unix::fs::symlink(&kept.folder, &link).unwrap();
-        assert!(Kept { folder: link.clone(), ..kept.clone() }.make_folder().is_err());
+        assert!(DiskCache { folder: link.clone(), ..kept.clone() }.make_folder().is_err());
         fs::remove_file(link).unwrap();
         fs::remove_dir_all(&kept.folder).unwrap();
     }

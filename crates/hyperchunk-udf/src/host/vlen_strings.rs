@@ -13,11 +13,11 @@ use crate::profile::Profile;
 use std::sync::Arc;
 
 /// Size of an address in bytes.
-const ADDRESS: usize = size_of::<u64>();
+const ADDRESS_BYTES: usize = size_of::<u64>();
 
 /// Input as read. Each string's place in the elements holds its offset in `strings`.
 #[derive(Debug)]
-pub struct Texts {
+pub struct VlenStrings {
     elements: Vec<u8>,
     /// Strings, each with its terminating zero. The first byte is the string for null.
     strings: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct Texts {
     limit: u64,
 }
 
-impl Texts {
+impl VlenStrings {
     /// Makes room for elements of `bytes` bytes. Elements and strings may have `limit` bytes together; `over`
     /// makes the error if they exceed it.
     ///
@@ -41,7 +41,13 @@ impl Texts {
             }
             _ => return Err(over()),
         }
-        Ok(Texts { elements, strings: vec![0], size: datatype.size(), pointers: datatype.pointers(), limit })
+        Ok(VlenStrings {
+            elements,
+            strings: vec![0],
+            size: datatype.size(),
+            pointers: datatype.pointers(),
+            limit,
+        })
     }
 
     /// Returns the elements, one after another. The caller fills in all fields except strings.
@@ -64,7 +70,7 @@ impl Texts {
             self.strings.extend_from_slice(text);
             self.strings.push(0);
         }
-        match self.elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS)) {
+        match self.elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS_BYTES)) {
             Some(room) => room.copy_from_slice(&(start as u64).to_ne_bytes()),
             None => fail!(Worker, "a string outside its element"),
         }
@@ -72,7 +78,7 @@ impl Texts {
     }
 }
 
-impl Strings for Texts {
+impl Strings for VlenStrings {
     fn bytes(&self) -> u64 {
         (self.elements.len() as u64).saturating_add(self.strings.len() as u64)
     }
@@ -87,7 +93,8 @@ impl Strings for Texts {
         let first = at.saturating_add(length as u64);
         for element in elements.chunks_exact_mut(self.size.max(1)) {
             for &pointer in &self.pointers {
-                let Some(room) = element.get_mut(pointer..).and_then(|e| e.first_chunk_mut::<ADDRESS>())
+                let Some(room) =
+                    element.get_mut(pointer..).and_then(|e| e.first_chunk_mut::<ADDRESS_BYTES>())
                 else {
                     fail!(Worker, "a string outside its element")
                 };
@@ -141,7 +148,7 @@ mod tests {
     #[test]
     fn strings_lie_behind_their_elements() {
         let datatype = Datatype::parse("{n:int32,text:string(*)}").unwrap();
-        let mut texts = Texts::new(&datatype, 48, 100, over).unwrap();
+        let mut texts = VlenStrings::new(&datatype, 48, 100, over).unwrap();
         texts.elements()[0] = 7;
         texts.put(8, b"abc", over).unwrap();
         texts.put(24, b"", over).unwrap();
@@ -158,9 +165,9 @@ mod tests {
     #[test]
     fn what_is_over_the_limit_is_refused() {
         let pointer = Datatype::Pointer;
-        assert!(Texts::new(&pointer, 80, 80, over).is_err());
-        assert!(Texts::new(&pointer, u64::MAX, u64::MAX, over).is_err());
-        let mut texts = Texts::new(&pointer, 8, 14, over).unwrap();
+        assert!(VlenStrings::new(&pointer, 80, 80, over).is_err());
+        assert!(VlenStrings::new(&pointer, u64::MAX, u64::MAX, over).is_err());
+        let mut texts = VlenStrings::new(&pointer, 8, 14, over).unwrap();
         assert!(texts.put(0, b"abcde", over).is_err());
         assert!(texts.put(0, b"abcd", over).is_ok());
         assert!(texts.put(1, b"", over).is_err(), "outside");

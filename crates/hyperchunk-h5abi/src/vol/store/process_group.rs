@@ -6,14 +6,14 @@
 //! any rank, the file at the path is complete.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, refuse};
-use super::super::file::Below;
+use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
+use super::super::file::LowerAccess;
 use super::super::mpi::Ranks;
 use super::super::object::Object;
 use super::super::options::{Commit, Options};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
-use super::opened::{self, Call};
-use super::{Opened, Store, describe};
+use super::open_store::{self, Call};
+use super::{OpenStore, Store, describe};
 use crate::symbols::Hid;
 use hyperchunk::store::{LogWriter, Session, WriterId, commit};
 use std::fs;
@@ -22,22 +22,22 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time limit for a network file system to show the data that another machine has written.
-const PATIENCE: Duration = Duration::from_secs(60);
-const STEP: Duration = Duration::from_millis(10);
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The process or the ranks that open a file together; see the module.
-pub(super) struct Company {
+pub(super) struct ProcessGroup {
     ranks: Option<Arc<Ranks>>,
 }
 
-impl Company {
+impl ProcessGroup {
     /// Returns the processes that open a file with this access list; `None` if its driver stores files
     /// elsewhere, or shares them in another way.
-    pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
-        if opened::is_plain_driver(slot, fapl) {
-            return Ok(Some(Company { ranks: None }));
+    pub(super) fn from_access_list(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
+        if open_store::is_plain_driver(slot, fapl) {
+            return Ok(Some(ProcessGroup { ranks: None }));
         }
-        Ok(Ranks::of(slot, fapl)?.map(|ranks| Company { ranks: Some(Arc::new(ranks)) }))
+        Ok(Ranks::from_access_list(slot, fapl)?.map(|ranks| ProcessGroup { ranks: Some(Arc::new(ranks)) }))
     }
 
     /// Returns whether this process performs the tasks of a single one.
@@ -55,10 +55,10 @@ impl Company {
         again: impl FnOnce() -> Outcome<T>,
     ) -> Outcome<Option<(T, Session)>> {
         let Some(ranks) = &self.ranks else {
-            return Ok(find()?.map(|found| (found, opened::session(options))));
+            return Ok(find()?.map(|found| (found, open_store::session(options))));
         };
         let mut own = None;
-        let told = ranks.told_by_first(|| {
+        let told = ranks.broadcast_from_first(|| {
             own = find()?;
             let Some(found) = &own else { return Ok(Vec::new()) };
             // A new name, so that logs left by earlier sessions of the same job do not count.
@@ -87,12 +87,12 @@ impl Company {
     }
 
     /// Returns the options and the access list for the lower connector.
-    pub(super) fn below(&self, below: &Below) -> Outcome<Below> {
+    pub(super) fn below(&self, below: &LowerAccess) -> Outcome<LowerAccess> {
         let fapl = match &self.ranks {
             Some(ranks) => ranks.list_without(below.fapl.id),
             None => PropertyList::copy(below.fapl.slot, below.fapl.id),
         }?;
-        Ok(Below { fapl, vol: below.vol, options: below.options.clone() })
+        Ok(LowerAccess { fapl, vol: below.vol, options: below.options.clone() })
     }
 
     /// Runs `each` at every rank; all fail if one fails.
@@ -103,37 +103,37 @@ impl Company {
         }
     }
 
-    /// Calls [`opened::begin`] at every rank.
+    /// Calls [`open_store::begin`] at every rank.
     pub(super) fn begin(
         &self,
         slot: &'static Slot,
-        below: &Below,
+        below: &LowerAccess,
         store: Store,
         call: Call<'_>,
         image: Option<&[u8]>,
     ) -> Outcome<P> {
-        self.have(slot, opened::begin(slot, below, store, call, image))
+        self.agree(slot, open_store::begin(slot, below, store, call, image))
     }
 
-    /// Calls [`opened::read`] at every rank.
+    /// Calls [`open_store::read`] at every rank.
     pub(super) fn read(
         &self,
         slot: &'static Slot,
-        below: &Below,
+        below: &LowerAccess,
         store: Store,
         call: Call<'_>,
     ) -> Outcome<P> {
-        let made = opened::read(below, slot, store, call);
-        let made = made.and_then(|made| if made.is_null() { Err(TOLD) } else { Ok(made) });
-        self.have(slot, made)
+        let made = open_store::read(below, slot, store, call);
+        let made = made.and_then(|made| if made.is_null() { Err(ON_ERROR_STACK) } else { Ok(made) });
+        self.agree(slot, made)
     }
 
     /// Returns an open file, once all ranks have it open.
-    fn have(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
+    fn agree(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
         let Some(ranks) = &self.ranks else { return made };
         let made = ranks.agreed(made, |made| abandon(slot, made))?;
         // SAFETY: an object that was just made.
-        if let Some(file) = unsafe { Object::of(made) }.file.as_ref() {
+        if let Some(file) = unsafe { Object::from_pointer(made) }.file.as_ref() {
             *file.store.ranks.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(ranks));
         }
         Ok(made)
@@ -143,7 +143,7 @@ impl Company {
 /// Closes a file that another rank could not open. Nothing is written to the store.
 fn abandon(slot: &'static Slot, made: P) {
     // SAFETY: an object that was just made and is not shared.
-    let file = unsafe { Object::of(made) }.file.clone();
+    let file = unsafe { Object::from_pointer(made) }.file.clone();
     let store = file.as_ref().map(|file| &file.store);
     if let Some(store) = store {
         store.settled.store(true, Ordering::Relaxed);
@@ -175,16 +175,16 @@ impl Store {
 
     /// Waits until this process sees the closed logs of all ranks: a network file system may show them late.
     fn wait_for(&self, writer: &LogWriter, ranks: u32) -> Outcome<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + VISIBILITY_TIMEOUT;
         while !commit::are_done(&self.path, writer.header().session, ranks)? {
             if Instant::now() > until {
                 refuse!(
                     "cannot commit {}: expected the logs of {ranks} ranks in its folder, which they have closed, got fewer after {} s: run hyperchunk store commit {0}",
                     self.path.display(),
-                    PATIENCE.as_secs()
+                    VISIBILITY_TIMEOUT.as_secs()
                 )
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -202,14 +202,14 @@ impl Store {
                 }
                 _ => self.commit(writer).map(|()| Vec::new()),
             };
-            ranks.told_by_first(commit).map(drop)
+            ranks.broadcast_from_first(commit).map(drop)
         });
         *self.ranks.lock().unwrap_or_else(PoisonError::into_inner) = None;
         settled
     }
 }
 
-impl Opened {
+impl OpenStore {
     /// Returns whether ranks have the file open together.
     pub(in crate::vol) fn has_ranks(&self) -> bool {
         self.store.ranks().is_some()
@@ -221,7 +221,7 @@ impl Opened {
     }
 
     /// Waits until all ranks have flushed; then each sees the data of the others.
-    pub(in crate::vol) fn meet(&self) -> Outcome<()> {
+    pub(in crate::vol) fn wait_for_flushes(&self) -> Outcome<()> {
         let Some((ranks, writer)) = self.store.writing_ranks() else { return Ok(()) };
         let flushed = writer.show_all().map_err(Into::into);
         ranks.agreed(flushed, drop)
@@ -253,7 +253,7 @@ impl Opened {
     }
 
     /// Makes written data visible to other ranks, as in a file that they share.
-    pub(in crate::vol) fn hand_on(&self) -> Outcome<()> {
+    pub(in crate::vol) fn publish(&self) -> Outcome<()> {
         if let Some((_, writer)) = self.store.writing_ranks() {
             writer.hand_on()?;
         }

@@ -1,9 +1,9 @@
 //! Queries about a dataset of the store, answered from the store and never from the stub.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, refuse};
+use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
 use super::super::slot::Slot;
-use super::Diverted;
+use super::StoreDataset;
 use super::describe::{GET_DCPL, GetArguments};
 use crate::symbols::Herr;
 use std::ffi::c_int;
@@ -30,7 +30,7 @@ struct NewExtent {
 ///
 /// # Safety
 /// Arguments of that callback.
-pub(in crate::vol) unsafe fn get(slot: &Slot, dataset: &Diverted, args: P) -> Outcome<Option<Herr>> {
+pub(in crate::vol) unsafe fn get(slot: &Slot, dataset: &StoreDataset, args: P) -> Outcome<Option<Herr>> {
     let args = args.cast::<GetArguments>();
     // SAFETY: by this function's contract.
     let (operation, place) = unsafe { ((*args).operation, (*args).answer) };
@@ -60,14 +60,14 @@ pub(in crate::vol) unsafe fn get(slot: &Slot, dataset: &Diverted, args: P) -> Ou
         _ => return Ok(None),
     };
     if answer < 0 {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     // SAFETY: by this function's contract.
     unsafe { (*args).answer = answer };
     Ok(Some(0))
 }
 
-fn status(dataset: &Diverted) -> Outcome<c_int> {
+fn status(dataset: &StoreDataset) -> Outcome<c_int> {
     let shared = &dataset.shared;
     if !shared.is_written()? && !shared.is_early() {
         return Ok(NOT_ALLOCATED);
@@ -90,7 +90,7 @@ fn status(dataset: &Diverted) -> Outcome<c_int> {
 ///
 /// # Safety
 /// Arguments of that callback.
-pub(in crate::vol) unsafe fn specific(dataset: &Diverted, args: P) -> Outcome<Option<Herr>> {
+pub(in crate::vol) unsafe fn specific(dataset: &StoreDataset, args: P) -> Outcome<Option<Herr>> {
     // SAFETY: by this function's contract every variant begins with its operation.
     if unsafe { *args.cast::<c_int>() } != SET_EXTENT {
         return Ok(None);

@@ -18,27 +18,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Number of consecutive blocks before readahead starts, so that reads of a few elements cost no more.
-const IN_A_ROW: u32 = 2;
+const MIN_SEQUENTIAL_BLOCKS: u32 = 2;
 /// Maximum number of bytes to read ahead.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_READAHEAD_BYTES: usize = 32 << 20;
 /// Number of blocks to read together for each processor.
-const BLOCKS: usize = 2;
+const BLOCKS_PER_CPU: usize = 2;
 
 /// The contents of a file that libhdf5 has open. It has a descriptor only during a read: a permanent one
 /// would keep open a file that the application has closed.
 #[derive(Debug)]
-struct Lent {
+struct LentFile {
     file: RwLock<Option<std::fs::File>>,
     size: u64,
 }
 
-impl Lent {
+impl LentFile {
     fn lend(&self, file: Option<std::fs::File>) {
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = file;
     }
 }
 
-impl Source for Lent {
+impl Source for LentFile {
     fn size(&self) -> u64 {
         self.size
     }
@@ -59,7 +59,7 @@ impl Source for Lent {
 /// The inputs of a plan that the engine reads.
 #[derive(Debug)]
 pub(super) struct Engine {
-    lent: Arc<Lent>,
+    lent: Arc<LentFile>,
     inputs: Vec<ChunkedInput>,
     /// Set after a failure. Nothing is retried: libhdf5 reads the input, or reports the error.
     failed: AtomicBool,
@@ -71,7 +71,7 @@ pub(super) type Key = (State, RecordDigest);
 
 /// Readahead buffers of one live dataset of the process.
 #[derive(Debug, Default)]
-struct Ahead {
+struct Readahead {
     key: Option<Key>,
     /// The last block that was requested, and the number of consecutive blocks before it.
     block: u64,
@@ -80,13 +80,14 @@ struct Ahead {
     ready: BTreeMap<(u64, usize), Vec<u8>>,
 }
 
-static AHEAD: Mutex<Ahead> = Mutex::new(Ahead { key: None, block: 0, run: 0, ready: BTreeMap::new() });
+static READAHEAD: Mutex<Readahead> =
+    Mutex::new(Readahead { key: None, block: 0, run: 0, ready: BTreeMap::new() });
 
 impl Engine {
     /// Returns `None` if there are no inputs that the engine can read.
     pub(super) fn new(record: &Record, key: Key, disk: DiskFile) -> Option<Self> {
-        let lent = Arc::new(Lent { size: disk.version.0, file: RwLock::new(Some(disk.file)) });
-        let source: Arc<dyn Source> = Arc::<Lent>::clone(&lent);
+        let lent = Arc::new(LentFile { size: disk.version.0, file: RwLock::new(Some(disk.file)) });
+        let source: Arc<dyn Source> = Arc::<LentFile>::clone(&lent);
         let file = File::from_source(source, None, &OpenOptions::default()).ok()?;
         let open = |slot| ChunkedInput::open(&file, record, slot);
         let inputs: Vec<_> = record.inputs.iter().filter_map(open).collect();
@@ -109,9 +110,9 @@ impl Engine {
         let Some(input) = self.inputs.get(number).filter(|_| !self.failed.load(Ordering::Relaxed)) else {
             return false;
         };
-        let grid = Grid::of(record);
+        let grid = Grid::from_record(record);
         let block = if input.is_cut() { grid.number(record, part.0) } else { None };
-        let mut ahead = block.and_then(|_| cache(&AHEAD));
+        let mut ahead = block.and_then(|_| cache(&READAHEAD));
         if let (Some(ahead), Some(block)) = (&mut ahead, block) {
             ahead.is_asked_for(self.key, block);
             if ahead.take(block, number, to) {
@@ -121,7 +122,7 @@ impl Engine {
         let Some(disk) = disk().filter(|disk| disk.version.0 == self.lent.size) else { return false };
         self.lent.lend(Some(disk.file));
         let done = match (ahead, block) {
-            (Some(mut ahead), Some(block)) if ahead.run >= IN_A_ROW => {
+            (Some(mut ahead), Some(block)) if ahead.run >= MIN_SEQUENTIAL_BLOCKS => {
                 self.fetch(record, &grid, block, &mut ahead);
                 ahead.take(block, number, to) || input.read(part, to).is_ok()
             }
@@ -135,16 +136,16 @@ impl Engine {
     }
 
     /// Reads the parts of this block and of the next ones, on all processors.
-    fn fetch(&self, record: &Record, grid: &Grid, first: u64, ahead: &mut Ahead) {
+    fn fetch(&self, record: &Record, grid: &Grid, first: u64, ahead: &mut Readahead) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut wanted: Vec<((u64, usize), Block)> = Vec::new();
         let mut bytes = 0_usize;
-        for block in (first..grid.blocks).take(threads.saturating_mul(BLOCKS)) {
+        for block in (first..grid.blocks).take(threads.saturating_mul(BLOCKS_PER_CPU)) {
             let Some(part) = grid.block(record, block) else { break };
             let mine = self.inputs.iter().enumerate().filter(|(_, input)| input.is_cut());
             let sizes = mine.clone().filter_map(|(_, input)| input.bytes(&part.1));
             bytes = sizes.fold(bytes, usize::saturating_add);
-            if bytes > MOST_BYTES && block > first {
+            if bytes > MAX_READAHEAD_BYTES && block > first {
                 break;
             }
             wanted.extend(mine.map(|(number, _)| ((block, number), part.clone())));
@@ -176,16 +177,16 @@ impl Engine {
     }
 }
 
-impl Ahead {
+impl Readahead {
     /// Records that a block is being computed.
     fn is_asked_for(&mut self, key: Key, block: u64) {
         if self.key != Some(key) {
-            *self = Ahead { key: Some(key), block, ..Ahead::default() };
+            *self = Readahead { key: Some(key), block, ..Readahead::default() };
         } else if block == self.block.saturating_add(1) {
             (self.block, self.run) = (block, self.run.saturating_add(1));
             self.ready = self.ready.split_off(&(block, 0));
         } else if block != self.block {
-            *self = Ahead { key: Some(key), block, ..Ahead::default() };
+            *self = Readahead { key: Some(key), block, ..Readahead::default() };
         }
     }
 
@@ -203,7 +204,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         let whole = record.output.dims.iter().zip(&record.chunk);
         let counts: Vec<u64> = whole.map(|(length, chunk)| length.div_ceil((*chunk).max(1))).collect();
         let blocks = counts.iter().fold(1, |all: u64, count| all.saturating_mul(*count));
@@ -239,9 +240,9 @@ mod tests {
 
     #[test]
     fn what_is_read_ahead_is_given_out_once_and_in_order() {
-        let key = (((1, 2), (3, 4, 5)), RecordDigest::of(b"a"));
-        let other = (((1, 3), (3, 4, 5)), RecordDigest::of(b"a"));
-        let mut ahead = Ahead::default();
+        let key = (((1, 2), (3, 4, 5)), RecordDigest::compute(b"a"));
+        let other = (((1, 3), (3, 4, 5)), RecordDigest::compute(b"a"));
+        let mut ahead = Readahead::default();
         for block in 0..4 {
             ahead.is_asked_for(key, block);
             ahead.is_asked_for(key, block);

@@ -46,19 +46,19 @@ fn set(mask: &libc::cpu_set_t) -> bool {
 }
 
 /// Guard that pins this thread to a processor.
-pub(super) struct Stay(libc::cpu_set_t);
+pub(super) struct CpuPin(libc::cpu_set_t);
 
-impl Stay {
+impl CpuPin {
     /// Returns `None` when there is nothing to do or pinning is not allowed.
     pub(super) fn on(cpu: Option<usize>) -> Option<Self> {
         let before = allowed()?;
         // SAFETY: counts the bits of a live set.
         let several = unsafe { libc::CPU_COUNT(&before) } > 1;
-        (cpu.is_some() && several && set(&only(cpu))).then_some(Stay(before))
+        (cpu.is_some() && several && set(&only(cpu))).then_some(CpuPin(before))
     }
 }
 
-impl Drop for Stay {
+impl Drop for CpuPin {
     fn drop(&mut self) {
         set(&self.0);
     }
@@ -76,7 +76,7 @@ mod tests {
             (0..1024).filter(|&n| unsafe { libc::CPU_ISSET(n, &set) }).collect::<Vec<_>>()
         };
         let before = bits();
-        let stay = Stay::on(current());
+        let stay = CpuPin::on(current());
         assert!(stay.is_none() || bits().len() == 1);
         drop(stay);
         assert_eq!(bits(), before);

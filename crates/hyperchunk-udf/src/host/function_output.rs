@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Maximum text of one evaluation: more than a thousand lines, and a small share of the pipe buffers that a
 /// user may have.
-const MAX_BYTES: usize = 256 << 10;
+const MAX_OUTPUT_BYTES: usize = 256 << 10;
 
 /// Environment variable for HDF5-UDF's behaviour: a function's output goes to the stream of the same name,
 /// without labels.
@@ -51,29 +51,29 @@ fn keeps_streams() -> bool {
 }
 
 /// Rate limit: bytes of a burst, and bytes a second.
-struct Budget(usize, usize);
+struct RateLimit(usize, usize);
 
 /// Limit of one dataset, however many blocks a read computes.
-const OF_DATASET: Budget = Budget(256 << 10, 4096);
+const DATASET_LIMIT: RateLimit = RateLimit(256 << 10, 4096);
 /// Limit of all functions in this process.
-const OF_ALL: Budget = Budget(4 << 20, 65536);
+const PROCESS_LIMIT: RateLimit = RateLimit(4 << 20, 65536);
 /// Maximum number of datasets with separate budgets.
-const DATASETS: usize = 64;
+const MAX_DATASETS: usize = 64;
 
 /// Remaining budget at a point in time.
-struct Left {
+struct RemainingBudget {
     bytes: usize,
     since: Instant,
     /// Set once the omission of text was reported.
     told: bool,
 }
 
-impl Left {
-    fn new(budget: &Budget) -> Self {
-        Left { bytes: budget.0, since: Instant::now(), told: false }
+impl RemainingBudget {
+    fn new(budget: &RateLimit) -> Self {
+        RemainingBudget { bytes: budget.0, since: Instant::now(), told: false }
     }
 
-    fn now(&mut self, budget: &Budget) -> usize {
+    fn now(&mut self, budget: &RateLimit) -> usize {
         let millis = usize::try_from(self.since.elapsed().as_millis()).unwrap_or(usize::MAX);
         let fresh = millis.saturating_mul(budget.1) / 1000;
         if fresh > 0 {
@@ -85,27 +85,27 @@ impl Left {
 }
 
 /// Remaining budgets: of all functions, and of datasets by the prefix of their lines.
-struct Lefts {
-    all: Option<Left>,
-    datasets: Vec<(String, Left)>,
+struct RemainingBudgets {
+    all: Option<RemainingBudget>,
+    datasets: Vec<(String, RemainingBudget)>,
 }
 
-static LEFT: Mutex<Lefts> = Mutex::new(Lefts { all: None, datasets: Vec::new() });
+static REMAINING: Mutex<RemainingBudgets> = Mutex::new(RemainingBudgets { all: None, datasets: Vec::new() });
 
 /// Cuts a dataset's text to the remaining budget.
 fn within_budget(mut text: String, label: &str) -> String {
     // The lock is only tried: after a fork, its holder may no longer exist.
-    let Some(mut left) = (if text.is_empty() { None } else { cache(&LEFT) }) else { return text };
-    let Lefts { all, datasets } = &mut *left;
-    let all = all.get_or_insert_with(|| Left::new(&OF_ALL));
+    let Some(mut left) = (if text.is_empty() { None } else { cache(&REMAINING) }) else { return text };
+    let RemainingBudgets { all, datasets } = &mut *left;
+    let all = all.get_or_insert_with(|| RemainingBudget::new(&PROCESS_LIMIT));
     if !datasets.iter().any(|(known, _)| known == label) {
-        if datasets.len() >= DATASETS {
+        if datasets.len() >= MAX_DATASETS {
             datasets.remove(0);
         }
-        datasets.push((label.to_owned(), Left::new(&OF_DATASET)));
+        datasets.push((label.to_owned(), RemainingBudget::new(&DATASET_LIMIT)));
     }
     let Some((_, own)) = datasets.iter_mut().find(|(known, _)| known == label) else { return text };
-    let most = all.now(&OF_ALL).min(own.now(&OF_DATASET));
+    let most = all.now(&PROCESS_LIMIT).min(own.now(&DATASET_LIMIT));
     let whole = text.len();
     let end = (0..=most.min(whole)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.truncate(end);
@@ -125,9 +125,9 @@ fn within_budget(mut text: String, label: &str) -> String {
 
 /// Pipe from a worker.
 #[derive(Debug)]
-pub(super) struct Printed(File);
+pub(super) struct OutputPipe(File);
 
-impl Printed {
+impl OutputPipe {
     /// Makes the pipe: our end and the worker's. When it is full, further text of the worker is lost.
     pub(super) fn new() -> Result<(Self, OwnedFd)> {
         let mut fds = [0; 2];
@@ -139,13 +139,13 @@ impl Printed {
         let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
         // If the system does not allow more, a pipe keeps its 64 KiB.
         // SAFETY: plain system call on a descriptor that this function owns.
-        unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_BYTES) };
-        Ok((Printed(File::from(ours)), theirs))
+        unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_OUTPUT_BYTES) };
+        Ok((OutputPipe(File::from(ours)), theirs))
     }
 
     /// Returns the text that is waiting in the pipe.
     pub(super) fn take(&mut self) -> String {
-        let mut bytes = vec![0; MAX_BYTES];
+        let mut bytes = vec![0; MAX_OUTPUT_BYTES];
         let mut filled = 0;
         while let Some(room) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
             match self.0.read(room) {
@@ -154,13 +154,13 @@ impl Printed {
             }
         }
         bytes.truncate(filled);
-        escape_lines(&String::from_utf8_lossy(&bytes), MAX_BYTES)
+        escape_lines(&String::from_utf8_lossy(&bytes), MAX_OUTPUT_BYTES)
     }
 
     /// Writes the text in a worker's pipes to this process's standard error, each line prefixed by `label`,
     /// which names the dataset. Also returns whether a message is waiting at `socket`, which costs nothing
     /// here.
-    pub(super) fn forward(pipes: &mut [Printed; 2], socket: BorrowedFd<'_>, label: &str) -> bool {
+    pub(super) fn forward(pipes: &mut [OutputPipe; 2], socket: BorrowedFd<'_>, label: &str) -> bool {
         let mut polls = [socket.as_raw_fd(), pipes[0].0.as_raw_fd(), pipes[1].0.as_raw_fd()]
             .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         // SAFETY: three live rows, no waiting.

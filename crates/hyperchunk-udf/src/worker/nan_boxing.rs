@@ -7,26 +7,27 @@ use crate::datatype::{Datatype, ElementType};
 use crate::error::{Result, fail};
 
 /// Number of elements checked before an early exit.
-const BLOCK: usize = 4096;
+const BLOCK_ELEMENTS: usize = 4096;
 
 /// Upper half, without the sign, from which a double may be another Lua value; the sign may change (`-x`).
-const ODD: u32 = 0x7ff9_0000;
+const MIN_BOXED_UPPER_HALF: u32 = 0x7ff9_0000;
 
 /// Returns whether a float becomes such a double: it keeps its first mantissa bits, and the conversion sets
 /// the first of these.
-fn is_odd_float(bits: u32) -> bool {
-    const INFINITE: u32 = 0x7f80_0000;
-    const FIRST: u32 = 0x0040_0000;
+fn is_boxed_float(bits: u32) -> bool {
+    const INFINITY_BITS: u32 = 0x7f80_0000;
+    const FIRST_MANTISSA_BIT: u32 = 0x0040_0000;
     let bare = bits & (u32::MAX >> 1);
     // Processors have signed vector comparisons.
-    bare.cast_signed() > INFINITE.cast_signed() && (bare | FIRST).cast_signed() >= 0x7fc8_0000
+    bare.cast_signed() > INFINITY_BITS.cast_signed()
+        && (bare | FIRST_MANTISSA_BIT).cast_signed() >= 0x7fc8_0000
 }
 
 /// Returns whether a double is one, or becomes one by arithmetic, which sets the first mantissa bit of a NaN.
-fn is_odd_double(bits: u64) -> bool {
-    const FIRST: u32 = 0x0008_0000;
+fn is_boxed_double(bits: u64) -> bool {
+    const FIRST_MANTISSA_BIT: u32 = 0x0008_0000;
     let bare = (bits >> 32) as u32 & (u32::MAX >> 1);
-    (bare | FIRST).cast_signed() >= ODD.cast_signed()
+    (bare | FIRST_MANTISSA_BIT).cast_signed() >= MIN_BOXED_UPPER_HALF.cast_signed()
 }
 
 fn float(bytes: &[u8; 4]) -> u32 {
@@ -43,23 +44,24 @@ pub(super) fn has_floats(datatype: &Datatype) -> bool {
 }
 
 /// Returns whether contiguous elements contain such a NaN.
-pub(super) fn any_odd(datatype: &Datatype, bytes: &[u8]) -> bool {
+pub(super) fn has_boxed_nans(datatype: &Datatype, bytes: &[u8]) -> bool {
     match (datatype, datatype.flat_number()) {
         (_, Some(ElementType::Float32)) => {
-            let mut blocks = bytes.as_chunks().0.chunks(BLOCK);
-            blocks.any(|block| block.iter().fold(0, |odd, x| odd | u32::from(is_odd_float(float(x)))) != 0)
+            let mut blocks = bytes.as_chunks().0.chunks(BLOCK_ELEMENTS);
+            blocks.any(|block| block.iter().fold(0, |any, x| any | u32::from(is_boxed_float(float(x)))) != 0)
         }
         (_, Some(ElementType::Float64)) => {
-            let mut blocks = bytes.as_chunks().0.chunks(BLOCK);
-            blocks.any(|block| block.iter().fold(0, |odd, x| odd | u32::from(is_odd_double(double(x)))) != 0)
+            let mut blocks = bytes.as_chunks().0.chunks(BLOCK_ELEMENTS);
+            blocks
+                .any(|block| block.iter().fold(0, |any, x| any | u32::from(is_boxed_double(double(x)))) != 0)
         }
-        (Datatype::Array(base, _), None) => any_odd(base, bytes),
+        (Datatype::Array(base, _), None) => has_boxed_nans(base, bytes),
         (Datatype::Compound(compound), None) => {
             let with_floats: Vec<_> = compound.members().iter().filter(|m| has_floats(&m.datatype)).collect();
             bytes.chunks_exact(datatype.size().max(1)).any(|element| {
                 with_floats.iter().any(|member| {
                     let place = member.offset..member.offset.saturating_add(member.datatype.size());
-                    element.get(place).is_some_and(|part| any_odd(&member.datatype, part))
+                    element.get(place).is_some_and(|part| has_boxed_nans(&member.datatype, part))
                 })
             })
         }
@@ -68,25 +70,25 @@ pub(super) fn any_odd(datatype: &Datatype, bytes: &[u8]) -> bool {
 }
 
 /// Replaces such NaNs by ordinary ones.
-fn mend(datatype: &Datatype, bytes: &mut [u8]) {
+fn canonicalize_in_place(datatype: &Datatype, bytes: &mut [u8]) {
     match (datatype, datatype.flat_number()) {
         (_, Some(ElementType::Float32)) => {
-            for x in bytes.as_chunks_mut().0.iter_mut().filter(|x| is_odd_float(float(x))) {
+            for x in bytes.as_chunks_mut().0.iter_mut().filter(|x| is_boxed_float(float(x))) {
                 *x = (float(x) & (1 << 31) | 0x7fc0_0000).to_ne_bytes();
             }
         }
         (_, Some(ElementType::Float64)) => {
-            for x in bytes.as_chunks_mut().0.iter_mut().filter(|x| is_odd_double(double(x))) {
+            for x in bytes.as_chunks_mut().0.iter_mut().filter(|x| is_boxed_double(double(x))) {
                 *x = (double(x) & (1 << 63) | 0x7ff8 << 48).to_ne_bytes();
             }
         }
-        (Datatype::Array(base, _), None) => mend(base, bytes),
+        (Datatype::Array(base, _), None) => canonicalize_in_place(base, bytes),
         (Datatype::Compound(compound), None) => {
             for element in bytes.chunks_exact_mut(datatype.size().max(1)) {
                 for member in compound.members() {
                     let place = member.offset..member.offset.saturating_add(member.datatype.size());
                     if let Some(part) = element.get_mut(place) {
-                        mend(&member.datatype, part);
+                        canonicalize_in_place(&member.datatype, part);
                     }
                 }
             }
@@ -99,7 +101,7 @@ fn mend(datatype: &Datatype, bytes: &mut [u8]) {
 ///
 /// # Errors
 /// `Failed` if there is no memory for it.
-pub(super) fn mended(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> Result<*mut u8> {
+pub(super) fn canonicalize(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> Result<*mut u8> {
     copy.clear();
     let words = bytes.len().div_ceil(8);
     if copy.try_reserve_exact(words).is_err() {
@@ -113,7 +115,7 @@ pub(super) fn mended(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> 
     // SAFETY: the words are initialised, exclusively borrowed, and have at least `bytes.len()` bytes.
     let room = unsafe { std::slice::from_raw_parts_mut(copy.as_mut_ptr().cast::<u8>(), bytes.len()) };
     room.copy_from_slice(bytes);
-    mend(datatype, room);
+    canonicalize_in_place(datatype, room);
     Ok(room.as_mut_ptr())
 }
 
@@ -127,37 +129,37 @@ mod tests {
     }
 
     #[test]
-    fn odd_are_those_that_are_other_values_to_lua() {
+    fn test_boxed_nans_are_what_lua_reads_as_other_values() {
         for top in 0..=u16::MAX {
             for low in [0, 1, 0x7fff, 0xffff] {
                 let bits = u32::from(top) << 16 | low;
                 let wide = f64::from(f32::from_bits(bits)).to_bits();
                 let taken = is_a_number_to_lua(wide) && is_a_number_to_lua(wide ^ 1 << 63);
-                assert_eq!(is_odd_float(bits), !taken, "{bits:#x}");
+                assert_eq!(is_boxed_float(bits), !taken, "{bits:#x}");
                 let bits = u64::from(top) << 48 | u64::from(low) << 32 | u64::from(low);
                 let quiet = if f64::from_bits(bits).is_nan() { bits | 1 << 51 } else { bits };
                 let taken = [bits, quiet]
                     .into_iter()
                     .all(|b| is_a_number_to_lua(b) && is_a_number_to_lua(b ^ 1 << 63));
-                assert_eq!(is_odd_double(bits), !taken, "{bits:#x}");
+                assert_eq!(is_boxed_double(bits), !taken, "{bits:#x}");
             }
         }
     }
 
     fn check(notation: &str, bytes: &[u8], expected: &[u8]) {
         let datatype = Datatype::parse(notation).unwrap();
-        let odd = bytes != expected;
-        assert_eq!(any_odd(&datatype, bytes), odd, "{notation}");
-        assert!(has_floats(&datatype) || !odd);
+        let is_boxed = bytes != expected;
+        assert_eq!(has_boxed_nans(&datatype, bytes), is_boxed, "{notation}");
+        assert!(has_floats(&datatype) || !is_boxed);
         let mut copy = Vec::new();
-        let place = mended(&datatype, bytes, &mut copy).unwrap();
+        let place = canonicalize(&datatype, bytes, &mut copy).unwrap();
         assert_eq!(place.align_offset(8), 0);
         // SAFETY: the copy has `bytes.len()` bytes.
         assert_eq!(unsafe { std::slice::from_raw_parts(place, bytes.len()) }, expected, "{notation}");
     }
 
     #[test]
-    fn they_are_found_wherever_they_lie() {
+    fn test_boxed_nans_are_found_at_any_position() {
         let floats = |list: &[u32]| list.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<_>>();
         let plain = [0, 0x3f80_0000, 0xff80_0000, 0x7fc0_0000, 0xffc0_0000];
         for n in [1, 5, 4095, 4096, 4097, 9000] {

@@ -5,7 +5,7 @@
 //! memory that it can only read, and the elements get the addresses at which the worker sees them. It never
 //! sees an address of this process.
 
-use crate::errors::Quiet;
+use crate::errors::ErrorStackGuard;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
 use crate::symbols::Hid;
@@ -15,12 +15,12 @@ use hyperchunk_udf::host::Strings;
 use std::ffi::{CStr, c_char, c_void};
 
 /// Size of an address, in bytes.
-const ADDRESS: usize = size_of::<u64>();
+const ADDRESS_BYTES: usize = size_of::<u64>();
 /// Size of an arena's block, in bytes.
-const BLOCK: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// An input as HDF5 has read it: elements, and the strings that they point at.
-pub(super) struct Texts {
+pub(super) struct VlenStrings {
     elements: Vec<u8>,
     /// Size of an element in bytes, and the offsets of the addresses in it.
     size: usize,
@@ -31,7 +31,7 @@ pub(super) struct Texts {
     text_bytes: u64,
 }
 
-impl Texts {
+impl VlenStrings {
     /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list.
     /// Returns the error `too_large` if everything together needs more than `limit` bytes.
     pub(super) fn read(
@@ -42,7 +42,7 @@ impl Texts {
         too_large: impl Fn() -> Error,
         read: impl FnOnce(&mut [u8], Hid) -> Result<()>,
     ) -> Result<Self> {
-        let _quiet = Quiet::new(library);
+        let _quiet = ErrorStackGuard::new(library);
         if is_absent(library.f.plist_set_vlen as *const c_void) {
             fail!(
                 Unsupported,
@@ -66,7 +66,7 @@ impl Texts {
             return Err(too_large());
         }
         outcome?;
-        let mut texts = Texts {
+        let mut texts = VlenStrings {
             elements,
             size: datatype.size(),
             pointers: datatype.pointers(),
@@ -88,7 +88,7 @@ impl Texts {
         for (n, element) in self.elements.chunks_exact(self.size.max(1)).enumerate() {
             for &at in &self.pointers {
                 let Some(Ok(bytes)) =
-                    element.get(at..).and_then(|e| e.get(..ADDRESS)).map(<[u8; 8]>::try_from)
+                    element.get(at..).and_then(|e| e.get(..ADDRESS_BYTES)).map(<[u8; 8]>::try_from)
                 else {
                     continue;
                 };
@@ -102,7 +102,7 @@ impl Texts {
     }
 }
 
-impl Strings for Texts {
+impl Strings for VlenStrings {
     fn bytes(&self) -> u64 {
         (self.elements.len() as u64).saturating_add(self.text_bytes)
     }
@@ -130,7 +130,7 @@ impl Strings for Texts {
                 address = start.saturating_add(next as u64);
                 next = next.saturating_add(text.len());
             }
-            if let Some(room) = elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS)) {
+            if let Some(room) = elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS_BYTES)) {
                 room.copy_from_slice(&address.to_ne_bytes());
             }
         });
@@ -151,7 +151,7 @@ impl Arena {
         let full = |b: &Vec<u8>| b.capacity() - b.len() < bytes;
         if self.blocks.last().is_none_or(full) {
             let mut block = Vec::new();
-            block.try_reserve_exact(bytes.max(BLOCK)).ok()?;
+            block.try_reserve_exact(bytes.max(BLOCK_BYTES)).ok()?;
             self.blocks.push(block);
         }
         let block = self.blocks.last_mut()?;

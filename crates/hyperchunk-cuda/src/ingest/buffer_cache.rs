@@ -15,16 +15,16 @@ impl Buffers {
 
 /// A cache of memory on one GPU, with a size limit; freed on drop.
 #[derive(Debug)]
-pub struct Kept {
+pub struct BufferCache {
     most: usize,
     waiting: Mutex<Vec<Buffers>>,
 }
 
-impl Kept {
+impl BufferCache {
     /// Makes an empty cache with a limit of `most` unused bytes.
     #[must_use]
-    pub fn new(most: usize) -> Kept {
-        Kept { most, waiting: Mutex::new(Vec::new()) }
+    pub fn new(most: usize) -> BufferCache {
+        BufferCache { most, waiting: Mutex::new(Vec::new()) }
     }
 
     /// Returns the number of cached bytes.

@@ -1,25 +1,25 @@
 //! Tracking of the memory that a function has written, to avoid copying and clearing zeros.
 
-use super::copied::copy_and_clear;
-use super::layout::{PAGE, Region};
+use super::copy_and_clear::copy_and_clear;
+use super::layout::{PAGE_BYTES, Region};
 use crate::memory::{Shared, page};
 use std::mem::MaybeUninit;
 
 /// Number of bytes copied and cleared at a time.
-const PIECE: usize = 32 << 10;
+const COPY_BYTES: usize = 32 << 10;
 /// Number of bytes compared with zeros at a time: both fit in the nearest cache.
-const LOOK: usize = 8 << 10;
-static ZEROS: [u8; LOOK] = [0; LOOK];
-/// Number of non-zero pieces of `LOOK` bytes from which clearing by writing is too slow.
-const MUCH: usize = 4;
+const COMPARE_BYTES: usize = 8 << 10;
+static ZEROS: [u8; COMPARE_BYTES] = [0; COMPARE_BYTES];
+/// Number of non-zero pieces of `COMPARE_BYTES` bytes from which clearing by writing is too slow.
+const MAX_NONZERO_BATCHES: usize = 4;
 /// Number of all-zero outputs in a row after which their memory is given back to the kernel, which then
 /// reports whether pages were written. Comparing takes as long as copying. Giving back and faulting in again
 /// takes as long as ten comparisons, so this threshold is multiplied by the same number after each time that
 /// it was useless.
-const NOTHING: u32 = 8;
+const ZERO_OUTPUTS_BEFORE_RELEASE: u32 = 8;
 /// Number of all-zero outputs in a row after which the memory of chunks is given back: see `make_zeros`.
 /// Faulting pages in again takes four times as long as clearing them.
-const SOME: u32 = 2;
+const ZERO_CHUNKS_BEFORE_RELEASE: u32 = 2;
 
 /// Owner of the memory that an output is copied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,11 @@ pub enum Owner {
     Program,
 }
 
-const HUGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// State of an output's memory.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct DirtyPages {
     /// Number of all-zero outputs in a row.
     nothing: u32,
     /// Current threshold for `nothing`.
@@ -49,20 +49,20 @@ pub(super) struct Written {
     chunk_given_back: bool,
 }
 
-impl Default for Written {
+impl Default for DirtyPages {
     fn default() -> Self {
-        Written {
+        DirtyPages {
             nothing: 0,
             zeros: 0,
-            enough: NOTHING,
+            enough: ZERO_OUTPUTS_BEFORE_RELEASE,
             given_back: false,
-            enough_for_chunk: SOME,
+            enough_for_chunk: ZERO_CHUNKS_BEFORE_RELEASE,
             chunk_given_back: false,
         }
     }
 }
 
-impl Written {
+impl DirtyPages {
     /// Fills `to` from an output, from byte `from` on, and clears the bytes taken.
     pub(super) fn take(
         &mut self,
@@ -80,10 +80,10 @@ impl Written {
         // SAFETY: at() has checked the range, which is not the caller's memory, and the worker is idle.
         let zeros = if untouched { to.len() } else { unsafe { copy_out(pointer, to) } };
         if zeros < to.len() {
-            self.begin_again();
+            self.reset();
             self.zeros = 0;
             if std::mem::take(&mut self.chunk_given_back) {
-                self.enough_for_chunk = self.enough_for_chunk.saturating_mul(NOTHING);
+                self.enough_for_chunk = self.enough_for_chunk.saturating_mul(ZERO_OUTPUTS_BEFORE_RELEASE);
             }
             return Some(());
         }
@@ -93,7 +93,7 @@ impl Written {
             self.zeros = self.zeros.saturating_add(1);
             self.nothing = self.nothing.saturating_add(1);
             // The rest of the last page belongs to the output as well.
-            let pages = region.bytes.next_multiple_of(PAGE);
+            let pages = region.bytes.next_multiple_of(PAGE_BYTES);
             self.given_back =
                 untouched || self.nothing >= self.enough && arena.give_back(region.offset, pages);
         }
@@ -101,10 +101,10 @@ impl Written {
     }
 
     /// Resets the count after the function has written the output.
-    fn begin_again(&mut self) {
+    fn reset(&mut self) {
         self.nothing = 0;
         if std::mem::take(&mut self.given_back) {
-            self.enough = self.enough.saturating_mul(NOTHING);
+            self.enough = self.enough.saturating_mul(ZERO_OUTPUTS_BEFORE_RELEASE);
         }
     }
 
@@ -123,7 +123,7 @@ impl Written {
     fn is_untouched(&mut self, arena: &Shared, offset: u64, bytes: u64) -> bool {
         let untouched = self.given_back && arena.is_untouched(offset, bytes);
         if self.given_back && !untouched {
-            self.begin_again();
+            self.reset();
         }
         untouched
     }
@@ -135,12 +135,12 @@ impl Written {
 fn make_zeros(to: &mut [MaybeUninit<u8>], may_give_back: bool) -> bool {
     let (mut written, mut given, mut rest) = (0, false, to);
     while !rest.is_empty() {
-        let (piece, behind) = rest.split_at_mut(LOOK.min(rest.len()));
+        let (piece, behind) = rest.split_at_mut(COMPARE_BYTES.min(rest.len()));
         if !is_zero(piece) {
             written += 1;
             // Only past this threshold, to ignore the few words that an allocator leaves, and only once: some
             // kinds of memory keep their content.
-            if may_give_back && written == MUCH {
+            if may_give_back && written == MAX_NONZERO_BATCHES {
                 given = give_back(behind);
             }
             piece.fill(MaybeUninit::new(0));
@@ -155,7 +155,7 @@ fn is_zero(piece: &[MaybeUninit<u8>]) -> bool {
     // case.
     let there = std::hint::black_box(piece.as_ptr());
     // SAFETY: the slice's own memory, and no longer than the zeros.
-    unsafe { libc::memcmp(there.cast(), ZEROS.as_ptr().cast(), piece.len().min(LOOK)) == 0 }
+    unsafe { libc::memcmp(there.cast(), ZEROS.as_ptr().cast(), piece.len().min(COMPARE_BYTES)) == 0 }
 }
 
 /// Tells the kernel that the whole pages in it are not needed; their values are arbitrary afterwards. Returns
@@ -164,7 +164,7 @@ fn give_back(memory: &mut [MaybeUninit<u8>]) -> bool {
     let page = page();
     let mut skipped = memory.as_ptr().align_offset(page);
     // Some kernels take all of a huge page that starts there, and the rest of it may not be ours.
-    if memory.as_ptr().addr().wrapping_add(skipped).is_multiple_of(HUGE_PAGE) {
+    if memory.as_ptr().addr().wrapping_add(skipped).is_multiple_of(HUGE_PAGE_BYTES) {
         skipped = skipped.saturating_add(page);
     }
     let pages = memory.len().saturating_sub(skipped) / page * page;
@@ -185,7 +185,7 @@ unsafe fn copy_out(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
         // SAFETY: inside, by the caller's promise; nothing is longer than the zeros that it is compared with.
         unsafe {
             let source = source.add(done);
-            let looked = rest.len().min(LOOK);
+            let looked = rest.len().min(COMPARE_BYTES);
             // Pages that a function has not written need neither be copied nor cleared.
             if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), looked) == 0 {
                 // All bytes may be zeros.
@@ -196,7 +196,7 @@ unsafe fn copy_out(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
                 }
                 done += looked;
             } else {
-                let copied = rest.len().min(PIECE);
+                let copied = rest.len().min(COPY_BYTES);
                 copy_and_clear(source, rest.as_mut_ptr().cast(), copied);
                 done += copied;
             }
@@ -214,7 +214,7 @@ mod tests {
     use crate::memory::Map;
     use std::os::fd::AsFd as _;
 
-    const BYTES: u64 = 3 * PAGE + 500;
+    const OUTPUT_BYTES: u64 = 3 * PAGE_BYTES + 500;
 
     fn index(at: u64) -> usize {
         usize::try_from(at).unwrap()
@@ -225,24 +225,29 @@ mod tests {
         arena: Shared,
         worker: Map,
         region: Region,
-        written: Written,
+        written: DirtyPages,
         /// Bytes that the worker has written and that were not taken yet.
         left: Vec<u8>,
     }
 
     impl Scene {
         fn new() -> Self {
-            let arena = Shared::new(8 * PAGE, true).unwrap();
-            let worker = Map::new(arena.fd.as_fd(), 8 * PAGE, true).unwrap();
-            let region = Region { segment: 0, offset: PAGE, bytes: BYTES, output: true };
-            let scene =
-                Scene { arena, worker, region, written: Written::default(), left: vec![0; index(BYTES)] };
+            let arena = Shared::new(8 * PAGE_BYTES, true).unwrap();
+            let worker = Map::new(arena.fd.as_fd(), 8 * PAGE_BYTES, true).unwrap();
+            let region = Region { segment: 0, offset: PAGE_BYTES, bytes: OUTPUT_BYTES, output: true };
+            let scene = Scene {
+                arena,
+                worker,
+                region,
+                written: DirtyPages::default(),
+                left: vec![0; index(OUTPUT_BYTES)],
+            };
             scene.neighbours().into_iter().for_each(|at| scene.put(at, 77));
             scene
         }
 
         fn neighbours(&self) -> [u64; 2] {
-            [PAGE - 1, self.region.offset + BYTES.next_multiple_of(PAGE)]
+            [PAGE_BYTES - 1, self.region.offset + OUTPUT_BYTES.next_multiple_of(PAGE_BYTES)]
         }
 
         fn put(&self, at: u64, value: u8) {
@@ -272,13 +277,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_taken_whatever_was_given_back_before() {
-        for at in [0, 1, PAGE - 1, PAGE, 2 * PAGE + 7, 3 * PAGE, BYTES - 1] {
+        for at in [0, 1, PAGE_BYTES - 1, PAGE_BYTES, 2 * PAGE_BYTES + 7, 3 * PAGE_BYTES, OUTPUT_BYTES - 1] {
             let mut scene = Scene::new();
             for round in 0..300_u64 {
                 if round % 30 == 29 {
                     scene.write(at, 9);
                 }
-                scene.check(0, BYTES);
+                scene.check(0, OUTPUT_BYTES);
             }
         }
     }
@@ -287,13 +292,13 @@ mod tests {
     fn parts_are_taken_as_the_whole_is() {
         let mut scene = Scene::new();
         for round in 0..100_u64 {
-            for from in [0, 100, PAGE, 3 * PAGE] {
+            for from in [0, 100, PAGE_BYTES, 3 * PAGE_BYTES] {
                 if round % 7 == 6 {
                     scene.write(from, 3);
                 }
                 scene.check(from, 100);
             }
-            scene.check(0, BYTES);
+            scene.check(0, OUTPUT_BYTES);
         }
         assert!(
             scene
@@ -302,7 +307,7 @@ mod tests {
                     &scene.arena,
                     &scene.region,
                     1,
-                    &mut vec![MaybeUninit::new(0); index(BYTES)],
+                    &mut vec![MaybeUninit::new(0); index(OUTPUT_BYTES)],
                     Owner::Chunk
                 )
                 .is_none()
@@ -318,22 +323,22 @@ mod tests {
     #[test]
     fn memory_is_given_back_after_some_outputs_of_nothing() {
         let mut scene = Scene::new();
-        let pages = |scene: &Scene| !scene.arena.is_untouched(scene.region.offset, BYTES);
+        let pages = |scene: &Scene| !scene.arena.is_untouched(scene.region.offset, OUTPUT_BYTES);
         scene.write(5, 1);
-        for _ in 0..NOTHING {
+        for _ in 0..ZERO_OUTPUTS_BEFORE_RELEASE {
             assert!(!scene.written.given_back);
-            scene.check(0, BYTES);
+            scene.check(0, OUTPUT_BYTES);
         }
         assert!(!scene.written.given_back && pages(&scene));
-        scene.check(0, BYTES);
+        scene.check(0, OUTPUT_BYTES);
         assert!(scene.written.given_back && !pages(&scene));
         scene.written.clear(&scene.arena, &scene.region);
         assert!(!pages(&scene));
         // Zeros that were written also raise the threshold.
         scene.write(5, 0);
-        for _ in 0..NOTHING * NOTHING {
-            assert_eq!(scene.written.given_back, scene.written.enough == NOTHING);
-            scene.check(0, BYTES);
+        for _ in 0..ZERO_OUTPUTS_BEFORE_RELEASE * ZERO_OUTPUTS_BEFORE_RELEASE {
+            assert_eq!(scene.written.given_back, scene.written.enough == ZERO_OUTPUTS_BEFORE_RELEASE);
+            scene.check(0, OUTPUT_BYTES);
         }
         assert!(scene.written.given_back && !pages(&scene));
     }
@@ -343,11 +348,11 @@ mod tests {
         let mut scene = Scene::new();
         for round in 0..40 {
             if round % 20 > 12 {
-                scene.write(PAGE, 8);
+                scene.write(PAGE_BYTES, 8);
                 scene.written.clear(&scene.arena, &scene.region);
                 scene.left.fill(0);
             }
-            scene.check(0, BYTES);
+            scene.check(0, OUTPUT_BYTES);
         }
     }
 
@@ -367,10 +372,12 @@ mod tests {
 
     #[test]
     fn memory_is_cleared_with_pages_given_back_and_without() {
-        let page = index(PAGE);
+        let page = index(PAGE_BYTES);
         let mut heap = vec![MaybeUninit::new(0); 40 * page];
         for from in [0, 1, 16, page - 1, page, page + 1] {
-            for bytes in [0, 1, LOOK, MUCH * LOOK, 20 * page - 1, 30 * page + 7] {
+            for bytes in
+                [0, 1, COMPARE_BYTES, MAX_NONZERO_BATCHES * COMPARE_BYTES, 20 * page - 1, 30 * page + 7]
+            {
                 check_zeros(&mut heap, from, bytes, true, bytes > 15 * page);
                 check_zeros(&mut heap, from, bytes, false, false);
             }
@@ -379,20 +386,20 @@ mod tests {
 
     #[test]
     fn memory_that_keeps_what_it_has_is_written() {
-        let arena = Shared::new(40 * PAGE, true).unwrap();
-        let start = arena.map.at(0, 40 * PAGE).unwrap();
+        let arena = Shared::new(40 * PAGE_BYTES, true).unwrap();
+        let start = arena.map.at(0, 40 * PAGE_BYTES).unwrap();
         // SAFETY: all of the map, with no other access.
-        let memory = unsafe { std::slice::from_raw_parts_mut(start.cast(), index(40 * PAGE)) };
-        check_zeros(memory, 5, 30 * index(PAGE), true, true);
+        let memory = unsafe { std::slice::from_raw_parts_mut(start.cast(), index(40 * PAGE_BYTES)) };
+        check_zeros(memory, 5, 30 * index(PAGE_BYTES), true, true);
     }
 
     #[test]
     fn pages_of_chunks_are_given_back_after_some_zeros_and_later_after_each_time_for_nothing() {
-        let bytes = 64 * PAGE;
+        let bytes = 64 * PAGE_BYTES;
         let arena = Shared::new(bytes, true).unwrap();
         let region = Region { segment: 0, offset: 0, bytes, output: true };
-        let mut written = Written::default();
-        let taken = |written: &mut Written, owner| {
+        let mut written = DirtyPages::default();
+        let taken = |written: &mut DirtyPages, owner| {
             let mut to = vec![MaybeUninit::new(0x55_u8); index(bytes)];
             written.take(&arena, &region, 0, &mut to, owner).unwrap();
             // SAFETY: initialised above.
@@ -403,7 +410,8 @@ mod tests {
             assert_eq!(taken(&mut written, Owner::Program), zeros);
             assert!(!written.chunk_given_back);
         }
-        for expected in [SOME, SOME * NOTHING] {
+        for expected in [ZERO_CHUNKS_BEFORE_RELEASE, ZERO_CHUNKS_BEFORE_RELEASE * ZERO_OUTPUTS_BEFORE_RELEASE]
+        {
             // SAFETY: inside; there is no other access now.
             unsafe { *arena.map.at(7, 1).unwrap() = 9 };
             assert_eq!(taken(&mut written, Owner::Chunk)[7], 9);

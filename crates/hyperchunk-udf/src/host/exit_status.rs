@@ -8,7 +8,12 @@ use crate::worker::lockdown::{self, StopReason};
 
 /// Returns the error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did.
 /// `printed` is the function's printed text.
-pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile, printed: &str) -> Error {
+pub(super) fn explain_exit(
+    exit: Exit,
+    stop: Option<(StopReason, i32)>,
+    profile: &Profile,
+    printed: &str,
+) -> Error {
     let name = &profile.name;
     let (kind, text) = match (stop, exit) {
         (Some((StopReason::DeniedCall, number)), _) => (
@@ -16,7 +21,7 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
             format!(
                 "stopped: tried system call {} (not allowed by profile {name}{})",
                 call(number),
-                way_out(number, name)
+                grant_hint(number, name)
             ),
         ),
         (Some((StopReason::ExecutableMemory, number)), _) => {
@@ -71,7 +76,7 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
 
 /// Returns a hint on the grant that allows a call; empty if no grant does, and for the profile of unknown
 /// signers.
-fn way_out(number: i32, profile: &str) -> &'static str {
+fn grant_hint(number: i32, profile: &str) -> &'static str {
     if profile == "untrusted" {
         return "";
     }

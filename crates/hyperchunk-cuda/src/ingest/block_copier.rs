@@ -1,6 +1,6 @@
 //! Copies of blocks that are already on the GPU into an array there.
 
-use super::arrange::{scatter, tabled};
+use super::arrange::{append_boxes, scatter};
 use super::geometry::{Copy, MAX_RANK};
 use super::tables::Tables;
 use crate::error::fail;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A copier of parts of blocks into an array.
 #[derive(Debug)]
-pub struct Placing {
+pub struct BlockCopier {
     /// First field, so that it is dropped first.
     stream: Stream,
     kernels: Arc<Kernels>,
@@ -20,7 +20,7 @@ pub struct Placing {
 
 /// A part of a block, and its destination.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed<'a> {
+pub struct BlockPart<'a> {
     /// The shape of the block.
     pub block: &'a [u64],
     /// The first element of the part in the block.
@@ -35,13 +35,17 @@ pub struct Placed<'a> {
     pub element: usize,
 }
 
-impl Placing {
+impl BlockCopier {
     /// Makes a copier for one GPU.
     ///
     /// # Errors
     /// Errors of the driver.
-    pub fn new(context: &Arc<Context>) -> Result<Placing> {
-        Ok(Placing { stream: Stream::new(context)?, kernels: Kernels::of(context)?, table: None })
+    pub fn new(context: &Arc<Context>) -> Result<BlockCopier> {
+        Ok(BlockCopier {
+            stream: Stream::new(context)?,
+            kernels: Kernels::for_context(context)?,
+            table: None,
+        })
     }
 
     /// Copies a part of a block at the start of `from` into an array at the start of `to`. The copy is
@@ -49,7 +53,7 @@ impl Placing {
     ///
     /// # Errors
     /// Invalid if it does not fit; errors of the driver.
-    pub fn place(&mut self, part: &Placed<'_>, from: &DeviceMemory, to: &DeviceMemory) -> Result<()> {
+    pub fn place(&mut self, part: &BlockPart<'_>, from: &DeviceMemory, to: &DeviceMemory) -> Result<()> {
         let element = part.element as u64;
         let copy = Copy::new(part.block, part.from, part.dims, part.to, part.size, element)?;
         let bytes = |shape: &[u64]| {
@@ -74,7 +78,7 @@ impl Placing {
             boxes.entry(copy.unit(source, array)).or_default().push((copy, source));
         }
         let mut tables = Tables::default();
-        let launches = tabled(&boxes, array, &mut tables);
+        let launches = append_boxes(&boxes, array, &mut tables);
         let bytes = tables.bytes();
         let table = match self.table.take() {
             Some(table) if table.bytes() >= bytes.len() => self.table.insert(table),

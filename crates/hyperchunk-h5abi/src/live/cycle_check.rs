@@ -4,17 +4,17 @@
 //! buffer. A live dataset is recognised by its filter. A virtual one has no filter, and a chunk in HDF5's
 //! cache is read without calling any filter, so a virtual dataset is followed to its sources.
 
+use super::external_inputs::ExternalInputs;
 use super::legacy;
-use super::locate::is_client_data_of;
+use super::locate::is_client_data_for;
 use super::locate::is_computed;
-use super::outside::Outside;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::static_symbols::is_absent;
 use crate::symbols::Hid;
 use crate::virtual_sources::{VIRTUAL, places, text};
 use crate::{Result, fail};
-use hyperchunk_udf::host::Active;
+use hyperchunk_udf::host::ActiveEvaluation;
 use hyperchunk_udf::stub::{LiveId, RecordDigest};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsString, c_void};
@@ -22,13 +22,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Maximum nesting depth of virtual datasets.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of sources examined for one input.
-const MOST: usize = 1 << 16;
+const MAX_SOURCES: usize = 1 << 16;
 
 /// A live dataset that is an input or a source of one.
 #[derive(Clone, Debug)]
-pub(super) enum Live {
+pub(super) enum LiveDataset {
     /// The client data of its filter.
     Words(Vec<u32>),
     /// The identity of a dataset of HDF5-UDF.
@@ -36,27 +36,31 @@ pub(super) enum Live {
 }
 
 /// Fails if this thread is computing one of these.
-pub(super) fn check(found: &[Live]) -> Result<()> {
+pub(super) fn check(found: &[LiveDataset]) -> Result<()> {
     found.iter().try_for_each(|live| {
-        Active::check(|id| match live {
-            Live::Words(words) => is_client_data_of(words, id),
-            Live::Legacy(known) => *known == id,
+        ActiveEvaluation::check(|id| match live {
+            LiveDataset::Words(words) => is_client_data_for(words, id),
+            LiveDataset::Legacy(known) => *known == id,
         })
     })
 }
 
 /// Returns the live datasets that reading `dataset` reads directly, without their own inputs. Fails if it
 /// would read files that inputs may not come from.
-pub(super) fn live_in(library: &'static Library, dataset: Hid, outside: &Outside) -> Result<Vec<Live>> {
-    let mut walk = Walk { library, outside, found: Vec::new(), left: MOST };
+pub(super) fn live_in(
+    library: &'static Library,
+    dataset: Hid,
+    outside: &ExternalInputs,
+) -> Result<Vec<LiveDataset>> {
+    let mut walk = Walk { library, outside, found: Vec::new(), left: MAX_SOURCES };
     walk.dataset(dataset, 0)?;
     Ok(walk.found)
 }
 
 struct Walk<'a> {
     library: &'static Library,
-    outside: &'a Outside,
-    found: Vec<Live>,
+    outside: &'a ExternalInputs,
+    found: Vec<LiveDataset>,
     left: usize,
 }
 
@@ -70,19 +74,21 @@ impl Walk<'_> {
         match filter {
             Some(words) if words.is_empty() => {
                 let payload = legacy::payload(library, dataset)?;
-                self.found.extend(payload.map(|bytes| Live::Legacy(LiveId(RecordDigest::of(&bytes).0))));
+                self.found.extend(
+                    payload.map(|bytes| LiveDataset::Legacy(LiveId(RecordDigest::compute(&bytes).0))),
+                );
             }
-            Some(words) => self.found.push(Live::Words(words)),
+            Some(words) => self.found.push(LiveDataset::Words(words)),
             None => {}
         }
         // SAFETY: an open list.
         if unsafe { (library.f.plist_layout)(plist.id) } != VIRTUAL {
             return Ok(());
         }
-        if depth >= DEPTH {
-            fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
+        if depth >= MAX_DEPTH {
+            fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
         }
-        let file = library.file_of(dataset)?;
+        let file = library.object_file(dataset)?;
         for (name, source) in self.sources(plist.id)? {
             let source = c_name(&source)?;
             if name == "." {
@@ -128,7 +134,7 @@ impl Walk<'_> {
 
     fn places(&self, dataset: Hid, file: &Handle, name: &Path) -> Vec<PathBuf> {
         let library = self.library;
-        let path = library.name_of(file.id, library.f.file_name);
+        let path = library.object_name(file.id, library.f.file_name);
         let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
         // The link, the file it resolves to, and the process's present directory may all be in different
         // folders.
@@ -174,7 +180,7 @@ pub(super) fn named(
         fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
     }
     if count > *left {
-        fail!(Limit, "it is a virtual dataset of more than {MOST} sources")
+        fail!(Limit, "it is a virtual dataset of more than {MAX_SOURCES} sources")
     }
     *left -= count;
     let mut sources = BTreeSet::new();

@@ -18,10 +18,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 /// Maximum length of the name of a raw data file, in bytes.
-const LONGEST: usize = 4096;
+const MAX_NAME_BYTES: usize = 4096;
 
 /// The files that inputs of the live datasets of one open file may come from.
-pub(super) struct Outside {
+pub(super) struct ExternalInputs {
     library: &'static Library,
     allowed: InputFiles,
     /// The library's number of the file.
@@ -30,19 +30,19 @@ pub(super) struct Outside {
     folder: Option<PathBuf>,
 }
 
-impl Outside {
+impl ExternalInputs {
     pub(super) fn new(library: &'static Library, file: &Handle, allowed: InputFiles) -> Result<Self> {
         let folder = real_path(library, file).and_then(|path| path.parent().map(Path::to_owned));
-        Ok(Outside { library, allowed, instance: library.instance(file)?, folder })
+        Ok(ExternalInputs { library, allowed, instance: library.instance(file)?, folder })
     }
 
     /// Fails if an open object is in a file that it may not come from.
     pub(super) fn check_object(&self, object: Hid) -> Result<()> {
-        let file = self.library.file_of(object)?;
+        let file = self.library.object_file(object)?;
         if self.library.instance(&file)? == self.instance {
             return Ok(());
         }
-        let name = PathBuf::from(self.library.name_of(file.id, self.library.f.file_name));
+        let name = PathBuf::from(self.library.object_name(file.id, self.library.f.file_name));
         self.check(&real_path(self.library, &file).unwrap_or(name))
     }
 
@@ -84,7 +84,7 @@ impl Outside {
 fn real_path(library: &'static Library, file: &Handle) -> Option<PathBuf> {
     plan::on_disk(library, file)
         .and_then(|disk| disk.path())
-        .or_else(|| std::fs::canonicalize(library.name_of(file.id, library.f.file_name)).ok())
+        .or_else(|| std::fs::canonicalize(library.object_name(file.id, library.f.file_name)).ok())
 }
 
 /// Returns the raw data files that a creation list names.
@@ -104,14 +104,14 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
     let external: External = unsafe { std::mem::transmute(symbol) };
     let mut names = Vec::new();
     for number in 0..count {
-        let mut name = vec![0_u8; LONGEST + 1];
+        let mut name = vec![0_u8; MAX_NAME_BYTES + 1];
         let (mut offset, mut size) = (0, 0);
         // SAFETY: an open list, and live buffers of the sizes that are passed.
         let told = unsafe {
-            external(plist, number, LONGEST, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
+            external(plist, number, MAX_NAME_BYTES, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
         };
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(LONGEST);
-        if told < 0 || end >= LONGEST {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(MAX_NAME_BYTES);
+        if told < 0 || end >= MAX_NAME_BYTES {
             fail!(Invalid, "it does not tell which files its data are in")
         }
         name.truncate(end);
@@ -122,7 +122,7 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
 
 /// Returns whether a raw data file is in the store folder that belongs to the dataset's own file.
 pub(super) fn is_of_store(library: &'static Library, dataset: Hid, name: &OsStr) -> bool {
-    let own = library.file_of(dataset).ok().and_then(|file| real_path(library, &file));
+    let own = library.object_file(dataset).ok().and_then(|file| real_path(library, &file));
     let place = std::fs::canonicalize(raw_place(library, dataset, name)).ok();
     let (Some(mut folder), Some(place)) = (own.map(PathBuf::into_os_string), place) else { return false };
     folder.push(".d");
@@ -141,7 +141,7 @@ fn raw_place(library: &'static Library, dataset: Hid, name: &OsStr) -> PathBuf {
         // SAFETY: an open list, and a buffer of the size that is passed.
         text(&|to, size| unsafe { prefix(list.id, to, size) })
     });
-    let file = library.file_of(dataset).ok();
+    let file = library.object_file(dataset).ok();
     let folder = file.and_then(|file| real_path(library, &file)?.parent().map(Path::to_owned));
     let mut given = [std::env::var_os("HDF5_EXTFILE_PREFIX"), own].into_iter().flatten();
     let prefix = given.find(|prefix| !prefix.is_empty()).unwrap_or_default();
@@ -164,8 +164,8 @@ fn no_file(path: &Path) -> crate::Error {
 /// Fails if libhdf5, following an external link to a file of this name, could open something that is neither
 /// a file nor a folder, and block on it.
 pub(super) fn check_is_file(library: &'static Library, file: Hid, name: &OsStr) -> Result<()> {
-    let file = library.file_of(file)?;
-    let own = PathBuf::from(library.name_of(file.id, library.f.file_name));
+    let file = library.object_file(file)?;
+    let own = PathBuf::from(library.object_name(file.id, library.f.file_name));
     let folders = [Some(own), real_path(library, &file)];
     let folders = folders.iter().flatten().filter_map(|path| path.parent()).map(Path::to_owned);
     let prefixes = std::env::var_os("HDF5_EXT_PREFIX").unwrap_or_default();

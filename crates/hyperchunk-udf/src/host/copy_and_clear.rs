@@ -38,15 +38,15 @@ unsafe fn at_once(source: *mut u8, to: *mut u8, bytes: usize) {
     use std::arch::x86_64::{
         _MM_HINT_T0, _mm_prefetch, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_storeu_si512,
     };
-    const LINE: usize = 64;
-    const AHEAD: usize = 2048;
-    let lines = bytes / LINE * LINE;
-    for at in (0..lines).step_by(LINE) {
+    const CACHE_LINE_BYTES: usize = 64;
+    const PREFETCH_BYTES: usize = 2048;
+    let lines = bytes / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    for at in (0..lines).step_by(CACHE_LINE_BYTES) {
         // SAFETY: inside, by the caller's promise; a prefetch is allowed for any address.
         unsafe {
             let (source, to) = (source.add(at), to.add(at));
-            _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(AHEAD).cast());
-            _mm_prefetch::<_MM_HINT_T0>(to.wrapping_add(AHEAD).cast());
+            _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_BYTES).cast());
+            _mm_prefetch::<_MM_HINT_T0>(to.wrapping_add(PREFETCH_BYTES).cast());
             _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(source.cast()));
             _mm512_storeu_si512(source.cast(), _mm512_setzero_si512());
         }

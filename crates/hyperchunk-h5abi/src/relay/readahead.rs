@@ -8,32 +8,32 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum size of one request, in bytes.
-const PIECE: u64 = 1 << 20;
+const MAX_REQUEST_BYTES: u64 = 1 << 20;
 /// Ranges of this size or more are passed on without being cached.
-const LARGE: u64 = 2 << 20;
+const MIN_UNCACHED_BYTES: u64 = 2 << 20;
 /// Maximum size of a file's cache, in bytes.
-const KEPT: u64 = 32 << 20;
+const MAX_CACHED_BYTES: u64 = 32 << 20;
 /// Maximum readahead for data, in bytes. Data usually follow structure, so readahead for structure is limited
-/// to [`PIECE`].
-const FARTHEST: u64 = 8 << 20;
-/// Minimum size of a block of structure, in bytes; the maximum is [`PIECE`].
-const SMALLEST_BLOCK: u64 = 64 << 10;
+/// to [`MAX_REQUEST_BYTES`].
+const MAX_READAHEAD_BYTES: u64 = 8 << 20;
+/// Minimum size of a block of structure, in bytes; the maximum is [`MAX_REQUEST_BYTES`].
+const MIN_BLOCK_BYTES: u64 = 64 << 10;
 /// A range that begins within this distance of the end of the last one counts as sequential.
-const NEAR: u64 = 256 << 10;
+const SEQUENTIAL_GAP_BYTES: u64 = 256 << 10;
 /// Number of sequential reads before data are prefetched during idle time.
-const STEADY: u32 = 2;
+const MIN_SEQUENTIAL_READS: u32 = 2;
 
 /// Callback that takes bytes of the file and their offset.
 pub(super) type Send<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
 /// Cached bytes of the file.
-struct Kept {
+struct CachedRange {
     start: u64,
     bytes: Bytes,
     used: u64,
 }
 
-impl Kept {
+impl CachedRange {
     fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -41,7 +41,7 @@ impl Kept {
 
 /// The access pattern so far of a file's structure or data.
 #[derive(Clone, Copy, Default)]
-struct Course {
+struct AccessPattern {
     end: u64,
     ahead: u64,
     steps: u32,
@@ -50,18 +50,18 @@ struct Course {
 /// A file and its cache.
 pub(super) struct Reader {
     source: Arc<dyn Source>,
-    kept: Vec<Kept>,
+    kept: Vec<CachedRange>,
     total: u64,
     clock: u64,
     /// The access patterns of structure and of data.
-    courses: [Course; 2],
+    courses: [AccessPattern; 2],
 }
 
 impl Reader {
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
         let head = source.remote().map(hyperchunk::io::Remote::head).unwrap_or_default();
         let mut reader =
-            Self { source, kept: Vec::new(), total: 0, clock: 0, courses: [Course::default(); 2] };
+            Self { source, kept: Vec::new(), total: 0, clock: 0, courses: [AccessPattern::default(); 2] };
         if !head.is_empty() {
             reader.keep(0, head);
         }
@@ -85,8 +85,8 @@ impl Reader {
 
     /// Passes on a range, in pieces. Fetches readahead with it.
     pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
-        let ahead = self.follow(range, data);
-        let large = range.end - range.start >= LARGE;
+        let ahead = self.plan_readahead(range, data);
+        let large = range.end - range.start >= MIN_UNCACHED_BYTES;
         let wanted = match large {
             true => range.end,
             false => range.end.max(range.start.saturating_add(ahead)).min(self.source.size()),
@@ -123,36 +123,37 @@ impl Reader {
             at = kept.end();
         }
         // An error is reported later, to the read that needs the data.
-        course.steps > STEADY
+        course.steps > MIN_SEQUENTIAL_READS
             && at < end
             && at - course.end <= course.ahead / 2
             && self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok()
     }
 
     /// Returns the number of bytes from the start of a range that are worth a request.
-    fn follow(&mut self, range: &Range<u64>, data: bool) -> u64 {
-        let (least, most) = if data { (0, FARTHEST) } else { (self.block(), PIECE) };
+    fn plan_readahead(&mut self, range: &Range<u64>, data: bool) -> u64 {
+        let (least, most) = if data { (0, MAX_READAHEAD_BYTES) } else { (self.block(), MAX_REQUEST_BYTES) };
         let [of_structure, of_data] = &mut self.courses;
         let course = if data { of_data } else { of_structure };
-        let near = course.end.saturating_sub(NEAR)..=course.end.saturating_add(NEAR);
+        let near =
+            course.end.saturating_sub(SEQUENTIAL_GAP_BYTES)..=course.end.saturating_add(SEQUENTIAL_GAP_BYTES);
         let length = range.end - range.start;
         if course.end > 0 && near.contains(&range.start) {
             course.steps = course.steps.saturating_add(1);
             course.ahead = course.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, most);
         } else {
-            *course = Course { end: 0, ahead: least, steps: 0 };
+            *course = AccessPattern { end: 0, ahead: least, steps: 0 };
         }
         course.end = range.end;
-        if course.steps >= STEADY { course.ahead } else { least }
+        if course.steps >= MIN_SEQUENTIAL_READS { course.ahead } else { least }
     }
 
     /// Returns the number of bytes that take as long to transfer as the latency of a request.
     fn block(&self) -> u64 {
-        let Some(remote) = self.source.remote() else { return SMALLEST_BLOCK };
+        let Some(remote) = self.source.remote() else { return MIN_BLOCK_BYTES };
         let cost = remote.cost();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
-        let bytes = (cost.latency.as_secs_f64() * cost.bandwidth).clamp(0.0, PIECE as f64) as u64;
-        bytes.next_power_of_two().clamp(SMALLEST_BLOCK, PIECE)
+        let bytes = (cost.latency.as_secs_f64() * cost.bandwidth).clamp(0.0, MAX_REQUEST_BYTES as f64) as u64;
+        bytes.next_power_of_two().clamp(MIN_BLOCK_BYTES, MAX_REQUEST_BYTES)
     }
 
     /// Returns the start of the next cached bytes.
@@ -172,9 +173,10 @@ impl Reader {
 
     /// Fetches a range in pieces, several at once; `take` gets them as they arrive.
     fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(u64, Bytes) -> Result<()>) -> Result<()> {
-        let piece = usize::try_from(PIECE).unwrap_or(usize::MAX);
+        let piece = usize::try_from(MAX_REQUEST_BYTES).unwrap_or(usize::MAX);
         let starts = (range.start..range.end).step_by(piece);
-        let pieces: Vec<_> = starts.map(|start| start..start.saturating_add(PIECE).min(range.end)).collect();
+        let pieces: Vec<_> =
+            starts.map(|start| start..start.saturating_add(MAX_REQUEST_BYTES).min(range.end)).collect();
         if let Some(remote) = self.source.remote() {
             return remote.fetch(&pieces, &mut |place, bytes| match pieces.get(place) {
                 Some(piece) => take(piece.start, bytes),
@@ -192,8 +194,8 @@ impl Reader {
     fn keep(&mut self, start: u64, bytes: Bytes) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         self.clock += 1;
-        self.kept.push(Kept { start, bytes, used: self.clock });
-        while self.total > KEPT
+        self.kept.push(CachedRange { start, bytes, used: self.clock });
+        while self.total > MAX_CACHED_BYTES
             && let Some((oldest, _)) = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.used)
         {
             let gone = self.kept.swap_remove(oldest);
@@ -209,7 +211,7 @@ mod tests {
 
     /// A source that records its requests.
     #[derive(Debug)]
-    struct Noting {
+    struct RecordingSource {
         size: u64,
         asked: Mutex<Vec<(u64, u64)>>,
     }
@@ -218,7 +220,7 @@ mod tests {
         u8::try_from((at >> 9).wrapping_mul(31) & 0xff).unwrap()
     }
 
-    impl Source for Noting {
+    impl Source for RecordingSource {
         fn size(&self) -> u64 {
             self.size
         }
@@ -238,13 +240,13 @@ mod tests {
         }
     }
 
-    fn start(size: u64) -> (Arc<Noting>, Reader) {
-        let source = Arc::new(Noting { size, asked: Mutex::default() });
+    fn start(size: u64) -> (Arc<RecordingSource>, Reader) {
+        let source = Arc::new(RecordingSource { size, asked: Mutex::default() });
         (Arc::clone(&source), Reader::new(source))
     }
 
     /// Reads a range, checks it, and returns the number of requests.
-    fn check(source: &Noting, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
+    fn check(source: &RecordingSource, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
         let before = source.asked.lock().unwrap().len();
         let mut got = vec![0; usize::try_from(range.end - range.start).unwrap()];
         let mut came = 0;
@@ -305,7 +307,7 @@ mod tests {
         let (source, mut reader) = start(1 << 30);
         for n in 0..80 {
             check(&source, &mut reader, n * (5 << 20)..n * (5 << 20) + (1 << 20), true);
-            assert!(reader.total <= KEPT);
+            assert!(reader.total <= MAX_CACHED_BYTES);
         }
         assert_eq!(reader.total, reader.kept.iter().map(|kept| kept.bytes.len() as u64).sum::<u64>());
     }

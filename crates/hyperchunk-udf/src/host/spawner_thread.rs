@@ -7,14 +7,14 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-type Work = Box<dyn FnOnce() + Send>;
+type Task = Box<dyn FnOnce() + Send>;
 
 /// Process that owns the thread, and the channel to it. After a fork, the child has no such thread.
-static THREAD: Mutex<Option<(u32, Sender<Work>)>> = Mutex::new(None);
+static THREAD: Mutex<Option<(u32, Sender<Task>)>> = Mutex::new(None);
 /// Size of the thread's stack, which has a shallow call depth.
 const STACK_BYTES: usize = 128 << 10;
 /// Time limit for the lock: after a fork, its holder may no longer exist.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs `work` on a thread that lives as long as the process: the caller if it is the main thread, otherwise
 /// one of ours.
@@ -27,7 +27,7 @@ pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         return Ok(work());
     }
     let (tell, told) = mpsc::sync_channel(1);
-    let work: Work = Box::new(move || {
+    let work: Task = Box::new(move || {
         // The caller is waiting.
         let _ = tell.send(work());
     });
@@ -38,8 +38,8 @@ pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-fn sender() -> Result<Sender<Work>> {
-    let deadline = Instant::now() + PATIENCE;
+fn sender() -> Result<Sender<Task>> {
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut thread = loop {
         match cache(&THREAD) {
             Some(guard) => break guard,
@@ -55,9 +55,9 @@ fn sender() -> Result<Sender<Work>> {
     {
         return Ok(sender.clone());
     }
-    let (sender, works) = mpsc::channel::<Work>();
+    let (sender, tasks) = mpsc::channel::<Task>();
     keep_loaded();
-    let serve = move || works.into_iter().for_each(|work| work());
+    let serve = move || tasks.into_iter().for_each(|work| work());
     let builder = std::thread::Builder::new().name("hyperchunk-start".into()).stack_size(STACK_BYTES);
     if let Err(error) = idle::without_signals(|| builder.spawn(serve).map(drop)) {
         fail!(Worker, "a thread that starts workers, which end with it: {error}")

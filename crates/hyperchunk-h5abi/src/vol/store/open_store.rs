@@ -1,15 +1,15 @@
 //! Files that are stores: creating, joining and reading them, and opening their datasets.
 
 use super::super::api::P;
-use super::super::failure::{Outcome, TOLD, done, refuse};
-use super::super::file::{Below, Reopen};
+use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
+use super::super::file::{LowerAccess, ReopenArguments};
 use super::super::object::Object;
 use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
-use super::company::Company;
 use super::describe::{self, GET_TYPE};
 use super::peers::Peers;
-use super::{Diverted, Keeper, Opened, Store, at_exit, finish, paths};
+use super::process_group::ProcessGroup;
+use super::{Keeper, OpenStore, Store, StoreDataset, at_exit, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
 use hyperchunk::store::{
@@ -142,20 +142,20 @@ fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outco
 /// Creates a new file, if it is to be a store.
 pub(in crate::vol) fn create(
     slot: &'static Slot,
-    below: &Below,
+    below: &LowerAccess,
     options: &Options,
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    let Some(company) = Company::of(slot, below.fapl.id)? else { return Ok(None) };
+    let Some(processes) = ProcessGroup::from_access_list(slot, below.fapl.id)? else { return Ok(None) };
     let session = session(options);
     let becomes =
         || becomes_store(slot, below, (options, session), call, &path).map(|becomes| becomes.then_some(()));
-    let Some(((), session)) = company.decide(options, becomes, |()| 0, || Ok(()))? else { return Ok(None) };
-    let options = &company.options(options);
-    let below = &company.below(below)?;
-    let writer = company.all(|| writer(&path, options, session, Mode::Truncate), remove)?;
-    let hidden = company.all(
+    let Some(((), session)) = processes.decide(options, becomes, |()| 0, || Ok(()))? else { return Ok(None) };
+    let options = &processes.options(options);
+    let below = &processes.below(below)?;
+    let writer = processes.all(|| writer(&path, options, session, Mode::Truncate), remove)?;
+    let hidden = processes.all(
         || {
             let waiting = commit::waiting_of_others(&path, session, writer.id())?;
             let done = waiting.iter().filter(|log| log.ending == Ending::Finished);
@@ -163,7 +163,7 @@ pub(in crate::vol) fn create(
             if !hidden.is_empty() {
                 writer.hide(&hidden)?;
             }
-            if company.is_first() {
+            if processes.is_first() {
                 paths::publish_stub(&path)?;
             }
             Ok(hidden)
@@ -171,15 +171,15 @@ pub(in crate::vol) fn create(
         drop,
     )?;
     let floor = writer.header().floor;
-    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None).anew_after(floor);
+    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None).after_epoch(floor);
     let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-    company.begin(slot, below, store, call, None).map(Some)
+    processes.begin(slot, below, store, call, None).map(Some)
 }
 
 /// Returns whether a new file is to be a store, and can be one.
 fn becomes_store(
     slot: &'static Slot,
-    below: &Below,
+    below: &LowerAccess,
     (options, session): (&Options, Session),
     call: Call<'_>,
     path: &Path,
@@ -226,7 +226,7 @@ fn may_write(path: &Path) -> bool {
 }
 
 /// The kind of store at a path that a program opens.
-enum Found {
+enum StoreState {
     /// A store that this process writes to.
     Open(Arc<Store>),
     /// A store to be read at an epoch.
@@ -239,15 +239,15 @@ enum Found {
     Join,
 }
 
-impl Found {
+impl StoreState {
     /// Returns its number, which ranks compare.
     fn number(&self) -> u8 {
         match self {
-            Found::Open(_) => 0,
-            Found::Epoch(_) => 1,
-            Found::Waiting(_) => 2,
-            Found::Read => 3,
-            Found::Join => 4,
+            StoreState::Open(_) => 0,
+            StoreState::Epoch(_) => 1,
+            StoreState::Waiting(_) => 2,
+            StoreState::Read => 3,
+            StoreState::Join => 4,
         }
     }
 }
@@ -255,61 +255,61 @@ impl Found {
 /// Opens an existing file, if it is a store.
 pub(in crate::vol) fn open(
     slot: &'static Slot,
-    below: &Below,
+    below: &LowerAccess,
     options: &Options,
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    let Some(company) = Company::of(slot, below.fapl.id)? else { return Ok(None) };
+    let Some(processes) = ProcessGroup::from_access_list(slot, below.fapl.id)? else { return Ok(None) };
     let find = || find(slot, options, call.flags, &path);
     let again = || match find()? {
         Some(found) => Ok(found),
         None => refuse!("the first rank sees a store at {}, and this one does not", path.display()),
     };
-    let Some((found, session)) = company.decide(options, find, Found::number, again)? else {
+    let Some((found, session)) = processes.decide(options, find, StoreState::number, again)? else {
         return Ok(None);
     };
-    let options = &company.options(options);
-    let below = &company.below(below)?;
-    let join = |mode| company.all(|| writer(&path, options, session, mode), remove);
+    let options = &processes.options(options);
+    let below = &processes.below(below)?;
+    let join = |mode| processes.all(|| writer(&path, options, session, mode), remove);
     match found {
-        Found::Open(store) => company.all(|| reopen(slot, below, &store, call), drop).map(Some),
-        Found::Epoch(epoch) => {
-            let manifest = company.all(|| Ok(Manifest::epoch(&path, epoch)?), drop)?;
+        StoreState::Open(store) => processes.all(|| reopen(slot, below, &store, call), drop).map(Some),
+        StoreState::Epoch(epoch) => {
+            let manifest = processes.all(|| Ok(Manifest::epoch(&path, epoch)?), drop)?;
             let store = Store::new(slot, path, options, None, call.name);
-            company.begin(slot, below, store, call, Some(&manifest.image)).map(Some)
+            processes.begin(slot, below, store, call, Some(&manifest.image)).map(Some)
         }
-        Found::Waiting(waiting) => {
-            let others = published(&path, &waiting);
+        StoreState::Waiting(waiting) => {
+            let others = published_logs(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());
             let writer = join(Mode::JoinAnew)?;
-            let stopped = stopped(&waiting);
+            let stopped = stopped_writers(&waiting);
             let peers = Peers::new(path.clone(), writer.id(), Session::default(), &stopped, None);
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
             // If nothing was flushed, start with the empty file at the path.
-            let image = company.all(
+            let image = processes.all(
                 || match image {
                     Some(image) => Ok(image),
                     None => fs::read(&store.path).map_err(|error| error.to_string().into()),
                 },
                 drop,
             )?;
-            company.begin(slot, below, store, call, Some(&image)).map(Some)
+            processes.begin(slot, below, store, call, Some(&image)).map(Some)
         }
-        Found::Read => {
+        StoreState::Read => {
             // Blocks are not part of the application's data: read a copy without them.
             let has_room = path.parent().is_some_and(may_write);
-            let copied = company.all(|| Ok(paths::with_blocks(&path)?.filter(|_| has_room)), drop)?;
+            let copied = processes.all(|| Ok(paths::with_blocks(&path)?.filter(|_| has_room)), drop)?;
             let store = Store::new(slot, path, options, None, call.name);
             match copied {
-                Some(image) => company.begin(slot, below, store, call, Some(&image)).map(Some),
-                None => company.read(slot, below, store, call).map(Some),
+                Some(image) => processes.begin(slot, below, store, call, Some(&image)).map(Some),
+                None => processes.read(slot, below, store, call).map(Some),
             }
         }
-        Found::Join => {
-            let stopped = stopped(&waiting(&path)?);
+        StoreState::Join => {
+            let stopped = stopped_writers(&waiting(&path)?);
             let writer = join(Mode::Join)?;
-            let base = company.all(
+            let base = processes.all(
                 || match writer.base() {
                     Some(base) => Ok(Arc::clone(base)),
                     None => refuse!("the epochs of {} have gone while it was opened", path.display()),
@@ -319,14 +319,14 @@ pub(in crate::vol) fn open(
             let session = writer.header().session;
             let peers = Peers::new(path.clone(), writer.id(), session, &stopped, Some(Arc::clone(&base)));
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-            company.begin(slot, below, store, call, Some(&base.image)).map(Some)
+            processes.begin(slot, below, store, call, Some(&base.image)).map(Some)
         }
     }
 }
 
 /// Returns the kind of store at a path; `None` for an ordinary file, or nothing. Commits first if all writers
 /// are done.
-fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> Outcome<Option<Found>> {
+fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> Outcome<Option<StoreState>> {
     let writable = flags & WRITE != 0;
     if !paths::is_store(path) {
         if writable && paths::is_hard_link(path) {
@@ -341,13 +341,13 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         return Ok(None);
     }
     if let Some(store) = paths::live(slot, path) {
-        return Ok(Some(Found::Open(store)));
+        return Ok(Some(StoreState::Open(store)));
     }
     if let Some(epoch) = options.epoch {
         if writable {
             refuse!("{} is opened at epoch {epoch}, which cannot be written to", path.display())
         }
-        return Ok(Some(Found::Epoch(epoch)));
+        return Ok(Some(StoreState::Epoch(epoch)));
     }
     if may_write(&folder_of(path)) {
         finish::commit_flushed(path, options, writable)?;
@@ -362,7 +362,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
                 return Err(aside.error().file(path.display()).into());
             }
         } else if writable {
-            return Ok(Some(Found::Waiting(waiting)));
+            return Ok(Some(StoreState::Waiting(waiting)));
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
             if working == 0 {
@@ -382,7 +382,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         if paths::is_of_a_store(path) {
             commit::check_file(path, "open")?;
         }
-        return Ok(Some(Found::Read));
+        return Ok(Some(StoreState::Read));
     }
     // Without an epoch the folder is a leftover, and the file is an ordinary one.
     if Manifest::newest(path)?.is_none() {
@@ -391,7 +391,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     commit::check_file(path, "open")?;
     // Edits that programs without the connector made since the last epoch are included.
     commit::commit_edits(path)?;
-    Ok(Some(Found::Join))
+    Ok(Some(StoreState::Join))
 }
 
 /// Returns the uncommitted logs that are visible.
@@ -401,12 +401,12 @@ fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
 
 /// Returns the writers that were stopped before: their flushed data were committed already, or need
 /// `recover`.
-fn stopped(waiting: &[Waiting]) -> Vec<WriterId> {
+fn stopped_writers(waiting: &[Waiting]) -> Vec<WriterId> {
     waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
 }
 
 /// Returns the logs that others have finished or flushed, in the order in which they began.
-fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
+fn published_logs(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
     let mut waiting: Vec<&Waiting> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
     let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
@@ -460,13 +460,13 @@ impl Store {
 }
 
 /// Opens the file of a store to read it.
-pub(super) fn read(below: &Below, slot: &'static Slot, store: Store, call: Call<'_>) -> Outcome<P> {
+pub(super) fn read(below: &LowerAccess, slot: &'static Slot, store: Store, call: Call<'_>) -> Outcome<P> {
     let name = call.name.as_ptr();
     // SAFETY: the arguments are a callback's.
     let under = unsafe { (slot.api.file_open)(name, call.flags, below.fapl.id, call.dxpl, NO_REQUEST) };
     let store = Arc::new(store);
     paths::remember_reader(&store);
-    let file = Opened { store, given: call.name.to_owned(), flags: call.flags };
+    let file = OpenStore { store, given: call.name.to_owned(), flags: call.flags };
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
@@ -475,7 +475,7 @@ pub(super) fn read(below: &Below, slot: &'static Slot, store: Store, call: Call<
 /// external links would also be opened in memory, and changes to them would be lost.)
 pub(super) fn begin(
     slot: &'static Slot,
-    below: &Below,
+    below: &LowerAccess,
     mut store: Store,
     call: Call<'_>,
     image: Option<&[u8]>,
@@ -498,7 +498,7 @@ pub(super) fn begin(
     // SAFETY: a list of our own.
     done(unsafe { (slot.api.plist_set_close_degree)(fapl.id, CLOSE_WEAK) })?;
     if image.is_some() && store.writer.is_none() {
-        finish::hide_blocks_of(slot, below.vol, &name, (fapl.id, call.dxpl))
+        finish::hide_blocks_in_copy(slot, below.vol, &name, (fapl.id, call.dxpl))
             .inspect_err(|_| drop(fs::remove_file(&path)))?;
     }
     // SAFETY: a NUL-terminated name; the other arguments are a callback's.
@@ -511,12 +511,12 @@ pub(super) fn begin(
     };
     drop(fs::remove_file(&path));
     if under.is_null() {
-        return Err(TOLD);
+        return Err(ON_ERROR_STACK);
     }
     let writable = store.writer.is_some();
     if writable {
         at_exit::watch();
-        let group = finish::root_of(slot, under, below.vol)?;
+        let group = finish::open_root(slot, under, below.vol)?;
         finish::hide_blocks(slot, group, below.vol)?;
         let native = slot.native().is_ok_and(|native| native == below.vol);
         let file = native.then_some(under as usize);
@@ -529,33 +529,33 @@ pub(super) fn begin(
         false => paths::remember_reader(&store),
     }
     let flags = call.flags | if writable { WRITE } else { 0 };
-    let file = Opened { store, given: call.name.to_owned(), flags };
+    let file = OpenStore { store, given: call.name.to_owned(), flags };
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
 /// Opens the same lower file once more.
-fn again(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
+fn reopen_lower(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
     let mut file = null_mut();
-    let mut args = Reopen { operation: REOPEN, file: &raw mut file };
+    let mut args = ReopenArguments { operation: REOPEN, file: &raw mut file };
     // SAFETY: a lower file, arguments of our own.
     done(unsafe { (slot.api.file_specific)(under, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
     Ok(file)
 }
 
 /// Reopens a store that this process writes to.
-fn reopen(slot: &'static Slot, below: &Below, store: &Arc<Store>, call: Call<'_>) -> Outcome<P> {
+fn reopen(slot: &'static Slot, below: &LowerAccess, store: &Arc<Store>, call: Call<'_>) -> Outcome<P> {
     if store.locking != locking(slot, below.fapl.id) {
         refuse!("file locking flag values don't match")
     }
     let Some(keeper) = store.keeper() else { refuse!("the store is being closed") };
     let vol = keeper.vol;
-    let under = again(slot, keeper.file(slot)?, vol)?;
-    let file = Opened { store: Arc::clone(store), given: call.name.to_owned(), flags: call.flags };
+    let under = reopen_lower(slot, keeper.file(slot)?, vol)?;
+    let file = OpenStore { store: Arc::clone(store), given: call.name.to_owned(), flags: call.flags };
     Ok(Object::wrap(under, vol, Some(&Arc::new(file)), None))
 }
 
 /// Returns the lower connector's name of a dataset's file.
-pub(super) fn file_of(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
+pub(super) fn file_name(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
     let mut length = 0;
     let mut buffer = vec![0_u8; 8192];
     let mut args = NameArguments {
@@ -577,15 +577,15 @@ pub(in crate::vol) fn divert(
     slot: &'static Slot,
     under: P,
     vol: Hid,
-    file: Option<&Arc<Opened>>,
-) -> Outcome<Option<(Arc<Opened>, Box<Diverted>)>> {
+    file: Option<&Arc<OpenStore>>,
+) -> Outcome<Option<(Arc<OpenStore>, Box<StoreDataset>)>> {
     let Some(marker) = slot.keep_errors(|| describe::marker(slot, under, vol)) else {
-        if slot.driver() >= 0 && describe::has_files(slot, under, vol)? {
-            refuse_far(slot, under, vol)?;
+        if slot.driver() >= 0 && describe::has_external_files(slot, under, vol)? {
+            refuse_external_files(slot, under, vol)?;
         }
         return Ok(None);
     };
-    let name = file_of(slot, under, vol, DATASET)?;
+    let name = file_name(slot, under, vol, DATASET)?;
     let file = match file.filter(|file| file.store.name == name) {
         Some(file) => Arc::clone(file),
         None => {
@@ -594,7 +594,7 @@ pub(in crate::vol) fn divert(
             if let Some(url) = super::super::remote::url(&given) {
                 refuse!(
                     "{} is a sharded store, whose data HDF5 cannot read over a network: read it with hyperchunk.open(), or pack it",
-                    super::super::remote::shown(url)
+                    super::super::remote::redact(url)
                 )
             }
             let path = PathBuf::from(OsStr::from_bytes(given.to_bytes()));
@@ -606,7 +606,7 @@ pub(in crate::vol) fn divert(
                 )
             }
             let store = Arc::new(Store::reader(slot, path, &given));
-            Arc::new(Opened { store, given, flags: 0 })
+            Arc::new(OpenStore { store, given, flags: 0 })
         }
     };
     let dataset = diverted(slot, under, vol, &file.store, marker)?;
@@ -615,25 +615,25 @@ pub(in crate::vol) fn divert(
 
 /// Fails for a dataset of a file over a network whose elements are in external files: libhdf5 would look for
 /// them on this machine.
-fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
-    let name = CString::new(file_of(slot, under, vol, DATASET)?).unwrap_or_default();
+fn refuse_external_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
+    let name = CString::new(file_name(slot, under, vol, DATASET)?).unwrap_or_default();
     match super::super::remote::url(&name) {
         Some(url) => refuse!(
             "the data of this dataset lie in files beside {}, which HDF5 cannot read over a network",
-            super::super::remote::shown(url)
+            super::super::remote::redact(url)
         ),
         None => Ok(()),
     }
 }
 
-impl Opened {
+impl OpenStore {
     /// Returns whether a lower object belongs to the file itself, and not to the target of a link.
-    pub(in crate::vol) fn is_file_of(&self, under: P, vol: Hid, kind: c_int) -> bool {
-        file_of(self.store.slot, under, vol, kind).is_ok_and(|name| self.store.name == name)
+    pub(in crate::vol) fn contains_object(&self, under: P, vol: Hid, kind: c_int) -> bool {
+        file_name(self.store.slot, under, vol, kind).is_ok_and(|name| self.store.name == name)
     }
 }
 
-fn diverted(slot: &'static Slot, under: P, vol: Hid, store: &Store, marker: Marker) -> Outcome<Diverted> {
+fn diverted(slot: &'static Slot, under: P, vol: Hid, store: &Store, marker: Marker) -> Outcome<StoreDataset> {
     let shared = store.shared(marker.dataset, marker.epoch)?;
     let kind = describe::ask(slot, under, vol, GET_TYPE)?;
     let plist = match creation_list(slot, under, vol, &shared.definition) {
@@ -644,7 +644,7 @@ fn diverted(slot: &'static Slot, under: P, vol: Hid, store: &Store, marker: Mark
             return Err(error);
         }
     };
-    Ok(Diverted { slot, shared, kind, plist })
+    Ok(StoreDataset { slot, shared, kind, plist })
 }
 
 /// Returns the creation list of a dataset: as libhdf5 encoded it, or made from the store's definition.
@@ -657,7 +657,7 @@ pub(super) fn creation_list(
     if !definition.native.is_empty() {
         // SAFETY: an encoded list; HDF5 checks it.
         let id = unsafe { (slot.api.plist_decode)(definition.native.as_ptr().cast()) };
-        return if id < 0 { Err(TOLD) } else { Ok(PropertyList { slot, id }) };
+        return if id < 0 { Err(ON_ERROR_STACK) } else { Ok(PropertyList { slot, id }) };
     }
     describe::creation_list(slot, under, vol, definition)
 }
