@@ -74,7 +74,7 @@ pub(crate) fn show(entry: &edit::Entry, legacy: &LegacyDataset) {
 }
 
 /// Returns the origin and signer of a dataset in one line.
-pub(crate) fn origin(legacy: &Legacy) -> String {
+pub(crate) fn origin(legacy: &LegacyDataset) -> String {
     match &legacy.signer {
         Signer::Known(_) => format!("written by HDF5-UDF, its compiled form signed by {}", signer(legacy)),
         _ => "written by HDF5-UDF, not signed".to_owned(),

@@ -442,7 +442,7 @@ fn caches(clear: bool) -> Outcome {
     Ok(())
 }
 
-fn print_cache(what: &str, kept: &Kept, clear: bool) -> Outcome {
+fn print_cache(what: &str, kept: &DiskCache, clear: bool) -> Outcome {
     let folder = escape(&kept.folder.display().to_string(), 300);
     if clear {
         say!("removed {} {what} from {folder}", kept.clear()?);

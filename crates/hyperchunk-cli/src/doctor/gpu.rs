@@ -83,7 +83,7 @@ fn print_gpus(driver: &Driver) -> usize {
 
 /// Prints how cuFile reads files into the first GPU.
 fn print_cufile() {
-    match Context::of(0).and_then(|context| CuFile::load(&context, None)) {
+    match Context::for_device(0).and_then(|context| CuFile::load(&context, None)) {
         Ok(cufile) => {
             let version =
                 cufile.version().map(|(major, minor)| format!("{major}.{minor} ")).unwrap_or_default();

@@ -66,7 +66,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         }
         for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
             let line = match probe(backend, &profile, &programs, true) {
-                Ok(Probed { layers: Layers::NONE, .. }) => {
+                Ok(ProbeResult { layers: Layers::NONE, .. }) => {
                     "runs, without a sandbox: this build is for measurements".to_owned()
                 }
                 Ok(ProbeResult { layers, landlock_abi, start }) => {
@@ -148,7 +148,7 @@ fn print_caches() {
     print_cache("code", code::kept().as_ref());
 }
 
-fn print_cache(what: &str, kept: Option<&Kept>) {
+fn print_cache(what: &str, kept: Option<&DiskCache>) {
     match kept.map(|kept| (kept, kept.contents())) {
         None => say!("{what:<10} not kept"),
         Some((kept, Ok((count, bytes)))) => {
