@@ -3,7 +3,7 @@ local slots, structures, address, file_path, jit_allowed, host_connect, host = .
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct {
-  void *data, *raw; double bytes, looked_at, odd; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
+  void *data, *raw; double bytes, looked_at, nan_state; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
 } hyperchunk_slot;
 ]]
 if structures ~= "" then

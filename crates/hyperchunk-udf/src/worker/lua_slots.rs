@@ -19,7 +19,7 @@ struct FfiSlot {
     /// Non-zero once Lua may read `data`.
     looked_at: f64,
     /// In the first slot: result of the check of all slots in this call; 0 if not checked.
-    odd: f64,
+    nan_state: f64,
     rank: u64,
     dims: [u64; MAX_RANK],
     start: [u64; MAX_RANK],
@@ -34,7 +34,7 @@ pub(super) struct Region {
     /// outputs.
     pub(super) data: *mut u8,
     pub(super) bytes: usize,
-    /// Copy for Lua, because of its [NaNs](lua_nans); empty if Lua gets the elements in place.
+    /// Copy for Lua, because of its [NaNs](nan_boxing); empty if Lua gets the elements in place.
     pub(super) copy: Vec<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Slots {
             raw: nothing,
             bytes: 0.0,
             looked_at: 1.0,
-            odd: 1.0,
+            nan_state: 1.0,
             rank: 0,
             dims: [0; MAX_RANK],
             start: [0; MAX_RANK],
@@ -105,7 +105,7 @@ impl Slots {
             let bytes = region.bytes as f64;
             to.bytes = bytes;
             to.looked_at = f64::from(u8::from(as_it_is));
-            to.odd = 0.0;
+            to.nan_state = 0.0;
             to.rank = from.dims.len() as u64;
             for (d, &n) in to.dims.iter_mut().zip(from.dims) {
                 *d = n;

@@ -44,8 +44,8 @@ end
 
 -- Returns whether Lua must not read some elements in place. Called in each short loop, so the result is cached for the call.
 local function is_odd()
-  if array[0].odd == 0 then
-    local odd = 1
+  if array[0].nan_state == 0 then
+    local nan_state = 1
     for n = 1, #slots do
       local slot = slots[n]
       if slot then
@@ -54,13 +54,13 @@ local function is_odd()
           look(slot)
         end
         if at.data ~= at.raw then
-          odd = 2
+          nan_state = 2
         end
       end
     end
-    array[0].odd = odd
+    array[0].nan_state = nan_state
   end
-  return array[0].odd == 2
+  return array[0].nan_state == 2
 end
 
 -- Returns an array of elements in place, or the same position in the copy that was made for Lua.
